@@ -1,0 +1,138 @@
+"""Every experiment by name, readable without importing any of them.
+
+`festina list`, `--help` and the error for an unknown name come from this table alone, so that they
+do not pay for JAX. An experiment is a module with `Parameters`, `PRESETS`, `REFERENCES`, `run`,
+`claims` and `draw`; `load` imports it.
+"""
+
+import difflib
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ._claim import Claim
+from ._parameters import Parameters
+
+if TYPE_CHECKING:
+    import xarray as xr
+    from matplotlib.figure import Figure
+
+Progress = Callable[[str, float], None]
+"""Called with what is going on, in words, and the fraction done (0 to 1)."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of `festina list`."""
+
+    name: str
+    shows: str
+    source: str
+    seconds: float
+    module: str
+
+
+_SADDLES = "festina.papers.saddles"
+
+ENTRIES: tuple[Entry, ...] = (
+    Entry(
+        "saddles/figure-1b",
+        "linear fully-connected network: rank one, then rank two",
+        "Zhang, Saxe & Latham, Figure 1B",
+        10,
+        f"{_SADDLES}._figure_1b",
+    ),
+    Entry(
+        "saddles/figure-1c",
+        "linear convolutional network: one kernel direction, then two",
+        "Zhang, Saxe & Latham, Figure 1C",
+        10,
+        f"{_SADDLES}._figure_1c",
+    ),
+    Entry(
+        "saddles/figure-1d",
+        "ReLU network on two orthogonal points: one ray of weights, then two",
+        "Zhang, Saxe & Latham, Figure 1D",
+        10,
+        f"{_SADDLES}._figure_1d",
+    ),
+    Entry(
+        "saddles/figure-1e",
+        "ReLU convolutional network: one kernel ray, then two",
+        "Zhang, Saxe & Latham, Figure 1E",
+        10,
+        f"{_SADDLES}._figure_1e",
+    ),
+    Entry(
+        "saddles/figure-1f",
+        "linear attention on in-context regression: one head, then two",
+        "Zhang, Saxe & Latham, Figure 1F",
+        10,
+        f"{_SADDLES}._figure_1f",
+    ),
+    Entry(
+        "saddles/figure-1g",
+        "quadratic network: one active unit, then two",
+        "Zhang, Saxe & Latham, Figure 1G",
+        10,
+        f"{_SADDLES}._figure_1g",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A named experiment: what everything generic (command line, tests, gallery) works with."""
+
+    entry: Entry
+    parameters: type[Parameters]
+    presets: Mapping[str, Mapping[str, Any]]
+    references: tuple[str, ...]
+    run: Callable[..., "xr.DataTree"]
+    claims: Callable[["xr.DataTree"], list[Claim]]
+    draw: Callable[["xr.DataTree"], "Figure"]
+
+    @property
+    def name(self) -> str:
+        return self.entry.name
+
+
+def names() -> tuple[str, ...]:
+    return tuple(entry.name for entry in ENTRIES)
+
+
+def sources() -> tuple[str, ...]:
+    """The first part of every name: what `festina reproduce` takes."""
+    return tuple(dict.fromkeys(name.split("/")[0] for name in names()))
+
+
+def find(name: str) -> Entry:
+    """The entry called `name`; an unknown one raises with the nearest that exists."""
+    for entry in ENTRIES:
+        if entry.name == name:
+            return entry
+    raise ValueError(unknown("experiment", name, names()) + " `festina list` shows them all.")
+
+
+def load(name: str) -> Experiment:
+    """Import an experiment. This is the moment that JAX is paid for."""
+    entry = find(name)
+    module = importlib.import_module(entry.module)
+    return Experiment(
+        entry=entry,
+        parameters=module.Parameters,
+        presets=module.PRESETS,
+        references=module.REFERENCES,
+        run=module.run,
+        claims=module.claims,
+        draw=module.draw,
+    )
+
+
+def unknown(what: str, name: str, valid: tuple[str, ...]) -> str:
+    """One sentence for a name that does not exist, with the nearest one that does."""
+    by_ending = [choice for choice in valid if choice.split("/")[-1] == name]
+    near = by_ending or difflib.get_close_matches(name, valid, n=1, cutoff=0.3)
+    hint = f"Did you mean '{near[0]}'?" if near else f"There are: {', '.join(valid)}."
+    return f"Unknown {what} '{name}'. {hint}"
