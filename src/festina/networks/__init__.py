@@ -1,0 +1,20 @@
+"""What learns: layers of units (Eq. 1 of the saddle-to-saddle paper) and their initial weights."""
+
+from ._activations import Activation as Activation
+from ._activations import activation as activation
+from ._activations import leaky_relu as leaky_relu
+from ._activations import power as power
+from ._algebra import Algebra as Algebra
+from ._algebra import measure_algebra as measure_algebra
+from ._build import attention as attention
+from ._build import convolutional as convolutional
+from ._build import fully_connected as fully_connected
+from ._build import gaussian as gaussian
+from ._build import low_rank as low_rank
+from ._layer import Layer as Layer
+from ._layer import layer as layer
+from ._units import AbstractUnit as AbstractUnit
+from ._units import Kernel as Kernel
+from ._units import LinearHead as LinearHead
+from ._units import Neuron as Neuron
+from ._units import SoftmaxHead as SoftmaxHead

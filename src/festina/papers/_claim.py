@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 Verdict = Literal["holds", "holds with a correction", "does not hold"]
 Value = float | int | str | Sequence[float] | Sequence[int]
@@ -97,17 +97,22 @@ def _agrees(predicted: Value, measured: Value, tolerance: float, relative: bool)
     )
 
 
-def _flat(value: Value) -> list[float]:
-    return [float(v) for v in value] if isinstance(value, Sequence) else [float(value)]  # pyright: ignore
+def _flat(value: Any) -> list[float]:
+    value = _builtin(value)
+    return [float(v) for v in value] if isinstance(value, Sequence) else [float(value)]
 
 
-def _plain(value: Value) -> object:
+def _plain(value: Any) -> object:
     """Python numbers instead of NumPy's, null instead of NaN: valid JSON everywhere."""
-    if isinstance(value, str):
+    value = _builtin(value)
+    if isinstance(value, str | int):
         return value
     if isinstance(value, Sequence):
         return [_plain(entry) for entry in value]
-    if isinstance(value, int):
-        return value
     number = float(value)
     return number if math.isfinite(number) else None
+
+
+def _builtin(value: Any) -> Any:
+    """Arrays and array scalars, NumPy's and JAX's, as lists and numbers of Python."""
+    return value.tolist() if hasattr(value, "tolist") else value

@@ -1,16 +1,26 @@
 """What every experiment's parameters have in common."""
 
-from pydantic import BaseModel, ConfigDict, Field
+from typing import Any, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+RESERVED = frozenset({"preset", "parameters", "out", "quiet", "json", "debug", "help", "version"})
+"""Flags that the command line keeps for itself."""
 
 
 class Parameters(BaseModel):
     """Frozen, validated, and written to `parameters.toml` beside each run.
 
-    The docstring under a field is its help text on the command line.
+    The docstring under a field is its help text on the command line. Where a field may be `None`,
+    files and flags write "none".
     """
 
     model_config = ConfigDict(
-        frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False
+        frozen=True,
+        extra="forbid",
+        use_attribute_docstrings=True,
+        allow_inf_nan=False,
+        validate_default=True,
     )
 
     seeds: int = Field(default=8, ge=1)
@@ -18,3 +28,27 @@ class Parameters(BaseModel):
 
     seed: int = Field(default=0, ge=0)
     """The first random seed; everything random in the run follows from it."""
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        if taken := RESERVED.intersection(cls.model_fields):
+            raise TypeError(
+                f"{cls.__module__}: no parameter can be called {', '.join(sorted(taken))}; "
+                "`festina run` has a flag of that name."
+            )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _none(cls, values: Any) -> Any:
+        """TOML has no null, so 'none' stands for it in every field that can be `None`."""
+        if not isinstance(values, dict):
+            return values
+        return {
+            name: None if value == "none" and cls._optional(name) else value
+            for name, value in values.items()
+        }
+
+    @classmethod
+    def _optional(cls, name: str) -> bool:
+        field = cls.model_fields.get(name)
+        return field is not None and type(None) in get_args(field.annotation)

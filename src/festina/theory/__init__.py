@@ -1,0 +1,1 @@
+"""What mathematics predicts: closed forms and reductions of learning dynamics."""

@@ -1,0 +1,72 @@
+"""Compiled programs kept on disk, so that the second process does not compile again."""
+
+import os
+import tempfile
+import warnings
+from pathlib import Path
+
+_OFF = ("", "0", "off", "none")
+
+_EAGER = {
+    # JAX's default keeps only what took a second to compile; ours are many small programs.
+    "jax_persistent_cache_min_compile_time_secs": 0.0,
+    "jax_persistent_cache_min_entry_size_bytes": -1,
+}
+
+
+def compilation_cache(folder: str | os.PathLike[str] | None = None) -> Path | None:
+    """Switch on JAX's persistent compilation cache for this process.
+
+    A program with host callbacks is never cached (JAX cannot store a Python function), so what is
+    to be quick in the second process has none.
+
+    **Arguments:**
+
+    - `folder`: where compiled programs are kept. By default what the user has already told JAX
+        (`jax_compilation_cache_dir`, `JAX_COMPILATION_CACHE_DIR`), else `FESTINA_CACHE`, else
+        `xla` in the user's cache folder for festina. `FESTINA_CACHE=off` leaves JAX as it is.
+
+    **Returns:**
+
+    The folder in use, or `None` where there is none: the cache is off, or its folder cannot be
+    written. Nothing is lost then but time, so that is no error.
+    """
+    import jax
+
+    wish = os.environ.get("FESTINA_CACHE")
+    # This is also what JAX_COMPILATION_CACHE_DIR says.
+    chosen = jax.config.jax_compilation_cache_dir  # pyright: ignore[reportAttributeAccessIssue]
+    if folder is not None:
+        place = Path(folder)
+    elif chosen:
+        if "://" in chosen:  # a bucket, which only JAX knows how to reach
+            return None
+        place = Path(chosen)
+    elif wish is None:
+        import platformdirs
+
+        place = Path(platformdirs.user_cache_dir("festina", appauthor=False)) / "xla"
+    elif wish.lower() in _OFF:
+        return None
+    else:
+        place = Path(wish)
+
+    place = place.expanduser().absolute()
+    if not _writable(place):
+        return None
+    jax.config.update("jax_compilation_cache_dir", str(place))
+    for name, value in _EAGER.items():
+        if name.upper() not in os.environ:
+            jax.config.update(name, value)
+    # A full disk or a damaged entry means compiling again, which is not worth a word.
+    warnings.filterwarnings("ignore", message=".*persistent compilation cache.*")
+    return place
+
+
+def _writable(place: Path) -> bool:
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=place):
+            return True
+    except OSError:
+        return False

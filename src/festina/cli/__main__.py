@@ -1,0 +1,5 @@
+"""`python -m festina.cli` is `festina`."""
+
+from ._main import main
+
+main()

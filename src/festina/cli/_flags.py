@@ -1,0 +1,131 @@
+"""Every parameter of an experiment as a flag."""
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
+
+import cyclopts
+from cyclopts import Group, Parameter
+from pydantic.fields import FieldInfo
+
+from festina.papers import Experiment
+
+from ._options import Debug, Json, Number, Out, Quiet, Whole
+from ._parameters import describe_field, flag_name
+from ._words import BOUNDS
+
+_KEYWORD = inspect.Parameter.KEYWORD_ONLY
+_PARAMETERS = Group("Parameters of the experiment", sort_key=0)
+_COMMON = Group("Flags of every experiment", sort_key=1)
+
+
+def application(experiment: Experiment, command: Callable[..., int]) -> cyclopts.App:
+    """The command `festina run NAME`. `command` gets only what was given, by name."""
+
+    def run(**given: Any) -> int:
+        return command(**given)
+
+    parameters = [*_own(experiment), *_common(experiment)]
+    run.__signature__ = inspect.Signature(parameters)  # pyright: ignore[reportFunctionMemberAccess]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    entry = experiment.entry
+    app = cyclopts.App(
+        name=entry.name,
+        help=f"{entry.shows[:1].upper()}{entry.shows[1:]}.\n\n{entry.source}.{_presets(experiment)}",
+        usage=f"Usage: festina run {entry.name} [FLAGS]",
+        help_format="plaintext",
+        version_flags=(),
+        exit_on_error=False,
+        print_error=False,
+        suppress_keyboard_interrupt=False,
+        result_action="return_value",
+        group_parameters=_COMMON,
+    )
+    app["--help"].show = False
+    app.default(run)
+    return app
+
+
+def _own(experiment: Experiment) -> list[inspect.Parameter]:
+    parameters = []
+    for name, field in experiment.parameters.model_fields.items():
+        default = field.get_default(call_default_factory=True)
+        annotation = Annotated[
+            _typed(field.annotation) | None,
+            Parameter(
+                name=flag_name(name),
+                help=f"{describe_field(field)}{_bounds(field)}",
+                group=_PARAMETERS,
+                consume_multiple=1 if get_origin(field.annotation) in (list, tuple) else None,
+                negative_iterable=(),
+                show_default=_shown(default),
+            ),
+        ]
+        parameters.append(inspect.Parameter(name, _KEYWORD, default=None, annotation=annotation))
+    return parameters
+
+
+def _common(experiment: Experiment) -> list[inspect.Parameter]:
+    presets = ", ".join(experiment.presets) or "none for this experiment"
+    annotations = {
+        "preset": Annotated[
+            str | None, Parameter(help=f"Parameters under a name. There are: {presets}.")
+        ],
+        "parameters": Annotated[
+            Path | None,
+            Parameter(
+                help="A parameters.toml, as every run folder has one. Flags go before it, "
+                "and it goes before --preset."
+            ),
+        ],
+        "out": Out,
+        "quiet": Quiet,
+        "json": Json,
+        "debug": Debug,
+    }
+    flags = ("quiet", "json", "debug")
+    return [
+        inspect.Parameter(
+            name, _KEYWORD, default=False if name in flags else None, annotation=annotation
+        )
+        for name, annotation in annotations.items()
+    ]
+
+
+def _presets(experiment: Experiment) -> str:
+    lines = []
+    for name, values in experiment.presets.items():
+        settings = " ".join(f"{flag_name(key)} {_shown(value)}" for key, value in values.items())
+        lines.append(f"--preset {name}: {settings}")
+    return "\n\n" + "\n".join(lines) if lines else ""
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return " ".join(_shown(entry) for entry in value)
+    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _typed(annotation: Any) -> Any:
+    """The type that the command line reads: numbers are left to pydantic, wherever they stand."""
+    if annotation in (int, float):
+        return Whole if annotation is int else Number
+    parts = tuple(_typed(part) for part in get_args(annotation))
+    origin: Any = get_origin(annotation)
+    if origin in (Union, UnionType):
+        return Union[parts]  # noqa: UP007
+    if origin in (list, tuple):
+        return origin[parts]  # pyright: ignore[reportInvalidTypeArguments]
+    return annotation
+
+
+def _bounds(field: FieldInfo) -> str:
+    words = [
+        words.format(bound)
+        for constraint in field.metadata
+        for name, words in BOUNDS.items()
+        if (bound := getattr(constraint, name, None)) is not None
+    ]
+    return f" ({', '.join(words)})" if words else ""

@@ -1,0 +1,87 @@
+"""`festina`: finds the command, and turns every error into one line and an exit status."""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NoReturn
+
+from ._complaint import complain, describe
+from ._signals import interruptible, status
+
+if TYPE_CHECKING:
+    import cyclopts
+
+COMMANDS = ("list", "run", "show", "cite", "reproduce")
+
+HELP = """Predicts how a neural network learns, trains it, and shows where the two agree.
+
+Start with `festina list`, then `festina run NAME`. The flags of an experiment are shown by
+`festina run NAME --help`.
+"""
+
+
+def main(tokens: Sequence[str] | None = None) -> NoReturn:
+    """The `festina` command.
+
+    Exit status 0: done. 1: `reproduce` found a broken claim or an experiment failed. 2: it could
+    not be done, and one line says why. 130: interrupted.
+    """
+    sys.exit(carry_out(list(sys.argv[1:] if tokens is None else tokens)))
+
+
+def carry_out(tokens: list[str]) -> int:
+    """Carry out one command line and return its exit status."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # Greek letters on a terminal that has none
+            stream.reconfigure(errors="backslashreplace")  # pyright: ignore[reportAttributeAccessIssue]
+    import cyclopts
+
+    debug = "--debug" in tokens
+    try:
+        with interruptible():
+            result = application()(tokens)
+            sys.stdout.flush()
+        return int(result or 0)
+    except KeyboardInterrupt as interruption:
+        complain("Interrupted; nothing unfinished is left behind.", debug=debug)
+        return status(interruption)
+    except BrokenPipeError:  # the reader, `head` for example, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except cyclopts.CycloptsError as error:
+        from ._words import usage
+
+        complain(usage(error), debug=debug)
+    except Exception as error:
+        complain(describe(error), debug=debug)
+    return 2
+
+
+def application() -> "cyclopts.App":
+    import cyclopts
+
+    import festina
+
+    from ._cite import cite
+    from ._help import flow
+    from ._list import list_experiments
+    from ._reproduce import reproduce
+    from ._run import run
+    from ._show import show
+
+    app = cyclopts.App(
+        name="festina",
+        help=flow(HELP),
+        help_format="plaintext",
+        version=festina.__version__,
+        exit_on_error=False,
+        print_error=False,
+        suppress_keyboard_interrupt=False,
+        result_action="return_value",
+    )
+    functions = (list_experiments, run, show, cite, reproduce)
+    for order, (name, function) in enumerate(zip(COMMANDS, functions, strict=True)):
+        # `run` reads its own flags: which ones there are depends on the experiment.
+        own = {"help_flags": (), "version_flags": ()} if function is run else {}
+        app.command(function, name=name, help=flow(function.__doc__), sort_key=order, **own)
+    return app

@@ -1,0 +1,26 @@
+"""Flags that several commands share, each described once."""
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+# Numbers stay as they were typed and pydantic reads them: cyclopts would round 2.7 to an integer.
+Whole = Annotated[str, Parameter(metavar="INT")]
+Number = Annotated[str, Parameter(metavar="FLOAT")]
+
+Out = Annotated[Path | None, Parameter(help="Write here instead of the next free ./runs folder.")]
+Quiet = Annotated[
+    bool, Parameter(help="No progress on standard error.", negative=(), show_default=False)
+]
+Json = Annotated[
+    bool,
+    Parameter(
+        help="Print the claims as JSON, as in claims.json, not as a table.",
+        negative=(),
+        show_default=False,
+    ),
+]
+Debug = Annotated[
+    bool, Parameter(help="Show the traceback of an error.", negative=(), show_default=False)
+]

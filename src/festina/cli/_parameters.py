@@ -1,0 +1,92 @@
+"""An experiment's parameters from presets, files and flags, and back to a file."""
+
+import re
+import textwrap
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from festina.papers import Experiment, Parameters, unknown
+
+from ._complaint import Complaint, describe
+
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
+
+def resolve(
+    experiment: Experiment,
+    *,
+    preset: str | None = None,
+    file: Path | None = None,
+    flags: Mapping[str, Any] | None = None,
+) -> Parameters:
+    """What the run is made with: flags before file before preset before defaults."""
+    import pydantic
+
+    from ._words import invalid
+
+    flags = flags or {}
+    if preset is not None and preset not in experiment.presets:
+        raise Complaint(unknown("preset", preset, tuple(experiment.presets)))
+    chosen = dict(experiment.presets[preset]) if preset is not None else {}
+    stored = read(file) if file is not None else {}
+
+    def where(path: str) -> str:
+        name = re.split(r"[.\[]", path)[0]
+        if name in flags:
+            return f"`{flag_name(path)}`"
+        return f"`{path}` in '{file}'" if name in stored else f"`{path}`"
+
+    try:
+        return experiment.parameters(**{**chosen, **stored, **flags})
+    except pydantic.ValidationError as error:
+        names = tuple(experiment.parameters.model_fields)
+        raise Complaint(invalid(error, valid=names, where=where)) from error
+
+
+def flag_name(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def read(file: Path) -> dict[str, Any]:
+    """The values in a `parameters.toml`."""
+    import tomllib
+
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise Complaint(f"Cannot read `--parameters` '{file}': {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise Complaint(f"`--parameters` '{file}' is no text in UTF-8.") from error
+    except tomllib.TOMLDecodeError as error:
+        raise Complaint(f"`--parameters` '{file}' is no valid TOML: {describe(error)}.") from error
+
+
+def to_toml(parameters: Parameters, *, name: str) -> str:
+    """Every parameter with its docstring as a comment; `read` takes it back."""
+    import tomlkit
+
+    import festina
+
+    document = tomlkit.document()
+    document.add(tomlkit.comment(f"{name}, festina {festina.__version__}. Run it again with"))
+    document.add(tomlkit.comment(f"festina run {name} --parameters parameters.toml"))
+    values = parameters.model_dump(mode="json")
+    for key, field in type(parameters).model_fields.items():
+        document.add(tomlkit.nl())
+        for line in textwrap.wrap(describe_field(field), 96):
+            document.add(tomlkit.comment(line))
+        document.add(key, tomlkit.item(_storable(values[key])))
+    return tomlkit.dumps(document)
+
+
+def describe_field(field: "FieldInfo") -> str:
+    return " ".join((field.description or "").split())
+
+
+def _storable(value: Any) -> Any:
+    """TOML has no null; `Parameters` reads 'none' as `None`."""
+    if isinstance(value, Mapping):
+        return {key: _storable(entry) for key, entry in value.items() if entry is not None}
+    return "none" if value is None else value

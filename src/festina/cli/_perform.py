@@ -1,0 +1,102 @@
+"""One experiment from parameters to a complete run folder."""
+
+import contextlib
+import dataclasses
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from festina.papers import Claim, Experiment, Parameters, Progress
+
+from ._folder import Building, unwritable
+from ._parameters import to_toml
+from ._signals import interruptible
+
+if TYPE_CHECKING:
+    import xarray as xr
+    from matplotlib.figure import Figure
+
+
+def perform(
+    experiment: Experiment,
+    parameters: Parameters,
+    *,
+    preset: str | None,
+    out: Path | None,
+    numbered_in: Path,
+    progress: Progress,
+) -> tuple[Path, list[Claim]]:
+    """Run an experiment and write its folder. Where that cannot be written, nothing is run."""
+    with Building(out, numbered_in=numbered_in) as folder:
+        from festina._cache import compilation_cache
+        from festina._run import save
+
+        compilation_cache()
+        # Standard output is for the claims.
+        with interruptible(), contextlib.redirect_stdout(sys.stderr):
+            run = experiment.run(parameters, key=None, progress=progress)
+            run.attrs["experiment"] = experiment.name
+            run.attrs["preset"] = preset or ""
+            run.attrs.setdefault("parameters", parameters.model_dump(mode="json"))
+            progress("checking the claims", 1.0)
+            claims = claims_of(experiment, run)
+            progress("drawing", 1.0)
+            figure = experiment.draw(run)
+        progress("writing", 1.0)
+        try:
+            save(run, folder.path / "run.zarr")
+            write_claims(claims, folder.path)
+            save_figure(figure, folder.path)
+            text = to_toml(parameters, name=experiment.name)
+            (folder.path / "parameters.toml").write_text(text, encoding="utf-8")
+            return folder.finish(), claims
+        except OSError as error:  # the disk is full, or the folder went away
+            raise unwritable(out or numbered_in, error) from error
+
+
+def claims_of(experiment: Experiment, run: "xr.DataTree") -> list[Claim]:
+    """The claims of a run, under the name of its preset where it has one."""
+    label = labelled(experiment.name, run.attrs.get("preset") or None)
+    return [dataclasses.replace(claim, experiment=label) for claim in experiment.claims(run)]
+
+
+def labelled(name: str, preset: str | None) -> str:
+    return f"{name} ({preset})" if preset else name
+
+
+def claims_json(claims: Iterable[Claim]) -> str:
+    entries = [claim.to_json() for claim in claims]
+    return json.dumps(entries, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def write_claims(claims: Iterable[Claim], folder: Path) -> None:
+    with _replacing(folder / "claims.json") as path:
+        path.write_text(claims_json(claims), encoding="utf-8")
+
+
+def save_figure(figure: "Figure", folder: Path) -> None:
+    """`figure.png` and `figure.pdf`, the same bytes for the same run."""
+    with _replacing(folder / "figure.png") as path:
+        figure.savefig(path, format="png", dpi=150)
+    with _replacing(folder / "figure.pdf") as path:
+        figure.savefig(path, format="pdf", metadata={"CreationDate": None})
+
+
+@contextlib.contextmanager
+def _replacing(target: Path):
+    """A file beside `target` that takes its place when written."""
+    handle, name = tempfile.mkstemp(prefix=".festina-", dir=target.parent)
+    os.close(handle)
+    path = Path(name)
+    try:
+        yield path
+        mask = os.umask(0)
+        os.umask(mask)
+        path.chmod(0o666 & ~mask)
+        os.replace(path, target)
+    finally:
+        path.unlink(missing_ok=True)

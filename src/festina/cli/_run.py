@@ -1,0 +1,111 @@
+"""`festina run`."""
+
+import difflib
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import App, Parameter
+
+from festina.papers import Experiment, find, load, names
+
+from ._complaint import Complaint
+from ._help import flow
+
+
+def run(
+    *tokens: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)],
+) -> int:
+    """Run an experiment: simulate, predict, check the claims, draw the figures.
+
+    The parameters of the experiment are flags, shown by `festina run NAME --help`.
+    A new folder ./runs/NAME/001, 002, … gets run.zarr, claims.json, figure.png, figure.pdf and
+    parameters.toml; it appears when all of that is complete.
+
+    The exit status is 0 when the run was made, whatever the verdicts; `festina reproduce` is the
+    command whose exit status tells whether a claim broke.
+    """
+    name = _name(tokens)
+    if name is None:
+        if {"--help", "-h"} & set(tokens):
+            _help()
+            return 0
+        raise Complaint(
+            "Which experiment? For example: festina run "
+            f"{names()[0]}. `festina list` shows them all."
+        )
+    find(name)
+    rest = list(tokens)
+    rest.remove(name)
+    experiment = load(name)
+
+    from ._flags import application
+
+    return application(experiment, lambda **given: _run(experiment, **given))(rest)
+
+
+def _name(tokens: tuple[str, ...]) -> str | None:
+    """The experiment that is meant: a name that exists, else what looks most like one."""
+    for token in tokens:
+        if token in names():
+            return token
+    words = [token for token in tokens if not token.startswith("-")]
+    if tokens and tokens[0] in words:
+        return tokens[0]
+    return next((w for w in words if "/" in w or difflib.get_close_matches(w, names())), None)
+
+
+def _help() -> None:
+    app = App(
+        name="run",
+        help=flow(run.__doc__),
+        usage="Usage: festina run NAME [FLAGS]",
+        help_format="plaintext",
+        help_flags=(),
+        version_flags=(),
+        help_epilogue="Experiments: " + ", ".join(names()),
+    )
+    app.help_print([])
+
+
+def _run(
+    experiment: Experiment,
+    *,
+    preset: str | None = None,
+    parameters: Path | None = None,
+    out: Path | None = None,
+    quiet: bool = False,
+    json: bool = False,
+    debug: bool = False,
+    **flags: Any,
+) -> int:
+    from ._parameters import resolve
+    from ._perform import claims_json, labelled, perform
+    from ._progress import Progress
+
+    chosen = resolve(experiment, preset=preset, file=parameters, flags=flags)
+    with Progress(quiet=quiet) as progress:
+        progress.stage(labelled(experiment.name, preset))
+        folder, claims = perform(
+            experiment,
+            chosen,
+            preset=preset,
+            out=out,
+            numbered_in=Path("runs", experiment.name),
+            progress=progress,
+        )
+    if json:
+        print(claims_json(claims), end="")
+        return 0
+    from ._table import claims_table, console, summary
+
+    console().print(claims_table(claims))
+    print(summary(claims))
+    for path in sorted(folder.iterdir()):
+        print(shorter(path))
+    return 0
+
+
+def shorter(path: Path) -> Path:
+    """Relative to where the user stands, if it is below."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path

@@ -1,0 +1,67 @@
+"""`festina show`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from festina.papers import Experiment, load
+
+from ._complaint import Complaint
+from ._folder import unwritable
+from ._options import Debug, Json
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+def show(
+    run: Annotated[Path, Parameter(name="RUN", help="The folder of a run, or its run.zarr.")],
+    /,
+    *,
+    out: Annotated[
+        Path | None, Parameter(help="Where the figures go, if not into the folder of the run.")
+    ] = None,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Redraw the figures of a saved run and print its claims, without recomputing anything.
+
+    figure.png and figure.pdf are replaced; the data stay as they are.
+    """
+    from ._perform import claims_json, claims_of, save_figure
+
+    data, experiment = stored(run)
+    claims = claims_of(experiment, data)
+    home = run.parent if run.suffix == ".zarr" else run
+    folder = home if out is None else out.expanduser()
+    figure = experiment.draw(data)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        save_figure(figure, folder)
+    except OSError as error:
+        raise unwritable(folder, error) from error
+    if json:
+        print(claims_json(claims), end="")
+        return
+    from ._table import claims_table, console, summary
+
+    console().print(claims_table(claims))
+    print(summary(claims))
+    for name in ("figure.png", "figure.pdf"):
+        print(folder / name)
+
+
+def stored(run: Path) -> "tuple[xr.DataTree, Experiment]":
+    """A saved run and the experiment that made it."""
+    run = run.expanduser()
+    store = run if run.suffix == ".zarr" else run / "run.zarr"
+    if not store.exists():
+        raise Complaint(f"There is no run in '{run}': '{store}' does not exist.")
+    from festina import _run
+
+    data = _run.load(store)
+    name = data.attrs.get("experiment")
+    if not isinstance(name, str):
+        raise Complaint(f"'{store}' does not say which experiment made it; `festina run` would.")
+    return data, load(name)

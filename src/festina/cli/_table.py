@@ -1,0 +1,91 @@
+"""Tables on standard output."""
+
+import sys
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from festina.papers import Claim
+
+_PLAIN_WIDTH = 140
+_MANY = 6
+
+
+def console() -> Console:
+    """Standard output; wide where no terminal says how wide it is."""
+    width = None if sys.stdout.isatty() else _PLAIN_WIDTH
+    return Console(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False)
+
+
+def plain_table(*columns: str, **options: Any) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, **options)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def claims_table(claims: Sequence[Claim], failures: Sequence[tuple[str, str]] = ()) -> Table:
+    """All claims, under the name of their experiment, and what failed."""
+    table = plain_table("claim", "predicted", "measured", "tolerance", "verdict")
+    table.columns[0].min_width = 32
+    for name, group in groupby(claims, key=lambda claim: claim.experiment):
+        table.add_section()
+        table.add_row(Text(name, style="bold"))
+        for claim in group:
+            text = Text(claim.claim)
+            for detail in filter(None, (claim.source, claim.note)):
+                text.append(f"\n{detail}", style="dim")
+            table.add_row(
+                text,
+                Text(number(claim.predicted)),
+                Text(number(claim.measured)),
+                Text(number(claim.tolerance)),
+                _verdict(claim),
+            )
+    for name, reason in failures:
+        table.add_section()
+        text = Text(name, style="bold")
+        text.append(f"\n{reason}", style="not bold red")
+        table.add_row(text, "", "", "", Text("failed", style="bold red"))
+    return table
+
+
+def summary(claims: Iterable[Claim], failures: Sequence[tuple[str, str]] = ()) -> str:
+    """How many claims there are of each kind, in a line."""
+    claims = list(claims)
+    broken = sum(claim.broken for claim in claims)
+    counts = {
+        "hold": sum(claim.verdict == "holds" for claim in claims),
+        "hold with a correction": sum(c.verdict == "holds with a correction" for c in claims),
+        "known not to hold": sum(c.verdict == "does not hold" and not c.broken for c in claims),
+    }
+    parts = [f"{count} {words}" for words, count in counts.items() if count]
+    parts += [f"{broken} broken"]
+    if failures:
+        parts.append(f"{len(failures)} experiment{'s' * (len(failures) > 1)} failed")
+    return f"{len(claims)} claim{'s' * (len(claims) != 1)}: {', '.join(parts)}."
+
+
+def number(value: Any) -> str:
+    """Five digits are enough to read; `claims.json` has them all."""
+    value = value.tolist() if hasattr(value, "tolist") else value
+    if isinstance(value, float):
+        return f"{value:.5g}"
+    if isinstance(value, str | int) or not isinstance(value, Sequence):
+        return str(value)
+    shown = [number(entry) for entry in value[:_MANY]]
+    more = [f"… ({len(value)} in all)"] if len(value) > _MANY else []
+    return ", ".join(shown + more)
+
+
+def _verdict(claim: Claim) -> Text:
+    if claim.broken:
+        return Text("does not hold: broken", style="bold red")
+    if claim.verdict == "does not hold":
+        return Text("does not hold, as known", style="yellow")
+    return Text(claim.verdict, style="green" if claim.verdict == "holds" else "yellow")

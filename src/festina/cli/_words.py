@@ -1,0 +1,139 @@
+"""What cyclopts and pydantic complain about, as one sentence that names the way out."""
+
+import difflib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, get_args
+
+import cyclopts
+
+from festina.papers import unknown
+
+if TYPE_CHECKING:
+    import pydantic
+    from pydantic_core import ErrorDetails
+
+BOUNDS = {
+    "gt": "more than {:g}",
+    "ge": "at least {:g}",
+    "lt": "less than {:g}",
+    "le": "at most {:g}",
+    "multiple_of": "a multiple of {:g}",
+    "min_length": "at least {} values",
+    "max_length": "at most {} values",
+}
+"""Constraints of pydantic, in words."""
+
+
+def usage(error: cyclopts.CycloptsError) -> str:
+    """A command line that cannot be read."""
+    from ._main import COMMANDS
+
+    where = (
+        " of `" + " ".join(["festina", *error.command_chain]) + "`" if error.command_chain else ""
+    )
+    if isinstance(error, cyclopts.UnknownCommandError) and error.unused_tokens:
+        hint = " `festina --help` shows them all."
+        return unknown("command", error.unused_tokens[0], tuple(COMMANDS)) + hint
+    if isinstance(error, cyclopts.UnknownOptionError):
+        flags = [name for x in error.argument_collection if x.parse for name in x.names]
+        return unknown("flag", error.token.keyword or error.token.value, [*flags, "--help"])
+    if isinstance(error, cyclopts.UnusedCliTokensError) and error.unused_tokens:
+        return f"Unexpected '{error.unused_tokens[0]}'{where}; values belong to a --flag."
+    if isinstance(error, cyclopts.MissingArgumentError) and error.argument is not None:
+        name = error.keyword or error.argument.name
+        if not name.startswith("-"):
+            return f"Missing {name}{where}."
+        count, given = error.argument.token_count()[0], len(error.tokens_so_far)
+        return (
+            f"`{name}` needs {count} values, got {given}."
+            if count > 1
+            else (f"`{name}` needs a value.")
+        )
+    if isinstance(error, cyclopts.RepeatArgumentError):
+        return f"`{error.token.keyword}` is given more than once."
+    if isinstance(error, cyclopts.CoercionError) and error.token and error.token.keyword:
+        choices = get_args(error.target_type)
+        expected = ", ".join(repr(choice) for choice in choices) or "true or false"
+        value = error.token.value
+        one_of = "one of " if choices else ""
+        return f"`{error.token.keyword}` must be {one_of}{expected}, got '{value}'." + _nearest(
+            value, expected
+        )
+    error.verbose = False
+    return str(error)
+
+
+def invalid(
+    error: "pydantic.ValidationError", *, valid: Sequence[str], where: Callable[[str], str]
+) -> str:
+    """Parameters that are not valid, each once.
+
+    **Arguments:**
+
+    - `valid`: the names of all parameters.
+    - `where`: turns the path of a parameter, `a.b[2]`, into how the user wrote it.
+    """
+    sentences: dict[str, str] = {}
+    for details in error.errors(include_url=False):
+        path = _path(details["loc"])
+        sentences.setdefault(path, _sentence(details, path, valid, where))
+    return " ".join(sentences.values())
+
+
+def _sentence(
+    details: "ErrorDetails", path: str, valid: Sequence[str], where: Callable[[str], str]
+) -> str:
+    kind, context, value = details["type"], details.get("ctx", {}), details["input"]
+    if kind == "extra_forbidden":
+        return f"{where(path)}: {unknown('parameter', path, valid)}"
+    if kind == "value_error":  # raised by the experiment's own check
+        message = str(context.get("error", details["msg"]))
+        return f"{where(path)}: {message}" if path else message
+    expected = _expected(kind, context)
+    if expected is None:
+        return f"{where(path)}: {details['msg']}, got {_shown(value)}."
+    near = _nearest(value, expected) if kind == "literal_error" else ""
+    return f"{where(path)} must be {expected}, got {_shown(value)}.{near}"
+
+
+def _nearest(value: Any, expected: str) -> str:
+    near = difflib.get_close_matches(str(value), re.findall(r"'([^']*)'", expected), n=1)
+    return f" Did you mean '{near[0]}'?" if near else ""
+
+
+def _expected(kind: str, context: Mapping[str, Any]) -> str | None:
+    for name, words in BOUNDS.items():
+        if name in context:
+            return words.format(context[name])
+    if kind in ("literal_error", "enum"):
+        return context["expected"]
+    if kind == "finite_number":
+        return "a finite number"
+    kinds = {
+        "int": "a whole number",
+        "float": "a number",
+        "bool": "true or false",
+        "string": "text",
+        "tuple": "a list of values",
+        "list": "a list of values",
+        "missing": "given",
+    }
+    return kinds.get(kind.split("_")[0])
+
+
+def _path(location: tuple[int | str, ...]) -> str:
+    """`a.b[2]`, as the key would be written."""
+    text = ""
+    for part in location:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text
+
+
+def _shown(value: Any) -> str:
+    """A value as it was typed: quotes only where it is no number."""
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return repr(value)
+    return str(value)

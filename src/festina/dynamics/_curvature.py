@@ -1,0 +1,48 @@
+"""Largest and smallest curvature of the loss: is a stationary point a saddle, and how sharp is it."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from ._objective import Data, Structure, excess_loss
+
+_DENSE = 600
+
+
+def extreme_curvatures(
+    structure: Structure, weights: Float[np.ndarray, " weight"], data: Data
+) -> tuple[float, float]:
+    """Smallest and largest eigenvalue of the Hessian, by Lanczos where it is too large to form."""
+    n = weights.size
+    if n <= _DENSE:
+        eigenvalues = np.linalg.eigvalsh(np.asarray(_hessian(structure, weights, data)))
+        return float(eigenvalues[0]), float(eigenvalues[-1])
+    from scipy.sparse.linalg import LinearOperator, eigsh
+
+    def product(direction: np.ndarray) -> np.ndarray:
+        return np.asarray(_hessian_product(structure, weights, direction.ravel(), data))
+
+    operator = LinearOperator((n, n), matvec=product, dtype=float)  # pyright: ignore
+    ends = eigsh(operator, k=2, which="BE", tol=1e-6, return_eigenvectors=False)
+    return float(ends.min()), float(ends.max())
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _hessian(
+    structure: Structure, weights: Float[Array, " weight"], data: Data
+) -> Float[Array, "weight weight"]:
+    return jax.hessian(excess_loss, argnums=1)(structure, weights, data)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _hessian_product(
+    structure: Structure,
+    weights: Float[Array, " weight"],
+    direction: Float[Array, " weight"],
+    data: Data,
+) -> Float[Array, " weight"]:
+    gradient = jax.grad(excess_loss, argnums=1)
+    return jax.jvp(lambda w: gradient(structure, w, data), (weights,), (jnp.asarray(direction),))[1]

@@ -1,0 +1,74 @@
+"""Gradient descent at a given learning rate, full batch or mini-batch."""
+
+import numpy as np
+from jaxtyping import Float, PRNGKeyArray
+
+from .._precision import float64
+from ..networks import Layer
+from ..tasks import AbstractTask
+from ._descent_step import descent_step
+from ._drive import Progress, Resolution
+from ._objective import Convention
+from ._simulate import simulate
+from ._trajectory import Trajectory
+
+
+@float64
+def gradient_descent(
+    network: Layer,
+    task: AbstractTask,
+    learning_rate: float | Float[np.ndarray, "*batch"],
+    steps: int | None = None,
+    *,
+    loss: Convention = "half",
+    batch_size: int | None = None,
+    key: PRNGKeyArray | None = None,
+    resolution: Resolution | None = None,
+    save_every: int | None = None,
+    max_steps: int = 300_000,
+    progress: Progress | None = None,
+) -> Trajectory:
+    r"""Train by gradient descent, $\theta \leftarrow \theta - \eta\,\partial L/\partial\theta$.
+
+    The clock counts steps. n steps on a loss $c\cdot\frac12\langle|y-f|^2\rangle$ are flow time
+    $c\eta n$ of the half loss, but a mode of rate s grows per step by $1 + c\eta s$ and not by
+    $e^{c\eta s}$. A learning rate that diverges is reported in the trajectory's `endings`.
+
+    **Arguments:**
+
+    - `network`, `task`, `loss`, `resolution`, `progress`: as in `gradient_flow`.
+    - `learning_rate`: η, one for all or one for each network of a batch.
+    - `steps`: how many; until converged by default (full batch only).
+    - `batch_size`, `key`: mini-batches of that many samples, drawn without replacement in shuffled
+      epochs. Loss and gradient are those of all samples.
+    - `save_every`: steps between two samples of a mini-batch run; about 500 samples by default.
+    - `max_steps`: most steps if `steps` is not given.
+    """
+    rates = np.asarray(learning_rate, dtype=float)
+    if not (np.isfinite(rates).all() and (rates > 0).all()):
+        raise ValueError(f"`learning_rate` must be positive and finite, got {learning_rate}.")
+    if steps is not None and (steps < 1 or steps != int(steps)):
+        raise ValueError(f"`steps` must be a whole number from 1 up, got {steps}.")
+    if batch_size is not None:
+        from ._minibatch import minibatch_descent
+
+        return minibatch_descent(
+            network, task, rates, steps, loss, batch_size, key, save_every, progress
+        )
+    return simulate(
+        network,
+        task,
+        loss=loss,
+        method="gradient descent",
+        step=descent_step,
+        step_size=lambda weights, velocity: np.zeros(len(weights)),
+        evaluations_per_step=1,
+        stops=np.array([np.inf if steps is None else float(steps)]),
+        times_requested=False,
+        rtol=1e-8,
+        atol=None,
+        learning_rate=rates,
+        resolution=resolution or Resolution(),
+        max_steps=max_steps if steps is None else steps,
+        progress=progress,
+    )

@@ -1,0 +1,99 @@
+"""Gradient flow: the one way a network is simulated in continuous time."""
+
+import numpy as np
+from jaxtyping import Float
+
+from .._precision import float64
+from ..networks import Layer
+from ..tasks import AbstractTask
+from ._drive import Progress, Resolution
+from ._objective import Convention
+from ._runge_kutta import runge_kutta_step
+from ._simulate import simulate
+from ._trajectory import Trajectory
+
+
+@float64
+def gradient_flow(
+    network: Layer,
+    task: AbstractTask,
+    times: Float[np.ndarray, " time"] | None = None,
+    *,
+    t_end: float | None = None,
+    loss: Convention = "half",
+    rtol: float = 1e-8,
+    atol: float | None = None,
+    resolution: Resolution | None = None,
+    max_steps: int = 300_000,
+    progress: Progress | None = None,
+) -> Trajectory:
+    r"""Train by gradient flow, $\dot\theta = -\partial L/\partial\theta$, in float64.
+
+    Without `times` the flow runs until it has converged, and samples lie densely where the loss
+    moves. It is not taken in by saddles: a small gradient counts only against the largest one seen,
+    and only where no direction of negative curvature leads away. A batch of networks (leading axes
+    of the weights) runs in one compiled program, and other values never compile anew.
+
+    **Arguments:**
+
+    - `network`: the initial weights.
+    - `task`: what is learned. For units with fixed features the cost does not depend on the number
+      of samples.
+    - `times`: exactly these, in increasing order; the flow then runs to the last of them.
+    - `t_end`: latest time at which to stop.
+    - `loss`: the loss convention, which sets the clock: `"half"` $\frac12\langle|y-f|^2\rangle$ by
+      default, `"mean-square"`, `"mean-over-outputs"`, `"half-sum"` or `"sum-square"`.
+    - `rtol`, `atol`: error allowed per step, relative to each weight and absolute (by default `rtol`
+      times the initial scale). Leaving a saddle amplifies errors: the drop times move by about
+      `rtol` over the rate of escape.
+    - `resolution`: how far loss and gradient move between two samples.
+    - `max_steps`: most steps for each network.
+    - `progress`: called with words and the fraction done.
+
+    **Returns:**
+
+    A `Trajectory`. A trajectory that fails is a result as well: see its `endings`.
+    """
+    if not 0 < rtol < 0.1:
+        raise ValueError(f"`rtol` must lie between 0 and 0.1, got {rtol}.")
+    if atol is not None and not atol > 0:
+        raise ValueError(f"`atol` must be positive, got {atol}.")
+    stops = _stops(times, t_end)
+
+    def first_step(weights: np.ndarray, velocity: np.ndarray) -> np.ndarray:
+        size = np.linalg.norm(weights, axis=1)
+        speed = np.linalg.norm(velocity, axis=1)
+        return np.where((size > 0) & (speed > 0), 0.01 * size / np.maximum(speed, 1e-300), 1e-3)
+
+    return simulate(
+        network,
+        task,
+        loss=loss,
+        method="gradient flow",
+        step=runge_kutta_step,
+        step_size=first_step,
+        evaluations_per_step=6,
+        stops=stops,
+        times_requested=times is not None,
+        rtol=rtol,
+        atol=atol,
+        learning_rate=None,
+        resolution=resolution or Resolution(),
+        max_steps=max_steps,
+        progress=progress,
+    )
+
+
+def _stops(times: np.ndarray | None, t_end: float | None) -> np.ndarray:
+    if times is None:
+        if t_end is not None and not t_end > 0:
+            raise ValueError(f"`t_end` must be positive, got {t_end}.")
+        return np.array([np.inf if t_end is None else float(t_end)])
+    if t_end is not None:
+        raise ValueError("Give `times` or `t_end`, not both: the flow ends at the last of `times`.")
+    stops = np.atleast_1d(np.asarray(times, dtype=float))
+    if stops.ndim != 1 or not len(stops) or not np.isfinite(stops).all():
+        raise ValueError(f"`times` must be a list of finite numbers, got shape {stops.shape}.")
+    if stops[0] < 0 or (np.diff(stops) <= 0).any():
+        raise ValueError("`times` must increase and start at 0 or later.")
+    return stops

@@ -1,0 +1,147 @@
+"""The compiled part of a simulation: a chunk of steps for a batch of lanes, every one recorded."""
+
+import functools
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from ._objective import Data, Structure, excess_loss
+
+RUNNING, AT_FLOOR, STATIONARY, FINISHED, NOT_FINITE, STEP_UNDERFLOW = range(6)
+"""Status of a lane; all but the first end it."""
+
+IDLE, REJECTED, ACCEPTED, AT_STOP = range(-1, 3)
+"""What a recorded step is: none, thrown away, taken, taken and landing on a requested time."""
+
+
+class State(NamedTuple):
+    """One lane: where it is, how fast it moves, and what it does next."""
+
+    time: Float[Array, ""]
+    weights: Float[Array, " weight"]
+    loss: Float[Array, ""]
+    velocity: Float[Array, " weight"]
+    rate: Float[Array, ""]  # |∂L/∂θ|² = −dL/dt
+    peak: Float[Array, ""]  # the largest rate so far
+    step_size: Float[Array, ""]
+    stop: Int[Array, ""]  # which of the requested times comes next
+    status: Int[Array, ""]
+    event: Int[Array, ""]
+
+
+class Controls(NamedTuple):
+    """What a user can turn without recompiling; the per-lane ones are arrays over lanes."""
+
+    stops: Float[Array, " stop"]
+    rtol: Float[Array, ""]
+    atol: Float[Array, " lane"]
+    loss_tolerance: Float[Array, " lane"]
+    rate_tolerance: Float[Array, " lane"]
+    learning_rate: Float[Array, " lane"]
+
+
+class Record(NamedTuple):
+    """What is kept of each step, over `(step, lane)`."""
+
+    time: Float[Array, "step lane"]
+    weights: Float[Array, "step lane weight"]
+    loss: Float[Array, "step lane"]
+    rate: Float[Array, "step lane"]
+    event: Int[Array, "step lane"]
+
+
+class Step(Protocol):
+    """One step of one lane, by Runge–Kutta or by gradient descent."""
+
+    def __call__(self, state: State, field: "Field", controls: Controls) -> State: ...
+
+
+Field = Callable[[Float[Array, " weight"]], tuple[Float[Array, ""], Float[Array, " weight"]]]
+"""Weights to loss and velocity −∂L/∂θ."""
+
+_PER_LANE = Controls(None, None, 0, 0, 0, 0)  # pyright: ignore[reportArgumentType]
+
+
+@functools.partial(jax.jit, static_argnames=("step", "structure", "length"))
+def advance(
+    state: State,
+    data: Data,
+    controls: Controls,
+    *,
+    step: Step,
+    structure: Structure,
+    length: int,
+) -> tuple[State, Record, Int[Array, ""]]:
+    """Take up to `length` steps of every lane that is still running, and record each.
+
+    The recorded row is the loop's counter, common to all lanes, so that saving is an update in
+    place; a lane that rejected its step or has ended says so in `event`.
+    """
+    field = _field(structure, data)
+    one_step = jax.vmap(
+        lambda state, controls: _select_running(state, step(state, field, controls)),
+        in_axes=(0, _PER_LANE),
+    )
+    lanes = state.time.shape[0]
+    empty = Record(
+        time=jnp.zeros((length, lanes)),
+        weights=jnp.zeros((length, *state.weights.shape)),
+        loss=jnp.zeros((length, lanes)),
+        rate=jnp.zeros((length, lanes)),
+        event=jnp.zeros((length, lanes), state.event.dtype),
+    )
+
+    def body(carry: tuple[Int[Array, ""], State, Record]):
+        count, state, record = carry
+        state = one_step(state, controls)
+        row = Record(state.time, state.weights, state.loss, state.rate, state.event)
+        record = jax.tree.map(
+            lambda rows, new: jax.lax.dynamic_update_index_in_dim(rows, new, count, 0), record, row
+        )
+        return count + 1, state, record
+
+    def unfinished(carry: tuple[Int[Array, ""], State, Record]) -> Bool[Array, ""]:
+        count, state, _ = carry
+        return (count < length) & jnp.any(state.status == RUNNING)
+
+    count, state, record = jax.lax.while_loop(unfinished, body, (0, state, empty))
+    return state, record, count
+
+
+@functools.partial(jax.jit, static_argnames=("structure",))
+def start(
+    weights: Float[Array, "lane weight"], data: Data, *, structure: Structure
+) -> tuple[Float[Array, " lane"], Float[Array, "lane weight"], Float[Array, " lane"]]:
+    """Loss, velocity and rate at the initial weights."""
+    losses, velocities = jax.vmap(_field(structure, data))(weights)
+    return losses, velocities, jnp.sum(velocities**2, axis=1)
+
+
+def ending(state: State, controls: Controls, finite: Bool[Array, ""]) -> Int[Array, ""]:
+    """Status after a step, from what both kinds of step have in common."""
+    status = jnp.where(state.stop >= controls.stops.shape[0], FINISHED, RUNNING)
+    # Relative to the largest rate so far: the initial saddle, however slow, is where it starts.
+    still = state.rate <= controls.rate_tolerance * state.peak
+    status = jnp.where(still, STATIONARY, status)
+    status = jnp.where(state.loss <= controls.loss_tolerance, AT_FLOOR, status)
+    return jnp.where(finite, status, NOT_FINITE)
+
+
+def _field(structure: Structure, data: Data) -> Field:
+    gradient = jax.value_and_grad(excess_loss, argnums=1)
+
+    def field(weights: Float[Array, " weight"]):
+        loss, slope = gradient(structure, weights, data)
+        return loss, -slope
+
+    return field
+
+
+def _select_running(before: State, after: State) -> State:
+    """Freeze a lane that has ended."""
+    running = before.status == RUNNING
+    kept = jax.tree.map(lambda old, new: jnp.where(running, new, old), before, after)
+    return kept._replace(event=jnp.where(running, after.event, IDLE))

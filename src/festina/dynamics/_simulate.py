@@ -1,0 +1,200 @@
+"""What gradient flow and full-batch gradient descent share: set-up, judgement of ends, the result."""
+
+from collections.abc import Callable
+
+import numpy as np
+from jaxtyping import Float
+
+from ..networks import Layer
+from ..tasks import AbstractTask
+from ._curvature import extreme_curvatures
+from ._drive import Log, Progress, Resolution, drive
+from ._objective import Objective, objective
+from ._program import AT_FLOOR, FINISHED, NOT_FINITE, STATIONARY, STEP_UNDERFLOW, Controls, Step
+from ._trajectory import Ending, Trajectory
+
+_NEVER = -1.0
+
+
+def simulate(
+    network: Layer,
+    task: AbstractTask,
+    *,
+    loss: str,
+    method: str,
+    step: Step,
+    step_size: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    evaluations_per_step: int,
+    stops: Float[np.ndarray, " stop"],
+    times_requested: bool,
+    rtol: float,
+    atol: float | None,
+    learning_rate: Float[np.ndarray, "*batch"] | None,
+    resolution: Resolution,
+    max_steps: int,
+    progress: Progress | None,
+) -> Trajectory:
+    """Run every network of a batch and put the samples into one `Trajectory`."""
+    problem = objective(network, task, loss)
+    initial = problem.structure.flatten(network)
+    lanes = len(initial)
+    each = np.ones(lanes)
+    rates = each if learning_rate is None else np.broadcast_to(
+        learning_rate, network.batch_shape
+    ).reshape(-1)
+    # Weights known to a relative error rtol leave a gradient of order rtol and a loss of order rtol²
+    # that no step can remove: what is smaller than that is noise of the solver.
+    precision = max(1e-12, 10 * rtol**2)
+    stillness = max(1e-8, 30 * rtol)
+    controls = Controls(
+        stops=stops,
+        rtol=np.asarray(rtol),
+        atol=each * atol if atol is not None else rtol * np.sqrt(np.mean(initial**2, axis=1)),
+        loss_tolerance=each * _NEVER,
+        rate_tolerance=each * (_NEVER if times_requested else stillness**2),
+        learning_rate=rates.astype(float),
+    )
+    if not times_requested:
+        controls.loss_tolerance[:] = precision * _initial_excess(problem, initial)
+
+    endings: dict[int, Ending] = {}
+
+    def judge(lane: int, status: int, weights: np.ndarray, log: Log) -> bool:
+        if status == STATIONARY:
+            verdict = _stationary(problem, weights, log)
+            if verdict is None:
+                # On the way past a saddle: go on, and ask again at a tenth of this gradient.
+                controls.rate_tolerance[lane] *= 1e-2
+                return False
+            endings[lane] = verdict
+        else:
+            endings[lane] = _ending(status, problem, log, controls.learning_rate[lane], method)
+        return True
+
+    logs = drive(
+        problem,
+        initial,
+        controls,
+        step=step,
+        step_size=step_size,
+        judge=judge,
+        resolution=None if times_requested else resolution,
+        max_steps=max_steps,
+        progress=progress,
+    )
+    return _assemble(
+        network, problem, logs, endings, stops, times_requested, evaluations_per_step, loss, method,
+        None if learning_rate is None else float(np.ravel(learning_rate)[0]),
+    )
+
+
+def _initial_excess(problem: Objective, initial: np.ndarray) -> np.ndarray:
+    from ._program import start
+
+    return np.asarray(start(initial, problem.data, structure=problem.structure)[0])
+
+
+def _stationary(problem: Objective, weights: np.ndarray, log: Log) -> Ending | None:
+    """Is a point with a small gradient a minimum, a saddle to stay on, or one to be left?
+
+    Near a minimum the negative curvatures are residuals over weights, no larger than the gradient
+    itself; near a saddle they are much larger than what is left of the gradient.
+    """
+    gradient = np.sqrt(log.rows[-1].rate[-1])
+    smallest, largest = extreme_curvatures(problem.structure, weights, problem.data)
+    size = max(float(np.linalg.norm(weights)), 1e-300)
+    escapes = -smallest > 100 * gradient / size + 1e-9 * max(largest, -smallest)
+    if gradient == 0.0:
+        kind = f"a saddle with curvature {smallest:.3g}" if escapes else "a stationary point"
+        return Ending(
+            "saddle" if escapes else "stationary",
+            f"The gradient is exactly zero: the network sits on {kind} and does not move.",
+        )
+    if escapes:
+        return None
+    return Ending(
+        "converged", f"Gradient {gradient:.3g}, no direction of negative curvature: a minimum."
+    )
+
+
+def _ending(status: int, problem: Objective, log: Log, learning_rate: float, method: str) -> Ending:
+    last = log.rows[-1]
+    where = f"time {last.time[-1]:.6g}" if method == "gradient flow" else f"step {last.time[-1]:.0f}"
+    loss = last.loss[-1] + problem.floor
+    if status == AT_FLOOR:
+        return Ending("converged", f"At {where} the loss reached its lowest possible value.")
+    if status == FINISHED:
+        return Ending("finished", f"Ran to {where} as asked.")
+    if status == STEP_UNDERFLOW:
+        return Ending(
+            "step underflow",
+            f"At {where}, loss {loss:.6g}, no step was small enough for the tolerance asked for. "
+            "A looser `rtol` gets past a kink.",
+        )
+    if status == NOT_FINITE:
+        return Ending("diverged", f"Not finite after {where}. " + _why(problem, log, learning_rate))
+    return Ending(
+        "out of steps", f"Stopped after {log.steps} steps at {where}, loss {loss:.6g}; see `max_steps`."
+    )
+
+
+def _why(problem: Objective, log: Log, learning_rate: float) -> str:
+    """The likely cause of divergence: a step beyond 2/sharpness where the loss still was sane."""
+    samples = log.joined()
+    sane = np.flatnonzero(samples.loss <= 2 * samples.loss[0])[-5:]
+    sharpness = max(
+        extreme_curvatures(problem.structure, samples.weights[i], problem.data)[1] for i in sane
+    )
+    limit = 2.0 / sharpness if sharpness > 0 else np.inf
+    if learning_rate > limit:
+        return (
+            f"The learning rate {learning_rate:g} is above the stability limit {limit:.3g} "
+            f"(2 / sharpness {sharpness:.4g}) of where it was: use a smaller one."
+        )
+    return f"The learning rate {learning_rate:g} is below the stability limit {limit:.3g} there."
+
+
+def _assemble(
+    network: Layer,
+    problem: Objective,
+    logs: list[Log],
+    endings: dict[int, Ending],
+    stops: np.ndarray,
+    times_requested: bool,
+    evaluations_per_step: int,
+    loss: str,
+    method: str,
+    learning_rate: float | None,
+) -> Trajectory:
+    batch = network.batch_shape
+    samples = [log.joined() for log in logs]
+    if times_requested:
+        # The initial state is a sample only if time 0 was asked for.
+        samples = [type(s)(*(part[0 if stops[0] == 0.0 else 1 :] for part in s)) for s in samples]
+    saves = np.array([len(s.time) for s in samples])
+    longest = int(saves.max())
+
+    def stack(name: str) -> np.ndarray:
+        parts = [getattr(s, name) for s in samples]
+        padded = [
+            np.concatenate((part, np.repeat(part[-1:], longest - len(part), axis=0)))
+            if len(part) < longest
+            else part
+            for part in parts
+        ]
+        return np.stack(padded).reshape(*batch, longest, *padded[0].shape[1:])
+
+    return Trajectory(
+        time=stack("time"),
+        loss=stack("loss") + problem.floor,
+        squared_gradient=stack("rate"),
+        network=problem.structure.unflatten(stack("weights")),
+        saves=saves.reshape(batch),
+        endings=tuple(endings[lane] for lane in range(len(logs))),
+        floor=problem.floor,
+        evaluations=np.array([1 + evaluations_per_step * log.steps for log in logs]).reshape(batch),
+        convention=loss,
+        method=method,
+        learning_rate=learning_rate,
+        shared_times=times_requested,
+    )

@@ -1,0 +1,142 @@
+"""What a simulation returns, and how it becomes a Run."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import jax
+import numpy as np
+from jaxtyping import Float, Int
+
+from ..networks import Layer
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+Reason = Literal[
+    "converged", "stationary", "saddle", "finished", "out of steps", "diverged", "step underflow"
+]
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How one trajectory ended, in a word and in a sentence."""
+
+    reason: Reason
+    message: str
+
+    @property
+    def failed(self) -> bool:
+        return self.reason in ("diverged", "step underflow", "out of steps")
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    r"""Training of one network or of a batch of them.
+
+    Axes of a batch come first, then the saved samples, which lie densely where the loss moves.
+    Lanes of a batch that were saved at times of their own are padded at the end with copies of their
+    last sample; `saves` counts the true ones.
+
+    - `time`: of each sample: flow time for `gradient_flow`, steps for `gradient_descent`.
+    - `loss`, `squared_gradient`: $L$ and $|\partial L/\partial\theta|^2$ there.
+    - `network`: the weights there, as one network with leading axes.
+    - `endings`: how each lane ended, in the order of the flattened batch.
+    - `floor`: the loss of least squares on fixed features, which no training can go below.
+    - `evaluations`: gradients computed for each lane.
+    """
+
+    time: Float[np.ndarray, "*batch save"]
+    loss: Float[np.ndarray, "*batch save"]
+    squared_gradient: Float[np.ndarray, "*batch save"]
+    network: Layer
+    saves: Int[np.ndarray, "*batch"]
+    endings: tuple[Ending, ...]
+    floor: float
+    evaluations: Int[np.ndarray, "*batch"]
+    convention: str
+    method: str
+    learning_rate: float | None
+    shared_times: bool
+
+    @property
+    def batch_shape(self) -> tuple[int, ...]:
+        return self.saves.shape
+
+    @property
+    def failed(self) -> bool:
+        """Whether any lane failed; `endings` says why."""
+        return any(ending.failed for ending in self.endings)
+
+    @property
+    def time_per_step(self) -> float:
+        """Flow time of the same loss that one unit of `time` stands for."""
+        return 1.0 if self.learning_rate is None else self.learning_rate
+
+    def lane(self, *index: int) -> "Trajectory":
+        """One trajectory of a batch, without padding."""
+        if len(index) != len(self.batch_shape):
+            raise ValueError(f"`lane` needs one index for each of the axes {self.batch_shape}.")
+        flat = int(np.ravel_multi_index(index, self.batch_shape)) if index else 0
+        upto = (*index, slice(0, int(self.saves[index])))
+        return Trajectory(
+            time=self.time[upto],
+            loss=self.loss[upto],
+            squared_gradient=self.squared_gradient[upto],
+            network=jax.tree.map(lambda leaf: leaf[upto], self.network),
+            saves=self.saves[index],
+            endings=(self.endings[flat],),
+            floor=self.floor,
+            evaluations=self.evaluations[index],
+            convention=self.convention,
+            method=self.method,
+            learning_rate=self.learning_rate,
+            shared_times=self.shared_times,
+        )
+
+    def to_dataset(self, dims: tuple[str, ...] | None = None) -> "xr.Dataset":
+        """The trajectory with named axes: `dims` for the batch (`seed` by default), then `time`.
+
+        Lanes with times of their own have an axis `save` and a coordinate `time(…, save)`.
+        """
+        import xarray as xr
+
+        from ._objective import loss_formula
+
+        batch = dims or ("seed", "scale")[: len(self.batch_shape)]
+        if len(batch) != len(self.batch_shape):
+            raise ValueError(f"`dims` must name the axes {self.batch_shape}, got {batch}.")
+        axis = "time" if self.shared_times else "save"
+        over = (*batch, axis)
+        unit = self.network.unit
+        weight_axes = {1: ("input",), 3: ("key_query", "rank", "input")}[unit.weight_ndim]
+        read_axes = ("read",) if unit.read_ndim else ()
+        first = (0,) * len(self.batch_shape)
+        time = (axis, self.time[first]) if self.shared_times else (over, self.time)
+        return xr.Dataset(
+            {
+                "loss": (over, self.loss, {"long_name": f"loss {loss_formula(self.convention)}"}),
+                "squared_gradient": (over, self.squared_gradient),
+                "u": ((*over, "unit", *weight_axes), self.network.u),
+                "v": ((*over, "unit", "output", *read_axes), self.network.v),
+                "saves": (batch, self.saves),
+                "evaluations": (batch, self.evaluations),
+                "ending": (batch, _words(self, [e.reason for e in self.endings])),
+                "message": (batch, _words(self, [e.message for e in self.endings])),
+            },
+            coords={
+                "time": time,
+                **{name: np.arange(n) for name, n in zip(batch, self.batch_shape, strict=True)},
+            },
+            attrs={
+                "loss_convention": self.convention,
+                "loss_floor": self.floor,
+                "method": self.method,
+                "clock": "steps" if self.learning_rate is not None else "flow time",
+                "learning_rate": self.learning_rate if self.learning_rate is not None else "none",
+                "unit": repr(unit),
+            },
+        )
+
+
+def _words(trajectory: Trajectory, words: list[str]) -> np.ndarray:
+    return np.array(words, dtype=str).reshape(trajectory.batch_shape)

@@ -1,0 +1,131 @@
+"""Scalar activations σ, each with the algebra that it gives to a unit."""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import jax
+import jax.numpy as jnp
+import jax.scipy.special as special
+import numpy as np
+
+from .._precision import float64
+from ._algebra import Algebra, measure_algebra
+
+Scalar = Callable[[jax.Array], jax.Array]
+
+
+@dataclass(frozen=True)
+class Activation:
+    r"""A scalar function σ applied to every pre-activation $u \cdot z$.
+
+    `power` is the exponent where $\sigma(a) = a^p$ with integer $p$: such a unit is linear in the
+    fixed features $z^{\otimes p}$, so that the data enter through moments alone.
+    """
+
+    name: str
+    function: Scalar = field(repr=False)
+    algebra: Algebra = field(repr=False)
+    power: int | None = field(default=None, repr=False)
+
+    def __call__(self, preactivation: jax.Array) -> jax.Array:
+        return self.function(preactivation)
+
+
+def _identity(a: jax.Array) -> jax.Array:
+    return a
+
+
+@functools.cache
+def power(exponent: int) -> Activation:
+    """σ(a) = aᵖ for a whole number p ≥ 1; the linear and quadratic units are the first two."""
+    if exponent < 1 or exponent != int(exponent):
+        raise ValueError(f"`exponent` must be a whole number from 1 up, got {exponent}.")
+    p = int(exponent)
+    is_linear = p == 1
+    return Activation(
+        name={1: "linear", 2: "quadratic", 3: "cubic"}.get(p, f"power-{p}"),
+        function=_identity if is_linear else lambda a: a**p,
+        algebra=Algebra(
+            zero=True,
+            homogeneous="real" if is_linear else None,
+            linear=is_linear,
+            even=p % 2 == 0,
+            order=p,
+        ),
+        power=p,
+    )
+
+
+@functools.cache
+def leaky_relu(slope: float = 0.1) -> Activation:
+    """σ(a) = a for a > 0 and `slope`·a below; `slope` 0 is ReLU, 1 is linear."""
+    if not 0 < slope < 1:
+        raise ValueError(f"`slope` must lie between 0 and 1, got {slope}. 0 is relu, 1 is linear.")
+    return Activation(
+        name=f"leaky-relu-{slope:g}",
+        function=lambda a: jnp.where(a > 0, a, slope * a),
+        algebra=Algebra(zero=True, homogeneous="positive", linear=False, even=False, order=1),
+    )
+
+
+def _odd(order: int) -> Algebra:
+    return Algebra(zero=True, homogeneous=None, linear=False, even=False, order=order)
+
+
+linear = power(1)
+quadratic = power(2)
+relu = Activation(
+    name="relu",
+    function=lambda a: jnp.maximum(a, 0.0),
+    algebra=Algebra(zero=True, homogeneous="positive", linear=False, even=False, order=1),
+)
+tanh = Activation("tanh", jnp.tanh, _odd(1))
+erf = Activation("erf", lambda a: special.erf(a / jnp.sqrt(2.0)), _odd(1))
+sine = Activation("sine", jnp.sin, _odd(1))
+sigmoid = Activation(
+    name="sigmoid",
+    function=jax.nn.sigmoid,
+    algebra=Algebra(zero=False, homogeneous=None, linear=False, even=False, order=0),
+)
+
+_NAMED = {
+    a.name: a for a in (linear, quadratic, power(3), relu, leaky_relu(), tanh, erf, sine, sigmoid)
+} | {"leaky-relu": leaky_relu(), "leaky_relu": leaky_relu()}
+
+
+def activation(choice: str | Activation | Scalar) -> Activation:
+    """An activation by name, as it is, or from your own scalar function.
+
+    The algebra of a function that is not ours is measured (see `measure_algebra`).
+    """
+    if isinstance(choice, Activation):
+        return choice
+    if isinstance(choice, str):
+        if choice not in _NAMED:
+            raise ValueError(
+                f"Unknown activation '{choice}'. There are: {', '.join(_NAMED)}; "
+                "or pass `power(p)`, `leaky_relu(slope)` or a scalar JAX function of your own."
+            )
+        return _NAMED[choice]
+    if callable(choice):
+        return _from_function(choice)
+    raise ValueError(f"`activation` must be a name or a function, got {type(choice).__name__}.")
+
+
+@functools.lru_cache(maxsize=64)
+@float64
+def _from_function(function: Scalar) -> Activation:
+    grid = jnp.linspace(-2.0, 2.0, 41)
+    try:
+        shape = jax.eval_shape(function, grid).shape
+    except Exception as error:
+        raise ValueError(f"The activation could not be applied to an array: {error}") from error
+    if shape != grid.shape:
+        raise ValueError(
+            f"An activation maps each entry to one number: it got shape {grid.shape} and gave {shape}."
+        )
+    algebra = measure_algebra(
+        lambda u: np.asarray(function(u * grid)), np.array([1.0, -0.7, 0.45, 1.3])
+    )
+    return Activation(getattr(function, "__name__", "custom"), function, algebra)

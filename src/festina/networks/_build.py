@@ -1,0 +1,179 @@
+"""Networks by architecture, with small random, low-rank or given initial weights."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from .._precision import float64
+from ._activations import Activation, Scalar, activation
+from ._layer import Layer
+from ._units import AbstractUnit, Kernel, LinearHead, Neuron, SoftmaxHead
+
+Scale = float | Float[np.ndarray, "..."]
+
+
+def fully_connected(
+    inputs: int,
+    width: int,
+    outputs: int = 1,
+    *,
+    activation: str | Activation | Scalar = "linear",
+    scale: Scale = 1e-6,
+    key: PRNGKeyArray,
+) -> Layer:
+    """Two-layer fully-connected network, Σ v_i σ(u_i·x), with weights from N(0, scale²).
+
+    **Arguments:**
+
+    - `inputs`, `width`, `outputs`: layer sizes.
+    - `activation`: a name, an `Activation`, or a scalar JAX function of your own.
+    - `scale`: standard deviation of the initial weights, or an array of them.
+    - `key`: randomness. An array of keys makes a batch of networks, one each; `scale` and `key`
+      broadcast against each other, so `scale[:, None]` with eight keys is a sweep with eight seeds.
+    """
+    unit = Neuron(_resolve(activation))
+    return gaussian(unit, (inputs,), width, outputs, scale=scale, key=key)
+
+
+def convolutional(
+    inputs: int,
+    width: int,
+    outputs: int = 1,
+    *,
+    kernel: int = 2,
+    stride: int = 1,
+    activation: str | Activation | Scalar = "linear",
+    scale: Scale = 1e-6,
+    key: PRNGKeyArray,
+) -> Layer:
+    """One 1-d convolutional layer of `width` kernels, read out linearly at every position.
+
+    `inputs` is the length of the input, `kernel` and `stride` are those of the convolution; the
+    rest as in `fully_connected`.
+    """
+    unit = Kernel(_resolve(activation), size=kernel, stride=stride)
+    return gaussian(unit, (inputs,), width, outputs, scale=scale, key=key)
+
+
+def attention(
+    dimension: int,
+    heads: int,
+    *,
+    rank: int = 1,
+    softmax: bool = False,
+    per_token: bool = True,
+    residual: bool = True,
+    outputs: int = 1,
+    scale: Scale = 5e-3,
+    key: PRNGKeyArray,
+) -> Layer:
+    """One layer of self-attention, read at the query in the last `outputs` rows of the embedding.
+
+    **Arguments:**
+
+    - `dimension`: of a token's input part; the embedding has one more row for its label.
+    - `heads`: number of heads.
+    - `rank`: of each head's key and query.
+    - `softmax`: softmax instead of linear attention.
+    - `per_token`: divide linear attention by the context length (Eq. 69 as printed does not).
+    - `residual`: add the input, as Eq. (69) does.
+    - `scale`, `key`: as in `fully_connected`.
+    """
+    unit = SoftmaxHead(rank, residual) if softmax else LinearHead(rank, residual, per_token)
+    # The number of tokens does not matter for the shapes of the weights.
+    return gaussian(unit, (dimension + 1, 2), heads, outputs, scale=scale, key=key)
+
+
+def gaussian(
+    unit: AbstractUnit,
+    input_shape: tuple[int, ...],
+    width: int,
+    outputs: int = 1,
+    *,
+    scale: Scale,
+    key: PRNGKeyArray,
+) -> Layer:
+    """Independent weights from N(0, scale²), for any unit."""
+
+    return _initialise(
+        lambda key, scale, shape: scale * jax.random.normal(key, shape),
+        unit,
+        input_shape,
+        width,
+        outputs,
+        scale,
+        key,
+    )
+
+
+def low_rank(
+    unit: AbstractUnit,
+    input_shape: tuple[int, ...],
+    width: int,
+    outputs: int = 1,
+    *,
+    rank: int,
+    strength: float,
+    scale: Scale,
+    key: PRNGKeyArray,
+) -> Layer:
+    r"""Large weights of low rank plus small noise, $\Theta = \sigma Z R/\sqrt H + \epsilon\,$noise.
+
+    θ_i = [v_i, u_i] are the rows of Θ (H × N), Z (H × rank) and R (rank × N) have standard normal
+    entries, σ is `strength` and ε is `scale`: near an invariant manifold of effective width `rank`
+    and away from every saddle (Figure 2C of Zhang, Saxe & Latham).
+    """
+    if rank < 1 or rank > width:
+        raise ValueError(f"`rank` must lie between 1 and the width {width}, got {rank}.")
+
+    def draw(key: PRNGKeyArray, scale: Array, shape: tuple[int, int]) -> Array:
+        noise_key, left_key, right_key = jax.random.split(key, 3)
+        left = jax.random.normal(left_key, (width, rank))
+        right = jax.random.normal(right_key, (rank, shape[1]))
+        noise = jax.random.normal(noise_key, shape)
+        return strength * left @ right / jnp.sqrt(width) + scale * noise
+
+    return _initialise(draw, unit, input_shape, width, outputs, scale, key)
+
+
+@float64
+def _initialise(
+    draw: Callable[[PRNGKeyArray, Array, tuple[int, int]], Array],
+    unit: AbstractUnit,
+    input_shape: tuple[int, ...],
+    width: int,
+    outputs: int,
+    scale: Scale,
+    key: PRNGKeyArray,
+) -> Layer:
+    sizes = {"width": width, "outputs": outputs, "inputs": min(input_shape)}
+    for name, value in sizes.items():
+        if value < 1 or value != int(value):
+            raise ValueError(f"`{name}` must be a whole number from 1 up, got {value}.")
+    scales = np.asarray(scale, dtype=float)
+    if not (np.isfinite(scales).all() and (scales > 0).all()):
+        raise ValueError(
+            f"`scale` must be positive and finite, got {scales.tolist()}. Weights that are exactly "
+            "zero sit on a saddle and never move; give arrays to `layer` if you want that."
+        )
+    u_shape = unit.weight_shape(input_shape)
+    v_shape = (outputs, *unit.read_shape(input_shape))
+    n_u, n_v = int(np.prod(u_shape)), int(np.prod(v_shape))
+
+    batch = np.broadcast_shapes(scales.shape, key.shape)
+    keys = jnp.broadcast_to(key, batch).reshape(-1)
+    scales = np.broadcast_to(scales, batch).reshape(-1)
+    theta = jax.vmap(lambda k, s: draw(k, s, (width, n_v + n_u)))(keys, scales)
+    theta = np.asarray(theta).reshape(*batch, width, n_v + n_u)
+    return Layer(
+        u=theta[..., n_v:].reshape(*batch, width, *u_shape),
+        v=theta[..., :n_v].reshape(*batch, width, *v_shape),
+        unit=unit,
+    )
+
+
+# `activation` is also the name of an argument above.
+_resolve = activation

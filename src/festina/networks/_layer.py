@@ -1,0 +1,80 @@
+"""The layer of Eq. (1), which every architecture here is an instance of."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from ._units import AbstractUnit
+
+
+class Layer(eqx.Module):
+    r"""$x \mapsto \sum_i \phi(x; u_i)\, v_i$, Eq. (1) of Zhang, Saxe & Latham.
+
+    `u` has shape `(unit, *weight_shape)` and `v` has shape `(unit, output, *read_shape)`: a neuron's
+    response is a number, a kernel's one number per position, a head's a vector. One example in, one
+    out; batches are the caller's `vmap`. Axes in front of `unit` make a batch of networks (seeds,
+    initial scales), which the dynamics train together.
+    """
+
+    u: Float[Array, "..."]
+    v: Float[Array, "..."]
+    unit: AbstractUnit = eqx.field(static=True)
+
+    def __call__(self, x: Float[Array, "..."]) -> Float[Array, " output"]:
+        x = jnp.asarray(x)
+        return self.respond(self.features(x)) + self.skip(x)
+
+    def features(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
+        """ψ(x): what the response is computed from, without any weights."""
+        return self.unit.features(x)
+
+    def respond(self, psi: Float[Array, "..."]) -> Float[Array, " output"]:
+        """The layer's output, but for a residual connection, from the features of an example."""
+        responses = jax.vmap(self.unit.response, (None, 0))(psi, self.u)
+        return jnp.tensordot(responses, self.v, _read_axes(responses.ndim))
+
+    def skip(self, x: Float[Array, "..."]) -> Float[Array, " output"] | float:
+        """What a residual connection adds."""
+        return self.unit.skip(x, self.outputs)
+
+    @property
+    def outputs(self) -> int:
+        return self.v.shape[len(self.batch_shape) + 1]
+
+    @property
+    def width(self) -> int:
+        return self.u.shape[len(self.batch_shape)]
+
+    @property
+    def batch_shape(self) -> tuple[int, ...]:
+        """Axes in front of `unit`: seeds, initial scales."""
+        return self.u.shape[: self.u.ndim - 1 - self.unit.weight_ndim]
+
+
+def layer(unit: AbstractUnit, u: np.ndarray, v: np.ndarray) -> Layer:
+    """A layer from given arrays, checked: see `Layer` for the shapes.
+
+    For one output a `v` without the output axis is accepted.
+    """
+    u, v = np.asarray(u, dtype=float), np.asarray(v, dtype=float)
+    for name, array in (("u", u), ("v", v)):
+        if not np.isfinite(array).all():
+            bad = np.sum(~np.isfinite(array))
+            raise ValueError(f"`{name}` must be finite, {bad} of its {array.size} values are not.")
+    axes = u.ndim - unit.weight_ndim
+    if v.ndim == axes + unit.read_ndim:
+        v = np.expand_dims(v, axes)
+    if axes < 1 or v.ndim != axes + 1 + unit.read_ndim or v.shape[:axes] != u.shape[:axes]:
+        raise ValueError(
+            f"`u` must have shape (*batch, unit, {unit.weight_ndim} axes of weights) and `v` "
+            f"(*batch, unit, output, {unit.read_ndim} axes of response) for {unit}: "
+            f"got {u.shape} and {v.shape}."
+        )
+    return Layer(u, v, unit)
+
+
+def _read_axes(response_ndim: int) -> tuple[list[int], list[int]]:
+    """Axes to sum over: (unit, *read) of the responses against (unit, output, *read) of v."""
+    return list(range(response_ndim)), [0, *range(2, response_ndim + 1)]

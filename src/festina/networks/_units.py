@@ -1,0 +1,238 @@
+r"""Units: what one hidden neuron, convolutional kernel or attention head computes.
+
+A unit splits its response in two: $\phi(x; u) = $ `response(features(x), u)`. The features ψ(x)
+hold no weights. Where the response is linear in ψ (`fixed_features`) the data enter the loss only
+through the moments ⟨ψψᵀ⟩ and ⟨yψᵀ⟩, whatever the architecture.
+"""
+
+import abc
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ._activations import Activation, linear
+from ._algebra import Algebra
+
+Shape = tuple[int, ...]
+
+
+class AbstractUnit(abc.ABC):
+    """One kind of unit. Holds no weights and is hashable: part of a network's structure."""
+
+    weight_ndim: ClassVar[int]
+    read_ndim: ClassVar[int]
+
+    @property
+    @abc.abstractmethod
+    def algebra(self) -> Algebra:
+        """What φ does as a function of u."""
+
+    @property
+    @abc.abstractmethod
+    def fixed_features(self) -> bool:
+        """Whether the response is linear in the features."""
+
+    @property
+    @abc.abstractmethod
+    def degree(self) -> int | None:
+        """Degree of φ as a polynomial in the input, None if it is not one."""
+
+    @abc.abstractmethod
+    def weight_shape(self, input_shape: Shape) -> Shape:
+        """Shape of one unit's u for inputs of this shape; raises if they do not fit."""
+
+    @abc.abstractmethod
+    def read_shape(self, input_shape: Shape) -> Shape:
+        """Shape of the response, which a unit's v reads for each output."""
+
+    @abc.abstractmethod
+    def features(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
+        """ψ(x)."""
+
+    @abc.abstractmethod
+    def response(self, psi: Float[Array, "..."], u: Float[Array, "..."]) -> Float[Array, "..."]:
+        """φ(x; u) from ψ(x)."""
+
+    def skip(self, x: Float[Array, "..."], outputs: int) -> Float[Array, " {outputs}"] | float:
+        """What a residual connection adds to the output."""
+        del x, outputs
+        return 0.0
+
+
+@dataclass(frozen=True)
+class _Activated(AbstractUnit):
+    """Response σ(u·z) for one or several z; for σ(a) = aᵖ through the features z⊗…⊗z."""
+
+    activation: Activation = linear
+
+    @property
+    def algebra(self) -> Algebra:
+        return self.activation.algebra
+
+    @property
+    def fixed_features(self) -> bool:
+        return self.activation.power is not None
+
+    @property
+    def degree(self) -> int | None:
+        return self.activation.power
+
+    def response(self, psi: Float[Array, "..."], u: Float[Array, " _"]) -> Float[Array, "..."]:
+        if self.activation.power is None:
+            return self.activation(psi @ u)
+        for _ in range(self.activation.power):
+            psi = psi @ u
+        return psi
+
+    def _tensor_power(self, z: Float[Array, "... _"]) -> Float[Array, "..."]:
+        psi = z
+        for already in range(1, self.activation.power or 1):
+            psi = psi[..., None] * z[(..., *(None,) * already, slice(None))]
+        return psi
+
+
+@dataclass(frozen=True)
+class Neuron(_Activated):
+    """A hidden neuron of a fully-connected layer, σ(u·x). Append a 1 to the inputs for a bias."""
+
+    weight_ndim = 1
+    read_ndim = 0
+
+    def weight_shape(self, input_shape: Shape) -> Shape:
+        if len(input_shape) != 1:
+            raise ValueError(f"A fully-connected unit takes vectors, got inputs {input_shape}.")
+        return input_shape
+
+    def read_shape(self, input_shape: Shape) -> Shape:
+        del input_shape
+        return ()
+
+    def features(self, x: Float[Array, " _"]) -> Float[Array, "..."]:
+        return self._tensor_power(x)
+
+
+@dataclass(frozen=True)
+class Kernel(_Activated):
+    """A kernel of a 1-d convolution without padding, σ(u * x); one response per position."""
+
+    weight_ndim = 1
+    read_ndim = 1
+
+    size: int = field(default=2, kw_only=True)
+    stride: int = field(default=1, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.size < 1 or self.stride < 1:
+            raise ValueError(
+                f"`size` and `stride` must be at least 1, got {self.size} and {self.stride}."
+            )
+
+    def weight_shape(self, input_shape: Shape) -> Shape:
+        self._positions(input_shape)
+        return (self.size,)
+
+    def read_shape(self, input_shape: Shape) -> Shape:
+        return (self._positions(input_shape),)
+
+    def features(self, x: Float[Array, " _"]) -> Float[Array, "..."]:
+        starts = self.stride * jnp.arange(self._positions(x.shape))
+        return self._tensor_power(x[starts[:, None] + jnp.arange(self.size)])
+
+    def _positions(self, input_shape: Shape) -> int:
+        if len(input_shape) != 1 or input_shape[0] < self.size:
+            raise ValueError(
+                f"A kernel of size {self.size} takes vectors at least that long, "
+                f"got inputs {input_shape}."
+            )
+        return (input_shape[0] - self.size) // self.stride + 1
+
+
+@dataclass(frozen=True)
+class _Head(AbstractUnit):
+    """Key and query (u = [K, Q], each rank × embedding) and a value row per output (v)."""
+
+    weight_ndim = 3
+    read_ndim = 1
+
+    rank: int = 1
+    residual: bool = True
+
+    def __post_init__(self) -> None:
+        if self.rank < 1:
+            raise ValueError(f"`rank` must be at least 1, got {self.rank}.")
+
+    def weight_shape(self, input_shape: Shape) -> Shape:
+        if len(input_shape) != 2 or input_shape[1] < 2:
+            raise ValueError(
+                "An attention head takes tokens as columns, (embedding, token), the last of which "
+                f"is the query: got inputs {input_shape}."
+            )
+        return (2, self.rank, input_shape[0])
+
+    def read_shape(self, input_shape: Shape) -> Shape:
+        return (input_shape[0],)
+
+    def skip(self, x: Float[Array, "_ _"], outputs: int) -> Float[Array, " {outputs}"] | float:
+        return x[-outputs:, -1] if self.residual else 0.0
+
+
+@dataclass(frozen=True)
+class LinearHead(_Head):
+    r"""A head of linear attention read at the query, $v\, X X^\top K^\top Q\, x_q$ (Eq. 69).
+
+    `per_token` divides by the context length N, as Zhang et al. (2025b) do and Eq. (69) as printed
+    does not. Raw Eq. (69) at scale ε and learning rate η is exactly the 1/N model at N^{1/3}ε and
+    N^{2/3}η.
+    """
+
+    per_token: bool = True
+
+    @property
+    def algebra(self) -> Algebra:
+        return Algebra(zero=True, homogeneous=None, linear=False, even=True, order=2)
+
+    @property
+    def fixed_features(self) -> bool:
+        return True
+
+    @property
+    def degree(self) -> int | None:
+        return 3
+
+    def features(self, x: Float[Array, "embedding token"]) -> Float[Array, "a b c"]:
+        context = x.shape[1] - 1
+        gram = x @ x.T / (context if self.per_token else 1)
+        return gram[:, :, None] * x[:, -1]
+
+    def response(self, psi: Float[Array, "a b c"], u: Float[Array, "2 rank _"]) -> Float[Array, " a"]:
+        keys, queries = u
+        return jnp.einsum("abc,rb,rc->a", psi, keys, queries)
+
+
+@dataclass(frozen=True)
+class SoftmaxHead(_Head):
+    r"""A head of softmax attention read at the query, $v\, X\,\mathrm{smax}(X^\top K^\top Q\,x_q)$."""
+
+    @property
+    def algebra(self) -> Algebra:
+        return Algebra(zero=False, homogeneous=None, linear=False, even=True, order=0)
+
+    @property
+    def fixed_features(self) -> bool:
+        return False
+
+    @property
+    def degree(self) -> int | None:
+        return None
+
+    def features(self, x: Float[Array, "embedding token"]) -> Float[Array, "embedding token"]:
+        return x
+
+    def response(
+        self, psi: Float[Array, "embedding token"], u: Float[Array, "2 rank _"]
+    ) -> Float[Array, " embedding"]:
+        keys, queries = u
+        return psi @ jax.nn.softmax((keys @ psi).T @ (queries @ psi[:, -1]))

@@ -1,0 +1,150 @@
+"""In-context linear regression: predict the query's label from labelled tokens."""
+
+from dataclasses import dataclass
+
+import jax
+import numpy as np
+from jaxtyping import Float, PRNGKeyArray
+
+from .._precision import float64
+from ..networks import AbstractUnit, LinearHead
+from ._cubature import gaussian_points, square_root
+from ._task import AbstractTask, Statistics, Task, compress
+
+
+def in_context_regression(
+    dimension: int = 2,
+    context: int = 32,
+    *,
+    token_covariance: Float[np.ndarray, "d d"] | None = None,
+    samples: int | None = None,
+    key: PRNGKeyArray | None = None,
+) -> AbstractTask:
+    r"""Sequences $X = [x_1 \dots x_N\, x_q;\; w\cdot x_1 \dots w\cdot x_N\, 0]$ with target $w\cdot x_q$.
+
+    Tokens are drawn from N(0, Λ) and the task vector w of each sequence from N(0, I): Section I of
+    Zhang, Saxe & Latham, after Zhang et al. (2025b).
+
+    **Arguments:**
+
+    - `dimension`: of a token, D.
+    - `context`: number of labelled tokens, N.
+    - `token_covariance`: Λ; identity by default.
+    - `samples`, `key`: that many sequences instead of the population. The population is known in
+      closed form, through moments, for linear attention.
+    """
+    if dimension < 1 or context < 1:
+        raise ValueError(
+            f"`dimension` and `context` must be at least 1, got {dimension} and {context}."
+        )
+    cov = np.eye(dimension) if token_covariance is None else np.asarray(token_covariance, float)
+    if cov.shape != (dimension, dimension):
+        raise ValueError(
+            f"`token_covariance` must be {dimension} × {dimension}, got shape {cov.shape}."
+        )
+    root = square_root(cov)
+    if (samples is None) != (key is None):
+        raise ValueError("A finite task needs both `samples` and `key`, a population neither.")
+    if samples is None or key is None:
+        return InContextPopulation(cov, context)
+    if samples < 1:
+        raise ValueError(f"`samples` must be at least 1, got {samples}.")
+    return _sequences(root, context, samples, key)
+
+
+@float64
+def _sequences(root: np.ndarray, context: int, samples: int, key: PRNGKeyArray) -> Task:
+    token_key, task_key = jax.random.split(key)
+    d = len(root)
+    noise = np.asarray(jax.random.normal(token_key, (samples, context + 1, d)))
+    tokens = noise @ root
+    w = np.asarray(jax.random.normal(task_key, (samples, d)))
+    labels = np.einsum("pnd,pd->pn", tokens, w)
+    target = labels[:, -1:].copy()
+    labels[:, -1] = 0.0
+    x = np.concatenate((tokens, labels[..., None]), axis=2).transpose(0, 2, 1)
+    return Task(x, target, np.full(samples, 1.0 / samples))
+
+
+@dataclass(frozen=True, eq=False)
+class InContextPopulation(AbstractTask):
+    r"""The population of `in_context_regression`, as exact moments of linear attention's features.
+
+    With $S = \frac1N\sum_n x_n x_n^\top$ and $A = [I; w^\top]$ the sequence enters only through
+    $\frac1N XX^\top = ASA^\top + \frac1N \tilde x_q\tilde x_q^\top$, and S only through its first two
+    moments, $\langle S\rangle = \Lambda$ and
+    $\mathrm{Cov}(S_{ab}, S_{de}) = (\Lambda_{ad}\Lambda_{be} + \Lambda_{ae}\Lambda_{bd})/N$.
+    """
+
+    token_covariance: Float[np.ndarray, "d d"]
+    context: int
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        return (len(self.token_covariance) + 1, self.context + 1)
+
+    @property
+    def outputs(self) -> int:
+        return 1
+
+    @property
+    def samples(self) -> int | None:
+        return None
+
+    def _statistics(self, unit: AbstractUnit) -> Statistics:
+        if not isinstance(unit, LinearHead):
+            raise ValueError(
+                "The population of in-context regression is known in closed form for linear attention "
+                f"only, not for {unit}. Use `in_context_regression(samples=…, key=…)`."
+            )
+        lam, n = self.token_covariance, self.context
+        d = len(lam)
+        # ⟨·⟩ over task vectors of M = AΛAᵀ, of M M and of w M: polynomials of degree ≤ 4 in w.
+        w, weight = gaussian_points(np.eye(d), degree=4)
+        a = np.concatenate((np.broadcast_to(np.eye(d), (len(w), d, d)), w[:, None, :]), axis=1)
+        m = a @ lam @ a.transpose(0, 2, 1)
+        mean = np.einsum("p,pab->ab", weight, m)
+        pair = np.einsum("p,pab,pde->abde", weight, m, m)
+        task_mean = np.einsum("p,pi,pab->iab", weight, w, m)
+        # Moments of the query x̃_q, whose label entry is zero.
+        q2 = np.zeros((d + 1, d + 1))
+        q2[:d, :d] = lam
+        q4, q6 = (gaussian_moment(q2, order) for order in (4, 6))
+
+        gram_pair = pair + (pair.transpose(0, 2, 1, 3) + pair.transpose(0, 2, 3, 1)) / n
+        second = (
+            np.einsum("abde,cf->abcdef", gram_pair, q2)
+            + np.einsum("ab,decf->abcdef", mean, q4) / n
+            + np.einsum("de,abcf->abcdef", mean, q4) / n
+            + np.einsum("abdecf->abcdef", q6) / n**2
+        )
+        cross = np.einsum("iab,ic->abc", task_mean, q2[:d])
+
+        gain = 1.0 if unit.per_token else float(n)
+        size = (d + 1) ** 3
+        return compress(
+            gain**2 * second.reshape(size, size),
+            gain * cross.reshape(1, size),
+            np.array([np.trace(lam)]),
+            (d + 1,) * 3,
+        )
+
+
+def gaussian_moment(covariance: Float[np.ndarray, "d d"], order: int) -> np.ndarray:
+    """The tensor ⟨x⊗…⊗x⟩ of even `order` for N(0, covariance): a sum over pairings (Isserlis)."""
+    letters = "abcdefgh"[:order]
+    total = np.zeros((len(covariance),) * order)
+    for pairing in _pairings(letters):
+        total += np.einsum(f"{','.join(pairing)}->{letters}", *[covariance] * len(pairing))
+    return total
+
+
+def _pairings(letters: str) -> list[list[str]]:
+    if not letters:
+        return [[]]
+    first, rest = letters[0], letters[1:]
+    return [
+        [first + partner, *others]
+        for i, partner in enumerate(rest)
+        for others in _pairings(rest[:i] + rest[i + 1 :])
+    ]

@@ -1,0 +1,190 @@
+"""What is to be learned: examples with weights, and the statistics that a network sees of them."""
+
+import abc
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Float
+
+from .._precision import float64
+from ..networks import AbstractUnit
+
+# Above this many features the eigenvectors of ⟨ψψᵀ⟩ cost more than the samples they replace.
+_MOST_FEATURES = 2048
+
+
+class Statistics(NamedTuple):
+    r"""All that a loss depends on: $L = \frac12\sum_k w_k\lVert y_k - f(\psi_k)\rVert^2 + $ floor.
+
+    For a unit with fixed features the ψ_k are pseudo-samples that carry the moments (see
+    `compress`), for any other they are the features of the samples themselves.
+    """
+
+    psi: Float[np.ndarray, "sample ..."]
+    y: Float[np.ndarray, "sample output"]
+    weight: Float[np.ndarray, " sample"]
+    floor: float
+
+
+class AbstractTask(abc.ABC):
+    """A task, finite (these samples) or population (exact averages)."""
+
+    @abc.abstractmethod
+    def _statistics(self, unit: AbstractUnit) -> Statistics: ...
+
+    @property
+    @abc.abstractmethod
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one input."""
+
+    @property
+    @abc.abstractmethod
+    def outputs(self) -> int:
+        """Number of outputs."""
+
+    @property
+    @abc.abstractmethod
+    def samples(self) -> int | None:
+        """Number of samples, None for a population."""
+
+    def statistics(self, unit: AbstractUnit) -> Statistics:
+        """What a network of such units sees of this task; computed once for each kind of unit."""
+        known = _STATISTICS.setdefault(self, {})
+        if unit not in known:
+            known[unit] = self._statistics(unit)
+        return known[unit]
+
+
+_STATISTICS: "weakref.WeakKeyDictionary[AbstractTask, dict[AbstractUnit, Statistics]]" = (
+    weakref.WeakKeyDictionary()
+)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class Task(AbstractTask):
+    """Inputs, targets and the weight of each example in the average.
+
+    A population task is a cubature rule: few weighted points whose averages are exactly those of the
+    distribution, for networks that are polynomials up to `degree` in the input. `degree` None means
+    no restriction: the examples are the task (finite), or the rule was made for any smooth function.
+    """
+
+    x: Float[np.ndarray, "sample ..."]
+    y: Float[np.ndarray, "sample output"]
+    weight: Float[np.ndarray, " sample"]
+    labels: Mapping[str, np.ndarray] = field(default_factory=dict)
+    degree: int | None = field(default=None, metadata={"static": True})
+    population: bool = field(default=False, metadata={"static": True})
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        return self.x.shape[1:]
+
+    @property
+    def outputs(self) -> int:
+        return self.y.shape[1]
+
+    @property
+    def samples(self) -> int | None:
+        return None if self.population else len(self.x)
+
+    @float64
+    def _statistics(self, unit: AbstractUnit) -> Statistics:
+        if self.degree is not None and (unit.degree is None or unit.degree > self.degree):
+            raise ValueError(
+                f"This population task is exact for networks of degree up to {self.degree} in the "
+                f"input; {unit} is {'no polynomial' if unit.degree is None else f'of degree {unit.degree}'}. "
+                "Give the task `nodes=20` for a quadrature rule, or `samples=…, key=…`."
+            )
+        unit.weight_shape(self.input_shape)
+        x = np.asarray(self.x, dtype=float)
+        y = np.asarray(self.y - np.asarray(jax.vmap(lambda x: unit.skip(x, self.outputs))(x)).reshape(
+            len(x), -1
+        ))
+        psi = np.asarray(jax.vmap(unit.features)(x))
+        features = psi[0].size
+        if unit.fixed_features and features <= _MOST_FEATURES and len(psi) > 1:
+            flat = psi.reshape(len(psi), features)
+            weighted = flat * self.weight[:, None]
+            return compress(weighted.T @ flat, y.T @ weighted, (y**2).T @ self.weight, psi.shape[1:])
+        return Statistics(psi, y, self.weight, 0.0)
+
+
+def task(
+    x: np.ndarray,
+    y: np.ndarray,
+    *,
+    weight: np.ndarray | None = None,
+    labels: Mapping[str, np.ndarray] | None = None,
+) -> Task:
+    """A finite task from your own arrays, checked.
+
+    **Arguments:**
+
+    - `x`: inputs, `(sample, ...)`.
+    - `y`: targets, `(sample, output)`, or `(sample,)` for one output.
+    - `weight`: of each sample in the average, normalised here; equal by default.
+    - `labels`: anything else known of each sample (object, context, view, domain), by name.
+    """
+    x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
+    if y.ndim == 1:
+        y = y[:, None]
+    if x.ndim < 2 or y.ndim != 2 or len(x) != len(y) or len(x) == 0:
+        raise ValueError(
+            "`x` must be (sample, …) and `y` (sample, output) with equally many samples, at least "
+            f"one: got shapes {x.shape} and {y.shape}."
+        )
+    for name, array in (("x", x), ("y", y)):
+        if not np.isfinite(array).all():
+            rows = np.unique(np.nonzero(~np.isfinite(array))[0])
+            raise ValueError(
+                f"`{name}` holds values that are not finite in {len(rows)} of {len(array)} samples, "
+                f"the first is sample {rows[0]}. Remove or replace them before training."
+            )
+    weight = np.ones(len(x)) if weight is None else np.asarray(weight, dtype=float)
+    if weight.shape != (len(x),) or not (np.isfinite(weight).all() and (weight >= 0).all()):
+        raise ValueError(f"`weight` must be one number ≥ 0 for each of the {len(x)} samples.")
+    if not weight.sum() > 0:
+        raise ValueError("`weight` is zero for every sample.")
+    labels = {name: np.asarray(values) for name, values in (labels or {}).items()}
+    for name, values in labels.items():
+        if len(values) != len(x):
+            raise ValueError(f"Label '{name}' has {len(values)} entries for {len(x)} samples.")
+    return Task(x, y, weight / weight.sum(), labels)
+
+
+def compress(
+    second: Float[np.ndarray, "f f"],
+    cross: Float[np.ndarray, "output f"],
+    power: Float[np.ndarray, " output"],
+    shape: tuple[int, ...],
+) -> Statistics:
+    r"""Pseudo-samples that stand for the moments of fixed features.
+
+    With $\langle\psi\psi^\top\rangle = \sum_k \lambda_k e_k e_k^\top$ the samples are
+    $\psi_k = \sqrt{\lambda_k}\, e_k$, $y_k = \langle y\psi^\top\rangle e_k/\sqrt{\lambda_k}$, each of
+    weight one, and the loss of any map that is linear in ψ is the same on them as on the data, up to
+    the loss of least squares. That constant is `floor`; the sum over the pseudo-samples therefore is
+    $L - L_\mathrm{min}$ without cancellation.
+
+    **Arguments:**
+
+    - `second`: ⟨ψψᵀ⟩ over flattened features.
+    - `cross`: ⟨yψᵀ⟩.
+    - `power`: ⟨y²⟩ for each output.
+    - `shape`: of the features before they were flattened.
+    """
+    variances, axes = np.linalg.eigh((second + second.T) / 2)
+    seen = variances > 1e-13 * len(variances) * variances[-1]
+    roots = np.sqrt(variances[seen])
+    psi = (roots * axes[:, seen]).T
+    y = (cross @ axes[:, seen] / roots).T
+    unexplained = float(np.sum(power) - np.sum(y**2))
+    # Below rounding the targets are linear in the features.
+    floor = 0.5 * unexplained if unexplained > 1e-13 * np.sum(power) else 0.0
+    return Statistics(psi.reshape(-1, *shape), y, np.ones(len(psi)), floor)

@@ -1,0 +1,118 @@
+"""Regression tasks with Gaussian inputs: linear, quadratic and student–teacher."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, PRNGKeyArray
+
+from .._precision import float64
+from ..networks import Layer
+from ._cubature import gaussian_points, square_root
+from ._task import Task
+
+
+def linear_teacher(
+    weights: Float[np.ndarray, "output input"],
+    covariance: Float[np.ndarray, "input input"] | None = None,
+    *,
+    nodes: int | None = None,
+    samples: int | None = None,
+    key: PRNGKeyArray | None = None,
+) -> Task:
+    """Targets y = W*x for inputs from N(0, covariance).
+
+    **Arguments:**
+
+    - `weights`: W*, one row per output.
+    - `covariance`: of the inputs, any positive semi-definite matrix; identity by default.
+    - `nodes`: Gauss–Hermite nodes a dimension, for population averages of networks that are not
+      linear. By default the population is exact for linear networks.
+    - `samples`, `key`: a finite data set of that many samples instead of the population.
+    """
+    weights = np.atleast_2d(np.asarray(weights, dtype=float))
+    covariance = np.eye(weights.shape[1]) if covariance is None else np.asarray(covariance)
+    if covariance.shape != (weights.shape[1],) * 2:
+        raise ValueError(
+            f"`covariance` must be {weights.shape[1]} × {weights.shape[1]} to fit `weights` of shape "
+            f"{weights.shape}, got shape {covariance.shape}."
+        )
+    if not np.isfinite(weights).all():
+        raise ValueError("`weights` of the teacher must be finite.")
+    return _gaussian_task(lambda x: x @ weights.T, covariance, 1, nodes, samples, key)
+
+
+def convolutional_teacher(
+    *, nodes: int | None = None, samples: int | None = None, key: PRNGKeyArray | None = None
+) -> Task:
+    """The linear teacher of Figure 1C: w* = (1, 1, −1, 1)/√5, input variances (1, 1, 2, 1).
+
+    A convolution with kernel and stride 2 learns its two halves with one kernel each.
+    """
+    weights = np.array([[1.0, 1.0, -1.0, 1.0]]) / np.sqrt(5)
+    covariance = np.diag([1.0, 1.0, 2.0, 1.0])
+    return linear_teacher(weights, covariance, nodes=nodes, samples=samples, key=key)
+
+
+def quadratic_teacher(
+    weights: Float[np.ndarray, "unit input"],
+    covariance: Float[np.ndarray, "input input"] | None = None,
+    *,
+    target_scale: float = 1.0,
+    nodes: int | None = None,
+    samples: int | None = None,
+    key: PRNGKeyArray | None = None,
+) -> Task:
+    """Targets y = c Σ_j (w_j·x)², with `weights` w_j and c = `target_scale`; the rest as above."""
+    weights = np.atleast_2d(np.asarray(weights, dtype=float))
+    covariance = np.eye(weights.shape[1]) if covariance is None else np.asarray(covariance)
+
+    def teach(x: np.ndarray) -> np.ndarray:
+        return target_scale * np.sum((x @ weights.T) ** 2, axis=1, keepdims=True)
+
+    return _gaussian_task(teach, covariance, 2, nodes, samples, key)
+
+
+@float64
+def student_teacher(
+    teacher: Layer,
+    covariance: Float[np.ndarray, "input input"],
+    *,
+    nodes: int | None = 40,
+    samples: int | None = None,
+    key: PRNGKeyArray | None = None,
+) -> Task:
+    """Targets from any network of one layer, for vector inputs from N(0, covariance).
+
+    Population averages use Gauss–Hermite quadrature with `nodes` nodes a dimension. Its error falls
+    geometrically for smooth units; for kinked ones (ReLU) only slowly, see what more nodes change.
+    """
+    if teacher.batch_shape:
+        raise ValueError(f"`teacher` must be a single network, got a batch {teacher.batch_shape}.")
+
+    def teach(x: np.ndarray) -> np.ndarray:
+        return np.asarray(jax.vmap(teacher)(jnp.asarray(x)))
+
+    return _gaussian_task(teach, np.asarray(covariance), teacher.unit.degree or 0, nodes, samples, key)
+
+
+@float64
+def _gaussian_task(
+    teach: Callable[[np.ndarray], np.ndarray],
+    covariance: np.ndarray,
+    degree: int,
+    nodes: int | None,
+    samples: int | None,
+    key: PRNGKeyArray | None,
+) -> Task:
+    if (samples is None) != (key is None):
+        raise ValueError("A finite task needs both `samples` and `key`, a population neither.")
+    if samples is not None:
+        if samples < 1:
+            raise ValueError(f"`samples` must be at least 1, got {samples}.")
+        noise = jax.random.normal(key, (samples, len(covariance)))
+        x = np.asarray(noise) @ square_root(covariance)
+        return Task(x, teach(x), np.full(samples, 1.0 / samples))
+    x, weight = gaussian_points(covariance, degree=2 * degree, nodes=nodes)
+    return Task(x, teach(x), weight, degree=degree if nodes is None else None, population=True)

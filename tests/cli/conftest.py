@@ -1,0 +1,70 @@
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from festina.cli._main import carry_out
+from festina.papers import _registry
+
+from . import toy
+
+TOY = Path(toy.__file__)
+
+
+class Outcome(NamedTuple):
+    status: int
+    out: str
+    err: str
+
+    @property
+    def complaint(self) -> str:
+        """The one line that an error is; anything else fails the test."""
+        lines = [line for line in self.err.splitlines() if line.startswith("festina: ")]
+        assert len(lines) == 1, self.err
+        assert "Traceback" not in self.err
+        assert self.out == ""
+        return lines[0].removeprefix("festina: ")
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """An empty folder to stand in, without a compilation cache in the user's home."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FESTINA_CACHE", "off")
+    return tmp_path
+
+
+@pytest.fixture
+def festina(here, monkeypatch, capsys):
+    """The command line, in this process, on the toy experiments."""
+    monkeypatch.setattr(_registry, "ENTRIES", toy.ENTRIES)
+
+    def command(*tokens: str) -> Outcome:
+        status = carry_out(list(tokens))
+        return Outcome(status, *capsys.readouterr())
+
+    return command
+
+
+@pytest.fixture
+def process(here):
+    """The command line in a process of its own, on the toy experiments or the real ones."""
+
+    def start(*tokens: str, real: bool = False, **options) -> subprocess.Popen[str]:
+        program = ["-m", "festina.cli"] if real else [str(TOY)]
+        return subprocess.Popen(
+            [sys.executable, *program, *tokens],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            **options,
+        )
+
+    return start
+
+
+def everything(folder: Path) -> list[str]:
+    """All that is in a folder, hidden files too."""
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*"))

@@ -1,0 +1,201 @@
+"""Everything that can be wrong: one line, exit status 2, and nothing left on disk."""
+
+import os
+import re
+
+import pytest
+
+from festina.cli import _folder
+
+from .conftest import everything
+
+BAD_COMMAND_LINES = {
+    "lst": "Unknown command 'lst'. Did you mean 'list'?",
+    "run toy/onne": "Unknown experiment 'toy/onne'. Did you mean 'toy/one'?",
+    "run one": "Unknown experiment 'one'. Did you mean 'toy/one'?",
+    "run --width 3 toy/onne": "Unknown experiment 'toy/onne'. Did you mean 'toy/one'?",
+    "run": "Which experiment? For example: festina run toy/one.",
+    "run toy/one --widht 3": "Unknown flag '--widht'. Did you mean '--width'?",
+    "run toy/one -w 3": "Unknown flag '-w'. Did you mean '--width'?",
+    "run toy/one extra": "Unexpected 'extra'; values belong to a --flag.",
+    "run toy/one --width": "`--width` needs a value.",
+    "run toy/one --spectrum": "`--spectrum` needs a value.",
+    "run toy/one --teacher 1 2 3": "`--teacher` needs 4 values, got 3.",
+    "run toy/one --width 1 --width 2": "`--width` is given more than once.",
+    "run toy/one --width -3": "`--width` must be at least 1, got -3.",
+    "run toy/one --width 2.7": "`--width` must be a whole number, got 2.7.",
+    "run toy/one --width none": "`--width` must be a whole number, got 'none'.",
+    "run toy/one --width many": "`--width` must be a whole number, got 'many'.",
+    "run toy/one --initial-scale 0": "`--initial-scale` must be more than 0, got 0.",
+    "run toy/one --initial-scale nan": "`--initial-scale` must be a finite number, got nan.",
+    "run toy/one --initial-scale inf": "`--initial-scale` must be a finite number, got inf.",
+    "run toy/one --spectrum 1 x": "`--spectrum[1]` must be a number, got 'x'.",
+    "run toy/one --white=maybe": "`--white` must be true or false, got 'maybe'.",
+    "run toy/one --activation rely": (
+        "`--activation` must be one of 'linear', 'relu', 'tanh', got 'rely'. Did you mean 'relu'?"
+    ),
+    "run toy/one --samples 3": "`samples` is 3, below the width 10.",
+    "run toy/one --seeds 0": "`--seeds` must be at least 1, got 0.",
+    "run toy/one --preset prnted": "Unknown preset 'prnted'. Did you mean 'printed'?",
+    "run toy/one --parameters no.toml": "Cannot read `--parameters` 'no.toml': No such file",
+    "run toy/one --out": "`--out` needs a value.",
+    "run toy/one --ending value": "the learning rate 3 is above the stability limit 2",
+    "run toy/one --ending bug": "Unexpected TypeError: cannot add apples and pears",
+    "list tyo": "Unknown source 'tyo'. Did you mean 'toy'?",
+    "cite toy/onne": "Unknown experiment or run folder 'toy/onne'. Did you mean 'toy/one'?",
+    "show nowhere": "There is no run in 'nowhere': 'nowhere/run.zarr' does not exist.",
+    "show": "Missing RUN of `festina show`.",
+    "reproduce tyo": "Unknown source 'tyo'. Did you mean 'toy'?",
+    "reproduce": "Missing SOURCE of `festina reproduce`.",
+    "reproduce toy --seeds 0": "`--seeds` must be at least 1, got 0.",
+    "reproduce toy --seed 1.5": "`--seed` must be a whole number, got 1.5.",
+}
+
+
+@pytest.mark.parametrize("line", BAD_COMMAND_LINES)
+def test_one_line_and_nothing_left(line, festina, here):
+    outcome = festina(*line.split())
+    assert outcome.complaint.startswith(BAD_COMMAND_LINES[line])
+    assert outcome.status == 2
+    assert everything(here) == []
+
+
+BAD_FILES = {
+    "widht = 3": "`widht` in 'p.toml': Unknown parameter 'widht'. Did you mean 'width'?",
+    "[width]\nx = 1": "`width` in 'p.toml' must be a whole number, got {'x': 1}.",
+    "width = -1": "`width` in 'p.toml' must be at least 1, got -1.",
+    "width = 2.5": "`width` in 'p.toml' must be a whole number, got 2.5.",
+    "width = 'a'\nseed = -1": (
+        "`seed` in 'p.toml' must be at least 0, got -1. "
+        "`width` in 'p.toml' must be a whole number, got 'a'."
+    ),
+    "activation = 'rely'": (
+        "`activation` in 'p.toml' must be 'linear', 'relu' or 'tanh', got 'rely'. "
+        "Did you mean 'relu'?"
+    ),
+    "spectrum = [1, nan]": "`spectrum[1]` in 'p.toml' must be a finite number, got nan.",
+    "teacher = [[1, 2], [3, 'x']]": "`teacher[1][1]` in 'p.toml' must be a number, got 'x'.",
+    "teacher = [[1, 2], [3]]": "`teacher[1][1]` in 'p.toml' must be given",
+    "seed = 1\nwidth = = 3": "`--parameters` 'p.toml' is no valid TOML: Invalid value (at line 2",
+    "\xff": "`--parameters` 'p.toml' is no text in UTF-8.",
+}
+
+
+@pytest.mark.parametrize("text", BAD_FILES)
+def test_a_bad_parameter_file(text, festina, here):
+    (here / "p.toml").write_text(text, encoding="latin-1")
+    outcome = festina("run", "toy/one", "--parameters", "p.toml")
+    assert outcome.complaint.startswith(BAD_FILES[text])
+    assert outcome.status == 2
+    assert everything(here) == ["p.toml"]
+
+
+@pytest.mark.parametrize("command", ["run toy/one", "reproduce toy"])
+def test_a_folder_that_is_taken(command, festina, here):
+    (here / "a").mkdir()
+    (here / "a" / "thesis.tex").touch()
+    outcome = festina(*command.split(), "--out", "a")
+    assert re.fullmatch("`--out` '.*a' exists and is not empty; .*", outcome.complaint)
+    assert outcome.status == 2
+    assert everything(here) == ["a", "a/thesis.tex"]
+
+
+@pytest.mark.parametrize("command", ["run toy/one", "reproduce toy"])
+@pytest.mark.parametrize("out", ["a", "a/b"])
+def test_a_file_where_the_folder_should_be(command, out, festina, here):
+    (here / "a").touch()
+    outcome = festina(*command.split(), "--out", out)
+    assert "a' exists and is no folder" in outcome.complaint or (
+        "Not a directory" in outcome.complaint
+    )
+    assert outcome.status == 2
+    assert everything(here) == ["a"]
+
+
+@pytest.mark.parametrize("command", ["run toy/one", "reproduce toy"])
+@pytest.mark.parametrize("out", [[], ["--out", "a/b"]])
+def test_a_read_only_folder_is_noticed_before_any_work(command, out, festina, here, monkeypatch):
+    def refuse(path, *_, **__):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(_folder.Path, "mkdir", refuse)  # root may write anywhere
+    outcome = festina(*command.split(), *out)
+    monkeypatch.undo()
+    assert re.match("Cannot write to '.*': Permission denied. Choose another", outcome.complaint)
+    assert outcome.status == 2
+    assert "chatter" not in outcome.err
+    assert everything(here) == []
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may write anywhere")
+@pytest.mark.parametrize("command", ["run toy/one", "reproduce toy"])
+@pytest.mark.parametrize("out", ["a", "a/b/c"])
+def test_a_folder_that_may_not_be_written(command, out, festina, here):
+    (here / "a").mkdir(mode=0o555)
+    outcome = festina(*command.split(), "--out", out)
+    assert "Permission denied" in outcome.complaint
+    assert outcome.status == 2
+    assert everything(here) == ["a"]
+
+
+def test_a_full_disk_leaves_nothing(festina, here, monkeypatch):
+    from festina.cli import _perform
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(_perform, "save_figure", full)
+    outcome = festina("run", "toy/one")
+    assert "No space left on device" in outcome.complaint
+    assert outcome.status == 2
+    assert everything(here) == []
+
+
+def test_earlier_runs_survive_a_failure(festina, here):
+    festina("run", "toy/one")
+    before = everything(here)
+    festina("run", "toy/one", "--ending", "bug")
+    assert everything(here) == before
+
+
+@pytest.mark.parametrize(
+    ("command", "error"),
+    [
+        ("run toy/one --ending bug", "TypeError: cannot add apples and pears"),
+        ("run toy/one --width 0", "ValidationError"),
+        ("run toy/one --widht 1", "UnknownOptionError"),
+    ],
+)
+def test_debug_shows_the_traceback(command, error, festina):
+    outcome = festina(*command.split(), "--debug")
+    assert outcome.status == 2
+    assert "Traceback" in outcome.err
+    assert error in outcome.err
+    assert outcome.err.splitlines()[-1].startswith("festina: ")
+
+
+def test_a_damaged_run(festina, here):
+    festina("run", "toy/one", "--out", "a")
+    (here / "a" / "run.zarr" / "simulation" / "loss" / "zarr.json").write_text("{")
+    for command in ("show", "cite"):
+        outcome = festina(command, "a")
+        assert "is damaged" in outcome.complaint
+        assert outcome.status == 2
+
+
+def test_something_else_than_a_run(festina, here):
+    (here / "a" / "run.zarr").mkdir(parents=True)
+    assert "is not a run" in festina("show", "a").complaint
+
+
+def test_a_run_that_no_experiment_made(festina, here):
+    from festina._run import load, save
+
+    festina("run", "toy/one", "--out", "a")
+    run = load(here / "a" / "run.zarr")
+    del run.attrs["experiment"]
+    save(run, here / "b" / "run.zarr")
+    assert "does not say which experiment" in festina("show", "b").complaint
+    run.attrs["experiment"] = "toy/onne"
+    save(run, here / "c" / "run.zarr")
+    assert festina("show", "c").complaint.startswith("Unknown experiment 'toy/onne'. Did you mean")

@@ -1,0 +1,76 @@
+"""The compilation cache: the second process finds what the first one compiled."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = """
+import collections, sys
+import jax
+from jax import monitoring
+from festina._cache import compilation_cache
+
+events = collections.Counter()
+monitoring.register_event_listener(lambda event, **_: events.update([event.split("/")[-1]]))
+folder = compilation_cache(*sys.argv[1:])
+
+@jax.jit
+def program(x):
+    return jax.lax.while_loop(lambda x: x[0] < 100, lambda x: 1.1 * x + jax.numpy.sin(x) ** 2, x)
+
+program(jax.numpy.arange(3.0)).block_until_ready()
+print(folder, events["cache_hits"], events["cache_misses"])
+"""
+
+
+def run(*arguments, **variables):
+    unset = ("FESTINA_CACHE", "JAX_COMPILATION_CACHE_DIR", "XDG_CACHE_HOME")
+    environment = {k: v for k, v in os.environ.items() if k not in unset}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", PROGRAM, *arguments],
+        capture_output=True,
+        text=True,
+        env=environment | variables,
+    )
+    assert done.stderr == ""
+    assert done.returncode == 0
+    folder, hits, misses = done.stdout.split()
+    return folder, int(hits), int(misses)
+
+
+def test_the_second_process_compiles_nothing(tmp_path):
+    place = str(tmp_path / "new" / "cache")
+    first = run(FESTINA_CACHE=place)
+    second = run(FESTINA_CACHE=place)
+    assert first[:2] == (place, 0)
+    assert first[2] > 0
+    assert second == (place, first[2], 0)
+
+
+def test_a_damaged_entry_is_compiled_again(tmp_path):
+    place = tmp_path / "cache"
+    run(str(place))
+    for entry in place.glob("*-cache"):
+        entry.write_bytes(b"cut short")
+    assert run(str(place))[1] == 0
+
+
+@pytest.mark.parametrize("variable", ["JAX_COMPILATION_CACHE_DIR", "XDG_CACHE_HOME"])
+def test_the_folder_that_the_user_chose(variable, tmp_path):
+    folder, _, misses = run(**{variable: str(tmp_path)})
+    assert Path(folder).is_relative_to(tmp_path)
+    assert misses > 0
+    assert any(Path(folder).iterdir())
+
+
+def test_off(tmp_path):
+    assert run(FESTINA_CACHE="off", XDG_CACHE_HOME=str(tmp_path)) == ("None", 0, 0)
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_folder_that_cannot_be_written_is_done_without(tmp_path):
+    (tmp_path / "file").touch()
+    assert run(FESTINA_CACHE=str(tmp_path / "file" / "below")) == ("None", 0, 0)

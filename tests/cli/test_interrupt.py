@@ -1,0 +1,62 @@
+"""Ctrl-C: one line, exit status 130, nothing left on disk."""
+
+import os
+import signal
+
+import pytest
+
+from . import toy
+from .conftest import everything
+
+
+def test_an_interruption_leaves_nothing(festina, here):
+    outcome = festina("run", "toy/one", "--ending", "interrupt")
+    assert outcome.status == 130
+    assert outcome.complaint == "Interrupted; nothing unfinished is left behind."
+    assert everything(here) == []
+
+
+def turned_into_an_error(*_, **__):
+    """What compiled code does with an interruption of its callback."""
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+    except KeyboardInterrupt:
+        raise RuntimeError("CpuCallback error") from None
+
+
+def swallowed(*arguments, **options):
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+    except KeyboardInterrupt:
+        return toy_run(*arguments, **options)
+
+
+toy_run = toy.run
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+@pytest.mark.parametrize("run", [turned_into_an_error, swallowed])
+def test_an_interruption_is_recognised_in_disguise(run, festina, here, monkeypatch):
+    monkeypatch.setattr(toy, "run", run)
+    before = signal.getsignal(signal.SIGINT)
+    for command in ("run toy/one", "reproduce toy"):
+        outcome = festina(*command.split())
+        assert outcome.status == 130
+        assert outcome.complaint.startswith("Interrupted")
+    assert everything(here) == []
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_real_signal(number, status, process, here):
+    with process("run", "toy/one", "--ending", "slow") as running:
+        while "chatter" not in (line := running.stderr.readline()):
+            assert line, "ended too early"
+        assert any(name.startswith("runs/toy/one/.festina-") for name in everything(here))
+        running.send_signal(number)
+        out, err = running.communicate(timeout=20)
+    assert running.returncode == status
+    assert out == ""
+    assert err == "festina: Interrupted; nothing unfinished is left behind.\n"
+    assert everything(here) == []

@@ -1,0 +1,118 @@
+"""`festina reproduce`: all experiments of a source, come what may."""
+
+import dataclasses
+import json
+import sys
+import types
+
+import pytest
+
+from festina.papers import _registry
+
+from . import toy
+from .conftest import everything
+
+RUNS = ["one", "one-printed", "two", "two-printed"]
+LABELS = ["toy/one", "toy/one (printed)", "toy/two", "toy/two (printed)"]
+
+
+@pytest.fixture
+def second(monkeypatch):
+    """Lets `toy/two` run differently; `toy/one` stays as it is."""
+    module = types.ModuleType("toy_two")
+    vars(module).update({k: v for k, v in vars(toy).items() if not k.startswith("__")})
+    monkeypatch.setitem(sys.modules, "toy_two", module)
+
+    def replace(**changes):
+        vars(module).update(changes)
+        one, two = toy.ENTRIES
+        entries = (one, dataclasses.replace(two, module="toy_two"))
+        monkeypatch.setattr(_registry, "ENTRIES", entries)
+
+    return replace
+
+
+def fail(error):
+    def run(*_, **__):
+        raise error
+
+    return run
+
+
+def test_every_experiment_with_every_preset(festina, here):
+    outcome = festina("reproduce", "toy", "--seeds", "2", "--seed", "4")
+    assert outcome.status == 0
+    top = here / "runs" / "reproduce-toy" / "001"
+    assert sorted(path.name for path in top.iterdir()) == ["claims.json", *RUNS]
+    assert "12 claims: 4 hold, 4 hold with a correction, 4 known not to hold, 0 broken." in (
+        outcome.out
+    )
+    claims = json.loads((top / "claims.json").read_text())
+    assert list(dict.fromkeys(claim["experiment"] for claim in claims)) == LABELS
+    text = (top / "two-printed" / "parameters.toml").read_text()
+    assert "seeds = 2\n" in text
+    assert "seed = 4\n" in text
+    assert festina("show", str(top / "two-printed")).status == 0
+    festina("reproduce", "toy")
+    assert (top.parent / "002").is_dir()
+
+
+def test_all_and_json(festina, here):
+    outcome = festina("reproduce", "all", "--out", "a", "--json")
+    assert outcome.status == 0
+    assert outcome.out == (here / "a" / "claims.json").read_text()
+    assert sorted(path.name for path in (here / "a" / "toy").iterdir()) == RUNS
+
+
+def test_a_broken_claim_is_exit_status_one(festina, second):
+    second(PRESETS={"wrong": {"ending": "wrong"}})
+    outcome = festina("reproduce", "toy")
+    assert outcome.status == 1
+    assert "1 broken" in outcome.out
+
+
+@pytest.mark.parametrize("error", [ValueError("too wide\nfor this"), TypeError("too wide")])
+def test_one_that_fails_does_not_stop_the_others(error, festina, second, here):
+    second(run=fail(error))
+    outcome = festina("reproduce", "toy", "--out", "a")
+    assert outcome.status == 1
+    complaints = [line for line in outcome.err.splitlines() if line.startswith("festina: ")]
+    assert len(complaints) == 2
+    assert all("toy/two" in line and "too wide" in line for line in complaints)
+    assert "2 experiments failed" in outcome.out
+    assert sorted(path.name for path in (here / "a").iterdir()) == ["claims.json", *RUNS[:2]]
+
+
+def test_one_that_cannot_be_loaded_does_not_stop_the_others(festina, monkeypatch, here):
+    one, two = toy.ENTRIES
+    entries = (dataclasses.replace(one, module="no_such_module"), two)
+    monkeypatch.setattr(_registry, "ENTRIES", entries)
+    outcome = festina("reproduce", "toy", "--out", "a")
+    assert outcome.status == 1
+    assert "no_such_module" in outcome.err
+    assert sorted(path.name for path in (here / "a").iterdir()) == ["claims.json", *RUNS[2:]]
+
+
+def test_nothing_is_left_if_all_fail(festina, monkeypatch, here):
+    monkeypatch.setattr(toy, "run", fail(ValueError("no")))
+    assert festina("reproduce", "toy").status == 1
+    assert everything(here) == []
+
+
+def test_an_interruption_keeps_what_was_finished(festina, second, here):
+    second(run=fail(KeyboardInterrupt()))
+    outcome = festina("reproduce", "toy", "--out", "a")
+    assert outcome.status == 130
+    assert outcome.err.splitlines()[-1].startswith("festina: Interrupted; what was finished is in")
+    assert "6 claims" in outcome.out
+    assert sorted(path.name for path in (here / "a").iterdir()) == ["claims.json", *RUNS[:2]]
+    assert len(json.loads((here / "a" / "claims.json").read_text())) == 6
+    assert festina("show", "a/one-printed").status == 0
+
+
+def test_an_interruption_at_once_leaves_nothing(festina, monkeypatch, here):
+    monkeypatch.setattr(toy, "run", fail(KeyboardInterrupt()))
+    outcome = festina("reproduce", "toy")
+    assert outcome.status == 130
+    assert outcome.complaint == "Interrupted; nothing was written."
+    assert everything(here) == []

@@ -1,0 +1,151 @@
+"""`festina run`: flags, files, presets, and what a run folder holds."""
+
+import json
+import tomllib
+
+import pytest
+
+from . import toy
+
+FILES = ["claims.json", "figure.pdf", "figure.png", "parameters.toml", "run.zarr"]
+FIELDS = ["experiment", "claim", "source", "predicted", "measured", "tolerance", "verdict", "note"]
+
+
+def parameters(folder):
+    return toy.Parameters(**tomllib.loads((folder / "parameters.toml").read_text()))
+
+
+def test_a_run_folder_is_complete_and_numbered(festina, here):
+    for number in ("001", "002"):
+        outcome = festina("run", "toy/one")
+        assert outcome.status == 0
+        folder = here / "runs" / "toy" / "one" / number
+        assert sorted(path.name for path in folder.iterdir()) == FILES
+        for name in FILES:
+            assert f"runs/toy/one/{number}/{name}" in outcome.out
+    assert sorted(path.name for path in folder.parent.iterdir()) == ["001", "002"]
+
+
+def test_the_table_says_what_holds(festina):
+    outcome = festina("run", "toy/one")
+    assert "holds with a correction" in outcome.out
+    assert "does not hold, as known" in outcome.out
+    assert "[width] as printed" in outcome.out  # brackets are no markup
+    assert "3 claims: 1 hold, 1 hold with a correction, 1 known not to hold, 0 broken." in (
+        outcome.out
+    )
+
+
+def test_a_broken_claim_is_shown_and_is_no_failure_of_the_run(festina):
+    outcome = festina("run", "toy/one", "--ending", "wrong")
+    assert outcome.status == 0
+    assert "does not hold: broken" in outcome.out
+    assert "1 broken" in outcome.out
+
+
+def test_claims_json_has_the_eight_fields_as_plain_values(festina, here):
+    festina("run", "toy/one", "--out", "a", "--width", "7")
+    claims = json.loads((here / "a" / "claims.json").read_text())
+    assert [list(claim) for claim in claims] == [FIELDS] * 3
+    assert claims[1]["predicted"] == 7
+    assert claims[1]["measured"] == [7]
+
+
+def test_json_is_all_that_is_on_standard_output(festina, here):
+    outcome = festina("run", "toy/one", "--json", "--out", "a")
+    assert outcome.out == (here / "a" / "claims.json").read_text()
+    assert "chatter" in outcome.err
+
+
+def test_without_a_terminal_progress_is_a_line_and_quiet_is_none(festina):
+    assert festina("run", "toy/one").err.startswith("toy/one: starting")
+    assert "toy/one" not in festina("run", "toy/one", "--quiet").err
+
+
+def test_the_same_run_gives_the_same_bytes(festina, here):
+    for name in ("a", "b"):
+        festina("run", "toy/one", "--seed", "3", "--out", name)
+    for file in ("claims.json", "figure.pdf", "figure.png", "parameters.toml"):
+        assert (here / "a" / file).read_bytes() == (here / "b" / file).read_bytes()
+
+
+def test_every_kind_of_flag(festina, here):
+    flags = (
+        "--seeds 2 --seed=5 --width 12 --initial-scale 1e-2 --activation tanh --samples 50 "
+        "--spectrum 3 2 -1 --teacher 1 2 -3 4 --no-white --out a"
+    )
+    assert festina("run", "toy/one", *flags.split()).status == 0
+    assert parameters(here / "a") == toy.Parameters(
+        seeds=2,
+        seed=5,
+        width=12,
+        initial_scale=0.01,
+        activation="tanh",
+        samples=50,
+        spectrum=(3, 2, -1),
+        teacher=((1, 2), (-3, 4)),
+        white=False,
+    )
+
+
+def test_flags_may_come_before_the_name_and_with_underscores(festina, here):
+    festina("run", "--initial_scale", "0.5", "toy/one", "--out", "a")
+    assert parameters(here / "a").initial_scale == 0.5
+
+
+def test_flags_go_before_file_before_preset_before_defaults(festina, here):
+    (here / "mine.toml").write_text("samples = 30\nwidth = 4\n")
+    tokens = ["run", "toy/one", "--preset", "printed", "--parameters", "mine.toml", "--width", "5"]
+    assert festina(*tokens, "--out", "a").status == 0
+    # The preset says width 3 and samples 20.
+    assert parameters(here / "a") == toy.Parameters(width=5, samples=30)
+
+
+def test_parameters_can_be_read_back_over_a_preset(festina, here):
+    festina("run", "toy/one", "--preset", "printed", "--samples", "none", "--out", "a")
+    text = (here / "a" / "parameters.toml").read_text()
+    assert "# Number of hidden units.\nwidth = 3\n" in text
+    assert 'samples = "none"' in text
+    tokens = ("--preset", "printed", "--parameters", "a/parameters.toml")
+    festina("run", "toy/one", *tokens, "--out", "b")
+    assert parameters(here / "b") == parameters(here / "a") == toy.Parameters(width=3)
+
+
+def test_a_preset_is_named_in_the_claims(festina, here):
+    festina("run", "toy/one", "--preset", "printed", "--out", "a")
+    claims = json.loads((here / "a" / "claims.json").read_text())
+    assert {claim["experiment"] for claim in claims} == {"toy/one (printed)"}
+
+
+def test_an_empty_folder_will_do(festina, here):
+    (here / "a").mkdir()
+    assert festina("run", "toy/one", "--out", "a").status == 0
+    assert (here / "a" / "claims.json").exists()
+
+
+def test_help_shows_every_parameter_with_docstring_default_bounds_and_choices(festina):
+    outcome = festina("run", "toy/one", "--help")
+    assert outcome.status == 0
+    words = " ".join(outcome.out.replace("│", " ").split())
+    for text in (
+        "--initial-scale FLOAT",
+        "has a docstring that is longer than one line of the source. (more than 0)",
+        "[default: 0.001]",
+        "[choices: linear, relu, tanh]",
+        "--samples INT",
+        "[default: none]",
+        "--preset printed: --width 3 --samples 20",
+        "--parameters PATH",
+        "--out PATH",
+        "--quiet",
+        "--json",
+        "--debug",
+    ):
+        assert text in words
+
+
+def test_a_parameter_cannot_take_a_flag_of_the_command_line():
+    with pytest.raises(TypeError, match="no parameter can be called json"):
+
+        class Bad(toy.Common):
+            json: int = 1

@@ -1,0 +1,74 @@
+"""`festina show`, `list` and `cite`."""
+
+import pytest
+
+from festina.papers import _references, _registry
+
+from . import toy
+
+
+@pytest.fixture
+def made(festina, here):
+    festina("run", "toy/one", "--preset", "printed", "--out", "a")
+    return here / "a"
+
+
+@pytest.mark.parametrize("what", ["a", "a/run.zarr"])
+def test_show_redraws_without_running(what, made, festina, monkeypatch):
+    monkeypatch.setattr(toy, "run", None)
+    before = {path.name: path.read_bytes() for path in made.glob("figure.*")}
+    for path in made.glob("figure.*"):
+        path.unlink()
+    outcome = festina("show", what)
+    assert outcome.status == 0
+    assert "toy/one (printed)" in outcome.out
+    assert {path.name: path.read_bytes() for path in made.glob("figure.*")} == before
+
+
+def test_show_elsewhere_leaves_the_run_alone(made, festina, here):
+    before = {path: path.stat().st_mtime_ns for path in made.rglob("*")}
+    assert festina("show", "a", "--out", "b/c").status == 0
+    assert sorted(path.name for path in (here / "b" / "c").iterdir()) == [
+        "figure.pdf",
+        "figure.png",
+    ]
+    assert {path: path.stat().st_mtime_ns for path in made.rglob("*")} == before
+
+
+def test_show_json_is_claims_json(made, festina):
+    assert festina("show", "a", "--json").out == (made / "claims.json").read_text()
+
+
+def test_cite_a_name_a_source_and_a_run(made, festina):
+    one = _references.BIBTEX["zhang2025saddle"] + "\n"
+    assert festina("cite", "toy/one").out == one
+    assert festina("cite", "a").out == one
+    both = festina("cite", "toy").out
+    assert both.count("@") == 2
+    assert "saxe2014exact" in both
+
+
+def test_every_reference_of_every_experiment_exists():
+    for entry in _registry.ENTRIES:
+        assert entry.references
+        for key in entry.references:
+            assert f"{{{key}," in _references.BIBTEX[key]
+
+
+def test_list_shows_every_experiment(festina):
+    for tokens in (["list"], ["list", "toy"]):
+        outcome = festina(*tokens)
+        assert outcome.status == 0
+        for text in ("toy/one", "Toy, Figure 2", "a loss that falls", "1 s"):
+            assert text in outcome.out
+
+
+def test_version_and_help(festina):
+    from festina import __version__
+
+    assert festina("--version").out.strip() == __version__
+    for command in ("list", "run", "show", "cite", "reproduce"):
+        assert command in festina("--help").out
+        assert f"festina {command}" in festina(command, "--help").out
+    assert "exit status" in " ".join(festina("reproduce", "--help").out.split())
+    assert "toy/two" in festina("run", "--help").out

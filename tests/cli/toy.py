@@ -1,0 +1,124 @@
+"""A quick experiment in NumPy alone, with every kind of parameter and every way to end.
+
+`python toy.py TOKENS` is `festina TOKENS` with this experiment instead of the real ones.
+"""
+
+import time
+from typing import Literal
+
+import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure
+from pydantic import Field, model_validator
+
+from festina.papers import Claim, Entry, _registry, compare
+from festina.papers import Parameters as Common
+
+
+class Parameters(Common):
+    width: int = Field(default=10, ge=1)
+    """Number of hidden units."""
+
+    initial_scale: float = Field(default=1e-3, gt=0)
+    """Standard deviation of the initial weights, which has a docstring that is
+    longer than one line of the source."""
+
+    activation: Literal["linear", "relu", "tanh"] = "linear"
+    """Which nonlinearity."""
+
+    samples: int | None = Field(default=None, ge=1)
+    """How many samples; none for population statistics."""
+
+    spectrum: tuple[float, ...] = (1.0, 0.5)
+    """Singular values of the teacher."""
+
+    teacher: tuple[tuple[float, float], tuple[float, float]] = ((1.0, 0.5), (-0.5, 0.25))
+    """The matrix itself."""
+
+    white: bool = True
+    """Whether the inputs are white."""
+
+    ending: Literal["well", "wrong", "value", "bug", "interrupt", "swallowed", "slow"] = "well"
+    """How the run ends."""
+
+    @model_validator(mode="after")
+    def _narrow(self):
+        if self.samples is not None and self.samples < self.width:
+            raise ValueError(f"`samples` is {self.samples}, below the width {self.width}.")
+        return self
+
+
+PRESETS = {"printed": {"width": 3, "samples": 20}}
+
+
+def run(parameters, *, key=None, progress=None):
+    assert key is None
+    print("chatter that belongs to standard error")
+    if progress is not None:
+        progress("training", 0.5)
+    match parameters.ending:
+        case "value":
+            raise ValueError("the learning rate 3 is above\nthe stability limit 2")
+        case "bug":
+            raise TypeError("cannot add apples and pears")
+        case "interrupt":
+            raise KeyboardInterrupt
+        case "slow":
+            time.sleep(60)
+    rng = np.random.default_rng(parameters.seed)
+    times = np.linspace(0.0, 5.0, 21)
+    start = rng.uniform(1.0, 2.0, parameters.seeds)[:, None]
+    loss = xr.DataArray(start * np.exp(-times), {"time": times}, ("seed", "time"))
+    tree = xr.DataTree.from_dict({"simulation": xr.Dataset({"loss": loss})})
+    tree.attrs["width"] = parameters.width
+    tree.attrs["offset"] = float(parameters.ending == "wrong")
+    return tree
+
+
+def claims(run):
+    loss = run["simulation"]["loss"].values
+    common = {"experiment": "toy/one", "source": "Toy, Figure 1"}
+    return [
+        compare(
+            claim="the loss falls as e^-t",
+            predicted=np.exp(-5.0),
+            measured=(loss[:, -1] / loss[:, 0]).mean() + run.attrs["offset"],
+            tolerance=1e-9,
+            **common,
+        ),
+        compare(
+            claim="[width] as printed",
+            predicted=np.int64(run.attrs["width"]),
+            measured=np.arange(8)[-1:] * 0 + run.attrs["width"],
+            correction="Eq. 3 lacks a factor of two",
+            **common,
+        ),
+        Claim(
+            claim="the text says it rises",
+            predicted="rises",
+            measured="falls",
+            tolerance="",
+            verdict="does not hold",
+            expected="does not hold",
+            **common,
+        ),
+    ]
+
+
+def draw(run):
+    figure = Figure()
+    loss = run["simulation"]["loss"]
+    figure.subplots().plot(loss["time"].values, loss.values.T)
+    return figure
+
+
+ENTRIES = (
+    Entry("toy/one", "a loss that falls", "Toy, Figure 1", 1, __name__, ("zhang2025saddle",)),
+    Entry("toy/two", "the same again", "Toy, Figure 2", 1, __name__, ("saxe2014exact",)),
+)
+
+if __name__ == "__main__":
+    from festina.cli import main
+
+    _registry.ENTRIES = ENTRIES
+    main()

@@ -1,0 +1,625 @@
+"""A run survives the disk bit for bit, or says in one line why not."""
+
+import json
+import math
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+import zlib
+from pathlib import Path
+
+import hypothesis.extra.numpy as hnp
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+import xarray as xr
+from hypothesis import given, settings
+
+import festina
+from festina import _run
+from festina._run import FORMAT_VERSION, RunError, load, save
+
+NAN_WITH_PAYLOAD = np.array([0x7FF8_0000_0000_1234, 0xFFF8_0000_0000_0001], np.uint64).view(float)
+
+
+def small_run(offset: float = 0.0) -> xr.DataTree:
+    """One of everything: a named index, a labelled axis, a scalar, a nested node."""
+    simulation = xr.Dataset(
+        {
+            "loss": (("seed", "time"), np.arange(6.0).reshape(2, 3) + offset, {"units": "days"}),
+            "converged": ("seed", np.array([True, False])),
+            "rank": ((), 2),
+        },
+        coords={
+            "time": [0.0, 0.5, 1.0],
+            "unit": ["u₁", "", "unit three"],
+            "scale": ("seed", [1e-3, 1e-2]),
+            "network": "ReLU",
+        },
+        attrs={"loss_convention": "half mean square"},
+    )
+    theory = xr.Dataset({"loss": ("time", np.array([np.nan, -0.0, np.inf]))})
+    return xr.DataTree.from_dict(
+        {
+            "/": xr.Dataset(attrs={"experiment": "saddles/figure-1g", "parameters": "{}"}),
+            "/simulation": simulation,
+            "/simulation/final": xr.Dataset({"empty": (("mode", "unit"), np.zeros((0, 3)))}),
+            "/theory": theory,
+        }
+    )
+
+
+def array(run: xr.DataTree, path: str) -> xr.DataArray:
+    found = run[path]
+    assert isinstance(found, xr.DataArray)
+    return found
+
+
+def dataset_of(run: xr.DataTree, path: str) -> xr.Dataset:
+    found = run[path]
+    assert isinstance(found, xr.DataTree)
+    return found.to_dataset(inherit=False)
+
+
+def bits(variable: xr.DataArray) -> tuple:
+    """All that makes two variables the same, NaN payloads and the sign of zero included."""
+    values = variable.values
+    content = values.tolist() if values.dtype.kind == "U" else (values.dtype, values.tobytes())
+    return variable.dims, values.shape, values.dtype.kind, content, variable.attrs
+
+
+def assert_same(loaded: xr.DataTree, run: xr.DataTree) -> None:
+    assert loaded.groups == run.groups
+    for path in run.groups:
+        a, b = dataset_of(loaded, path), dataset_of(run, path)
+        assert list(a.variables) == list(b.variables)
+        assert set(a.coords) == set(b.coords)
+        assert set(a.xindexes) == set(b.xindexes)
+        for name in b.variables:
+            assert bits(a[name]) == bits(b[name])
+
+
+def sign_again(folder: Path, **changes: object) -> None:
+    """Make the manifest fit the files, as a forger or a newer festina would."""
+    files = {
+        file.relative_to(folder).as_posix(): {
+            "bytes": file.stat().st_size,
+            "crc32": f"{zlib.crc32(file.read_bytes()):08x}",
+        }
+        for file in sorted(folder.rglob("*"), key=lambda file: (len(file.parts), file))
+        if file.is_file() and file.name != "festina.json"
+    }
+    manifest = json.loads((folder / "festina.json").read_text()) | {"files": files} | changes
+    (folder / "festina.json").write_text(json.dumps(manifest))
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    return save(small_run(), tmp_path / "run.zarr")
+
+
+# What comes back
+
+
+def test_a_run_comes_back_bit_for_bit_in_its_order(saved):
+    loaded = load(saved)
+    assert_same(loaded, small_run())
+    assert loaded.attrs["experiment"] == "saddles/figure-1g"
+    assert loaded["simulation"].attrs == {"loss_convention": "half mean square"}
+    assert array(loaded, "simulation/loss").sel(time=0.5).shape == (2,)
+
+
+TYPES = ["?", "i1", "i8", "u2", "u8", "f2", "f4", "f8", "c8", "c16", "U3"]
+NAMES = st.text("abcxyzλ_1", min_size=1, max_size=4)
+SHAPES = hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=3)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(NAMES, inner, max_size=2),
+    max_leaves=4,
+)
+ATTRIBUTES = st.dictionaries(st.text(max_size=5), JSON, max_size=2)
+
+
+@st.composite
+def datasets(draw: st.DrawFn) -> xr.Dataset:
+    names = draw(st.lists(NAMES, max_size=3, unique_by=str.casefold))
+    variables = {}
+    for name in names:
+        dtype = np.dtype(draw(st.sampled_from(TYPES)))
+        # Surrogates are no text, and NumPy itself drops zeros at the end of a string.
+        letters = st.text(
+            st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=3
+        )
+        values = draw(hnp.arrays(dtype, SHAPES, elements=letters if dtype.kind == "U" else None))
+        dims = [f"{name}-{axis}" for axis in range(values.ndim)]
+        variables[name] = xr.Variable(dims, values, draw(ATTRIBUTES))
+    dataset = xr.Dataset(variables, attrs=draw(ATTRIBUTES))
+    return dataset.set_coords(draw(st.sets(st.sampled_from(names))) if names else [])
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.dictionaries(NAMES.map(str.casefold), datasets(), max_size=3))
+def test_any_tree_comes_back_bit_for_bit(nodes):
+    run = xr.DataTree.from_dict({f"/{name}": dataset for name, dataset in nodes.items()})
+    with tempfile.TemporaryDirectory() as folder:
+        loaded = load(save(run, Path(folder) / "run.zarr"))
+    assert_same(loaded, run)
+    for name in nodes:
+        assert loaded[name].attrs == run[name].attrs
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.full(3, -0.0),
+        np.full(3, complex(-0.0, -0.0)),
+        np.zeros(3),
+        np.full(3, np.nan),
+        NAN_WITH_PAYLOAD,
+        np.array([np.nextafter(0.0, 1.0), -np.inf]),
+        np.asfortranarray(np.arange(12.0).reshape(3, 4))[::2, ::-1],
+    ],
+    ids=[
+        "negative zeros",
+        "complex negative zeros",
+        "zeros",
+        "NaN",
+        "NaN with payload",
+        "subnormal",
+        "strided",
+    ],
+)
+def test_floats_that_a_store_may_take_for_its_fill_value(values, tmp_path):
+    run = xr.DataTree(xr.Dataset({"v": (("a", "b")[: values.ndim], values)}))
+    assert bits(array(load(save(run, tmp_path / "r")), "v")) == bits(array(run, "v"))
+
+
+def test_other_forms_of_text_and_numbers_become_the_usual_ones(tmp_path):
+    forms = {
+        "objects": np.array(["a", "bcd"], dtype=object),
+        "variable": np.array(["a", "bcd"], dtype=np.dtypes.StringDType()),
+        "big_endian": np.array([1.0, 2.0], dtype=">f8"),
+    }
+    run = xr.DataTree(xr.Dataset({name: ("x", values) for name, values in forms.items()}))
+    loaded = load(save(run, tmp_path / "r"))
+    for name in ("objects", "variable"):
+        assert array(loaded, name).dtype == np.dtype("U3")
+        assert array(loaded, name).values.tolist() == ["a", "bcd"]
+    assert array(loaded, "big_endian").dtype == np.dtype(float)
+    assert array(loaded, "big_endian").values.tolist() == [1.0, 2.0]
+
+
+class Duck:
+    """An array that is not NumPy's, as JAX's are."""
+
+    def __array__(self, dtype=None, copy=None):
+        return np.arange(2, dtype=dtype)
+
+
+def test_attributes_come_back_as_plain_python(tmp_path):
+    attributes = {
+        "integer": np.int32(3),
+        "real": np.float32(0.5),
+        "truth": np.True_,
+        "nothing": None,
+        "nan": math.nan,
+        "nested": {"inf": [np.inf, -math.inf], "array": np.eye(2), "tuple": (1, "two")},
+        "scalar_array": np.array(2.0),
+        "empty": np.array([]),
+        "duck": Duck(),
+    }
+    run = xr.DataTree(xr.Dataset({"v": ("x", [1.0], attributes)}, attrs=attributes))
+    loaded = load(save(run, tmp_path / "r"))
+    for got in (loaded.attrs, loaded["v"].attrs):
+        assert math.isnan(got["nan"])
+        rest = {key: value for key, value in got.items() if key in attributes and key != "nan"}
+        assert rest == {
+            "integer": 3,
+            "real": 0.5,
+            "truth": True,
+            "nothing": None,
+            "nested": {
+                "inf": [math.inf, -math.inf],
+                "array": [[1.0, 0.0], [0.0, 1.0]],
+                "tuple": [1, "two"],
+            },
+            "scalar_array": 2.0,
+            "empty": [],
+            "duck": [0, 1],
+        }
+        assert type(got["integer"]) is int
+        assert type(got["real"]) is float
+        assert type(got["truth"]) is bool
+    metadata = (tmp_path / "r" / "zarr.json").read_text()
+    assert "NaN" not in metadata  # which is no JSON, and JavaScript would refuse the file
+    assert "Infinity" not in metadata
+
+
+def test_attributes_that_mean_something_to_xarray_mean_nothing_here(tmp_path):
+    attributes = {"units": "days since 2000-01-01", "dtype": "bool", "scale_factor": 2.0}
+    attributes |= {"_FillValue": 1.0, "coordinates": "time"}
+    run = xr.DataTree(xr.Dataset({"v": ("time", [1.0, 2.0], attributes)}))
+    assert_same(load(save(run, tmp_path / "r")), run)
+
+
+def test_the_root_is_stamped_in_the_file_and_not_in_the_callers_tree(tmp_path):
+    run = small_run()
+    run.attrs["format_version"] = 99
+    loaded = load(save(run, tmp_path / "r"))
+    assert loaded.attrs["format_version"] == FORMAT_VERSION
+    assert loaded.attrs["festina_version"] == festina.__version__
+    assert run.attrs["format_version"] == 99
+    assert "festina_version" not in run.attrs
+
+
+def test_inherited_coordinates_are_stored_once_and_taken_along_with_a_branch(tmp_path):
+    time = xr.Dataset(coords={"time": [0.0, 1.0]})
+    run = xr.DataTree.from_dict({"/": time, "/a": xr.Dataset({"v": ("time", [1.0, 2.0])})})
+    whole = load(save(run, tmp_path / "whole"))
+    assert not (tmp_path / "whole" / "a" / "time").exists()
+    assert whole["a"]["v"].sel(time=1.0) == 2.0
+    assert load(save(run["a"], tmp_path / "branch"))["v"].sel(time=1.0) == 2.0  # type: ignore
+
+
+def test_a_loaded_run_is_in_memory_writable_and_can_be_saved_again(saved, tmp_path):
+    loaded = load(saved)
+    for file in saved.rglob("*"):
+        if file.is_file():
+            file.unlink()
+    array(loaded, "simulation/loss").values[0, 0] = 7.0
+    again = load(save(loaded, tmp_path / "again"))
+    assert array(again, "simulation/loss").values[0, 0] == 7.0
+
+
+@pytest.mark.filterwarnings("ignore:Object at festina.json is not recognized")
+def test_xarray_opens_a_run_by_itself(saved):
+    run = small_run()
+    del array(run, "simulation/loss").attrs["units"]  # xarray would make durations of it
+    save(run, saved, overwrite=True)
+    with xr.open_datatree(saved, engine="zarr", consolidated=False) as tree:
+        assert set(tree["simulation"].coords) == {"time", "unit", "scale", "network"}
+        assert array(tree, "simulation/unit").values.tolist() == ["u₁", "", "unit three"]
+        for name in ("simulation/loss", "simulation/converged", "theory/loss"):
+            assert bits(array(tree, name)) == bits(array(run, name))
+
+
+def test_one_file_per_variable_besides_its_metadata_and_the_same_each_time(saved, tmp_path):
+    names = [file for file in saved.rglob("*") if file.is_file()]
+    assert len(names) == 1 + 4 + 2 * 9 - 1  # manifest, groups, variables; one of them is empty
+    again = save(small_run(), tmp_path / "again")
+    for name in names:
+        assert name.read_bytes() == (again / name.relative_to(saved)).read_bytes()
+
+
+def test_importing_the_module_is_cheap():
+    code = (
+        f"import runpy, sys; runpy.run_path({_run.__file__!r});"
+        "print({'jax', 'xarray', 'zarr', 'pandas'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+# All of it or nothing
+
+
+@pytest.mark.parametrize("failure", [KeyboardInterrupt, OSError])
+@pytest.mark.parametrize(
+    ("place", "call"),
+    # Before the first file, after the first, in the middle, at the manifest, at each renaming.
+    [
+        ("_to_files", 1),
+        ("_checksum", 1),
+        ("_checksum", 9),
+        ("_stamp", 2),
+        ("replace", 1),
+        ("replace", 2),
+    ],
+)
+@pytest.mark.parametrize("old", [True, False], ids=["over an old run", "afresh"])
+def test_a_failure_leaves_what_was_there(monkeypatch, tmp_path, failure, place, call, old):
+    path = tmp_path / "run.zarr"
+    if old:
+        save(small_run(), path)
+    owner = os if place == "replace" else _run
+    original, calls = getattr(owner, place), 0
+
+    def failing(*arguments):
+        nonlocal calls
+        calls += 1
+        if calls == call:
+            raise failure("in the middle")
+        return original(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, place, failing)
+        try:
+            save(small_run(offset=1.0), path, overwrite=old)
+            failed = False
+        except failure:
+            failed = True
+    assert failed == (calls >= call)
+    assert os.listdir(tmp_path) == (["run.zarr"] if old or not failed else [])
+    if old or not failed:
+        assert_same(load(path), small_run(offset=0.0 if failed else 1.0))
+
+
+def test_files_are_written_beside_the_target_and_hidden(monkeypatch, tmp_path):
+    seen = []
+    original = _run._checksum
+    monkeypatch.setattr(
+        _run, "_checksum", lambda content: seen.extend(os.listdir(tmp_path)) or original(content)
+    )
+    save(small_run(), tmp_path / "run.zarr")
+    assert len(set(seen)) == 1
+    assert seen[0].startswith(".")
+    assert os.listdir(tmp_path) == ["run.zarr"]
+
+
+def test_the_saved_folder_is_as_readable_as_any_other(saved, tmp_path):
+    (tmp_path / "other").mkdir()
+    assert saved.stat().st_mode == (tmp_path / "other").stat().st_mode
+
+
+# Where it is saved
+
+
+def test_parents_are_made_and_the_path_is_returned(tmp_path):
+    path = tmp_path / "a" / "b" / "run.zarr"
+    assert save(small_run(), str(path)) == path
+    assert_same(load(str(path)), small_run())
+
+
+def test_an_existing_path_is_not_replaced_unless_asked(saved):
+    with pytest.raises(FileExistsError, match=r"exists already.*overwrite=True"):
+        save(small_run(offset=1.0), saved)
+    assert_same(load(saved), small_run())
+    save(small_run(offset=1.0), saved, overwrite=True)
+    assert_same(load(saved), small_run(offset=1.0))
+
+
+def test_what_is_not_a_run_is_never_replaced(tmp_path):
+    thesis = tmp_path / "thesis"
+    thesis.mkdir()
+    save(small_run(), thesis, overwrite=True)  # nothing is lost with an empty folder
+    (thesis / "festina.json").rename(thesis / "chapter-1.tex")
+    for path in (thesis, thesis / "chapter-1.tex"):
+        with pytest.raises(FileExistsError, match="is not a run, so `overwrite=True` does not"):
+            save(small_run(), path, overwrite=True)
+    assert (thesis / "chapter-1.tex").exists()
+
+
+def test_a_run_that_appeared_meanwhile_is_kept(monkeypatch, tmp_path):
+    path = tmp_path / "run.zarr"
+    original = _run._write
+
+    def slow(files, folder):
+        monkeypatch.setattr(_run, "_write", original)
+        save(small_run(), path)
+        original(files, folder)
+
+    monkeypatch.setattr(_run, "_write", slow)
+    with pytest.raises(FileExistsError, match="exists already"):
+        save(small_run(offset=1.0), path)
+    assert_same(load(path), small_run())
+    assert os.listdir(tmp_path) == ["run.zarr"]
+
+
+def test_a_link_to_a_run_stays_a_link(saved, tmp_path):
+    (tmp_path / "latest").symlink_to(saved)
+    save(small_run(offset=1.0), tmp_path / "latest", overwrite=True)
+    assert (tmp_path / "latest").is_symlink()
+    assert_same(load(saved), small_run(offset=1.0))
+
+
+@pytest.mark.parametrize("code", ["EACCES", "EROFS"])
+def test_a_read_only_folder_is_refused_before_any_work(monkeypatch, tmp_path, code):
+    # The tests may run as root, to whom nothing is read-only.
+    def mkdir(self, *arguments, **options):
+        raise OSError(getattr(_run.errno, code), "no", str(self))
+
+    monkeypatch.setattr(Path, "mkdir", mkdir)
+    monkeypatch.setattr(_run, "_to_files", lambda run: pytest.fail("worked in vain"))
+    with pytest.raises(PermissionError, match=r"^No run can be saved in '.*': .* read-only\."):
+        save(small_run(), tmp_path / "run.zarr")
+
+
+@pytest.mark.parametrize("below", ["run.zarr", "a/run.zarr"])
+def test_a_parent_that_is_a_file_is_refused_before_any_work(monkeypatch, tmp_path, below):
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(_run, "_to_files", lambda run: pytest.fail("worked in vain"))
+    with pytest.raises(NotADirectoryError, match=r"^No run can be saved in '.*': that is a file"):
+        save(small_run(), tmp_path / "file" / below)
+
+
+# What cannot be saved
+
+
+@pytest.mark.parametrize(
+    ("dataset", "message"),
+    [
+        (xr.Dataset({"v": ("x", np.array([{}, None]))}), r"'n/v' has type object.*numbers, bool"),
+        (xr.Dataset({"v": ("x", np.array(["2000"], "M8[ns]"))}), r"'n/v' has type datetime64"),
+        (xr.Dataset({"v": ("x", np.array([b"bytes"]))}), r"'n/v' has type \|S5"),
+        (xr.Dataset({"a\\b": 1.0}), r"'a\\\\b' in node '/n/' cannot be a name.*Rename it"),
+        (xr.Dataset({1: ((), 1.0)}), r"1 in node '/n/' cannot be a name"),
+        (xr.Dataset({"zarr.json": 1.0}), r"'zarr.json' in node '/n/' cannot be a name"),
+        (xr.Dataset({"v": ((2,), [1.0])}), r"2 in node '/n/' cannot be a name"),
+        (xr.Dataset(coords={"a b": 1.0}), r"Coordinate 'a b' of node '/n/' has a space"),
+        (xr.Dataset(attrs={"coordinates": ""}), r"'coordinates' of node '/n/' is xarray's own"),
+        (xr.Dataset(attrs={"f": {"g": print}}), r"'g' of 'f' of node '/n/' is of type builtin"),
+        (xr.Dataset(attrs={"f": {1: 2}}), r"'f' of node '/n/' have the key 1; keys are strings"),
+        (xr.Dataset({"v": ((), 1.0, {"c": [1j]})}), r"'c' of 'n/v' is of type complex"),
+        (xr.Dataset(attrs={"t": np.array(["2000"], "M8[ns]")}), r"is of type datetime64"),
+    ],
+)
+def test_what_would_not_come_back_is_refused_by_name(tmp_path, dataset, message):
+    with pytest.raises(RunError, match=message) as caught:
+        save(xr.DataTree.from_dict({"/n": dataset}), tmp_path / "r")
+    assert "\n" not in str(caught.value)
+    assert not os.listdir(tmp_path)
+
+
+def test_only_a_tree_is_a_run(tmp_path):
+    with pytest.raises(TypeError, match=r"xarray.DataTree, got Dataset.*from_dict"):
+        save(xr.Dataset(), tmp_path / "r")  # type: ignore
+
+
+# What cannot be loaded
+
+
+def refused(path: Path) -> str:
+    with pytest.raises(RunError) as caught:
+        load(path)
+    message = str(caught.value)
+    assert str(path) in message
+    assert "\n" not in message
+    return message
+
+
+def test_a_path_without_a_run(saved, tmp_path):
+    assert "does not exist" in refused(tmp_path / "nowhere")
+    assert "it is a file" in refused(saved / "zarr.json")
+    assert f"Did you mean '{saved}'?" in refused(tmp_path)
+    assert "has no `festina.json`" in refused(saved / "simulation")
+    xr.Dataset({"v": 1.0}).to_zarr(tmp_path / "foreign", zarr_format=3, consolidated=False)
+    assert "is not a run: it has no `festina.json`" in refused(tmp_path / "foreign")
+
+
+def files_of_the_small_run() -> list[str]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = save(small_run(), Path(folder) / "run.zarr")
+        return sorted(f.relative_to(path).as_posix() for f in path.rglob("*") if f.is_file())
+
+
+@pytest.mark.parametrize("name", files_of_the_small_run())
+def test_damage_to_any_one_file_is_noticed(saved, name):
+    file = saved / name
+    content = file.read_bytes()
+
+    for length in {0, len(content) // 2, len(content) - 1}:
+        file.write_bytes(content[:length])
+        assert "is damaged" in refused(saved)
+    if name != "festina.json":
+        for position in {0, len(content) // 2, len(content) - 1}:
+            flipped = bytearray(content)
+            flipped[position] ^= 1
+            file.write_bytes(flipped)
+            assert f"'{name}' was altered after saving" in refused(saved)
+        file.write_bytes(content + b" ")
+        assert f"{len(content) + 1} bytes instead of {len(content)}" in refused(saved)
+    file.unlink()
+    assert ("is not a run" if name == "festina.json" else f"'{name}' is missing") in refused(saved)
+    file.write_bytes(content)
+    assert_same(load(saved), small_run())
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"format_version": "1"},
+        {"format_version": True},
+        {"format_version": 0},
+        {"files": []},
+        {"files": {}},
+        {"files": {"zarr.json": 3}},
+        {"files": {"zarr.json": {"bytes": 3}}},
+    ],
+    ids=str,
+)
+def test_a_manifest_that_makes_no_sense(saved, changes):
+    sign_again(saved, **changes)
+    assert "is damaged" in refused(saved)
+
+
+def test_a_newer_format_is_refused_with_the_version_that_wrote_it(saved):
+    sign_again(saved, format_version=FORMAT_VERSION + 1, festina_version="7.0.1", files="new")
+    message = refused(saved)
+    assert "was written by festina 7.0.1 in format 2" in message
+    assert "reads formats up to 1. Upgrade it: `pip install --upgrade festina`" in message
+
+
+def test_what_a_newer_festina_adds_is_loaded(saved):
+    metadata = json.loads((saved / "zarr.json").read_text())
+    metadata["attributes"] |= {"novelty": {"__tensor__": 1}, "festina_version": "1.9.0"}
+    (saved / "zarr.json").write_text(json.dumps(metadata))
+    extra = xr.Dataset({"rate": ("mode", [1.0, 2.0])})
+    with tempfile.TemporaryDirectory() as folder:
+        store = Path(folder) / "store"
+        # As xarray writes it: compressed, and coordinates marked at the variables.
+        extra.to_zarr(store, zarr_format=3, consolidated=False)
+        store.rename(saved / "spectrum")
+    sign_again(saved, festina_version="1.9.0", signature="unknown")
+    loaded = load(saved)
+    assert loaded.attrs["novelty"] == {"__tensor__": 1}
+    assert array(loaded, "spectrum/rate").values.tolist() == [1.0, 2.0]
+    assert bits(array(loaded, "theory/loss")) == bits(array(small_run(), "theory/loss"))
+
+
+def test_stray_files_are_ignored(saved):
+    (saved / ".DS_Store").write_bytes(b"x")
+    (saved / "simulation" / "loss" / "notes.txt").write_text("seen")
+    assert_same(load(saved), small_run())
+
+
+# Loading executes nothing
+
+
+class Bomb:
+    def __init__(self, crater: Path):
+        self.crater = crater
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.crater),)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"data_type": "object"}, r"'theory/loss' has type 'object', and only numbers"),
+        ({"data_type": {"name": "null_terminated_bytes"}}, r"has type 'null_terminated_bytes'"),
+        ({"codecs": [{"name": "numcodecs.pickle"}]}, r"'theory/loss' is stored with numcodecs"),
+        ({"storage_transformers": [{"name": "x"}]}, r"'theory/loss' is stored with bytes"),
+        ({"data_type": ["float64"]}, r"cannot be read"),
+        ({"node_type": "program"}, r"cannot be read"),
+        ({"dimension_names": None}, r"cannot be read"),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_a_forged_run_is_refused_and_not_executed(saved, tmp_path, changes, message):
+    bomb = pickle.dumps(Bomb(tmp_path / "crater"))
+    loss = saved / "theory" / "loss"
+    (loss / "c" / "0").write_bytes(bomb)
+    metadata = json.loads((loss / "zarr.json").read_text()) | changes
+    (loss / "zarr.json").write_text(json.dumps(metadata))
+    sign_again(saved)
+    with pytest.raises(RunError, match=message):
+        load(saved)
+    assert not (tmp_path / "crater").exists()
+    pickle.loads(bomb)
+    assert (tmp_path / "crater").exists()  # it was a live one
+
+
+def test_an_array_of_the_old_format_is_not_even_seen(saved, tmp_path):
+    # Zarr's second format knows a pickle filter.
+    old = saved / "old"
+    old.mkdir()
+    filters = [{"id": "pickle", "protocol": 5}]
+    metadata = {"zarr_format": 2, "shape": [1], "chunks": [1], "dtype": "|O", "filters": filters}
+    metadata |= {"compressor": None, "fill_value": None, "order": "C"}
+    (old / ".zarray").write_text(json.dumps(metadata))
+    (old / "0").write_bytes(pickle.dumps(Bomb(tmp_path / "crater")))
+    sign_again(saved)
+    assert "old" not in load(saved)
+    assert not (tmp_path / "crater").exists()
+
+
+@pytest.mark.parametrize("name", ["../secret", "/etc/passwd", "a/../zarr.json"])
+def test_a_manifest_cannot_point_outside(saved, tmp_path, name):
+    (tmp_path / "secret").touch()
+    manifest = json.loads((saved / "festina.json").read_text())
+    manifest["files"][name] = {"bytes": 0, "crc32": "00000000"}
+    (saved / "festina.json").write_text(json.dumps(manifest))
+    assert f"'{name}' is missing" in refused(saved)
