@@ -217,6 +217,22 @@ def plateaus(
     )
 
 
+def passage_time(
+    time: ArrayLike, loss: ArrayLike, level: float, *, slope: ArrayLike | None = None
+) -> float:
+    """When the loss first passes `level` on its way down, between samples by a monotone cubic.
+
+    `slope` is dL/dt in the units of `time`, which raises the order of the interpolation by one. NaN
+    where the loss starts below the level or never gets there.
+    """
+    t, values = np.asarray(time, dtype=float), np.asarray(loss, dtype=float)
+    below = np.flatnonzero(values <= level)
+    if not below.size or below[0] == 0:
+        return math.nan
+    slopes = None if slope is None else np.asarray(slope, dtype=float)
+    return _passage(t, values, slopes, level, int(below[0]) - 1, int(below[0]))
+
+
 def _log_rate(r: np.ndarray) -> np.ndarray:
     """log₁₀ of the rate relative to the fastest, cut off where it is round-off."""
     fastest = r.max()

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ._objective import Data, Structure, excess_loss
+from .._objective import Data, Structure, excess_loss
 
 _DENSE = 600
 

@@ -8,7 +8,7 @@ from ..networks import Layer
 from ..tasks import AbstractTask
 from ._descent_step import descent_step
 from ._drive import Progress, Resolution
-from ._objective import Convention
+from .._objective import Convention
 from ._simulate import simulate
 from ._trajectory import Trajectory
 
@@ -25,6 +25,7 @@ def gradient_descent(
     key: PRNGKeyArray | None = None,
     resolution: Resolution | None = None,
     save_every: int | None = None,
+    converged: float = 1e-9,
     max_steps: int = 300_000,
     progress: Progress | None = None,
 ) -> Trajectory:
@@ -42,11 +43,15 @@ def gradient_descent(
     - `batch_size`, `key`: mini-batches of that many samples, drawn without replacement in shuffled
       epochs. Loss and gradient are those of all samples.
     - `save_every`: steps between two samples of a mini-batch run; about 500 samples by default.
+    - `converged`: training has converged when the loss is above its lowest possible value by this
+      fraction of the initial loss, or when training as long again would gain no more.
     - `max_steps`: most steps if `steps` is not given.
     """
     rates = np.asarray(learning_rate, dtype=float)
     if not (np.isfinite(rates).all() and (rates > 0).all()):
         raise ValueError(f"`learning_rate` must be positive and finite, got {learning_rate}.")
+    if not 0 < converged < 1:
+        raise ValueError(f"`converged` must lie between 0 and 1, got {converged}.")
     if steps is not None and (steps < 1 or steps != int(steps)):
         raise ValueError(f"`steps` must be a whole number from 1 up, got {steps}.")
     if batch_size is not None:
@@ -67,6 +72,7 @@ def gradient_descent(
         times_requested=False,
         rtol=1e-8,
         atol=None,
+        converged=converged,
         learning_rate=rates,
         resolution=resolution or Resolution(),
         max_steps=max_steps if steps is None else steps,

@@ -11,8 +11,20 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from ._objective import Objective
-from ._program import ACCEPTED, AT_STOP, FINISHED, IDLE, RUNNING, Controls, Record, State, Step, advance, start
+from .._objective import Objective
+from ._program import (
+    ACCEPTED,
+    AT_STOP,
+    FINISHED,
+    IDLE,
+    RUNNING,
+    Controls,
+    Record,
+    State,
+    Step,
+    advance,
+    start,
+)
 
 Progress = Callable[[str, float], None]
 Judge = Callable[[int, int, np.ndarray, "Log"], bool]
@@ -58,43 +70,49 @@ class Resolution:
         return np.diff(marks) > 0
 
 
+def initial_state(
+    objective: Objective,
+    weights: Float[np.ndarray, "lane weight"],
+    step_size: Callable[[np.ndarray, np.ndarray], np.ndarray],
+) -> State:
+    """Every lane at time zero."""
+    loss, velocity, rate = map(
+        np.asarray, start(weights, objective.data, structure=objective.structure)
+    )
+    zeros = np.zeros(len(weights), np.int64)
+    return State(
+        time=np.zeros(len(weights)),
+        weights=weights,
+        loss=loss,
+        velocity=velocity,
+        rate=rate,
+        peak=rate,
+        step_size=step_size(weights, velocity),
+        stop=zeros,
+        status=zeros,
+        event=zeros,
+    )
+
+
 def drive(
     objective: Objective,
-    initial: Float[np.ndarray, "lane weight"],
+    everyone: State,
     controls: Controls,
     *,
     step: Step,
-    step_size: Callable[[np.ndarray, np.ndarray], np.ndarray],
     judge: Judge,
     resolution: Resolution | None,
     max_steps: int,
     progress: Progress | None,
 ) -> list[Log]:
     """Run every lane to its end. `resolution` None keeps exactly the requested times."""
-    total, n = initial.shape
+    total, n = everyone.weights.shape
     lanes = min(total, _MOST_LANES)
     length = int(np.clip(_MOST_NUMBERS // (lanes * n), 8, _MOST_ROWS))
     if total > lanes:
         length = min(length, 64)
-    length = min(length, max_steps)
 
     logs = [Log() for _ in range(total)]
-    loss, velocity, rate = map(
-        np.asarray, start(initial, objective.data, structure=objective.structure)
-    )
-    zeros = np.zeros(total, np.int64)
-    everyone = State(
-        time=np.zeros(total),
-        weights=initial,
-        loss=loss,
-        velocity=velocity,
-        rate=rate,
-        peak=rate,
-        step_size=step_size(initial, velocity),
-        stop=zeros,
-        status=zeros,
-        event=zeros,
-    )
     for lane, log in enumerate(logs):
         log.rows.append(Record(*(np.asarray([part[lane]]) for part in _row(everyone))))
 
@@ -115,7 +133,7 @@ def drive(
             if lane is None:
                 continue
             log = logs[lane]
-            _keep(Record(*(part[:, slot] for part in record)), log, resolution, loss[lane])
+            _keep(Record(*(part[:, slot] for part in record)), log, resolution, everyone.loss[lane])
             status = int(state.status[slot])
             out_of_steps = log.steps >= max_steps
             if status == RUNNING and not out_of_steps:
@@ -148,9 +166,7 @@ def _take(state: State, lanes: np.ndarray) -> State:
     return State(*(np.array(part[lanes]) for part in state))
 
 
-def _keep(
-    record: Record, log: Log, resolution: Resolution | None, initial_loss: float
-) -> None:
+def _keep(record: Record, log: Log, resolution: Resolution | None, initial_loss: float) -> None:
     log.steps += int(np.sum(record.event != IDLE))
     useful = (record.event >= ACCEPTED) & np.isfinite(record.loss) & np.isfinite(record.rate)
     if resolution is None:

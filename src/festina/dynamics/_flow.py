@@ -7,7 +7,7 @@ from .._precision import float64
 from ..networks import Layer
 from ..tasks import AbstractTask
 from ._drive import Progress, Resolution
-from ._objective import Convention
+from .._objective import Convention
 from ._runge_kutta import runge_kutta_step
 from ._simulate import simulate
 from ._trajectory import Trajectory
@@ -24,6 +24,7 @@ def gradient_flow(
     rtol: float = 1e-8,
     atol: float | None = None,
     resolution: Resolution | None = None,
+    converged: float = 1e-9,
     max_steps: int = 300_000,
     progress: Progress | None = None,
 ) -> Trajectory:
@@ -47,6 +48,8 @@ def gradient_flow(
       times the initial scale). Leaving a saddle amplifies errors: the drop times move by about
       `rtol` over the rate of escape.
     - `resolution`: how far loss and gradient move between two samples.
+    - `converged`: training has converged when the loss is above its lowest possible value by this
+      fraction of the initial loss, or when training as long again would gain no more.
     - `max_steps`: most steps for each network.
     - `progress`: called with words and the fraction done.
 
@@ -54,6 +57,8 @@ def gradient_flow(
 
     A `Trajectory`. A trajectory that fails is a result as well: see its `endings`.
     """
+    if not 0 < converged < 1:
+        raise ValueError(f"`converged` must lie between 0 and 1, got {converged}.")
     if not 0 < rtol < 0.1:
         raise ValueError(f"`rtol` must lie between 0 and 0.1, got {rtol}.")
     if atol is not None and not atol > 0:
@@ -77,6 +82,7 @@ def gradient_flow(
         times_requested=times is not None,
         rtol=rtol,
         atol=atol,
+        converged=converged,
         learning_rate=None,
         resolution=resolution or Resolution(),
         max_steps=max_steps,

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from ._objective import Data, Structure, excess_loss
+from .._objective import Data, Structure, excess_loss
 
 RUNNING, AT_FLOOR, STATIONARY, FINISHED, NOT_FINITE, STEP_UNDERFLOW = range(6)
 """Status of a lane; all but the first end it."""
@@ -39,7 +39,7 @@ class Controls(NamedTuple):
     rtol: Float[Array, ""]
     atol: Float[Array, " lane"]
     loss_tolerance: Float[Array, " lane"]
-    rate_tolerance: Float[Array, " lane"]
+    gain_tolerance: Float[Array, " lane"]
     learning_rate: Float[Array, " lane"]
 
 
@@ -123,8 +123,10 @@ def start(
 def ending(state: State, controls: Controls, finite: Bool[Array, ""]) -> Int[Array, ""]:
     """Status after a step, from what both kinds of step have in common."""
     status = jnp.where(state.stop >= controls.stops.shape[0], FINISHED, RUNNING)
-    # Relative to the largest rate so far: the initial saddle, however slow, is where it starts.
-    still = state.rate <= controls.rate_tolerance * state.peak
+    # Training as long again would gain next to nothing; and the rate has been far larger before,
+    # which at the initial saddle, however slow, it has not.
+    gain = state.rate * state.time * controls.learning_rate
+    still = (gain <= controls.gain_tolerance) & (state.rate <= 1e-6 * state.peak)
     status = jnp.where(still, STATIONARY, status)
     status = jnp.where(state.loss <= controls.loss_tolerance, AT_FLOOR, status)
     return jnp.where(finite, status, NOT_FINITE)

@@ -3,7 +3,17 @@
 import jax.numpy as jnp
 from scipy.integrate import RK45
 
-from ._program import ACCEPTED, AT_STOP, REJECTED, RUNNING, STEP_UNDERFLOW, Controls, Field, State, ending
+from ._program import (
+    ACCEPTED,
+    AT_STOP,
+    REJECTED,
+    RUNNING,
+    STEP_UNDERFLOW,
+    Controls,
+    Field,
+    State,
+    ending,
+)
 
 # Plain floats, so that zero coefficients drop out when the program is traced.
 _STAGES = [[float(a) for a in row[:i]] for i, row in enumerate(RK45.A)]

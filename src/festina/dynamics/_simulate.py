@@ -8,8 +8,8 @@ from jaxtyping import Float
 from ..networks import Layer
 from ..tasks import AbstractTask
 from ._curvature import extreme_curvatures
-from ._drive import Log, Progress, Resolution, drive
-from ._objective import Objective, objective
+from ._drive import Log, Progress, Resolution, drive, initial_state
+from .._objective import Objective, objective
 from ._program import AT_FLOOR, FINISHED, NOT_FINITE, STATIONARY, STEP_UNDERFLOW, Controls, Step
 from ._trajectory import Ending, Trajectory
 
@@ -29,6 +29,7 @@ def simulate(
     times_requested: bool,
     rtol: float,
     atol: float | None,
+    converged: float,
     learning_rate: Float[np.ndarray, "*batch"] | None,
     resolution: Resolution,
     max_steps: int,
@@ -39,32 +40,33 @@ def simulate(
     initial = problem.structure.flatten(network)
     lanes = len(initial)
     each = np.ones(lanes)
-    rates = each if learning_rate is None else np.broadcast_to(
-        learning_rate, network.batch_shape
-    ).reshape(-1)
-    # Weights known to a relative error rtol leave a gradient of order rtol and a loss of order rtol²
-    # that no step can remove: what is smaller than that is noise of the solver.
-    precision = max(1e-12, 10 * rtol**2)
-    stillness = max(1e-8, 30 * rtol)
+    rates = (
+        each
+        if learning_rate is None
+        else np.broadcast_to(learning_rate, network.batch_shape).reshape(-1)
+    )
+    state = initial_state(problem, initial, step_size)
+    # Weights known to a relative error rtol leave a loss of order rtol² that no step can remove.
+    precision = max(converged, 100 * rtol**2) * state.loss
+    never = each * _NEVER
     controls = Controls(
         stops=stops,
         rtol=np.asarray(rtol),
         atol=each * atol if atol is not None else rtol * np.sqrt(np.mean(initial**2, axis=1)),
-        loss_tolerance=each * _NEVER,
-        rate_tolerance=each * (_NEVER if times_requested else stillness**2),
+        loss_tolerance=never if times_requested else precision,
+        gain_tolerance=never.copy() if times_requested else precision.copy(),
         learning_rate=rates.astype(float),
     )
-    if not times_requested:
-        controls.loss_tolerance[:] = precision * _initial_excess(problem, initial)
 
     endings: dict[int, Ending] = {}
 
     def judge(lane: int, status: int, weights: np.ndarray, log: Log) -> bool:
         if status == STATIONARY:
-            verdict = _stationary(problem, weights, log)
+            elapsed = log.rows[-1].time[-1] * controls.learning_rate[lane]
+            verdict = _stationary(problem, weights, log.rows[-1].rate[-1], elapsed)
             if verdict is None:
                 # On the way past a saddle: go on, and ask again at a tenth of this gradient.
-                controls.rate_tolerance[lane] *= 1e-2
+                controls.gain_tolerance[lane] *= 1e-2
                 return False
             endings[lane] = verdict
         else:
@@ -73,53 +75,56 @@ def simulate(
 
     logs = drive(
         problem,
-        initial,
+        state,
         controls,
         step=step,
-        step_size=step_size,
         judge=judge,
         resolution=None if times_requested else resolution,
         max_steps=max_steps,
         progress=progress,
     )
     return _assemble(
-        network, problem, logs, endings, stops, times_requested, evaluations_per_step, loss, method,
+        network,
+        problem,
+        logs,
+        endings,
+        stops,
+        times_requested,
+        evaluations_per_step,
+        loss,
+        method,
         None if learning_rate is None else float(np.ravel(learning_rate)[0]),
     )
 
 
-def _initial_excess(problem: Objective, initial: np.ndarray) -> np.ndarray:
-    from ._program import start
+def _stationary(
+    problem: Objective, weights: np.ndarray, rate: float, elapsed: float
+) -> Ending | None:
+    """Is a point with a small gradient a minimum, or a saddle on the way (None)?
 
-    return np.asarray(start(initial, problem.data, structure=problem.structure)[0])
-
-
-def _stationary(problem: Objective, weights: np.ndarray, log: Log) -> Ending | None:
-    """Is a point with a small gradient a minimum, a saddle to stay on, or one to be left?
-
-    Near a minimum the negative curvatures are residuals over weights, no larger than the gradient
-    itself; near a saddle they are much larger than what is left of the gradient.
+    A saddle is one that would be left, at the rate of its most negative curvature, within a hundred
+    times the time elapsed. Near a minimum there is negative curvature too, in proportion to what is
+    left of the residual, but it leads nowhere in such a time.
     """
-    gradient = np.sqrt(log.rows[-1].rate[-1])
     smallest, largest = extreme_curvatures(problem.structure, weights, problem.data)
-    size = max(float(np.linalg.norm(weights)), 1e-300)
-    escapes = -smallest > 100 * gradient / size + 1e-9 * max(largest, -smallest)
-    if gradient == 0.0:
-        kind = f"a saddle with curvature {smallest:.3g}" if escapes else "a stationary point"
+    escapes = -smallest * elapsed > 1e-2 and -smallest > 1e-9 * largest
+    if rate == 0.0:
+        saddle = -smallest > 1e-9 * abs(largest)
+        kind = f"a saddle of curvature {smallest:.3g}" if saddle else "a stationary point"
         return Ending(
-            "saddle" if escapes else "stationary",
+            "saddle" if saddle else "stationary",
             f"The gradient is exactly zero: the network sits on {kind} and does not move.",
         )
     if escapes:
         return None
-    return Ending(
-        "converged", f"Gradient {gradient:.3g}, no direction of negative curvature: a minimum."
-    )
+    return Ending("converged", f"A minimum: gradient {np.sqrt(rate):.3g} and no way out.")
 
 
 def _ending(status: int, problem: Objective, log: Log, learning_rate: float, method: str) -> Ending:
     last = log.rows[-1]
-    where = f"time {last.time[-1]:.6g}" if method == "gradient flow" else f"step {last.time[-1]:.0f}"
+    where = (
+        f"time {last.time[-1]:.6g}" if method == "gradient flow" else f"step {last.time[-1]:.0f}"
+    )
     loss = last.loss[-1] + problem.floor
     if status == AT_FLOOR:
         return Ending("converged", f"At {where} the loss reached its lowest possible value.")
@@ -134,7 +139,8 @@ def _ending(status: int, problem: Objective, log: Log, learning_rate: float, met
     if status == NOT_FINITE:
         return Ending("diverged", f"Not finite after {where}. " + _why(problem, log, learning_rate))
     return Ending(
-        "out of steps", f"Stopped after {log.steps} steps at {where}, loss {loss:.6g}; see `max_steps`."
+        "out of steps",
+        f"Stopped after {log.steps} steps at {where}, loss {loss:.6g}; see `max_steps`.",
     )
 
 

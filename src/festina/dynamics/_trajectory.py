@@ -100,7 +100,7 @@ class Trajectory:
         """
         import xarray as xr
 
-        from ._objective import loss_formula
+        from .._objective import loss_formula
 
         batch = dims or ("seed", "scale")[: len(self.batch_shape)]
         if len(batch) != len(self.batch_shape):

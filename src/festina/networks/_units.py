@@ -207,7 +207,9 @@ class LinearHead(_Head):
         gram = x @ x.T / (context if self.per_token else 1)
         return gram[:, :, None] * x[:, -1]
 
-    def response(self, psi: Float[Array, "a b c"], u: Float[Array, "2 rank _"]) -> Float[Array, " a"]:
+    def response(
+        self, psi: Float[Array, "a b c"], u: Float[Array, "2 rank _"]
+    ) -> Float[Array, " a"]:
         keys, queries = u
         return jnp.einsum("abc,rb,rc->a", psi, keys, queries)
 

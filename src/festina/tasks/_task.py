@@ -103,15 +103,18 @@ class Task(AbstractTask):
             )
         unit.weight_shape(self.input_shape)
         x = np.asarray(self.x, dtype=float)
-        y = np.asarray(self.y - np.asarray(jax.vmap(lambda x: unit.skip(x, self.outputs))(x)).reshape(
-            len(x), -1
-        ))
+        y = np.asarray(
+            self.y
+            - np.asarray(jax.vmap(lambda x: unit.skip(x, self.outputs))(x)).reshape(len(x), -1)
+        )
         psi = np.asarray(jax.vmap(unit.features)(x))
         features = psi[0].size
         if unit.fixed_features and features <= _MOST_FEATURES and len(psi) > 1:
             flat = psi.reshape(len(psi), features)
             weighted = flat * self.weight[:, None]
-            return compress(weighted.T @ flat, y.T @ weighted, (y**2).T @ self.weight, psi.shape[1:])
+            return compress(
+                weighted.T @ flat, y.T @ weighted, (y**2).T @ self.weight, psi.shape[1:]
+            )
         return Statistics(psi, y, self.weight, 0.0)
 
 

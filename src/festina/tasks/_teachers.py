@@ -94,7 +94,9 @@ def student_teacher(
     def teach(x: np.ndarray) -> np.ndarray:
         return np.asarray(jax.vmap(teacher)(jnp.asarray(x)))
 
-    return _gaussian_task(teach, np.asarray(covariance), teacher.unit.degree or 0, nodes, samples, key)
+    return _gaussian_task(
+        teach, np.asarray(covariance), teacher.unit.degree or 0, nodes, samples, key
+    )
 
 
 @float64

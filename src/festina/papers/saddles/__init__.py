@@ -1,0 +1,1 @@
+"""Saddle-to-saddle dynamics (Zhang, Saxe & Latham): a module for each figure, table and theorem."""

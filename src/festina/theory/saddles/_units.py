@@ -97,14 +97,18 @@ def escape_times(
 
     !!! note "When it stops being exact"
 
-        Exact for Eq. (14). In the network a unit saturates instead of diverging, $O(1)$ later: the
-        relative error is $O(\epsilon)$ for weights of size $\epsilon$ (times a logarithm for
-        gradient descent). A unit that has saturated changes $\Sigma_{yZ}$ for the others: beyond
-        the first, see `winner`, these are times without competition.
+        Exact for Eq. (14). In the network a unit saturates instead of diverging, $O(1)$ later: a
+        relative error $O(\epsilon)$ for weights of size $\epsilon$. Gradient descent is late by
+        one step for each factor $e$ that a unit grows, because $r \leftarrow r + hr^2$ means
+        $1/r \leftarrow 1/r - h + h^2 r - \dots$: $n = t_\infty/(c\eta) + \ln(1/\epsilon) + O(1)$
+        steps. A unit that has saturated changes $\Sigma_{yZ}$ for the others: beyond the first, see
+        `winner`, these are times without competition.
         A unit within round-off of never escaping ($v_0^2$ against $\sum a_k^2$, or $F$ against zero
         at its minimum, to $2\times10^{-15}$) counts as one that does not.
     """
     u, v, correlation = _checked(u, v, correlation)
+    if not 1e-14 <= tolerance < 1.0:
+        raise ValueError(f"`tolerance` must be between 1e-14 (round-off) and 1, got {tolerance!r}.")
     batch = v.shape
     s, r = np.linalg.eigh(0.5 * (correlation + correlation.T))
     a = (u @ r).reshape(-1, s.size) / np.sqrt(2.0)
@@ -114,7 +118,8 @@ def escape_times(
 
     # t∞ is homogeneous of degree −1 in the weights and in Σ: make all of order one. Powers of two,
     # because rounding would move units that are close to never escaping.
-    size, rate = _binade(np.maximum(np.abs(v), np.abs(a).max(axis=-1))), _binade(np.abs(s).max())
+    size = _binade(np.maximum(np.abs(v), np.abs(a).max(axis=-1)))
+    rate = _binade(np.abs(s).max(keepdims=True))
     v, a, s = v / size, a / size[:, None], s / rate
     moves = np.abs(s) > _ROUND_OFF * s.size * np.abs(s).max()
     s, a = s[moves], np.abs(a[:, moves])
@@ -145,7 +150,7 @@ def winner(
     times = escape_times(u, v, correlation, tolerance=tolerance)
     if times.shape[-1] == 0:
         raise ValueError("`v` has no units: there is no winner.")
-    first, index = times.min(axis=-1), times.argmin(axis=-1)
+    index, first = np.asarray(times.argmin(axis=-1)), np.asarray(times.min(axis=-1))
     return np.where(np.isfinite(first), index, -1), first
 
 

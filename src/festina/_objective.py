@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..networks import Layer
-from ..tasks import AbstractTask
+from .networks import Layer
+from .tasks import AbstractTask
 
 Convention = Literal["half", "mean-square", "mean-over-outputs", "half-sum", "sum-square"]
 
@@ -61,7 +61,9 @@ class Structure:
     def flatten(self, network: Layer) -> Float[np.ndarray, "lane weight"]:
         lanes = int(np.prod(network.batch_shape))
         leaves = jax.tree_util.tree_leaves(network)
-        return np.concatenate([np.asarray(leaf, float).reshape(lanes, -1) for leaf in leaves], axis=1)
+        return np.concatenate(
+            [np.asarray(leaf, float).reshape(lanes, -1) for leaf in leaves], axis=1
+        )
 
     def unflatten(self, weights: Float[Array, "*batch weight"]) -> Layer:
         batch = weights.shape[:-1]

@@ -1,0 +1,73 @@
+"""Rays: the few directions that the first-layer weights of many units share."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+
+
+@dataclass(frozen=True)
+class Rays:
+    """Clusters of unit directions, the largest share of the contributions first.
+
+    - `direction`: unit vectors, one per ray.
+    - `share`: of all contributions that the ray's units make.
+    - `spread`: contribution-weighted root mean square angle within the ray, in radians.
+    """
+
+    direction: Float[np.ndarray, "ray input"]
+    share: Float[np.ndarray, " ray"]
+    spread: Float[np.ndarray, " ray"]
+
+    def __len__(self) -> int:
+        return len(self.share)
+
+    @property
+    def angle(self) -> Float[np.ndarray, " ray"]:
+        """Degrees from the first axis, for two-dimensional weights."""
+        if self.direction.shape[1] != 2:
+            raise ValueError(f"Angles are for two dimensions, not {self.direction.shape[1]}.")
+        return np.degrees(np.arctan2(self.direction[:, 1], self.direction[:, 0]))
+
+
+def rays(u: ArrayLike, v: ArrayLike, *, angle: float = 0.2, share: float = 0.05) -> Rays:
+    """Cluster units by the direction of u, as units proportional to each other act as one.
+
+    **Arguments:**
+
+    - `u`: first-layer weights, `(unit, input)`.
+    - `v`: second-layer weights, `(unit, ...)`. A unit contributes |u_i||v_i|: many small units that
+      point anywhere are not a ray.
+    - `angle`: largest angle, in radians, between a ray and a unit that belongs to it.
+    - `share`: rays below this share of the contributions are left out.
+    """
+    u = np.asarray(u, dtype=float)
+    v = np.asarray(v, dtype=float).reshape(len(u), -1)
+    if u.ndim != 2 or not (np.isfinite(u).all() and np.isfinite(v).all()):
+        raise ValueError(f"`u` must be a finite (unit, input) array, got shape {u.shape}.")
+    size = np.linalg.norm(u, axis=1)
+    contribution = size * np.linalg.norm(v, axis=1)
+    total = contribution.sum()
+    if not total > 0:
+        raise ValueError("No unit contributes: all weights are zero.")
+    unit = u / np.maximum(size, 1e-300)[:, None]
+    left = contribution > 0
+    found: list[tuple[np.ndarray, float, float]] = []
+    while left.any():
+        seed = unit[np.argmax(np.where(left, contribution, -1.0))]
+        members = left & (unit @ seed >= np.cos(angle))
+        direction = contribution[members] @ unit[members]
+        direction /= np.linalg.norm(direction)
+        weight = contribution[members]
+        angles = np.arccos(np.clip(unit[members] @ direction, -1.0, 1.0))
+        found.append(
+            (direction, weight.sum() / total, float(np.sqrt(weight @ angles**2 / weight.sum())))
+        )
+        left &= ~members
+    found = sorted((ray for ray in found if ray[1] >= share), key=lambda ray: -ray[1])
+    return Rays(
+        np.array([ray[0] for ray in found]),
+        np.array([ray[1] for ray in found]),
+        np.array([ray[2] for ray in found]),
+    )

@@ -1,0 +1,117 @@
+"""Figure 1G: a quadratic network learns with one active unit, then two.
+
+The first drop and the unit that makes it follow from the initial weights alone (Proposition 5,
+corrected for units whose v changes sign). The printed curve starts at 1 and not at ⟨y²⟩ = 8, as it
+does for targets divided by √8 (preset `printed`).
+"""
+
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from jaxtyping import PRNGKeyArray
+from pydantic import Field
+
+from ...dynamics import loss_factor
+from ...networks import Layer, fully_connected
+from ...tasks import AbstractTask, quadratic_teacher
+from ...theory.saddles import escape_times
+from .._claim import Claim
+from ._moments import correlation
+from ._panel import PAPER, Panel, PanelParameters, Reading, Reference
+from ._structure import active_claims, contributions
+
+
+class Parameters(PanelParameters):
+    """Section I, Eq. (71)."""
+
+    width: int = Field(default=10, ge=2)
+    """Number of units H."""
+
+    scale: float = Field(default=5e-3, gt=0)
+    """Standard deviation ε of the initial weights."""
+
+    learning_rate: float = Field(default=0.04, gt=0)
+    """Learning rate η of gradient descent on the loss."""
+
+    dimension: int = Field(default=2, ge=1, le=8)
+    """Number of inputs, and of teacher units along their axes."""
+
+    target_scale: float = Field(default=1.0, gt=0)
+    """Factor of the targets; 1/√8 = 0.35355339059327373 gives a loss that starts at one."""
+
+
+PRESETS: dict[str, dict[str, Any]] = {"printed": {"target_scale": float(1 / np.sqrt(8))}}
+
+
+def _task(parameters: Parameters, key: PRNGKeyArray) -> AbstractTask:
+    samples = parameters.samples
+    return quadratic_teacher(
+        np.eye(parameters.dimension),
+        target_scale=parameters.target_scale,
+        samples=samples,
+        key=None if samples is None else key,
+    )
+
+
+def _network(parameters: Parameters, keys: PRNGKeyArray) -> Layer:
+    return fully_connected(
+        parameters.dimension, parameters.width, activation="quadratic", scale=parameters.scale, key=keys
+    )
+
+
+def _predict(parameters: Parameters, task: AbstractTask, network: Layer) -> dict[str, Any]:
+    sigma = correlation(task, network.unit)[0]
+    times = escape_times(network.u, network.v[..., 0], sigma)
+    steps = times / (loss_factor(parameters.loss, task) * parameters.learning_rate)
+    first = np.min(steps, axis=-1)
+    # A unit that makes c(w·x)² alone has v|u|² = c, and v² = |u|²/2 from small weights.
+    size = (np.sqrt(2) * parameters.target_scale) ** (1 / 3)
+    return {
+        "drop_step": xr.Variable(
+            ("seed", "drop"),
+            np.stack((first, np.full_like(first, np.nan)), axis=-1),
+            {
+                "tolerance": 0.015,
+                "source": f"{PAPER}, Proposition 5 and Eq. (56)",
+                "correction": "with the bounce of units whose v changes sign",
+            },
+        ),
+        "winner": ("seed", np.argmin(steps, axis=-1)),
+        "final_norm": ((), np.sqrt(1.5) * size),
+    }
+
+
+def _structure(reading: Reading) -> list[Claim]:
+    winners = reading.theory["winner"].values
+    seen = []
+    for seed in range(reading.seeds):
+        save = int(reading.drops["save"].values[seed, 0])
+        u, v = (reading.simulation[name].values[seed, save] for name in ("u", "v"))
+        seen.append(int(np.argmax(contributions(u, v))))
+    return [
+        reading.at_least(
+            "the unit that makes the first drop is the one with the shortest escape time",
+            1.0,
+            winners == np.array(seen),
+            source=f"{PAPER}, Proposition 5",
+            correction="with the bounce of units whose v changes sign",
+        ),
+        *active_claims(reading),
+    ]
+
+
+PANEL = Panel(
+    name="saddles/figure-1g",
+    title="quadratic",
+    parameters=Parameters,
+    task=_task,
+    network=_network,
+    predict=_predict,
+    structure=_structure,
+    level_tolerance=5e-4,
+    level_fraction=0.75,
+    count_fraction=0.75,
+    references=(Reference(Parameters(), (245.0, 483.0), drop_tolerance=0.5),),
+)
+run, claims, draw = PANEL.run, PANEL.claims, PANEL.draw
