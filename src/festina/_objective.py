@@ -30,7 +30,7 @@ def loss_formula(convention: str) -> str:
 def loss_factor(convention: str, task: AbstractTask) -> float:
     """c in c·½⟨‖y − f‖²⟩.
 
-    A factor in the loss is a factor in time: n steps of size η on c·L are time cηn of the flow of L.
+    A factor in the loss is a factor in time: n steps of size η on c·L are flow time cηn of L.
     """
     if convention not in _FORMULAS:
         raise ValueError(
@@ -110,8 +110,8 @@ def objective(network: Layer, task: AbstractTask, convention: str) -> Objective:
     if found_u != expected_u or found_v != expected_v:
         raise ValueError(
             f"Network and task do not fit: inputs of shape {task.input_shape} and {task.outputs} "
-            f"outputs need unit weights u {expected_u} and v {expected_v}, the network has {found_u} "
-            f"and {found_v}."
+            f"outputs need unit weights u {expected_u} and v {expected_v}, the network has "
+            f"{found_u} and {found_v}."
         )
     for name, array in (("u", network.u), ("v", network.v)):
         if not np.isfinite(array).all():

@@ -21,7 +21,7 @@ folder = compilation_cache(*sys.argv[1:])
 def program(x):
     return jax.lax.while_loop(lambda x: x[0] < 100, lambda x: 1.1 * x + jax.numpy.sin(x) ** 2, x)
 
-program(jax.numpy.arange(3.0)).block_until_ready()
+program(jax.numpy.arange(1.0, 4.0)).block_until_ready()
 print(folder, events["cache_hits"], events["cache_misses"])
 """
 

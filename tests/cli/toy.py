@@ -38,7 +38,7 @@ class Parameters(Common):
     white: bool = True
     """Whether the inputs are white."""
 
-    ending: Literal["well", "wrong", "value", "bug", "interrupt", "swallowed", "slow"] = "well"
+    ending: Literal["well", "wrong", "value", "bug", "interrupt", "slow"] = "well"
     """How the run ends."""
 
     @model_validator(mode="after")

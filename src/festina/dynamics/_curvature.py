@@ -1,4 +1,4 @@
-"""Largest and smallest curvature of the loss: is a stationary point a saddle, and how sharp is it."""
+"""Extreme curvatures of the loss: is a stationary point a saddle, and how sharp is it."""
 
 import functools
 

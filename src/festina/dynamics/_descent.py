@@ -3,12 +3,12 @@
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
+from .._objective import Convention
 from .._precision import float64
 from ..networks import Layer
 from ..tasks import AbstractTask
 from ._descent_step import descent_step
 from ._drive import Progress, Resolution
-from .._objective import Convention
 from ._simulate import simulate
 from ._trajectory import Trajectory
 

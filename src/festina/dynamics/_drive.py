@@ -138,11 +138,11 @@ def drive(
             out_of_steps = log.steps >= max_steps
             if status == RUNNING and not out_of_steps:
                 continue
-            if not out_of_steps and not judge(lane, status, state.weights[slot], log):
-                state.status[slot] = RUNNING
-                continue
-            if out_of_steps and status == RUNNING:
-                judge(lane, status, state.weights[slot], log)
+            if not judge(lane, status, state.weights[slot], log):
+                if not out_of_steps:
+                    state.status[slot] = RUNNING
+                    continue
+                judge(lane, RUNNING, state.weights[slot], log)
             if resolution is not None:
                 _keep_last(state, slot, log)
             ended += 1

@@ -3,11 +3,11 @@
 import numpy as np
 from jaxtyping import Float
 
+from .._objective import Convention
 from .._precision import float64
 from ..networks import Layer
 from ..tasks import AbstractTask
 from ._drive import Progress, Resolution
-from .._objective import Convention
 from ._runge_kutta import runge_kutta_step
 from ._simulate import simulate
 from ._trajectory import Trajectory
@@ -44,8 +44,8 @@ def gradient_flow(
     - `t_end`: latest time at which to stop.
     - `loss`: the loss convention, which sets the clock: `"half"` $\frac12\langle|y-f|^2\rangle$ by
       default, `"mean-square"`, `"mean-over-outputs"`, `"half-sum"` or `"sum-square"`.
-    - `rtol`, `atol`: error allowed per step, relative to each weight and absolute (by default `rtol`
-      times the initial scale). Leaving a saddle amplifies errors: the drop times move by about
+    - `rtol`, `atol`: error allowed per step, relative to each weight and absolute (`rtol` times the
+      initial scale by default). Leaving a saddle amplifies errors: the drop times move by about
       `rtol` over the rate of escape.
     - `resolution`: how far loss and gradient move between two samples.
     - `converged`: training has converged when the loss is above its lowest possible value by this

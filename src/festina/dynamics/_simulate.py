@@ -1,15 +1,15 @@
-"""What gradient flow and full-batch gradient descent share: set-up, judgement of ends, the result."""
+"""What gradient flow and full-batch descent share: set-up, judgement of ends, the result."""
 
 from collections.abc import Callable
 
 import numpy as np
 from jaxtyping import Float
 
+from .._objective import Objective, objective
 from ..networks import Layer
 from ..tasks import AbstractTask
 from ._curvature import extreme_curvatures
 from ._drive import Log, Progress, Resolution, drive, initial_state
-from .._objective import Objective, objective
 from ._program import AT_FLOOR, FINISHED, NOT_FINITE, STATIONARY, STEP_UNDERFLOW, Controls, Step
 from ._trajectory import Ending, Trajectory
 

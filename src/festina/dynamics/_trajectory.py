@@ -34,8 +34,8 @@ class Trajectory:
     r"""Training of one network or of a batch of them.
 
     Axes of a batch come first, then the saved samples, which lie densely where the loss moves.
-    Lanes of a batch that were saved at times of their own are padded at the end with copies of their
-    last sample; `saves` counts the true ones.
+    Lanes of a batch that were saved at times of their own are padded with copies of their last
+    sample; `saves` counts the true ones.
 
     - `time`: of each sample: flow time for `gradient_flow`, steps for `gradient_descent`.
     - `loss`, `squared_gradient`: $L$ and $|\partial L/\partial\theta|^2$ there.

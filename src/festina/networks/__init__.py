@@ -13,6 +13,7 @@ from ._build import gaussian as gaussian
 from ._build import low_rank as low_rank
 from ._layer import Layer as Layer
 from ._layer import layer as layer
+from ._seeds import seeds as seeds
 from ._units import AbstractUnit as AbstractUnit
 from ._units import Kernel as Kernel
 from ._units import LinearHead as LinearHead

@@ -123,7 +123,7 @@ def _from_function(function: Scalar) -> Activation:
         raise ValueError(f"The activation could not be applied to an array: {error}") from error
     if shape != grid.shape:
         raise ValueError(
-            f"An activation maps each entry to one number: it got shape {grid.shape} and gave {shape}."
+            f"An activation maps each entry to one number: from {grid.shape} it made {shape}."
         )
     algebra = measure_algebra(
         lambda u: np.asarray(function(u * grid)), np.array([1.0, -0.7, 0.45, 1.3])

@@ -17,7 +17,7 @@ class Algebra:
     else about the architecture.
 
     - `zero`: $\phi(z; 0) = 0$ for every $z$ (Eq. 5).
-    - `homogeneous`: $\phi(z; \alpha u) = \alpha \phi(z; u)$ for every `"real"` $\alpha$ or for every
+    - `homogeneous`: $\phi(z; \alpha u) = \alpha \phi(z; u)$ for every `"real"` $\alpha$ or every
       `"positive"` one (ReLU); None where neither holds (Eq. 6). Degree one only.
     - `linear`: homogeneous over the reals and additive in $u$ (Eq. 7).
     - `even`: $\phi(z; -u) = \phi(z; u)$.

@@ -12,7 +12,7 @@ from ._units import AbstractUnit
 class Layer(eqx.Module):
     r"""$x \mapsto \sum_i \phi(x; u_i)\, v_i$, Eq. (1) of Zhang, Saxe & Latham.
 
-    `u` has shape `(unit, *weight_shape)` and `v` has shape `(unit, output, *read_shape)`: a neuron's
+    `u` has shape `(unit, *weight_shape)` and `v` `(unit, output, *read_shape)`: a neuron's
     response is a number, a kernel's one number per position, a head's a vector. One example in, one
     out; batches are the caller's `vmap`. Axes in front of `unit` make a batch of networks (seeds,
     initial scales), which the dynamics train together.

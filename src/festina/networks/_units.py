@@ -216,7 +216,7 @@ class LinearHead(_Head):
 
 @dataclass(frozen=True)
 class SoftmaxHead(_Head):
-    r"""A head of softmax attention read at the query, $v\, X\,\mathrm{smax}(X^\top K^\top Q\,x_q)$."""
+    r"""A head of softmax attention at the query, $v\, X\,\mathrm{smax}(X^\top K^\top Q\,x_q)$."""
 
     @property
     def algebra(self) -> Algebra:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
@@ -69,9 +70,10 @@ _STATISTICS: "weakref.WeakKeyDictionary[AbstractTask, dict[AbstractUnit, Statist
 class Task(AbstractTask):
     """Inputs, targets and the weight of each example in the average.
 
-    A population task is a cubature rule: few weighted points whose averages are exactly those of the
-    distribution, for networks that are polynomials up to `degree` in the input. `degree` None means
-    no restriction: the examples are the task (finite), or the rule was made for any smooth function.
+    A population task is a cubature rule: few weighted points whose averages are exactly those of
+    the distribution, for networks that are polynomials up to `degree` in the input. `degree` None
+    means no restriction: the examples are the task (finite), or the rule was made for any smooth
+    function.
     """
 
     x: Float[np.ndarray, "sample ..."]
@@ -96,17 +98,16 @@ class Task(AbstractTask):
     @float64
     def _statistics(self, unit: AbstractUnit) -> Statistics:
         if self.degree is not None and (unit.degree is None or unit.degree > self.degree):
+            kind = "no polynomial" if unit.degree is None else f"of degree {unit.degree}"
             raise ValueError(
                 f"This population task is exact for networks of degree up to {self.degree} in the "
-                f"input; {unit} is {'no polynomial' if unit.degree is None else f'of degree {unit.degree}'}. "
-                "Give the task `nodes=20` for a quadrature rule, or `samples=…, key=…`."
+                f"input; {unit} is {kind}. Give the task `nodes=20` for a quadrature rule, or "
+                "`samples=…, key=…`."
             )
         unit.weight_shape(self.input_shape)
         x = np.asarray(self.x, dtype=float)
-        y = np.asarray(
-            self.y
-            - np.asarray(jax.vmap(lambda x: unit.skip(x, self.outputs))(x)).reshape(len(x), -1)
-        )
+        skipped = jax.vmap(lambda x: jnp.broadcast_to(unit.skip(x, self.outputs), (self.outputs,)))
+        y = self.y - np.asarray(skipped(x))
         psi = np.asarray(jax.vmap(unit.features)(x))
         features = psi[0].size
         if unit.fixed_features and features <= _MOST_FEATURES and len(psi) > 1:
@@ -146,8 +147,8 @@ def task(
         if not np.isfinite(array).all():
             rows = np.unique(np.nonzero(~np.isfinite(array))[0])
             raise ValueError(
-                f"`{name}` holds values that are not finite in {len(rows)} of {len(array)} samples, "
-                f"the first is sample {rows[0]}. Remove or replace them before training."
+                f"`{name}` is not finite in {len(rows)} of {len(array)} samples, the first is "
+                f"sample {rows[0]}. Remove or replace them before training."
             )
     weight = np.ones(len(x)) if weight is None else np.asarray(weight, dtype=float)
     if weight.shape != (len(x),) or not (np.isfinite(weight).all() and (weight >= 0).all()):
@@ -170,10 +171,10 @@ def compress(
     r"""Pseudo-samples that stand for the moments of fixed features.
 
     With $\langle\psi\psi^\top\rangle = \sum_k \lambda_k e_k e_k^\top$ the samples are
-    $\psi_k = \sqrt{\lambda_k}\, e_k$, $y_k = \langle y\psi^\top\rangle e_k/\sqrt{\lambda_k}$, each of
-    weight one, and the loss of any map that is linear in ψ is the same on them as on the data, up to
-    the loss of least squares. That constant is `floor`; the sum over the pseudo-samples therefore is
-    $L - L_\mathrm{min}$ without cancellation.
+    $\psi_k = \sqrt{\lambda_k}\, e_k$ and $y_k = \langle y\psi^\top\rangle e_k/\sqrt{\lambda_k}$,
+    each of weight one, and the loss of any map that is linear in ψ is the same on them as on the
+    data, up to the loss of least squares. That constant is `floor`; the sum over the
+    pseudo-samples therefore is $L - L_\mathrm{min}$ without cancellation.
 
     **Arguments:**
 

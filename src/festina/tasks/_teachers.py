@@ -35,8 +35,8 @@ def linear_teacher(
     covariance = np.eye(weights.shape[1]) if covariance is None else np.asarray(covariance)
     if covariance.shape != (weights.shape[1],) * 2:
         raise ValueError(
-            f"`covariance` must be {weights.shape[1]} × {weights.shape[1]} to fit `weights` of shape "
-            f"{weights.shape}, got shape {covariance.shape}."
+            f"`covariance` must be {weights.shape[1]} × {weights.shape[1]} to fit `weights` of "
+            f"shape {weights.shape}, got shape {covariance.shape}."
         )
     if not np.isfinite(weights).all():
         raise ValueError("`weights` of the teacher must be finite.")

@@ -75,7 +75,11 @@ def _predict(parameters: Parameters, task: AbstractTask, network: Layer) -> dict
 
 
 def _drop_steps(
-    parameters: Parameters, network: Layer, sigma_yx: np.ndarray, sigma_xx: np.ndarray, factor: float
+    parameters: Parameters,
+    network: Layer,
+    sigma_yx: np.ndarray,
+    sigma_xx: np.ndarray,
+    factor: float,
 ) -> xr.Variable:
     """Both drops, mode by mode: only where the modes of the data are not mixed by Σ_xx."""
     eta = parameters.learning_rate
@@ -94,7 +98,7 @@ def _drop_steps(
         {
             "tolerance": 0.005,
             "source": f"{PAPER}, Theorem 4 and Eq. (35)",
-            "correction": "with the amplitude of a mode orthogonal, over units, to those learned before",
+            "correction": "with the part of a mode that is orthogonal, over units, to earlier ones",
         },
     )
 

@@ -25,9 +25,7 @@ def _task(parameters: Parameters, key: PRNGKeyArray) -> AbstractTask:
 
 
 def _network(parameters: Parameters, keys: PRNGKeyArray) -> Layer:
-    return convolutional(
-        4, parameters.width, kernel=2, stride=2, scale=parameters.scale, key=keys
-    )
+    return convolutional(4, parameters.width, kernel=2, stride=2, scale=parameters.scale, key=keys)
 
 
 def _predict(parameters: Parameters, task: AbstractTask, network: Layer) -> dict[str, Any]:

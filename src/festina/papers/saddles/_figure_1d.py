@@ -21,14 +21,14 @@ PRESETS: dict[str, dict[str, Any]] = {}
 def _task(parameters: Parameters, key: PRNGKeyArray) -> AbstractTask:
     del key
     if parameters.samples not in (None, 2):
-        raise ValueError(f"`samples` must be none: the task is two points, got {parameters.samples}.")
+        raise ValueError(
+            f"`samples` must be none: the task is two points, got {parameters.samples}."
+        )
     return orthogonal_points()
 
 
 def _network(parameters: Parameters, keys: PRNGKeyArray) -> Layer:
-    return fully_connected(
-        2, parameters.width, activation="relu", scale=parameters.scale, key=keys
-    )
+    return fully_connected(2, parameters.width, activation="relu", scale=parameters.scale, key=keys)
 
 
 def _predict(parameters: Parameters, task: AbstractTask, network: Layer) -> dict[str, Any]:

@@ -21,7 +21,9 @@ PRESETS: dict[str, dict[str, Any]] = {}
 def _task(parameters: Parameters, key: PRNGKeyArray) -> AbstractTask:
     del key
     if parameters.samples not in (None, 4):
-        raise ValueError(f"`samples` must be none: the task is four points, got {parameters.samples}.")
+        raise ValueError(
+            f"`samples` must be none: the task is four points, got {parameters.samples}."
+        )
     return kernel_points()
 
 
@@ -32,7 +34,7 @@ def _network(parameters: Parameters, keys: PRNGKeyArray) -> Layer:
 
 
 def _predict(parameters: Parameters, task: AbstractTask, network: Layer) -> dict[str, Any]:
-    """Every input excites one tap of the kernel; the tap with the larger drive ⟨|y||x|⟩² is first."""
+    """Every input excites one tap of the kernel; the tap with the larger drive is first."""
     statistics = task.statistics(network.unit)
     taps = np.abs(statistics.psi).sum(axis=1)
     drive = (statistics.y**2 * taps**2).sum(axis=0)

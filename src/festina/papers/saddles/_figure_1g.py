@@ -56,7 +56,11 @@ def _task(parameters: Parameters, key: PRNGKeyArray) -> AbstractTask:
 
 def _network(parameters: Parameters, keys: PRNGKeyArray) -> Layer:
     return fully_connected(
-        parameters.dimension, parameters.width, activation="quadratic", scale=parameters.scale, key=keys
+        parameters.dimension,
+        parameters.width,
+        activation="quadratic",
+        scale=parameters.scale,
+        key=keys,
     )
 
 

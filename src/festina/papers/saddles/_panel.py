@@ -1,4 +1,4 @@
-"""What the six panels of Figure 1 share: train, find the plateaus, predict them, hold them together.
+"""What the six panels of Figure 1 share: train, find the plateaus, predict them, compare.
 
 Convention of the paper: loss ⟨‖y − f‖²⟩ without ½ (Eq. 64), so that n steps of size η are time 2ηn
 of the half loss in which Sections 5, G and H are written.
@@ -18,7 +18,7 @@ from pydantic import Field
 from ..._precision import float64
 from ...diagnose import Plateaus, passage_time, plateaus
 from ...dynamics import Trajectory, gradient_descent, gradient_flow, loss_factor
-from ...networks import Layer
+from ...networks import Layer, seeds
 from ...tasks import AbstractTask
 from ...theory.saddles import narrow_minima
 from .._claim import Claim, compare
@@ -56,8 +56,8 @@ class PanelParameters(Parameters):
 class Reference:
     """Numbers of a panel at one set of parameters, from an independent float64 implementation.
 
-    Plain gradient descent on population averages, eight seeds; `parameters` are the ones they belong
-    to, and at any other they say nothing.
+    Plain gradient descent on population averages, eight seeds; `parameters` are the ones they
+    belong to, and at any other they say nothing.
     """
 
     parameters: PanelParameters
@@ -79,8 +79,8 @@ class Panel:
       `drop_time (seed, drop)` is drawn and held against the simulation, NaN where theory is silent.
     - `structure`: claims about the weights on the plateau and at the end.
     - `level_tolerance`: of the median plateau level, in units of the loss.
-    - `seed_tolerance`, `level_fraction`: in how many of the seeds with three plateaus the level lies
-      how close to the width-1 minimum; `count_fraction`: how many seeds have three.
+    - `seed_tolerance`, `level_fraction`: how close to the width-1 minimum the level lies in how
+      many of the seeds with three plateaus; `count_fraction`: how many seeds have three.
     """
 
     name: str
@@ -109,8 +109,7 @@ class Panel:
         say("setting up", 0.0)
         if key is None:
             # One key for each seed: seed 3 is the same network however many are trained with it.
-            numbers = parameters.seed + np.arange(parameters.seeds)
-            keys = jax.vmap(jax.random.key)(numbers)
+            keys = seeds(parameters.seeds, first=parameters.seed)
             data_key = jax.random.fold_in(jax.random.key(parameters.seed), 2**31)
         else:
             data_key, key = jax.random.split(key)
@@ -193,7 +192,7 @@ class Reading:
 
     @property
     def staircases(self) -> np.ndarray:
-        """Seeds with three plateaus: the ones that a level or a weight on 'the' plateau exists for."""
+        """Seeds with three plateaus: those for which there is *the* intermediate one."""
         return np.flatnonzero(self.counts == 3)
 
     @property
@@ -212,7 +211,11 @@ class Reading:
     def compare(self, claim: str, predicted: Any, measured: Any, **options: Any) -> Claim:
         options.setdefault("source", self.source)
         return compare(
-            experiment=self.panel.name, claim=claim, predicted=predicted, measured=measured, **options
+            experiment=self.panel.name,
+            claim=claim,
+            predicted=predicted,
+            measured=measured,
+            **options,
         )
 
     def at_least(self, claim: str, share: float, holds: np.ndarray, **options: Any) -> Claim:
@@ -221,7 +224,11 @@ class Reading:
         note = f"{int(np.sum(holds))} of {len(holds)} seeds"
         extra = options.pop("note", "")
         claimed = self.compare(
-            claim, share, min(fraction, share), note="; ".join(filter(None, (note, extra))), **options
+            claim,
+            share,
+            min(fraction, share),
+            note="; ".join(filter(None, (note, extra))),
+            **options,
         )
         return _with(claimed, measured=fraction, predicted=f"≥ {share:g}", tolerance="seeds")
 
@@ -311,9 +318,7 @@ def _theory(
     )
 
 
-def _drops(
-    trajectory: Trajectory, levels: np.ndarray, parameters: PanelParameters
-) -> xr.Dataset:
+def _drops(trajectory: Trajectory, levels: np.ndarray, parameters: PanelParameters) -> xr.Dataset:
     """When each seed passes the middle between two predicted levels, and where in the record.
 
     Unlike a detected plateau this exists for every seed, however weak its plateau is.

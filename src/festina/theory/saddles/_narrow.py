@@ -6,8 +6,8 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from ..._precision import float64
 from ..._objective import Convention, excess_loss, objective
+from ..._precision import float64
 from ...networks import AbstractUnit, Layer, gaussian
 from ...tasks import AbstractTask
 

@@ -1,0 +1,156 @@
+"""Mini-batch gradient descent: shuffled epochs, judged by the loss of all samples."""
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from .._objective import Data, Structure, excess_loss, loss_factor, objective
+from ..networks import Layer
+from ..tasks import AbstractTask, Task
+from ._program import start
+from ._trajectory import Ending, Trajectory
+
+
+def minibatch_descent(
+    network: Layer,
+    task: AbstractTask,
+    learning_rate: Float[np.ndarray, "*batch"],
+    steps: int | None,
+    loss: str,
+    batch_size: int,
+    key: PRNGKeyArray | None,
+    save_every: int | None,
+    progress: Any,
+) -> Trajectory:
+    """See `gradient_descent`. Weights, loss and gradient are saved every `save_every` steps."""
+    if not isinstance(task, Task) or task.samples is None:
+        raise ValueError("Mini-batches need a finite task: give it `samples=…, key=…`.")
+    if key is None or steps is None:
+        raise ValueError("Mini-batch training needs `steps` and a `key` for the shuffling.")
+    if not 1 <= batch_size <= task.samples:
+        raise ValueError(
+            f"`batch_size` must lie between 1 and the {task.samples} samples, got {batch_size}."
+        )
+    every = max(1, steps // 500) if save_every is None else save_every
+    if every < 1 or every != int(every):
+        raise ValueError(f"`save_every` must be a whole number from 1 up, got {save_every}.")
+    if not np.allclose(task.weight, 1.0 / task.samples):
+        raise ValueError(
+            "Mini-batches are drawn evenly: samples of unequal weight are not supported."
+        )
+
+    whole = objective(network, task, loss)
+    # A mini-batch is made of samples, so the moments of fixed features do not serve here.
+    psi = jax.vmap(network.unit.features)(jnp.asarray(task.x))
+    skipped = jax.vmap(lambda x: jnp.broadcast_to(network.skip(x), (network.outputs,)))(task.x)
+    samples = Data(psi, jnp.asarray(task.y) - skipped, jnp.zeros(()))
+    # Of `batch_size` samples each has weight 1/batch_size, in the loss's convention.
+    weight = loss_factor(loss, task) / batch_size
+
+    initial = whole.structure.flatten(network)
+    lanes = len(initial)
+    rates = np.broadcast_to(learning_rate, network.batch_shape).reshape(-1).astype(float)
+    shufflers = [np.random.default_rng(seed) for seed in _seeds(key, lanes)]
+    epochs = [_Epochs(shuffler, task.samples, batch_size) for shuffler in shufflers]
+
+    weights, rows, times = jnp.asarray(initial), [], []
+    step = 0
+    while True:
+        losses, _, rate = start(weights, whole.data, structure=whole.structure)
+        rows.append((np.asarray(weights), np.asarray(losses), np.asarray(rate)))
+        times.append(step)
+        if step >= steps or not np.isfinite(rows[-1][1]).any():
+            break
+        count = min(every, steps - step)
+        indices = np.stack([epoch.take(count) for epoch in epochs], axis=1)
+        weights = _interval(whole.structure, weights, samples, indices, rates, weight)
+        step += count
+        if progress is not None:
+            progress(f"step {step}, loss {np.nanmean(rows[-1][1]) + whole.floor:.3g}", step / steps)
+    return _trajectory(network, whole, rows, times, loss, rates)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _interval(
+    structure: Structure,
+    weights: Float[Array, "lane weight"],
+    samples: Data,
+    indices: Int[Array, "step lane batch"],
+    learning_rate: Float[Array, " lane"],
+    weight: float,
+) -> Float[Array, "lane weight"]:
+    """Some steps of every lane, each on mini-batches of its own."""
+
+    def one(weights: Array, rate: Array, chosen: Array) -> Array:
+        batch = Data(samples.psi[chosen], samples.y[chosen], jnp.full(chosen.shape, weight))
+        return weights - rate * jax.grad(excess_loss, argnums=1)(structure, weights, batch)
+
+    def body(weights: Array, chosen: Array) -> tuple[Array, None]:
+        return jax.vmap(one)(weights, learning_rate, chosen), None
+
+    return jax.lax.scan(body, weights, indices)[0]
+
+
+class _Epochs:
+    """Mini-batches without replacement; what does not fill one at an epoch's end is dropped."""
+
+    def __init__(self, shuffler: np.random.Generator, samples: int, batch_size: int):
+        self._shuffler, self._samples, self._size = shuffler, samples, batch_size
+        self._left = np.empty((0, batch_size), int)
+
+    def take(self, count: int) -> Int[np.ndarray, "step batch"]:
+        while len(self._left) < count:
+            order = self._shuffler.permutation(self._samples)
+            full = order[: self._samples // self._size * self._size].reshape(-1, self._size)
+            self._left = np.concatenate((self._left, full))
+        taken, self._left = self._left[:count], self._left[count:]
+        return taken
+
+
+def _seeds(key: PRNGKeyArray, lanes: int) -> np.ndarray:
+    """A seed for each lane's shuffling."""
+    bits = jax.vmap(lambda k: jax.random.bits(k, dtype=jnp.uint32))(jax.random.split(key, lanes))
+    return np.asarray(bits)
+
+
+def _trajectory(
+    network: Layer, whole: Any, rows: list, times: list[int], loss: str, rates: np.ndarray
+) -> Trajectory:
+    batch = network.batch_shape
+    weights, losses, rate = (np.stack(parts, axis=1) for parts in zip(*rows, strict=True))
+    finite = np.isfinite(losses) & np.isfinite(rate)
+    saves = np.where(finite.all(axis=1), len(times), np.argmin(finite, axis=1))
+    endings = []
+    for lane, count in enumerate(saves):
+        if count == len(times):
+            endings.append(Ending("finished", f"Ran to step {times[-1]} as asked."))
+        else:
+            before = times[max(count - 1, 0)]
+            endings.append(
+                Ending(
+                    "diverged",
+                    f"Not finite after step {before}: a smaller learning rate than {rates[lane]:g} "
+                    "is the likely cure.",
+                )
+            )
+            for part in (weights, losses, rate):
+                part[lane, count:] = part[lane, max(count - 1, 0)]
+    samples = len(times)
+    return Trajectory(
+        time=np.broadcast_to(np.array(times, float), (*batch, samples)).copy(),
+        loss=losses.reshape(*batch, samples) + whole.floor,
+        squared_gradient=rate.reshape(*batch, samples),
+        network=whole.structure.unflatten(weights.reshape(*batch, samples, -1)),
+        saves=saves.reshape(batch),
+        endings=tuple(endings),
+        floor=whole.floor,
+        evaluations=np.full(batch, times[-1]),
+        convention=loss,
+        method="mini-batch gradient descent",
+        learning_rate=float(rates[0]),
+        shared_times=True,
+    )

@@ -1,0 +1,17 @@
+"""One random key for each seed."""
+
+import jax
+import numpy as np
+from jaxtyping import PRNGKeyArray
+
+
+def seeds(count: int, *, first: int = 0) -> PRNGKeyArray:
+    """Keys of the seeds `first`, `first + 1`, … for a batch of `count` networks.
+
+    Seed 3 is the same network, however many others are trained beside it.
+    """
+    if count < 1 or first < 0:
+        raise ValueError(
+            f"`count` must be at least 1 and `first` at least 0, got {count}, {first}."
+        )
+    return jax.vmap(jax.random.key)(first + np.arange(count))

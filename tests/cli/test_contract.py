@@ -1,0 +1,27 @@
+"""What the command line expects of every registered experiment."""
+
+import importlib.util
+
+import pytest
+
+from festina.cli._flags import application
+from festina.cli._parameters import resolve, to_toml
+from festina.papers import _registry, load
+
+
+@pytest.mark.parametrize("entry", _registry.ENTRIES, ids=lambda entry: entry.name)
+def test_an_experiment_is_ready_for_the_command_line(entry, tmp_path, capsys):
+    if importlib.util.find_spec(entry.module) is None:
+        pytest.skip("not written yet")
+    experiment = load(entry.name)
+    for name, field in experiment.parameters.model_fields.items():
+        assert field.description, f"`{name}` has no docstring"
+    for preset in (None, *experiment.presets):
+        parameters = resolve(experiment, preset=preset)
+        file = tmp_path / "parameters.toml"
+        file.write_text(to_toml(parameters, name=entry.name), encoding="utf-8")
+        assert resolve(experiment, file=file) == parameters
+    application(experiment, lambda **_: 0)(["--help"])
+    page = capsys.readouterr().out
+    for name in experiment.parameters.model_fields:
+        assert f"--{name.replace('_', '-')}" in page
