@@ -1,13 +1,14 @@
 """The loss as a function of one flat vector of weights, in the convention that was asked for."""
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
+from ._types import Array
 from .networks import Layer
 from .tasks import AbstractTask
 
@@ -49,7 +50,7 @@ def loss_factor(convention: str, task: AbstractTask) -> float:
 class Structure:
     """How a flat vector of weights is a network. Hashable: what compiled programs depend on."""
 
-    treedef: jax.tree_util.PyTreeDef
+    treedef: Any  # of the network, with all that is static in it
     shapes: tuple[tuple[int, ...], ...]
 
     @classmethod

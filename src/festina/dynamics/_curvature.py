@@ -5,15 +5,16 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from .._objective import Data, Structure, excess_loss
+from .._types import Array
 
 _DENSE = 600
 
 
 def extreme_curvatures(
-    structure: Structure, weights: Float[np.ndarray, " weight"], data: Data
+    structure: Structure, weights: Float[Array, " weight"], data: Data
 ) -> tuple[float, float]:
     """Smallest and largest eigenvalue of the Hessian, by Lanczos where it is too large to form."""
     n = weights.size
@@ -26,7 +27,7 @@ def extreme_curvatures(
         return np.asarray(_hessian_product(structure, weights, direction.ravel(), data))
 
     operator = LinearOperator((n, n), matvec=product, dtype=float)  # pyright: ignore
-    ends = eigsh(operator, k=2, which="BE", tol=1e-6, return_eigenvectors=False)
+    ends = np.asarray(eigsh(operator, k=2, which="BE", tol=1e-6, return_eigenvectors=False))  # pyright: ignore
     return float(ends.min()), float(ends.max())
 
 

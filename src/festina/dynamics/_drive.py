@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Float
 
 from .._objective import Objective
+from .._types import Array
 from ._program import (
     ACCEPTED,
     AT_STOP,
@@ -27,7 +28,7 @@ from ._program import (
 )
 
 Progress = Callable[[str, float], None]
-Judge = Callable[[int, int, np.ndarray, "Log"], bool]
+Judge = Callable[[int, int, Array, "Log"], bool]
 """(lane, status, weights, log) → whether the lane is over."""
 
 _MOST_LANES = 64
@@ -133,7 +134,12 @@ def drive(
             if lane is None:
                 continue
             log = logs[lane]
-            _keep(Record(*(part[:, slot] for part in record)), log, resolution, everyone.loss[lane])
+            _keep(
+                Record(*(part[:, slot] for part in record)),
+                log,
+                resolution,
+                float(everyone.loss[lane]),
+            )
             status = int(state.status[slot])
             out_of_steps = log.steps >= max_steps
             if status == RUNNING and not out_of_steps:

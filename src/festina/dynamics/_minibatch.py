@@ -6,9 +6,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Float, Int, PRNGKeyArray
 
 from .._objective import Data, Structure, excess_loss, loss_factor, objective
+from .._types import Array
 from ..networks import Layer
 from ..tasks import AbstractTask, Task
 from ._program import start

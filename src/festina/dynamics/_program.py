@@ -6,9 +6,10 @@ from typing import NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Bool, Float, Int
 
 from .._objective import Data, Structure, excess_loss
+from .._types import Array
 
 RUNNING, AT_FLOOR, STATIONARY, FINISHED, NOT_FINITE, STEP_UNDERFLOW = range(6)
 """Status of a lane; all but the first end it."""
@@ -107,7 +108,7 @@ def advance(
         count, state, _ = carry
         return (count < length) & jnp.any(state.status == RUNNING)
 
-    count, state, record = jax.lax.while_loop(unfinished, body, (0, state, empty))
+    count, state, record = jax.lax.while_loop(unfinished, body, (jnp.asarray(0), state, empty))
     return state, record, count
 
 

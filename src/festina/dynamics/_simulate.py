@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from .._objective import Objective, objective
+from .._types import Array
 from ..networks import Layer
 from ..tasks import AbstractTask
 from ._curvature import extreme_curvatures
@@ -60,17 +61,19 @@ def simulate(
 
     endings: dict[int, Ending] = {}
 
-    def judge(lane: int, status: int, weights: np.ndarray, log: Log) -> bool:
+    def judge(lane: int, status: int, weights: Array, log: Log) -> bool:
         if status == STATIONARY:
-            elapsed = log.rows[-1].time[-1] * controls.learning_rate[lane]
-            verdict = _stationary(problem, weights, log.rows[-1].rate[-1], elapsed)
+            elapsed = float(log.rows[-1].time[-1] * controls.learning_rate[lane])
+            verdict = _stationary(problem, weights, float(log.rows[-1].rate[-1]), elapsed)
             if verdict is None:
                 # On the way past a saddle: go on, and ask again at a tenth of this gradient.
                 controls.gain_tolerance[lane] *= 1e-2
                 return False
             endings[lane] = verdict
         else:
-            endings[lane] = _ending(status, problem, log, controls.learning_rate[lane], method)
+            endings[lane] = _ending(
+                status, problem, log, float(controls.learning_rate[lane]), method
+            )
         return True
 
     logs = drive(
@@ -97,9 +100,7 @@ def simulate(
     )
 
 
-def _stationary(
-    problem: Objective, weights: np.ndarray, rate: float, elapsed: float
-) -> Ending | None:
+def _stationary(problem: Objective, weights: Array, rate: float, elapsed: float) -> Ending | None:
     """Is a point with a small gradient a minimum, or a saddle on the way (None)?
 
     A saddle is one that would be left, at the rate of its most negative curvature, within a hundred

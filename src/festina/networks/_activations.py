@@ -10,9 +10,10 @@ import jax.scipy.special as special
 import numpy as np
 
 from .._precision import float64
+from .._types import Array
 from ._algebra import Algebra, measure_algebra
 
-Scalar = Callable[[jax.Array], jax.Array]
+Scalar = Callable[[Array], Array]
 
 
 @dataclass(frozen=True)
@@ -28,11 +29,11 @@ class Activation:
     algebra: Algebra = field(repr=False)
     power: int | None = field(default=None, repr=False)
 
-    def __call__(self, preactivation: jax.Array) -> jax.Array:
+    def __call__(self, preactivation: Array) -> Array:
         return self.function(preactivation)
 
 
-def _identity(a: jax.Array) -> jax.Array:
+def _identity(a: Array) -> Array:
     return a
 
 

@@ -5,9 +5,10 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Float, PRNGKeyArray
 
 from .._precision import float64
+from .._types import Array
 from ._activations import Activation, Scalar, activation
 from ._layer import Layer
 from ._units import AbstractUnit, Kernel, LinearHead, Neuron, SoftmaxHead

@@ -11,8 +11,9 @@ from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
+from .._types import Array
 from ._activations import Activation, linear
 from ._algebra import Algebra
 

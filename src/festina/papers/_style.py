@@ -12,7 +12,7 @@ _Result = TypeVar("_Result")
 THEORY: dict[str, Any] = {"color": "black", "lw": 1.0, "ls": "--"}
 PALE: dict[str, Any] = {"lw": 3.0, "solid_capstyle": "round"}
 
-_LOOK = {
+_LOOK: dict[Any, Any] = {
     "font.size": 9,
     "axes.titlesize": 9,
     "figure.titlesize": 11,

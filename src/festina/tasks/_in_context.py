@@ -20,7 +20,7 @@ def in_context_regression(
     samples: int | None = None,
     key: PRNGKeyArray | None = None,
 ) -> AbstractTask:
-    r"""Sequences of labelled tokens $(x_n, w\cdot x_n)$ and a query $(x_q, 0)$ with target $w\cdot x_q$.
+    r"""Labelled tokens $(x_n, w\cdot x_n)$ and a query $(x_q, 0)$, whose label is the target.
 
     Tokens are drawn from N(0, Λ) and the task vector w of each sequence from N(0, I): Section I of
     Zhang, Saxe & Latham, after Zhang et al. (2025b).
@@ -71,8 +71,8 @@ class InContextPopulation(AbstractTask):
     r"""The population of `in_context_regression`, as exact moments of linear attention's features.
 
     With $S = \frac1N\sum_n x_n x_n^\top$ and $A = [I; w^\top]$ the sequence enters only through
-    $\frac1N XX^\top = ASA^\top + \frac1N \tilde x_q\tilde x_q^\top$, and S only through its mean and
-    covariance, $\langle S\rangle = \Lambda$ and
+    $\frac1N XX^\top = ASA^\top + \frac1N \tilde x_q\tilde x_q^\top$, and S only through its
+    mean and covariance, $\langle S\rangle = \Lambda$ and
     $\mathrm{Cov}(S_{ab}, S_{de}) = (\Lambda_{ad}\Lambda_{be} + \Lambda_{ae}\Lambda_{bd})/N$.
     """
 

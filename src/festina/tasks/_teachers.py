@@ -110,7 +110,7 @@ def _gaussian_task(
 ) -> Task:
     if (samples is None) != (key is None):
         raise ValueError("A finite task needs both `samples` and `key`, a population neither.")
-    if samples is not None:
+    if samples is not None and key is not None:
         if samples < 1:
             raise ValueError(f"`samples` must be at least 1, got {samples}.")
         noise = jax.random.normal(key, (samples, len(covariance)))

@@ -112,8 +112,8 @@ class Panel:
             keys = seeds(parameters.seeds, first=parameters.seed)
             data_key = jax.random.fold_in(jax.random.key(parameters.seed), 2**31)
         else:
-            data_key, key = jax.random.split(key)
-            keys = jax.random.split(key, parameters.seeds)
+            data_key, network_key = jax.random.split(key)
+            keys = jax.random.split(network_key, parameters.seeds)
         task = self.task(parameters, data_key)
         network = self.network(parameters, keys)
 
