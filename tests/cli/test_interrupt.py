@@ -48,10 +48,17 @@ def test_an_interruption_is_recognised_in_disguise(run, festina, here, monkeypat
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_real_signal(number, status, process, here):
-    with process("run", "toy/one", "--ending", "slow") as running:
-        while "chatter" not in (line := running.stderr.readline()):
+@pytest.mark.parametrize(
+    ("number", "status", "ending", "sign"),
+    [
+        (signal.SIGINT, 130, "slow", "chatter"),
+        (signal.SIGTERM, 143, "slow", "chatter"),
+        (signal.SIGINT, 130, "compiled", "under way"),
+    ],
+)
+def test_a_real_signal(number, status, ending, sign, process, here):
+    with process("run", "toy/one", "--ending", ending) as running:
+        while sign not in (line := running.stderr.readline()):
             assert line, "ended too early"
         assert any(name.startswith("runs/toy/one/.festina-") for name in everything(here))
         running.send_signal(number)

@@ -38,7 +38,7 @@ class Parameters(Common):
     white: bool = True
     """Whether the inputs are white."""
 
-    ending: Literal["well", "wrong", "value", "bug", "interrupt", "slow"] = "well"
+    ending: Literal["well", "wrong", "value", "bug", "interrupt", "slow", "compiled"] = "well"
     """How the run ends."""
 
     @model_validator(mode="after")
@@ -53,9 +53,11 @@ PRESETS = {"printed": {"width": 3, "samples": 20}}
 
 def run(parameters, *, key=None, progress=None):
     assert key is None
-    print("chatter that belongs to standard error")
+    print("chatter that belongs to standard error", flush=True)
     if progress is not None:
         progress("training", 0.5)
+    if parameters.ending == "compiled":
+        compiled()
     match parameters.ending:
         case "value":
             raise ValueError("the learning rate 3 is above\nthe stability limit 2")
@@ -73,6 +75,16 @@ def run(parameters, *, key=None, progress=None):
     tree.attrs["width"] = parameters.width
     tree.attrs["offset"] = float(parameters.ending == "wrong")
     return tree
+
+
+def compiled():
+    """JAX computes in the background for a long time while Python sleeps."""
+    import jax
+
+    result = jax.jit(lambda x: jax.lax.fori_loop(0, 10**9, lambda _, x: jax.numpy.sin(x), x))(1.0)
+    print("under way", flush=True)
+    time.sleep(60)
+    return result
 
 
 def claims(run):

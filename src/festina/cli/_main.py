@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from ._complaint import complain, describe
-from ._signals import interruptible, status
+from ._signals import interruptible
+from ._signals import status as status_of
 
 if TYPE_CHECKING:
     import cyclopts
@@ -26,7 +27,13 @@ def main(tokens: Sequence[str] | None = None) -> NoReturn:
     Exit status 0: done. 1: `reproduce` found a broken claim or an experiment failed. 2: it could
     not be done, and one line says why. 130: interrupted.
     """
-    sys.exit(carry_out(list(sys.argv[1:] if tokens is None else tokens)))
+    status = carry_out(list(sys.argv[1:] if tokens is None else tokens))
+    if status > 1 and "jax" in sys.modules:
+        # A compiled program may still run, and taking JAX down under it ends in a crash.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+    sys.exit(status)
 
 
 def carry_out(tokens: list[str]) -> int:
@@ -44,7 +51,7 @@ def carry_out(tokens: list[str]) -> int:
         return int(result or 0)
     except KeyboardInterrupt as interruption:
         complain("Interrupted; nothing unfinished is left behind.", debug=debug)
-        return status(interruption)
+        return status_of(interruption)
     except BrokenPipeError:  # the reader, `head` for example, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0

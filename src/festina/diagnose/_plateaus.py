@@ -198,7 +198,7 @@ def plateaus(
     level = curve[index]
     start, end = np.full(len(level), t[0]), np.full(len(level), t[-1])
     drop_time = np.empty(len(level) - 1)
-    for k, (i, j) in enumerate(itertools.pairwise(index)):
+    for k, (i, j) in enumerate(itertools.pairwise(index.tolist())):
         after, middle, before = level[k + 1] + np.array([1 - edge, 0.5, edge]) * (
             level[k] - level[k + 1]
         )

@@ -1,0 +1,35 @@
+# Every target makes and reuses its own environment; nothing but Python ≥ 3.11 is needed before.
+PYTHON ?= python3
+VENV ?= .venv
+BIN = $(VENV)/bin
+MARKS = $(VENV)/.festina
+# Tests run side by side, one process per core but never more than four.
+WORKERS ?= $(shell $(PYTHON) -c "import os; print(min(4, os.cpu_count() or 1))")
+
+.PHONY: demo test test-slow bench lint clean
+
+demo: $(MARKS)/base
+	$(BIN)/festina reproduce saddles
+
+test: $(MARKS)/test
+	$(BIN)/python -m pytest -n $(WORKERS)
+
+test-slow: $(MARKS)/test
+	$(BIN)/python -m pytest -n $(WORKERS) -m slow
+
+lint: $(MARKS)/test
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/pyright
+
+bench: $(MARKS)/bench
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV)
+
+# The environment is made anew when pyproject.toml changes.
+$(MARKS)/%: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable $(if $(filter base,$*),.,".[$*]")
+	mkdir -p $(MARKS) && touch $@
