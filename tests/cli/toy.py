@@ -125,8 +125,8 @@ def draw(run):
 
 
 ENTRIES = (
-    Entry("toy/one", "a loss that falls", "Toy, Figure 1", 1, __name__, ("zhang2025saddle",)),
-    Entry("toy/two", "the same again", "Toy, Figure 2", 1, __name__, ("saxe2014exact",)),
+    Entry("toy/one", "a loss that falls", "Toy, Figure 1", 1.0, __name__, ("zhang2025saddle",)),
+    Entry("toy/two", "the same again", "Toy, Figure 2", 1.0, __name__, ("saxe2014exact",)),
 )
 
 if __name__ == "__main__":

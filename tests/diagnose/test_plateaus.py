@@ -515,7 +515,7 @@ def test_padding_by_repeated_samples_changes_nothing(panel):
         ((T, T, -T), "`squared_gradient` is -20 at sample 400.*`slope`"),
     ],
 )
-def test_curves_that_are_none(arguments, message):
+def test_curves_that_are_none(arguments, message, as_a_user):
     with pytest.raises(ValueError, match=message):
         plateaus(*arguments)
 
@@ -534,7 +534,7 @@ def test_curves_that_are_none(arguments, message):
     ],
     ids=str,
 )
-def test_options_that_are_none(option):
+def test_options_that_are_none(option, as_a_user):
     (name,) = option
     with pytest.raises(ValueError, match=f"`{name}` is .*, expected "):
         plateaus(T, T, **option)

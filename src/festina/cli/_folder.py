@@ -7,7 +7,6 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
-from typing import Self
 
 from ._complaint import Complaint
 from ._signals import undisturbed
@@ -33,7 +32,7 @@ class Building:
         self._made: list[Path] = []
         self._finished = False
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "Building":
         try:
             self._made = make(self._parent)
             self.path = Path(tempfile.mkdtemp(prefix=".festina-", dir=self._parent))

@@ -5,7 +5,6 @@ import sys
 import time
 from contextlib import ExitStack
 from types import TracebackType
-from typing import Self
 
 _PLAIN_EVERY = 10.0
 """Seconds between lines where standard error is no terminal."""
@@ -25,7 +24,7 @@ class Progress:
         self._stack = ExitStack()
         self._bar = None
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "Progress":
         if self._quiet or not sys.stderr.isatty():
             return self
         from rich.console import Console

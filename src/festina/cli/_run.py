@@ -40,7 +40,8 @@ def run(
 
     from ._flags import application
 
-    return application(experiment, lambda **given: _run(experiment, **given))(rest)
+    command = application(experiment, lambda **given: _run(experiment, **given))
+    return command(rest) or 0  # help returns nothing
 
 
 def _name(tokens: tuple[str, ...]) -> str | None:

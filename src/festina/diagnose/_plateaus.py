@@ -358,17 +358,19 @@ def _passage(
     j = first + (int(np.flatnonzero(above)[-1]) + 1 if latest else int(np.argmin(above)))
     i = j - 1
     h = t[j] - t[i]
-    secant = (loss[j] - loss[i]) / h
-    d0, d1 = (np.clip(_slope_at(t, loss, slope, k), 3.0 * secant, 0.0) for k in (i, j))
+    fall = loss[j] - loss[i]
+    with np.errstate(over="ignore", invalid="ignore"):  # times may be as close as floats get
+        slopes = [np.nan_to_num(h * _slope_at(t, loss, slope, k)) for k in (i, j)]
+    d0, d1 = np.clip(slopes, 3.0 * fall, 0.0)
 
     low, high = 0.0, 1.0
     for _ in range(60):
         s = 0.5 * (low + high)
         value = (
             loss[i] * (1 + 2 * s) * (1 - s) ** 2
-            + h * d0 * s * (1 - s) ** 2
+            + d0 * s * (1 - s) ** 2
             + loss[j] * s**2 * (3 - 2 * s)
-            + h * d1 * s**2 * (s - 1)
+            + d1 * s**2 * (s - 1)
         )
         low, high = (s, high) if value > level else (low, s)
     return float(t[i] + 0.5 * (low + high) * h)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 Verdict = Literal["holds", "holds with a correction", "does not hold"]
-Value = float | int | str | Sequence[float] | Sequence[int]
+Value = Any
+"""A number, words, or a sequence or array of numbers."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class Claim:
     source: str
     predicted: Value
     measured: Value
-    tolerance: float | str
+    tolerance: float | int | str
     verdict: Verdict
     note: str = ""
     expected: Verdict = "holds"
@@ -53,7 +54,7 @@ def compare(
     source: str,
     predicted: Value,
     measured: Value,
-    tolerance: float = 0.0,
+    tolerance: float | int = 0.0,
     relative: bool = False,
     correction: str = "",
     note: str = "",
@@ -87,7 +88,7 @@ def compare(
     )
 
 
-def _agrees(predicted: Value, measured: Value, tolerance: float, relative: bool) -> bool:
+def _agrees(predicted: Value, measured: Value, tolerance: float | int, relative: bool) -> bool:
     if isinstance(predicted, str) or isinstance(measured, str):
         return predicted == measured
     wanted, seen = _flat(predicted), _flat(measured)

@@ -34,7 +34,7 @@ class Entry:
     name: str
     shows: str
     source: str
-    seconds: float
+    seconds: float | int
     module: str
     references: tuple[str, ...] = ()
 
