@@ -247,17 +247,7 @@ def _split(
     Drops are judged by `speed`, plateaus are where `rest` is smallest between them, and a drop
     that does not lower `x` by more than `smallest` is undone, the least one first.
     """
-    from scipy.signal import find_peaks
-
-    low = speed.min() - prominence - 1.0
-    candidates, _ = find_peaks(np.concatenate([[low], speed, [low]]), prominence=prominence)
-    tops: list[int] = []
-    for top in (candidates - 1).tolist():
-        # Peaks of exactly one height each count as prominent, however shallow the valley between.
-        if tops and speed[tops[-1] : top].min() > min(speed[tops[-1]], speed[top]) - prominence:
-            tops[-1] = max(tops[-1], top, key=lambda i: speed[i])
-        else:
-            tops.append(top)
+    tops = _tops(speed, prominence)
 
     rest = np.round(rest, 9)  # a constant rate is constant up to round-off
     bounds = [0, *tops, len(speed) - 1]
@@ -276,6 +266,28 @@ def _split(
         bottoms = np.delete(bottoms, k if keep_later else k + 1)
         drops = np.delete(drops, k)
     return bottoms, drops
+
+
+def _tops(values: np.ndarray, prominence: float) -> list[int]:
+    """Peaks with valleys at least `prominence` deep on both sides; beyond the edges all is low.
+
+    One pass with hysteresis. SciPy's `find_peaks` calls each of two equal peaks prominent however
+    shallow the valley between them, and importing it takes longer than most runs.
+    """
+    tops: list[int] = []
+    top, bottom, rising = 0, 0, True
+    for i, value in enumerate(values.tolist()):
+        if rising:
+            if value > values[top]:
+                top = i
+            elif values[top] - value >= prominence:
+                tops.append(top)
+                bottom, rising = i, False
+        elif value < values[bottom]:
+            bottom = i
+        elif value - values[bottom] >= prominence:
+            top, rising = i, True
+    return [*tops, top] if rising else tops
 
 
 def _strength(speed: np.ndarray, bottoms: np.ndarray, drops: np.ndarray) -> np.ndarray:

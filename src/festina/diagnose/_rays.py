@@ -42,10 +42,16 @@ def rays(u: ArrayLike, v: ArrayLike, *, angle: float = 0.2, share: float = 0.05)
     - `angle`: largest angle, in radians, between a ray and a unit that belongs to it.
     - `share`: rays below this share of the contributions are left out.
     """
-    u = np.asarray(u, dtype=float)
-    v = np.asarray(v, dtype=float).reshape(len(u), -1)
-    if u.ndim != 2 or not (np.isfinite(u).all() and np.isfinite(v).all()):
-        raise ValueError(f"`u` must be a finite (unit, input) array, got shape {u.shape}.")
+    u, v = np.asarray(u, dtype=float), np.asarray(v, dtype=float)
+    if u.ndim != 2 or v.shape[:1] != u.shape[:1]:
+        raise ValueError(
+            f"`u` must be (unit, input) and `v` (unit, …), got shapes {u.shape} and {v.shape}."
+        )
+    if not (np.isfinite(u).all() and np.isfinite(v).all()):
+        raise ValueError("`u` and `v` must be finite.")
+    if not 0 < angle < np.pi / 2:
+        raise ValueError(f"`angle` must lie between 0 and π/2 radians, got {angle}.")
+    v = v.reshape(len(u), -1)
     size = np.linalg.norm(u, axis=1)
     contribution = size * np.linalg.norm(v, axis=1)
     total = contribution.sum()
@@ -55,8 +61,9 @@ def rays(u: ArrayLike, v: ArrayLike, *, angle: float = 0.2, share: float = 0.05)
     left = contribution > 0
     found: list[tuple[np.ndarray, float, float]] = []
     while left.any():
-        seed = unit[np.argmax(np.where(left, contribution, -1.0))]
-        members = left & (unit @ seed >= np.cos(angle))
+        largest = np.argmax(np.where(left, contribution, -1.0))
+        members = left & (unit @ unit[largest] >= np.cos(angle))
+        members[largest] = True  # whatever rounding makes of a tiny angle
         direction = contribution[members] @ unit[members]
         direction /= np.linalg.norm(direction)
         weight = contribution[members]
@@ -67,7 +74,7 @@ def rays(u: ArrayLike, v: ArrayLike, *, angle: float = 0.2, share: float = 0.05)
         left &= ~members
     found = sorted((ray for ray in found if ray[1] >= share), key=lambda ray: -ray[1])
     return Rays(
-        np.array([ray[0] for ray in found]),
+        np.array([ray[0] for ray in found]).reshape(-1, u.shape[1]),
         np.array([ray[1] for ray in found]),
         np.array([ray[2] for ray in found]),
     )

@@ -188,7 +188,8 @@ def _keep(record: Record, log: Log, resolution: Resolution | None, initial_loss:
 
 def _keep_last(state: State, slot: int, log: Log) -> None:
     """The end of a trajectory is always a sample."""
-    last = Record(*(part[slot : slot + 1] for part in _row(state)))
+    # A copy: the slot is about to be given to the next lane, in place.
+    last = Record(*(part[slot : slot + 1].copy() for part in _row(state)))
     is_new = last.time[0] > log.rows[-1].time[-1]
     if is_new and np.isfinite(last.loss).all() and np.isfinite(last.rate).all():
         log.rows.append(last)

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -54,14 +54,11 @@ class Record(NamedTuple):
     event: Int[Array, "step lane"]
 
 
-class Step(Protocol):
-    """One step of one lane, by Runge–Kutta or by gradient descent."""
-
-    def __call__(self, state: State, field: "Field", controls: Controls) -> State: ...
-
-
 Field = Callable[[Float[Array, " weight"]], tuple[Float[Array, ""], Float[Array, " weight"]]]
 """Weights to loss and velocity −∂L/∂θ."""
+
+Step = Callable[[State, Field, Controls], State]
+"""One step of one lane, by Runge–Kutta or by gradient descent."""
 
 _PER_LANE = Controls(None, None, 0, 0, 0, 0)  # pyright: ignore[reportArgumentType]
 

@@ -22,14 +22,15 @@ class Algebra:
     - `linear`: homogeneous over the reals and additive in $u$ (Eq. 7).
     - `even`: $\phi(z; -u) = \phi(z; u)$.
     - `order`: order of the lowest non-vanishing term of the Taylor expansion at $u = 0$, which sets
-      the mechanism: 1 separates directions (Theorem 4), 2 and more separates units (Prop. 5).
+      the mechanism: 1 separates directions (Theorem 4), 2 and more separates units (Prop. 5). None
+      where no whole number is, as for a unit with a threshold, which is silent around $u = 0$.
     """
 
     zero: bool
     homogeneous: Homogeneity | None
     linear: bool
     even: bool
-    order: int
+    order: int | None
 
 
 def measure_algebra(
@@ -43,7 +44,7 @@ def measure_algebra(
     **Arguments:**
 
     - `response`: $u \mapsto \phi(z; u)$ over a fixed set of inputs $z$, as one array. Evaluate in
-      float64: the order is read off responses at $|u| \sim 10^{-3}$.
+      float64: the order is read off responses at $|u| \sim 10^{-5}$.
     - `weights`: several random $u$ of order one, shape `(draw, ...)`, at least three.
     - `tolerance`: largest error, relative to the response, at which a property counts as holding.
 
@@ -69,23 +70,27 @@ def measure_algebra(
     additive = all(
         same(response(draws[i] + draws[i - 1]), at[i] + at[i - 1]) for i in range(len(draws))
     )
+    zero = bool(np.abs(response(0.0 * draws[0])).max() <= tolerance * scale)
     return Algebra(
-        zero=bool(np.abs(response(0.0 * draws[0])).max() <= tolerance * scale),
+        zero=zero,
         homogeneous="real" if real else "positive" if positive else None,
         linear=real and additive,
         even=all(same(response(-u), r) for u, r in zip(draws, at, strict=True)),
-        order=_lowest_order(response, draws),
+        order=_lowest_order(response, draws, scale) if zero else 0,
     )
 
 
-def _lowest_order(response: Callable[[np.ndarray], np.ndarray], draws: list[np.ndarray]) -> int:
+def _lowest_order(
+    response: Callable[[np.ndarray], np.ndarray], draws: list[np.ndarray], scale: float
+) -> int | None:
     """Slope of log|φ(z; hu)| against log h as h → 0, which also serves kinked functions."""
     size = lambda h: np.sqrt(np.mean([np.mean(response(h * u) ** 2) for u in draws]))
     # From coarse to fine, stopping before cancellation in φ eats the digits.
     slope = 0.0
-    for h in (1e-1, 1e-2, 1e-3):
+    for h in (1e-1, 1e-2, 1e-3, 1e-4, 1e-5):
         small, large = size(h), size(2 * h)
-        if small < 1e-13:
+        if small < 1e-13 * scale:
             break
         slope = float(np.log2(large / small))
-    return round(slope)
+    order = round(slope)
+    return order if order > 0 and abs(slope - order) < 0.25 else None

@@ -5,15 +5,18 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, PRNGKeyArray
+from jaxtyping import PRNGKeyArray
+from numpy.typing import ArrayLike
 
 from .._precision import float64
 from .._types import Array
 from ._activations import Activation, Scalar, activation
 from ._layer import Layer
+from ._seeds import Keys
 from ._units import AbstractUnit, Kernel, LinearHead, Neuron, SoftmaxHead
 
-Scale = float | Float[np.ndarray, "..."]
+# NumPy's own alias writes numbers as `complex`, which checks at run time take at its word.
+Scale = float | int | ArrayLike
 
 
 def fully_connected(
@@ -23,7 +26,7 @@ def fully_connected(
     *,
     activation: str | Activation | Scalar = "linear",
     scale: Scale = 1e-6,
-    key: PRNGKeyArray,
+    key: Keys,
 ) -> Layer:
     """Two-layer fully-connected network, Σ v_i σ(u_i·x), with weights from N(0, scale²).
 
@@ -48,7 +51,7 @@ def convolutional(
     stride: int = 1,
     activation: str | Activation | Scalar = "linear",
     scale: Scale = 1e-6,
-    key: PRNGKeyArray,
+    key: Keys,
 ) -> Layer:
     """One 1-d convolutional layer of `width` kernels, read out linearly at every position.
 
@@ -69,7 +72,7 @@ def attention(
     residual: bool = True,
     outputs: int = 1,
     scale: Scale = 5e-3,
-    key: PRNGKeyArray,
+    key: Keys,
 ) -> Layer:
     """One layer of self-attention, read at the query in the last `outputs` rows of the embedding.
 
@@ -83,6 +86,11 @@ def attention(
     - `residual`: add the input, as Eq. (69) does.
     - `scale`, `key`: as in `fully_connected`.
     """
+    if dimension < 1 or not 1 <= outputs <= dimension + 1:
+        raise ValueError(
+            "`dimension` must be at least 1 and `outputs` lie between 1 and the embedding's "
+            f"{dimension + 1} rows, got {dimension} and {outputs}."
+        )
     unit = SoftmaxHead(rank, residual) if softmax else LinearHead(rank, residual, per_token)
     # The number of tokens does not matter for the shapes of the weights.
     return gaussian(unit, (dimension + 1, 2), heads, outputs, scale=scale, key=key)
@@ -95,7 +103,7 @@ def gaussian(
     outputs: int = 1,
     *,
     scale: Scale,
-    key: PRNGKeyArray,
+    key: Keys,
 ) -> Layer:
     """Independent weights from N(0, scale²), for any unit."""
 
@@ -119,7 +127,7 @@ def low_rank(
     rank: int,
     strength: float,
     scale: Scale,
-    key: PRNGKeyArray,
+    key: Keys,
 ) -> Layer:
     r"""Large weights of low rank plus small noise, $\Theta = \sigma Z R/\sqrt H + \epsilon\,$noise.
 
@@ -129,6 +137,8 @@ def low_rank(
     """
     if rank < 1 or rank > width:
         raise ValueError(f"`rank` must lie between 1 and the width {width}, got {rank}.")
+    if not np.isfinite(strength):
+        raise ValueError(f"`strength` must be finite, got {strength}.")
 
     def draw(key: PRNGKeyArray, scale: Array, shape: tuple[int, int]) -> Array:
         noise_key, left_key, right_key = jax.random.split(key, 3)
@@ -148,7 +158,7 @@ def _initialise(
     width: int,
     outputs: int,
     scale: Scale,
-    key: PRNGKeyArray,
+    key: Keys,
 ) -> Layer:
     sizes = {"width": width, "outputs": outputs, "inputs": min(input_shape)}
     for name, value in sizes.items():
@@ -160,6 +170,8 @@ def _initialise(
             f"`scale` must be positive and finite, got {scales.tolist()}. Weights that are exactly "
             "zero sit on a saddle and never move; give arrays to `layer` if you want that."
         )
+    if not jnp.issubdtype(key.dtype, jax.dtypes.prng_key):  # of `jax.random.PRNGKey`
+        key = jax.random.wrap_key_data(key)
     u_shape = unit.weight_shape(input_shape)
     v_shape = (outputs, *unit.read_shape(input_shape))
     n_u, n_v = int(np.prod(u_shape)), int(np.prod(v_shape))

@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
+from numpy.typing import ArrayLike
 
 from .._types import Array
 from ._units import AbstractUnit
@@ -54,7 +55,7 @@ class Layer(eqx.Module):
         return self.u.shape[: self.u.ndim - 1 - self.unit.weight_ndim]
 
 
-def layer(unit: AbstractUnit, u: np.ndarray, v: np.ndarray) -> Layer:
+def layer(unit: AbstractUnit, u: ArrayLike, v: ArrayLike) -> Layer:
     """A layer from given arrays, checked: see `Layer` for the shapes.
 
     For one output a `v` without the output axis is accepted.

@@ -1,11 +1,16 @@
 """One random key for each seed."""
 
+from typing import TypeAlias
+
 import jax
 import numpy as np
-from jaxtyping import PRNGKeyArray
+from jaxtyping import Key, UInt32
+
+Keys: TypeAlias = Key[jax.Array, "..."] | UInt32[jax.Array, "... _"]
+"""One key or an array of them, of either kind; jaxtyping's `PRNGKeyArray` is a single one."""
 
 
-def seeds(count: int, *, first: int = 0) -> PRNGKeyArray:
+def seeds(count: int, *, first: int = 0) -> Keys:
     """Keys of the seeds `first`, `first + 1`, … for a batch of `count` networks.
 
     Seed 3 is the same network, however many others are trained beside it.

@@ -4,11 +4,12 @@ import math
 
 import numpy as np
 from jaxtyping import Float
+from numpy.typing import ArrayLike
 
 _MOST_POINTS = 1_000_000
 
 
-def square_root(covariance: Float[np.ndarray, "d d"]) -> Float[np.ndarray, "d d"]:
+def square_root(covariance: ArrayLike) -> Float[np.ndarray, "d d"]:
     """Symmetric square root of a covariance; raises if it is not one."""
     covariance = np.asarray(covariance, dtype=float)
     if covariance.ndim != 2 or covariance.shape[0] != covariance.shape[1]:
@@ -30,7 +31,7 @@ def square_root(covariance: Float[np.ndarray, "d d"]) -> Float[np.ndarray, "d d"
 
 
 def gaussian_points(
-    covariance: Float[np.ndarray, "d d"], *, degree: int = 2, nodes: int | None = None
+    covariance: ArrayLike, *, degree: int = 2, nodes: int | None = None
 ) -> tuple[Float[np.ndarray, "point d"], Float[np.ndarray, " point"]]:
     """Points and weights whose averages are those of N(0, covariance).
 
@@ -43,7 +44,9 @@ def gaussian_points(
     if nodes is None and degree <= 3:
         points = np.sqrt(d) * np.concatenate((np.eye(d), -np.eye(d)))
         return points @ root, np.full(2 * d, 0.5 / d)
-    per_axis = nodes or degree // 2 + 1
+    per_axis = degree // 2 + 1 if nodes is None else nodes
+    if per_axis < 1:
+        raise ValueError(f"`nodes` must be at least 1, got {nodes}.")
     if per_axis**d > _MOST_POINTS:
         raise ValueError(
             f"A rule with {per_axis} nodes in each of {d} dimensions has {per_axis**d:.2g} points. "

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import jax
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
+from numpy.typing import ArrayLike
 
 from .._precision import float64
 from ..networks import AbstractUnit, LinearHead
@@ -16,7 +17,7 @@ def in_context_regression(
     dimension: int = 2,
     context: int = 32,
     *,
-    token_covariance: Float[np.ndarray, "d d"] | None = None,
+    token_covariance: ArrayLike | None = None,
     samples: int | None = None,
     key: PRNGKeyArray | None = None,
 ) -> AbstractTask:

@@ -7,7 +7,7 @@ from ._task import Task, task
 
 def orthogonal_points() -> Task:
     """Two orthogonal inputs with targets +1 and −1 (Figure 1D, after Boursier et al. 2022)."""
-    return task([[1.0, 0.5], [-1.0, 2.0]], [1.0, -1.0])  # pyright: ignore[reportArgumentType]
+    return task([[1.0, 0.5], [-1.0, 2.0]], [1.0, -1.0])
 
 
 def kernel_points() -> Task:

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
+from numpy.typing import ArrayLike
 
 from .._precision import float64
 from ..networks import AbstractUnit
@@ -120,11 +121,11 @@ class Task(AbstractTask):
 
 
 def task(
-    x: np.ndarray,
-    y: np.ndarray,
+    x: ArrayLike,
+    y: ArrayLike,
     *,
-    weight: np.ndarray | None = None,
-    labels: Mapping[str, np.ndarray] | None = None,
+    weight: ArrayLike | None = None,
+    labels: Mapping[str, ArrayLike] | None = None,
 ) -> Task:
     """A finite task from your own arrays, checked.
 
@@ -138,7 +139,7 @@ def task(
     x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
     if y.ndim == 1:
         y = y[:, None]
-    if x.ndim < 2 or y.ndim != 2 or len(x) != len(y) or len(x) == 0:
+    if x.ndim < 2 or y.ndim != 2 or len(x) != len(y) or 0 in (x.size, y.size):
         raise ValueError(
             "`x` must be (sample, …) and `y` (sample, output) with equally many samples, at least "
             f"one: got shapes {x.shape} and {y.shape}."
@@ -152,7 +153,10 @@ def task(
             )
     weight = np.ones(len(x)) if weight is None else np.asarray(weight, dtype=float)
     if weight.shape != (len(x),) or not (np.isfinite(weight).all() and (weight >= 0).all()):
-        raise ValueError(f"`weight` must be one number ≥ 0 for each of the {len(x)} samples.")
+        raise ValueError(
+            f"`weight` must be one number ≥ 0 for each of the {len(x)} samples, got shape "
+            f"{weight.shape} with {np.sum(~(weight >= 0) | np.isinf(weight))} that are not."
+        )
     if not weight.sum() > 0:
         raise ValueError("`weight` is zero for every sample.")
     labels = {name: np.asarray(values) for name, values in (labels or {}).items()}

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
+from numpy.typing import ArrayLike
 
 from .._precision import float64
 from ..networks import Layer
@@ -14,8 +15,8 @@ from ._task import Task
 
 
 def linear_teacher(
-    weights: Float[np.ndarray, "output input"],
-    covariance: Float[np.ndarray, "input input"] | None = None,
+    weights: ArrayLike,
+    covariance: ArrayLike | None = None,
     *,
     nodes: int | None = None,
     samples: int | None = None,
@@ -31,15 +32,7 @@ def linear_teacher(
       linear. By default the population is exact for linear networks.
     - `samples`, `key`: a finite data set of that many samples instead of the population.
     """
-    weights = np.atleast_2d(np.asarray(weights, dtype=float))
-    covariance = np.eye(weights.shape[1]) if covariance is None else np.asarray(covariance)
-    if covariance.shape != (weights.shape[1],) * 2:
-        raise ValueError(
-            f"`covariance` must be {weights.shape[1]} × {weights.shape[1]} to fit `weights` of "
-            f"shape {weights.shape}, got shape {covariance.shape}."
-        )
-    if not np.isfinite(weights).all():
-        raise ValueError("`weights` of the teacher must be finite.")
+    weights, covariance = _checked(weights, covariance)
     return _gaussian_task(lambda x: x @ weights.T, covariance, 1, nodes, samples, key)
 
 
@@ -56,8 +49,8 @@ def convolutional_teacher(
 
 
 def quadratic_teacher(
-    weights: Float[np.ndarray, "unit input"],
-    covariance: Float[np.ndarray, "input input"] | None = None,
+    weights: ArrayLike,
+    covariance: ArrayLike | None = None,
     *,
     target_scale: float = 1.0,
     nodes: int | None = None,
@@ -65,8 +58,9 @@ def quadratic_teacher(
     key: PRNGKeyArray | None = None,
 ) -> Task:
     """Targets y = c Σ_j (w_j·x)², with `weights` w_j and c = `target_scale`; the rest as above."""
-    weights = np.atleast_2d(np.asarray(weights, dtype=float))
-    covariance = np.eye(weights.shape[1]) if covariance is None else np.asarray(covariance)
+    weights, covariance = _checked(weights, covariance)
+    if not np.isfinite(target_scale):
+        raise ValueError(f"`target_scale` must be finite, got {target_scale}.")
 
     def teach(x: np.ndarray) -> np.ndarray:
         return target_scale * np.sum((x @ weights.T) ** 2, axis=1, keepdims=True)
@@ -77,7 +71,7 @@ def quadratic_teacher(
 @float64
 def student_teacher(
     teacher: Layer,
-    covariance: Float[np.ndarray, "input input"],
+    covariance: ArrayLike,
     *,
     nodes: int | None = 40,
     samples: int | None = None,
@@ -90,13 +84,39 @@ def student_teacher(
     """
     if teacher.batch_shape:
         raise ValueError(f"`teacher` must be a single network, got a batch {teacher.batch_shape}.")
+    covariance = np.asarray(covariance, dtype=float)
+    expected = teacher.unit.weight_shape(covariance.shape[:1])
+    reads = teacher.unit.read_shape(covariance.shape[:1])
+    if teacher.u.shape[1:] != expected or teacher.v.shape[2:] != reads:
+        raise ValueError(
+            f"`teacher` does not fit inputs of dimension {len(covariance)}, that of `covariance`: "
+            f"its unit weights are {teacher.u.shape[1:]} and read {teacher.v.shape[2:]} responses, "
+            f"not {expected} and {reads}."
+        )
 
     def teach(x: np.ndarray) -> np.ndarray:
         return np.asarray(jax.vmap(teacher)(jnp.asarray(x)))
 
-    return _gaussian_task(
-        teach, np.asarray(covariance), teacher.unit.degree or 0, nodes, samples, key
-    )
+    return _gaussian_task(teach, covariance, teacher.unit.degree or 0, nodes, samples, key)
+
+
+def _checked(
+    weights: ArrayLike, covariance: ArrayLike | None
+) -> tuple[Float[np.ndarray, "row input"], Float[np.ndarray, "input input"]]:
+    weights = np.atleast_2d(np.asarray(weights, dtype=float))
+    if weights.ndim != 2 or not np.isfinite(weights).all():
+        raise ValueError(
+            f"`weights` of the teacher must be a finite matrix, got shape {weights.shape} with "
+            f"{np.sum(~np.isfinite(weights))} values that are not finite."
+        )
+    size = weights.shape[1]
+    covariance = np.eye(size) if covariance is None else np.asarray(covariance, dtype=float)
+    if covariance.shape != (size, size):
+        raise ValueError(
+            f"`covariance` must be {size} × {size} to fit `weights` of shape {weights.shape}, got "
+            f"shape {covariance.shape}."
+        )
+    return weights, covariance
 
 
 @float64

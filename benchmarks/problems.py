@@ -1,0 +1,60 @@
+"""Four panels of Figure 1 on finite data, as festina sets them up."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import jax
+import numpy as np
+
+from festina.networks import Layer, attention, fully_connected
+from festina.tasks import (
+    AbstractTask,
+    in_context_regression,
+    linear_teacher,
+    orthogonal_points,
+    quadratic_teacher,
+)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A network, its data and the learning rate that the paper uses with them."""
+
+    name: str
+    network: Callable[[jax.Array], Layer]
+    task: Callable[[int], AbstractTask]
+    learning_rate: float
+    has_moments: bool = True
+
+
+KEY = jax.random.key(7)
+
+PROBLEMS = (
+    Problem(
+        "1B",
+        lambda key: fully_connected(2, 50, 2, scale=1e-6, key=key),
+        lambda p: linear_teacher(
+            np.eye(2), np.array([[1.0, 1.0], [1.0, 4.0]]), samples=p, key=KEY
+        ),
+        0.01,
+    ),
+    Problem(
+        "1D",
+        lambda key: fully_connected(2, 50, activation="relu", scale=1e-6, key=key),
+        lambda p: orthogonal_points(),
+        0.01,
+        has_moments=False,
+    ),
+    Problem(
+        "1F",
+        lambda key: attention(2, 10, scale=5e-3, key=key),
+        lambda p: in_context_regression(2, 32, samples=p, key=KEY),
+        0.02,
+    ),
+    Problem(
+        "1G",
+        lambda key: fully_connected(2, 10, activation="quadratic", scale=5e-3, key=key),
+        lambda p: quadratic_teacher(np.eye(2), samples=p, key=KEY),
+        0.04,
+    ),
+)
