@@ -1,5 +1,6 @@
 """Shapes in annotations are checked while tests run, and hypothesis draws the same everywhere."""
 
+import jax
 import jaxtyping
 import pytest
 from hypothesis import settings
@@ -18,3 +19,10 @@ def as_a_user():
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
     jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.fixture
+def double():
+    """Float64 in the test itself; festina's own functions need no such help."""
+    with jax.enable_x64(True):
+        yield

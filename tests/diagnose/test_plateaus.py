@@ -424,7 +424,7 @@ def test_any_curve_has_an_answer(data):
         loss = np.sort(loss)[::-1].copy()
     r = numbers(0.0, 5.0) ** 8
     options = {"merge": data.draw(st.sampled_from([0.0, 1e-3, 0.5])), "edge": 0.3}
-    levels = data.draw(st.sampled_from(["linear", "log"] if loss[0] > 0 else ["linear"]))
+    levels = data.draw(st.sampled_from(["linear", "log"] if loss.min() > 0 else ["linear"]))
     first = np.diff(times, prepend=-np.inf) > 0
     for squared in (r, None):
         each = plateaus(times, loss, squared, levels=levels, **options)

@@ -188,14 +188,14 @@ def plateaus(
         index, strength, curve = _from_loss(
             t, x, prominence, smallest, bins=bins, smoothing=smoothing, median=median
         )
-        if levels == "log":  # below the floor take the loss, so that the final level is what it is
+        if levels == "log":
             curve = np.exp(curve)
-            curve = np.where(l < floor * scale, np.minimum(curve, l), curve)
-            curve = np.minimum.accumulate(curve)
         if not np.allclose(curve, l, rtol=0.0, atol=1e-12 * scale):
             dl = None
 
     level = curve[index]
+    if levels == "log":  # levels end at the floor, the final state does not
+        level[-1] = min(level[-1], l[-1]) if l[-1] > 0 else level[-1]
     start, end = np.full(len(level), t[0]), np.full(len(level), t[-1])
     drop_time = np.empty(len(level) - 1)
     for k, (i, j) in enumerate(itertools.pairwise(index.tolist())):

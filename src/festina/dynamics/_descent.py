@@ -50,10 +50,19 @@ def gradient_descent(
     rates = np.asarray(learning_rate, dtype=float)
     if not (np.isfinite(rates).all() and (rates > 0).all()):
         raise ValueError(f"`learning_rate` must be positive and finite, got {learning_rate}.")
+    try:
+        rates = np.broadcast_to(rates, network.batch_shape)
+    except ValueError:
+        raise ValueError(
+            "`learning_rate` must be one number or one for each network of the batch "
+            f"{network.batch_shape}, got shape {rates.shape}."
+        ) from None
     if not 0 < converged < 1:
         raise ValueError(f"`converged` must lie between 0 and 1, got {converged}.")
     if steps is not None and (steps < 1 or steps != int(steps)):
         raise ValueError(f"`steps` must be a whole number from 1 up, got {steps}.")
+    if max_steps < 1 or max_steps != int(max_steps):
+        raise ValueError(f"`max_steps` must be a whole number from 1 up, got {max_steps}.")
     if batch_size is not None:
         from ._minibatch import minibatch_descent
 

@@ -55,6 +55,13 @@ class Resolution:
     loss: float = 2e-3
     rate: float = 0.05
 
+    def __post_init__(self) -> None:
+        if not (self.loss > 0 and self.rate > 0):
+            raise ValueError(
+                f"`loss` and `rate` of a resolution must be positive, got {self.loss} and "
+                f"{self.rate}."
+            )
+
     def keep(self, record: Record, log: Log, initial_loss: float) -> np.ndarray:
         """Which samples to keep: those where the path through (loss, log rate) passes a mark."""
         if not len(record.loss):
@@ -144,13 +151,13 @@ def drive(
             out_of_steps = log.steps >= max_steps
             if status == RUNNING and not out_of_steps:
                 continue
+            if resolution is not None:
+                _keep_last(state, slot, log)
             if not judge(lane, status, state.weights[slot], log):
                 if not out_of_steps:
                     state.status[slot] = RUNNING
                     continue
                 judge(lane, RUNNING, state.weights[slot], log)
-            if resolution is not None:
-                _keep_last(state, slot, log)
             ended += 1
             slots[slot] = next(queue, None)
             following = slots[slot]

@@ -61,8 +61,10 @@ def gradient_flow(
         raise ValueError(f"`converged` must lie between 0 and 1, got {converged}.")
     if not 0 < rtol < 0.1:
         raise ValueError(f"`rtol` must lie between 0 and 0.1, got {rtol}.")
-    if atol is not None and not atol > 0:
-        raise ValueError(f"`atol` must be positive, got {atol}.")
+    if atol is not None and not 0 < atol < np.inf:
+        raise ValueError(f"`atol` must be positive and finite, got {atol}.")
+    if max_steps < 1 or max_steps != int(max_steps):
+        raise ValueError(f"`max_steps` must be a whole number from 1 up, got {max_steps}.")
     stops = _stops(times, t_end)
 
     def first_step(weights: np.ndarray, velocity: np.ndarray) -> np.ndarray:

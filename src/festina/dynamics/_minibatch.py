@@ -32,9 +32,10 @@ def minibatch_descent(
         raise ValueError("Mini-batches need a finite task: give it `samples=…, key=…`.")
     if key is None or steps is None:
         raise ValueError("Mini-batch training needs `steps` and a `key` for the shuffling.")
-    if not 1 <= batch_size <= task.samples:
+    if not 1 <= batch_size <= task.samples or batch_size != int(batch_size):
         raise ValueError(
-            f"`batch_size` must lie between 1 and the {task.samples} samples, got {batch_size}."
+            f"`batch_size` must be a whole number from 1 to the {task.samples} samples, "
+            f"got {batch_size}."
         )
     every = max(1, steps // 500) if save_every is None else save_every
     if every < 1 or every != int(every):
@@ -54,7 +55,7 @@ def minibatch_descent(
 
     initial = whole.structure.flatten(network)
     lanes = len(initial)
-    rates = np.broadcast_to(learning_rate, network.batch_shape).reshape(-1).astype(float)
+    rates = learning_rate.reshape(-1)
     shufflers = [np.random.default_rng(seed) for seed in _seeds(key, lanes)]
     epochs = [_Epochs(shuffler, task.samples, batch_size) for shuffler in shufflers]
 
@@ -152,6 +153,6 @@ def _trajectory(
         evaluations=np.full(batch, times[-1]),
         convention=loss,
         method="mini-batch gradient descent",
-        learning_rate=float(rates[0]),
+        learning_rate=rates.reshape(batch),
         shared_times=True,
     )

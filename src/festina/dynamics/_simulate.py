@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from .._objective import Objective, objective
 from .._types import Array
@@ -11,7 +11,16 @@ from ..networks import Layer
 from ..tasks import AbstractTask
 from ._curvature import extreme_curvatures
 from ._drive import Log, Progress, Resolution, drive, initial_state
-from ._program import AT_FLOOR, FINISHED, NOT_FINITE, STATIONARY, STEP_UNDERFLOW, Controls, Step
+from ._program import (
+    AT_FLOOR,
+    FINISHED,
+    NOT_FINITE,
+    STATIONARY,
+    STEP_UNDERFLOW,
+    Controls,
+    State,
+    Step,
+)
 from ._trajectory import Ending, Trajectory
 
 _NEVER = -1.0
@@ -41,19 +50,18 @@ def simulate(
     initial = problem.structure.flatten(network)
     lanes = len(initial)
     each = np.ones(lanes)
-    rates = (
-        each
-        if learning_rate is None
-        else np.broadcast_to(learning_rate, network.batch_shape).reshape(-1)
-    )
+    rates = each if learning_rate is None else learning_rate.reshape(-1)
     state = initial_state(problem, initial, step_size)
+    if not times_requested:
+        state = state._replace(status=np.where(_at_rest(problem, state), STATIONARY, state.status))
+    size = np.sqrt(np.mean(initial**2, axis=1))
     # Weights known to a relative error rtol leave a loss of order rtol² that no step can remove.
     precision = max(converged, 100 * rtol**2) * state.loss
     never = each * _NEVER
     controls = Controls(
         stops=stops,
         rtol=np.asarray(rtol),
-        atol=each * atol if atol is not None else rtol * np.sqrt(np.mean(initial**2, axis=1)),
+        atol=each * atol if atol is not None else rtol * np.where(size > 0, size, 1.0),
         loss_tolerance=never if times_requested else precision,
         gain_tolerance=never.copy() if times_requested else precision.copy(),
         learning_rate=rates.astype(float),
@@ -96,8 +104,22 @@ def simulate(
         evaluations_per_step,
         loss,
         method,
-        None if learning_rate is None else float(np.ravel(learning_rate)[0]),
+        learning_rate,
     )
+
+
+def _at_rest(problem: Objective, state: State) -> Bool[np.ndarray, " lane"]:
+    """Which lanes start where the gradient is nothing but rounding.
+
+    Small weights near a saddle have a small gradient too, of the order of weights times curvature.
+    """
+    square = np.sum(np.square(state.weights), axis=1)
+    still = np.asarray(state.rate) <= 1e-20 * square
+    for lane in np.flatnonzero(still):
+        ends = extreme_curvatures(problem.structure, state.weights[lane], problem.data)
+        curvature = np.abs(ends).max()
+        still[lane] = state.rate[lane] <= (1e-12 * curvature) ** 2 * square[lane]
+    return still
 
 
 def _stationary(problem: Objective, weights: Array, rate: float, elapsed: float) -> Ending | None:
@@ -109,12 +131,12 @@ def _stationary(problem: Objective, weights: Array, rate: float, elapsed: float)
     """
     smallest, largest = extreme_curvatures(problem.structure, weights, problem.data)
     escapes = -smallest * elapsed > 1e-2 and -smallest > 1e-9 * largest
-    if rate == 0.0:
+    if elapsed == 0.0:
         saddle = -smallest > 1e-9 * abs(largest)
         kind = f"a saddle of curvature {smallest:.3g}" if saddle else "a stationary point"
         return Ending(
             "saddle" if saddle else "stationary",
-            f"The gradient is exactly zero: the network sits on {kind} and does not move.",
+            f"The gradient is zero to rounding: the network starts on {kind} and does not move.",
         )
     if escapes:
         return None
@@ -171,13 +193,13 @@ def _assemble(
     evaluations_per_step: int,
     loss: str,
     method: str,
-    learning_rate: float | None,
+    learning_rate: Float[np.ndarray, "*batch"] | None,
 ) -> Trajectory:
     batch = network.batch_shape
     samples = [log.joined() for log in logs]
     if times_requested:
-        # The initial state is a sample only if time 0 was asked for.
-        samples = [type(s)(*(part[0 if stops[0] == 0.0 else 1 :] for part in s)) for s in samples]
+        # Every requested time is a sample of its own, 0 included, so the initial state is not.
+        samples = [type(s)(*(part[1:] for part in s)) for s in samples]
     saves = np.array([len(s.time) for s in samples])
     longest = int(saves.max())
 

@@ -55,7 +55,7 @@ class Trajectory:
     evaluations: Int[np.ndarray, "*batch"]
     convention: str
     method: str
-    learning_rate: float | None
+    learning_rate: Float[np.ndarray, "*batch"] | None
     shared_times: bool
 
     @property
@@ -68,8 +68,8 @@ class Trajectory:
         return any(ending.failed for ending in self.endings)
 
     @property
-    def time_per_step(self) -> float:
-        """Flow time of the same loss that one unit of `time` stands for."""
+    def time_per_step(self) -> float | Float[np.ndarray, "*batch"]:
+        """Flow time of the same loss that one unit of `time` stands for, for each lane."""
         return 1.0 if self.learning_rate is None else self.learning_rate
 
     def lane(self, *index: int) -> "Trajectory":
@@ -89,7 +89,9 @@ class Trajectory:
             evaluations=self.evaluations[index],
             convention=self.convention,
             method=self.method,
-            learning_rate=self.learning_rate,
+            learning_rate=(
+                None if self.learning_rate is None else np.asarray(self.learning_rate[index])
+            ),
             shared_times=self.shared_times,
         )
 
@@ -132,10 +134,17 @@ class Trajectory:
                 "loss_floor": self.floor,
                 "method": self.method,
                 "clock": "steps" if self.learning_rate is not None else "flow time",
-                "learning_rate": self.learning_rate if self.learning_rate is not None else "none",
+                "learning_rate": _rates(self.learning_rate),
                 "unit": repr(unit),
             },
         )
+
+
+def _rates(rates: np.ndarray | None) -> float | list | str:
+    """As an attribute: one number if all lanes have the same."""
+    if rates is None:
+        return "none"
+    return float(rates.flat[0]) if (rates == rates.flat[0]).all() else rates.tolist()
 
 
 def _words(trajectory: Trajectory, words: list[str]) -> np.ndarray:

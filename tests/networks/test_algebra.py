@@ -1,0 +1,174 @@
+"""What a unit is declared to do, held against what it is measured to do."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from festina.networks import Activation, Algebra, Neuron, activation, measure_algebra, power
+from helpers import ARCHITECTURES, ODD, SCALARS, each, inputs
+
+pytestmark = pytest.mark.usefixtures("double")
+
+
+@each(ARCHITECTURES)
+def test_the_declared_algebra_is_the_measured_one(row):
+    network = row.network()
+    unit = network.unit
+    assert unit == row.unit
+    assert unit.algebra == row.algebra
+    rng = np.random.default_rng(3)
+    psi = jax.vmap(unit.features)(jnp.asarray(inputs(row, 6)))
+    response = jax.jit(jax.vmap(unit.response, (0, None)))
+    weights = rng.standard_normal((4, *network.u.shape[1:]))
+    assert measure_algebra(lambda u: np.asarray(response(psi, u)), weights) == row.algebra
+
+
+@each(SCALARS)
+def test_a_scalar_is_measured_as_it_is_declared(row):
+    """Ours, stripped of what we declare, are found to be what we declare."""
+    ours = activation(row.choice)
+    assert ours.algebra == row.algebra
+    measured = activation(lambda a: ours.function(a))
+    assert measured.algebra == row.algebra
+    grid = np.linspace(-2, 2, 9)
+    plain = np.array([row.plain(float(a)) for a in grid])
+    np.testing.assert_allclose(ours(jnp.asarray(grid)), plain, rtol=1e-14, atol=1e-15)
+
+
+OWN = {
+    "abs": (jnp.abs, Algebra(True, "positive", False, True, 1)),
+    "softplus": (jax.nn.softplus, Algebra(False, None, False, False, 0)),
+    "cosine": (jnp.cos, Algebra(False, None, False, True, 0)),
+    "affine": (lambda a: 1 + a, Algebra(False, None, False, False, 0)),
+    "gelu": (jax.nn.gelu, ODD),
+    "z sin z": (lambda a: a * jnp.sin(a), Algebra(True, None, False, True, 2)),
+    "z|z|": (lambda a: a * jnp.abs(a), Algebra(True, None, False, False, 2)),
+    "z − sin z": (lambda a: a - jnp.sin(a), Algebra(True, None, False, False, 3)),
+    "z² tanh z": (lambda a: a**2 * jnp.tanh(a), Algebra(True, None, False, False, 3)),
+    "tanh⁴": (lambda a: jnp.tanh(a) ** 4, Algebra(True, None, False, True, 4)),
+    "cosh − 1 − z²/2": (
+        lambda a: jnp.cosh(a) - 1 - a**2 / 2,
+        Algebra(True, None, False, True, 4),
+    ),
+    "steep": (lambda a: a + 1000 * a**2, ODD),
+    # No whole order: silent around zero, or a fractional power.
+    "threshold": (lambda a: jnp.maximum(a - 0.5, 0), Algebra(True, None, False, False, None)),
+    "z^3/2": (lambda a: jnp.maximum(a, 0) ** 1.5, Algebra(True, None, False, False, None)),
+}
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_algebra_of_a_function_of_your_own(name):
+    function, algebra = OWN[name]
+    assert activation(function).algebra == algebra
+
+
+# The order is read off weights of 1e-5 and responses of 1e-13: smaller terms are not told apart.
+ALMOST = {
+    "homogeneous": (lambda a, e: jnp.where(a > 0, a + e * a**2, 0.0), "homogeneous", None),
+    "linear": (lambda a, e: a + e * jnp.sin(a), "linear", False),
+    "real": (lambda a, e: jnp.where(a > 0, (1 + e) * a, a), "homogeneous", "positive"),
+    "even": (lambda a, e: a**2 + e * a**3, "even", False),
+    "zero": (lambda a, e: jnp.tanh(a) + e, "zero", False),
+    "second order": (lambda a, e: a**2 + e * a, "order", 1),
+    "third order": (lambda a, e: a**3 + e * a**2, "order", 2),
+}
+
+
+@pytest.mark.parametrize("departure", [1e-1, 1e-4, 1e-6])
+@pytest.mark.parametrize("name", ALMOST)
+def test_almost_is_not_taken_for_exactly(name, departure):
+    function, what, truth = ALMOST[name]
+    if what == "order":
+        departure = max(departure, 1e-2)
+    assert getattr(activation(lambda a: function(a, departure)).algebra, what) == truth
+    exact = getattr(activation(lambda a: function(a, 0.0)).algebra, what)
+    assert exact != truth
+
+
+@given(
+    scale=st.floats(-9, 6).map(lambda e: 10.0**e),
+    sign=st.sampled_from((-1, 1)),
+    row=st.sampled_from(SCALARS),
+)
+@settings(max_examples=25)
+def test_algebra_does_not_depend_on_the_size_of_the_response(scale, sign, row):
+    function = activation(row.choice).function
+    assert activation(lambda a: sign * scale * function(a)).algebra == row.algebra
+
+
+@given(
+    coefficients=st.lists(st.sampled_from((0.0, 0.5, -1.0, 2.0)), min_size=1, max_size=6).filter(
+        any
+    )
+)
+@settings(max_examples=40, deadline=None)
+def test_algebra_of_a_polynomial_follows_from_its_coefficients(coefficients):
+    """An independent route to every property at once: it is read off the coefficients."""
+    c = np.array(coefficients)
+    lowest = int(np.flatnonzero(c)[0])
+    only_linear = bool(np.flatnonzero(c).tolist() == [1])
+    expected = Algebra(
+        zero=c[0] == 0,
+        homogeneous="real" if only_linear else None,
+        linear=only_linear,
+        even=not c[1::2].any(),
+        order=lowest,
+    )
+    found = measure_algebra(
+        lambda u: np.polynomial.polynomial.polyval(u * np.linspace(-1.5, 1.5, 31), c),
+        np.array([1.0, -0.7, 0.45, 1.3]),
+    )
+    assert found == expected
+
+
+@pytest.mark.parametrize("p", [1, 2, 3, 4, 5])
+def test_powers(p):
+    a = power(p)
+    assert a is power(p)
+    assert a.power == a.algebra.order == p
+    assert activation(lambda x: x**p).algebra == a.algebra
+    u, x = np.array([0.3, -1.2]), np.array([0.7, 0.4])
+    psi = Neuron(a).features(jnp.asarray(x))
+    assert psi.shape == (2,) * p
+    np.testing.assert_allclose(Neuron(a).response(psi, u), (u @ x) ** p, rtol=1e-13)
+
+
+def test_a_function_is_measured_once_and_known_again():
+    def mine(a):
+        return jnp.arctan(a)
+
+    assert activation(mine) is activation(mine)
+    assert Neuron(activation(mine)) == Neuron(activation(mine))
+    assert activation(mine).name == "mine"
+    assert isinstance(activation(activation(mine)), Activation)
+
+
+@pytest.mark.parametrize(
+    ("choice", "message"),
+    [
+        ("rleu", r"Unknown activation 'rleu'\. There are: .*relu"),
+        (jnp.log, "not finite at weights of order one"),
+        (jnp.sum, r"each entry to one number: from \(41,\) it made \(\)"),
+        (lambda a: "text", "could not be applied to an array"),
+    ],
+)
+def test_an_activation_that_is_none(choice, message):
+    with pytest.raises(ValueError, match=message):
+        activation(choice)
+
+
+def test_bad_parameters_of_activations():
+    from festina.networks import leaky_relu
+
+    for exponent in (0, -1):
+        with pytest.raises(ValueError, match=rf"whole number from 1 up, got {exponent}"):
+            power(exponent)
+    for slope in (0.0, 1.0, -0.1, float("nan")):
+        with pytest.raises(ValueError, match="`slope` must lie between 0 and 1, got"):
+            leaky_relu(slope)
+    with pytest.raises(ValueError, match="at least three draws, got 2"):
+        measure_algebra(np.sin, np.ones(2))

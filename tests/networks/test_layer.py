@@ -1,0 +1,212 @@
+"""The layer of Eq. (1) against loops over plain numbers, and under JAX's transformations."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from festina.networks import (
+    Kernel,
+    Layer,
+    LinearHead,
+    Neuron,
+    SoftmaxHead,
+    activation,
+    attention,
+    convolutional,
+    fully_connected,
+    gaussian,
+    layer,
+)
+from helpers import ARCHITECTURES, each, inputs
+
+KEY = jax.random.key(0)
+
+
+# Among them a stride that leaves inputs out, one beyond the kernel, a kernel as long as the input.
+@pytest.mark.usefixtures("double")
+@pytest.mark.parametrize(("length", "size", "stride"), [(7, 1, 2), (7, 2, 3), (7, 4, 2), (4, 4, 5)])
+def test_convolution_is_that_of_pytorch(length, size, stride):
+    torch = pytest.importorskip("torch")
+    network = convolutional(
+        length, 3, 2, kernel=size, stride=stride, activation="relu", scale=1.0, key=KEY
+    )
+    x = np.random.default_rng(0).standard_normal(length)
+    hidden = torch.conv1d(
+        torch.tensor(x)[None, None], torch.tensor(network.u)[:, None], stride=stride
+    )[0]
+    expected = np.einsum("ip,iop->o", np.maximum(hidden.numpy(), 0), network.v)
+    np.testing.assert_allclose(jax.jit(network)(x), expected, rtol=1e-12)
+
+
+@pytest.mark.usefixtures("double")
+def test_softmax_attention_is_that_of_pytorch():
+    torch = pytest.importorskip("torch")
+    network = attention(3, 4, rank=2, softmax=True, residual=False, scale=1.0, key=KEY)
+    x = torch.tensor(np.random.default_rng(0).standard_normal((4, 6)))  # (embedding, token)
+    attend = torch.nn.functional.scaled_dot_product_attention
+    expected = 0.0
+    for (keys, queries), values in zip(torch.tensor(network.u), network.v, strict=True):
+        read = attend((queries @ x[:, -1:]).T, (keys @ x).T, x.T, scale=1.0)[0]
+        expected = expected + values @ read.numpy()
+    np.testing.assert_allclose(jax.jit(network)(x.numpy()), expected, rtol=1e-12)
+
+
+@pytest.mark.usefixtures("double")
+@each(ARCHITECTURES)
+def test_value_is_that_of_loops_over_plain_numbers(row):
+    network, x = row.network(), inputs(row, 4)
+    expected = np.stack([row.plain(network, one) for one in x])
+    batched = jax.jit(lambda network, x: jax.vmap(network)(x))
+    np.testing.assert_allclose(batched(network, x), expected, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.usefixtures("double")
+@each(ARCHITECTURES)
+def test_gradient_is_that_of_differences(row):
+    """The slope along a direction; the error of central differences falls as h²."""
+    network, direction, x = row.network(), row.network(9), inputs(row, 3)
+
+    @jax.jit
+    def along(h):
+        moved = jax.tree_util.tree_map(lambda w, d: w + h * d, network, direction)
+        return jnp.sum(jnp.sin(jax.vmap(moved)(x)))
+
+    slope = jax.grad(along)(0.0)
+    error = lambda h: abs((along(h) - along(-h)) / (2 * h) - slope)
+    assert error(1e-4) < max(1.1e-2 * error(1e-3), 1e-9)
+    assert slope != 0
+
+
+@pytest.mark.usefixtures("double")
+@each(ARCHITECTURES)
+def test_what_the_algebra_says_of_one_unit_holds_for_the_network(row):
+    network, x = row.network(), inputs(row, 2)
+    u, v = network.u, network.v.copy()
+    v[-1] = 0.0
+    evaluate = jax.jit(lambda u, v: jax.vmap(Layer(u, v, network.unit))(x))
+    value = evaluate(u, v)
+
+    def same(u, v, *, holds=True):
+        assert (np.abs(evaluate(u, v) - value).max() < 1e-12 * np.abs(value).max()) == holds
+
+    same(u[::-1], v[::-1])  # units may change places
+    same(2.5 * u, v / 2.5, holds=row.algebra.homogeneous is not None)
+    same(-2.5 * u, v / -2.5, holds=row.algebra.homogeneous == "real")
+    same(-u, v, holds=row.algebra.even)
+    # A unit without first-layer weights may be given any second-layer ones only if φ(·; 0) = 0.
+    silent = u.copy()
+    silent[-1] = 0.0
+    same(silent, network.v, holds=row.algebra.zero)
+
+
+@each(row for row in ARCHITECTURES if row.name in ("linear", "erf", "conv-relu-2/2", "softmax"))
+def test_single_precision_where_the_user_has_it(row):
+    """Called outside of our functions a network computes as the user's JAX does."""
+    network, x = row.network(), inputs(row, 1)[0]
+    value = network(x)
+    assert value.dtype == jnp.float32
+    assert network.u.dtype == np.float64
+    np.testing.assert_allclose(value, row.plain(network, x), rtol=1e-4, atol=1e-5)
+
+
+def test_compiled_once_for_all_weights_and_seeds():
+    traced = []
+
+    @jax.jit
+    def evaluate(network, x):
+        traced.append(network.unit)
+        return network(x)
+
+    def mine(a):
+        return jnp.arctan(a)
+
+    for choice in ("tanh", mine):
+        traced.clear()
+        for seed in range(3):
+            key = jax.random.key(seed)
+            evaluate(
+                fully_connected(2, 3, activation=choice, scale=0.1 + seed, key=key), np.ones(2)
+            )
+        assert len(traced) == 1
+
+
+def test_a_layer_from_given_arrays():
+    u = np.arange(6.0).reshape(3, 2)
+    single, full = layer(Neuron(), u, np.ones(3)), layer(Neuron(), u, np.ones((3, 1)))
+    assert single.v.shape == full.v.shape == (3, 1)
+    assert (single.width, single.outputs, single.batch_shape) == (3, 1, ())
+    lists = layer(Neuron(), u.tolist(), [[1, 2], [3, 4], [5, 6]])
+    assert (lists.outputs, lists.u.dtype, lists.v.dtype) == (2, np.float64, np.float64)
+    np.testing.assert_allclose(lists(np.array([1.0, -1.0])), -lists.v.sum(0))
+    kernels = layer(Kernel(size=2), np.ones((5, 3, 2)), np.ones((5, 3, 4)))
+    assert (kernels.batch_shape, kernels.width, kernels.outputs) == ((5,), 3, 1)
+    zero = layer(Neuron(), 0 * u, np.zeros(3))
+    assert float(zero(np.ones(2))[0]) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("unit", "u", "v", "message"),
+    [
+        (Neuron(), np.ones((3, 2)), np.ones(4), r"got \(3, 2\) and \(4,\)"),
+        (Neuron(), np.ones(2), np.ones(2), r"`u` must have shape \(\*batch, unit"),
+        (Neuron(), np.ones((3, 2)), np.ones((3, 1, 1)), r"got \(3, 2\) and \(3, 1, 1\)"),
+        (Kernel(size=2), np.ones((3, 2)), np.ones(3), "axes of response"),
+        (LinearHead(), np.ones((3, 2, 3)), np.ones((3, 3)), "3 axes of weights"),
+        (Neuron(), np.array([[1.0, np.nan]]), np.ones(1), "`u` must be finite, 1 of its 2"),
+        (Neuron(), np.ones((1, 2)), np.array([np.inf]), "`v` must be finite, 1 of its 1"),
+    ],
+)
+def test_arrays_that_are_no_layer(unit, u, v, message):
+    with pytest.raises(ValueError, match=message):
+        layer(unit, u, v)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: fully_connected(0, 3, key=KEY), "`inputs` must be a whole number .* got 0"),
+        (lambda: fully_connected(2, 0, key=KEY), "`width` must be a whole number .* got 0"),
+        (lambda: fully_connected(2, -3, key=KEY), "`width` must be a whole number .* got -3"),
+        (lambda: fully_connected(2, 3, 0, key=KEY), "`outputs` must be a whole number .* got 0"),
+        (lambda: fully_connected(2, 3, activation="tahn", key=KEY), "Unknown activation 'tahn'"),
+        (lambda: convolutional(4, 3, kernel=5, key=KEY), r"size 5 .* got inputs \(4,\)"),
+        (lambda: convolutional(4, 3, kernel=0, key=KEY), "`size` and `stride` .* got 0 and 1"),
+        (lambda: convolutional(4, 3, stride=0, key=KEY), "`size` and `stride` .* got 2 and 0"),
+        (lambda: attention(2, 3, rank=0, key=KEY), "`rank` must be at least 1, got 0"),
+        (lambda: attention(0, 3, key=KEY), "`dimension` must be at least 1 .* got 0 and 1"),
+        (lambda: attention(2, 3, outputs=4, key=KEY), "the embedding's 3 rows, got 2 and 4"),
+        (
+            lambda: gaussian(LinearHead(), (3,), 2, scale=1.0, key=KEY),
+            r"tokens as columns, .* got inputs \(3,\)",
+        ),
+        (
+            lambda: gaussian(SoftmaxHead(), (3, 1), 2, scale=1.0, key=KEY),
+            r"tokens as columns, .* got inputs \(3, 1\)",
+        ),
+        (
+            lambda: gaussian(Neuron(activation("relu")), (3, 2), 2, scale=1.0, key=KEY),
+            r"takes vectors, got inputs \(3, 2\)",
+        ),
+        *(
+            (
+                lambda scale=scale: fully_connected(2, 3, scale=scale, key=KEY),
+                f"`scale` must be positive and finite, got {scale}",
+            )
+            for scale in (0.0, -1e-3, float("nan"), float("inf"))
+        ),
+        (
+            lambda: fully_connected(2, 3, scale=np.array([1e-3, 0.0]), key=KEY),
+            r"`scale` must be positive and finite, got \[0.001, 0.0\]",
+        ),
+    ],
+)
+def test_networks_that_cannot_be(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+@pytest.mark.usefixtures("as_a_user")
+def test_half_a_unit():
+    with pytest.raises(ValueError, match=r"`width` must be a whole number from 1 up, got 2\.5"):
+        fully_connected(2, 2.5, key=KEY)
