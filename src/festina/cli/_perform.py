@@ -82,6 +82,7 @@ def save_figure(figure: "Figure", folder: Path) -> None:
     """`figure.png` and `figure.pdf`, the same bytes for the same run."""
     with _replacing(folder / "figure.png") as path:
         figure.savefig(path, format="png", dpi=150)
+    figure.set_layout_engine("none")  # it has been laid out now
     with _replacing(folder / "figure.pdf") as path:
         figure.savefig(path, format="pdf", metadata={"CreationDate": None})
 

@@ -5,22 +5,19 @@ one ends, the next trajectory of the queue takes its place, so that nobody waits
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import NamedTuple
 
-import jax
 import numpy as np
 from jaxtyping import Float
 
 from .._objective import Objective
-from .._types import Array
 from ._program import (
     ACCEPTED,
     AT_STOP,
-    FINISHED,
     IDLE,
     RUNNING,
     Controls,
-    Record,
     State,
     Step,
     advance,
@@ -28,24 +25,37 @@ from ._program import (
 )
 
 Progress = Callable[[str, float], None]
-Judge = Callable[[int, int, Array, "Log"], bool]
-"""(lane, status, weights, log) → whether the lane is over."""
+Judge = Callable[[int, int, "Log"], bool]
+"""(lane, status, log) → whether the lane is over."""
 
 _MOST_LANES = 64
 _MOST_NUMBERS = 4_000_000  # of a record on the device
 _MOST_ROWS = 512
 
 
+class Samples(NamedTuple):
+    """Successive states of one lane."""
+
+    time: Float[np.ndarray, " save"]
+    weights: Float[np.ndarray, "save weight"]
+    loss: Float[np.ndarray, " save"]
+    rate: Float[np.ndarray, " save"]
+
+    def choose(self, which: np.ndarray | slice) -> "Samples":
+        return Samples(*(part[which] for part in self))
+
+
 @dataclass
 class Log:
-    """The samples kept of one lane."""
+    """The samples kept of one lane, the latest state whether kept or not, and how it got there."""
 
-    rows: list[Record] = field(default_factory=list)
+    rows: list[Samples]
+    last: Samples
     path: float = 0.0
     steps: int = 0
 
-    def joined(self) -> Record:
-        return Record(*(np.concatenate(parts) for parts in zip(*self.rows, strict=True)))
+    def joined(self) -> Samples:
+        return Samples(*(np.concatenate(parts) for parts in zip(*self.rows, strict=True)))
 
 
 @dataclass(frozen=True)
@@ -62,17 +72,13 @@ class Resolution:
                 f"{self.rate}."
             )
 
-    def keep(self, record: Record, log: Log, initial_loss: float) -> np.ndarray:
+    def keep(self, taken: Samples, log: Log, initial_loss: float | np.floating) -> np.ndarray:
         """Which samples to keep: those where the path through (loss, log rate) passes a mark."""
-        if not len(record.loss):
-            return np.zeros(0, bool)
-        last = log.rows[-1]
-        loss = np.concatenate((last.loss[-1:], record.loss))
-        rate = np.concatenate((last.rate[-1:], record.rate))
-        log_rate = np.log10(np.maximum(rate, 1e-300))
-        steps = np.abs(np.diff(loss)) / (self.loss * initial_loss)
-        steps += np.abs(np.diff(log_rate)) / self.rate
-        path = log.path + np.cumsum(steps)
+        loss = np.concatenate((log.last.loss, taken.loss))
+        rate = np.concatenate((log.last.rate, taken.rate))
+        moved = np.abs(np.diff(loss)) / (self.loss * initial_loss)
+        moved += np.abs(np.diff(np.log10(np.maximum(rate, 1e-300)))) / self.rate
+        path = log.path + np.cumsum(moved)
         marks = np.floor(np.concatenate(([log.path], path)))
         log.path = float(path[-1])
         return np.diff(marks) > 0
@@ -120,92 +126,89 @@ def drive(
     if total > lanes:
         length = min(length, 64)
 
-    logs = [Log() for _ in range(total)]
-    for lane, log in enumerate(logs):
-        log.rows.append(Record(*(np.asarray([part[lane]]) for part in _row(everyone))))
+    first = Samples(
+        *map(np.asarray, (everyone.time, everyone.weights, everyone.loss, everyone.rate))
+    )
+    starts = [first.choose(np.array([lane])) for lane in range(total)]
+    logs = [Log([start], start) for start in starts]
 
     queue = iter(range(lanes, total))
     slots: list[int | None] = list(range(lanes))
-    state = _take(everyone, np.arange(lanes))
+    state = State(*(part[:lanes] for part in everyone))
     ended = 0
     while ended < total:
         here = Controls(
             controls.stops, controls.rtol, *(part[[s or 0 for s in slots]] for part in controls[2:])
         )
-        device_state, device_record, count = advance(
+        state, record, count = advance(
             state, objective.data, here, step=step, structure=objective.structure, length=length
         )
-        state = State(*(np.array(part) for part in jax.device_get(device_state)))
-        record = Record(*(part[: int(count)] for part in jax.device_get(device_record)))
+        weights, numbers, status = map(np.asarray, (record.weights, record.numbers, state.status))
+        rows = slice(int(count))
+        changes: dict[int, State] = {}
         for slot, lane in enumerate(slots):
             if lane is None:
                 continue
             log = logs[lane]
-            _keep(
-                Record(*(part[:, slot] for part in record)),
-                log,
-                resolution,
-                float(everyone.loss[lane]),
-            )
-            status = int(state.status[slot])
+            _keep(log, weights[rows, slot], numbers[rows, slot], resolution, first.loss[lane])
             out_of_steps = log.steps >= max_steps
-            if status == RUNNING and not out_of_steps:
+            if status[slot] == RUNNING and not out_of_steps:
                 continue
-            if resolution is not None:
-                _keep_last(state, slot, log)
-            if not judge(lane, status, state.weights[slot], log):
+            if not judge(lane, int(status[slot]), log):
                 if not out_of_steps:
-                    state.status[slot] = RUNNING
+                    resumed = State(*(np.asarray(part[slot]) for part in state))
+                    changes[slot] = resumed._replace(status=np.asarray(RUNNING))
                     continue
-                judge(lane, RUNNING, state.weights[slot], log)
+                judge(lane, RUNNING, log)
+            if resolution is not None and log.last.time[0] > log.rows[-1].time[-1]:
+                log.rows.append(log.last)  # the end of a trajectory is always a sample
             ended += 1
-            slots[slot] = next(queue, None)
-            following = slots[slot]
-            if following is None:
-                state.status[slot] = FINISHED
-            else:
-                for part, every in zip(state, everyone, strict=True):
-                    part[slot] = every[following]
+            slots[slot] = following = next(queue, None)
+            if following is not None:
+                changes[slot] = State(*(part[following] for part in everyone))
+        if changes:
+            state = _change(state, changes)
         if progress is not None:
             progress(_words(logs, slots, ended, total), ended / total)
     return logs
 
 
-def _row(state: State) -> Record:
-    return Record(state.time, state.weights, state.loss, state.rate, state.event)
-
-
-def _take(state: State, lanes: np.ndarray) -> State:
-    return State(*(np.array(part[lanes]) for part in state))
-
-
-def _keep(record: Record, log: Log, resolution: Resolution | None, initial_loss: float) -> None:
-    log.steps += int(np.sum(record.event != IDLE))
-    useful = (record.event >= ACCEPTED) & np.isfinite(record.loss) & np.isfinite(record.rate)
+def _keep(
+    log: Log,
+    weights: Float[np.ndarray, "step weight"],
+    numbers: Float[np.ndarray, "step 4"],
+    resolution: Resolution | None,
+    initial_loss: float | np.floating,
+) -> None:
+    """Add what a lane's part of a record holds, thinned, to the lane's log."""
+    time, loss, rate, event = numbers.T
+    log.steps += int(np.sum(event != IDLE))
+    useful = (event >= ACCEPTED) & np.isfinite(loss) & np.isfinite(rate)
+    if not useful.any():
+        return
+    taken = Samples(time, weights, loss, rate).choose(useful)
     if resolution is None:
-        useful &= record.event == AT_STOP
-        chosen = Record(*(part[useful] for part in record))
+        kept = event[useful] == AT_STOP
     else:
-        taken = Record(*(part[useful] for part in record))
         kept = resolution.keep(taken, log, initial_loss or 1.0)
-        chosen = Record(*(part[kept] for part in taken))
-    if len(chosen.time):
-        log.rows.append(chosen)
+    log.last = taken.choose(np.array([-1]))
+    if kept.any():
+        log.rows.append(taken.choose(kept))
 
 
-def _keep_last(state: State, slot: int, log: Log) -> None:
-    """The end of a trajectory is always a sample."""
-    # A copy: the slot is about to be given to the next lane, in place.
-    last = Record(*(part[slot : slot + 1].copy() for part in _row(state)))
-    is_new = last.time[0] > log.rows[-1].time[-1]
-    if is_new and np.isfinite(last.loss).all() and np.isfinite(last.rate).all():
-        log.rows.append(last)
+def _change(state: State, changes: dict[int, State]) -> State:
+    """Put other lanes into some of the slots."""
+    parts = [np.array(part) for part in state]
+    for slot, lane in changes.items():
+        for part, value in zip(parts, lane, strict=True):
+            part[slot] = value
+    return State(*parts)
 
 
 def _words(logs: list[Log], slots: list[int | None], ended: int, total: int) -> str:
     running = [logs[lane] for lane in slots if lane is not None]
     if not running:
         return f"trained {total} of {total}"
-    latest = running[0].rows[-1]
+    latest = running[0].last
     counted = f"{ended} of {total} trained, " if total > 1 else ""
     return f"{counted}time {latest.time[-1]:.3g}, loss {latest.loss[-1]:.3g}"

@@ -45,13 +45,14 @@ class Controls(NamedTuple):
 
 
 class Record(NamedTuple):
-    """What is kept of each step, over `(step, lane)`."""
+    """What is kept of each step, over `(step, lane)`.
 
-    time: Float[Array, "step lane"]
+    Time, loss, rate and event travel together in `numbers`: fetching an array costs more than it
+    holds.
+    """
+
     weights: Float[Array, "step lane weight"]
-    loss: Float[Array, "step lane"]
-    rate: Float[Array, "step lane"]
-    event: Int[Array, "step lane"]
+    numbers: Float[Array, "step lane 4"]
 
 
 Field = Callable[[Float[Array, " weight"]], tuple[Float[Array, ""], Float[Array, " weight"]]]
@@ -60,7 +61,8 @@ Field = Callable[[Float[Array, " weight"]], tuple[Float[Array, ""], Float[Array,
 Step = Callable[[State, Field, Controls], State]
 """One step of one lane, by Runge–Kutta or by gradient descent."""
 
-_PER_LANE = Controls(None, None, 0, 0, 0, 0)  # pyright: ignore[reportArgumentType]
+# Which controls have an axis of lanes.
+_AXES = Controls(None, None, 0, 0, 0, 0)  # pyright: ignore[reportArgumentType]
 
 
 @functools.partial(jax.jit, static_argnames=("step", "structure", "length"))
@@ -79,25 +81,31 @@ def advance(
     place; a lane that rejected its step or has ended says so in `event`.
     """
     field = _field(structure, data)
-    one_step = jax.vmap(
-        lambda state, controls: _select_running(state, step(state, field, controls)),
-        in_axes=(0, _PER_LANE),
-    )
+
+    def one_step(state: State, controls: Controls) -> State:
+        return _select_running(state, step(state, field, controls))
+
     lanes = state.time.shape[0]
+    if lanes == 1:
+        # A batch of one is slower than no batch.
+        alone = jax.tree.map(lambda part, axis: part if axis is None else part[0], controls, _AXES)
+        every_lane = lambda state: jax.tree.map(
+            lambda part: part[None], one_step(jax.tree.map(lambda part: part[0], state), alone)
+        )
+    else:
+        every_lane = lambda state: jax.vmap(one_step, in_axes=(0, _AXES))(state, controls)
     empty = Record(
-        time=jnp.zeros((length, lanes)),
-        weights=jnp.zeros((length, *state.weights.shape)),
-        loss=jnp.zeros((length, lanes)),
-        rate=jnp.zeros((length, lanes)),
-        event=jnp.zeros((length, lanes), state.event.dtype),
+        weights=jnp.zeros((length, *state.weights.shape)), numbers=jnp.zeros((length, lanes, 4))
     )
 
     def body(carry: tuple[Int[Array, ""], State, Record]):
         count, state, record = carry
-        state = one_step(state, controls)
-        row = Record(state.time, state.weights, state.loss, state.rate, state.event)
+        state = every_lane(state)
+        numbers = jnp.stack((state.time, state.loss, state.rate, state.event * 1.0), axis=-1)
         record = jax.tree.map(
-            lambda rows, new: jax.lax.dynamic_update_index_in_dim(rows, new, count, 0), record, row
+            lambda rows, row: jax.lax.dynamic_update_index_in_dim(rows, row, count, 0),
+            record,
+            Record(state.weights, numbers),
         )
         return count + 1, state, record
 

@@ -6,7 +6,6 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from .._objective import Objective, objective
-from .._types import Array
 from ..networks import Layer
 from ..tasks import AbstractTask
 from ._curvature import extreme_curvatures
@@ -69,10 +68,10 @@ def simulate(
 
     endings: dict[int, Ending] = {}
 
-    def judge(lane: int, status: int, weights: Array, log: Log) -> bool:
+    def judge(lane: int, status: int, log: Log) -> bool:
         if status == STATIONARY:
-            elapsed = float(log.rows[-1].time[-1] * controls.learning_rate[lane])
-            verdict = _stationary(problem, weights, float(log.rows[-1].rate[-1]), elapsed)
+            elapsed = float(log.last.time[0] * controls.learning_rate[lane])
+            verdict = _stationary(problem, log.last.weights[0], float(log.last.rate[0]), elapsed)
             if verdict is None:
                 # On the way past a saddle: go on, and ask again at a tenth of this gradient.
                 controls.gain_tolerance[lane] *= 1e-2
@@ -122,7 +121,9 @@ def _at_rest(problem: Objective, state: State) -> Bool[np.ndarray, " lane"]:
     return still
 
 
-def _stationary(problem: Objective, weights: Array, rate: float, elapsed: float) -> Ending | None:
+def _stationary(
+    problem: Objective, weights: np.ndarray, rate: float, elapsed: float
+) -> Ending | None:
     """Is a point with a small gradient a minimum, or a saddle on the way (None)?
 
     A saddle is one that would be left, at the rate of its most negative curvature, within a hundred
@@ -144,7 +145,7 @@ def _stationary(problem: Objective, weights: Array, rate: float, elapsed: float)
 
 
 def _ending(status: int, problem: Objective, log: Log, learning_rate: float, method: str) -> Ending:
-    last = log.rows[-1]
+    last = log.last
     where = (
         f"time {last.time[-1]:.6g}" if method == "gradient flow" else f"step {last.time[-1]:.0f}"
     )

@@ -83,10 +83,10 @@ class Trajectory:
             loss=self.loss[upto],
             squared_gradient=self.squared_gradient[upto],
             network=jax.tree.map(lambda leaf: leaf[upto], self.network),
-            saves=self.saves[index],
+            saves=np.asarray(self.saves[index]),
             endings=(self.endings[flat],),
             floor=self.floor,
-            evaluations=self.evaluations[index],
+            evaluations=np.asarray(self.evaluations[index]),
             convention=self.convention,
             method=self.method,
             learning_rate=(

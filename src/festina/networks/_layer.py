@@ -65,14 +65,14 @@ def layer(unit: AbstractUnit, u: ArrayLike, v: ArrayLike) -> Layer:
         if not np.isfinite(array).all():
             bad = np.sum(~np.isfinite(array))
             raise ValueError(f"`{name}` must be finite, {bad} of its {array.size} values are not.")
-    axes = u.ndim - unit.weight_ndim
+    axes, found = u.ndim - unit.weight_ndim, (u.shape, v.shape)
     if v.ndim == axes + unit.read_ndim:
         v = np.expand_dims(v, axes)
     if axes < 1 or v.ndim != axes + 1 + unit.read_ndim or v.shape[:axes] != u.shape[:axes]:
         raise ValueError(
             f"`u` must have shape (*batch, unit, {unit.weight_ndim} axes of weights) and `v` "
             f"(*batch, unit, output, {unit.read_ndim} axes of response) for {unit}: "
-            f"got {u.shape} and {v.shape}."
+            f"got {found[0]} and {found[1]}."
         )
     return Layer(u, v, unit)
 

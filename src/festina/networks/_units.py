@@ -212,7 +212,8 @@ class LinearHead(_Head):
         self, psi: Float[Array, "a b c"], u: Float[Array, "2 rank _"]
     ) -> Float[Array, " a"]:
         keys, queries = u
-        return jnp.einsum("abc,rb,rc->a", psi, keys, queries)
+        # KᵀQ first: several times faster than contracting ψ with key and query in turn.
+        return jnp.tensordot(psi, keys.T @ queries, 2)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,6 @@ _LOOK: dict[Any, Any] = {
     "legend.framealpha": 0.9,
     "legend.edgecolor": "none",
     "legend.fontsize": 8,
-    "pdf.fonttype": 42,
 }
 
 

@@ -87,15 +87,15 @@ def _and_drops(theory) -> str:
 def _step_label(reading: "Reading") -> str:
     eta = reading.parameters.learning_rate
     if reading.parameters.method == "flow":
-        return rf"flow time in steps of $\eta$ = {eta:g}"
-    return rf"gradient descent step ($\eta$ = {eta:g})"
+        return f"flow time in steps of η = {eta:g}"
+    return f"gradient descent step (η = {eta:g})"
 
 
 def _loss_label(reading: "Reading") -> str:
     return {
-        "mean-square": r"loss $\langle|y - f|^2\rangle$",
+        "mean-square": "loss ⟨|y − f|²⟩",
         "mean-over-outputs": "loss, mean over outputs",
-        "half": r"loss $\frac{1}{2}\langle|y - f|^2\rangle$",
+        "half": "loss ½⟨|y − f|²⟩",
     }[reading.parameters.loss]
 
 
@@ -110,7 +110,7 @@ def _draw_weights(reading: "Reading", seed: int, plateau: int, ax: Axes) -> None
             ax.plot([0, 9 * np.cos(angle)], [0, 9 * np.sin(angle)], **THEORY)
     ax.plot(points[:, 0], points[:, 1], "o", color="black", ms=4, alpha=0.7, mew=0)
     name = "q" if u.ndim == 4 else "u"
-    ax.set(xlabel=rf"${name}_1$", ylabel=rf"${name}_2$")
+    ax.set(xlabel=f"{name}₁", ylabel=f"{name}₂")
 
 
 def _plane(u: np.ndarray) -> np.ndarray:

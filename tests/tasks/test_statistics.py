@@ -1,0 +1,187 @@
+"""What a network sees of a task: compression by fixed features, and populations as limits."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from festina.networks import Kernel, Layer, LinearHead, Neuron, SoftmaxHead, activation, power
+from festina.tasks import Statistics, linear_teacher, task
+from helpers import ARCHITECTURES, FIXED_FEATURES, POPULATIONS, each, half_loss, raw_statistics
+
+RELU = Neuron(activation("relu"))
+
+
+def moments(statistics):
+    """⟨ψψᵀ⟩, ⟨yψᵀ⟩ and ⟨y²⟩, all that the loss of a unit with fixed features depends on."""
+    psi = np.reshape(statistics.psi, (len(statistics.psi), -1))
+    weighted = statistics.weight[:, None] * psi
+    power = np.sum(statistics.weight[:, None] * statistics.y**2) + 2 * statistics.floor
+    return weighted.T @ psi, statistics.y.T @ weighted, power
+
+
+def padded(statistics, count):
+    """As many samples as asked for, those that are added without weight: one program for all."""
+    more = count - len(statistics.psi)
+    fill = lambda array: np.concatenate((array, np.zeros((more, *array.shape[1:]))))
+    return Statistics(*(fill(array) for array in statistics[:3]), statistics.floor)
+
+
+@functools.cache
+def program(unit):
+    """Loss and gradient in the weights, compiled once for each kind of unit."""
+    loss = lambda weights, statistics: half_loss(Layer(*weights, unit), statistics)
+    return jax.jit(jax.value_and_grad(loss))
+
+
+@pytest.mark.usefixtures("double")
+@each(FIXED_FEATURES)
+def test_compression_keeps_loss_and_gradient_for_any_weights(row):
+    count = 90
+    data = row.samples(count)
+    raw = raw_statistics(row.unit, data)
+    small = data.statistics(row.unit)
+    assert len(small.psi) < count
+    small = padded(small, count)
+    for scale in (1e-6, 0.3, 1.0, 20.0):
+        network = row.network()
+        weights = (scale * network.u, scale * network.v)
+        loss, gradient = program(row.unit)(weights, small)
+        expected, slope = program(row.unit)(weights, raw)
+        np.testing.assert_allclose(loss, expected, rtol=1e-10)
+        for one, other in zip(gradient, slope, strict=True):
+            np.testing.assert_allclose(one, other, rtol=0, atol=1e-10 * np.abs(other).max())
+
+
+@pytest.mark.usefixtures("double")
+@pytest.mark.parametrize("count", [1, 2, 5, 40])
+@each(FIXED_FEATURES)
+def test_compression_keeps_the_moments_however_few_the_samples(row, count):
+    """Fewer samples than features, and features that repeat (x_a x_b = x_b x_a), included."""
+    data = row.samples(count, seed=count)
+    found = data.statistics(row.unit)
+    assert len(found.psi) <= min(count, found.psi[0].size)
+    for one, other in zip(moments(found), moments(raw_statistics(row.unit, data)), strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-12 * np.abs(other).max())
+
+
+@pytest.mark.parametrize("name", ["linear", "linear-3-outputs", "quadratic", "attention"])
+def test_the_floor_is_the_loss_of_least_squares(name):
+    row = next(row for row in ARCHITECTURES if row.name == name)
+    rng = np.random.default_rng(0)
+    outputs = row.network().outputs
+    x = rng.standard_normal((60, *row.input_shape))
+    noisy = task(x, rng.standard_normal((60, outputs)), weight=rng.uniform(0, 1, 60))
+    with jax.enable_x64(True):
+        raw = raw_statistics(row.unit, noisy)
+    root = np.sqrt(noisy.weight)[:, None]
+    psi, y = root * raw.psi.reshape(60, -1), root * raw.y
+    best = np.linalg.lstsq(psi, y, rcond=None)[0]
+    expected = 0.5 * np.sum((y - psi @ best) ** 2)
+    np.testing.assert_allclose(noisy.statistics(row.unit).floor, expected, rtol=1e-11)
+    # Targets that the features explain leave exactly nothing.
+    taught = task(x, raw.psi.reshape(60, -1) @ rng.standard_normal((psi.shape[1], 1)))
+    unit = LinearHead(residual=False) if isinstance(row.unit, LinearHead) else row.unit
+    assert taught.statistics(unit).floor == 0.0
+
+
+@each(FIXED_FEATURES)
+def test_cost_does_not_depend_on_the_number_of_samples(row):
+    few, many = (row.samples(count).statistics(row.unit) for count in (200, 3000))
+    assert few.psi.shape == many.psi.shape
+    assert few.y.shape == many.y.shape
+    assert len(many.psi) <= many.psi[0].size
+
+
+@each(row for row in ARCHITECTURES if not row.unit.fixed_features)
+def test_without_fixed_features_the_samples_are_kept(row):
+    data = row.samples(30)
+    found = data.statistics(row.unit)
+    with jax.enable_x64(True):
+        raw = raw_statistics(row.unit, data)
+    for one, other in zip(found, raw, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_the_residual_connection_is_part_of_the_targets():
+    rng = np.random.default_rng(1)
+    x, y = rng.standard_normal((50, 3, 4)), rng.standard_normal((50, 2))
+    for make in (LinearHead, SoftmaxHead):
+        plain = task(x, y - x[:, -2:, -1]).statistics(make(residual=False))
+        skipped = task(x, y).statistics(make(residual=True))
+        for one, other in zip(plain, skipped, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
+        assert not np.allclose(skipped.y, task(x, y).statistics(make(residual=False)).y)
+
+
+@pytest.mark.parametrize("size", [1e-3, 1e-5])
+def test_compression_of_inputs_of_very_different_size(size):
+    """A weak input keeps its own regression coefficient: nothing is rounded away with it."""
+    rng = np.random.default_rng(2)
+    x = rng.standard_normal((200, 3)) * np.array([1.0, 1.0, size])
+    y = x @ np.array([1.0, -1.0, 1 / size])
+    found = task(x, y).statistics(Neuron())
+    assert len(found.psi) == 3
+    best = np.linalg.lstsq(found.psi, found.y, rcond=None)[0][:, 0]
+    np.testing.assert_allclose(best * [1, 1, size], [1, -1, 1], rtol=1e-13 / size**2 + 1e-12)
+
+
+def test_weights_of_samples():
+    rng = np.random.default_rng(3)
+    x, y = rng.standard_normal((6, 2)), rng.standard_normal((6, 1))
+    twice = task(np.concatenate((x, x[:2])), np.concatenate((y, y[:2])))
+    weighted = task(x, y, weight=[2.0, 2, 1, 1, 1, 1])
+    np.testing.assert_allclose(weighted.weight.sum(), 1)
+    for unit in (Neuron(), Neuron(power(2))):
+        for one, other in zip(
+            moments(twice.statistics(unit)), moments(weighted.statistics(unit)), strict=True
+        ):
+            np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-13)
+    silent = task(np.concatenate((x, 1e3 * x)), np.tile(y, (2, 1)), weight=[1.0] * 6 + [0.0] * 6)
+    for one, other in zip(
+        moments(silent.statistics(Neuron())), moments(task(x, y).statistics(Neuron())), strict=True
+    ):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
+def test_statistics_are_computed_once_for_each_kind_of_unit():
+    data = linear_teacher(np.eye(2), nodes=3)
+    assert data.statistics(Neuron()) is data.statistics(Neuron())
+    assert data.statistics(Kernel(size=2)) is data.statistics(Kernel(size=2))
+    assert data.statistics(Neuron()) is not data.statistics(Neuron(power(2)))
+    assert linear_teacher(np.eye(2)).statistics(Neuron()) is not data.statistics(Neuron())
+
+
+SAMPLES = 2**16
+LIMITS = [
+    row
+    for row in POPULATIONS
+    # Others differ only in the activation, or in the rank, which the features do not see.
+    if row.name not in ("leaky-relu", "sine", "one-minus-cos", "z-tanh", "squared-relu", "erf")
+]
+
+
+@pytest.mark.usefixtures("double")
+@each(LIMITS)
+def test_a_population_is_the_limit_of_samples(row):
+    """The mean over P samples is off by P^(-1/2), and by nothing else: no bias is left."""
+    network = row.network(scale=0.5)
+    population = row.population()
+    assert population.samples is None
+    exact = half_loss(network, population.statistics(row.unit))
+
+    data = row.samples(SAMPLES, seed=4)
+    assert (data.samples, data.input_shape[0]) == (SAMPLES, population.input_shape[0])
+    outputs = np.asarray(jax.jit(lambda x: jax.vmap(network)(x))(jnp.asarray(data.x)))
+    losses = 0.5 * np.sum((data.y - outputs) ** 2, axis=1)
+    spread = losses.std()
+    assert abs(losses.mean() - exact) < 4 * spread / np.sqrt(SAMPLES)
+
+    def error(count):
+        means = losses.reshape(-1, count).mean(axis=1)
+        return np.sqrt(np.mean((means - exact) ** 2))
+
+    # A factor of 64 in P is one of 8 in the error.
+    np.testing.assert_allclose(error(4) / error(256), 8.0, rtol=0.25)
