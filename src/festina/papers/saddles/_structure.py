@@ -113,6 +113,7 @@ def active_claims(reading: "Reading", threshold: float = 0.1) -> list[Claim]:
             share,
             on_plateau == 1,
             source=source,
+            fragile=True,
             note=f"active units {', '.join(map(str, on_plateau))}",
         ),
         reading.at_least(
@@ -120,6 +121,7 @@ def active_claims(reading: "Reading", threshold: float = 0.1) -> list[Claim]:
             share,
             at_end == 2,
             source=source,
+            fragile=True,
             note=f"active units {', '.join(map(str, at_end))}",
         ),
     ]
