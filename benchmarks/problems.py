@@ -33,9 +33,7 @@ PROBLEMS = (
     Problem(
         "1B",
         lambda key: fully_connected(2, 50, 2, scale=1e-6, key=key),
-        lambda p: linear_teacher(
-            np.eye(2), np.array([[1.0, 1.0], [1.0, 4.0]]), samples=p, key=KEY
-        ),
+        lambda p: linear_teacher(np.eye(2), np.array([[1.0, 1.0], [1.0, 4.0]]), samples=p, key=KEY),
         0.01,
     ),
     Problem(

@@ -33,6 +33,7 @@ from festina.networks import (
 from festina.tasks import (
     AbstractTask,
     Statistics,
+    Task,
     convolutional_teacher,
     in_context_regression,
     linear_teacher,
@@ -177,12 +178,9 @@ def plain_heads(
 
 
 def _noise(shape: tuple[int, ...], outputs: int = 1) -> dict[str, Any]:
-    """Unstructured inputs and targets: what a residual connection adds is then seen."""
-
     def make(samples: int, key: Any) -> AbstractTask:
-        rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))
-        x, y = rng.standard_normal((samples, *shape)), rng.standard_normal((samples, outputs))
-        return task(x, y)
+        seed = int(jax.random.randint(key, (), 0, 2**30))
+        return unstructured(shape, outputs, samples, seed)
 
     return {"finite": make, "population": None}
 
@@ -368,11 +366,17 @@ def inputs(row: Architecture, count: int = 3, seed: int = 5) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal((count, *row.input_shape))
 
 
-def raw_statistics(unit: Any, data: Any) -> Statistics:
-    """The samples as they are: no compression, whatever the unit."""
-    x = jnp.asarray(data.x)
-    skip = [np.broadcast_to(unit.skip(one, data.outputs), (data.outputs,)) for one in x]
-    psi = np.asarray(jax.vmap(unit.features)(x))
+def unstructured(shape: tuple[int, ...], outputs: int, count: int, seed: int = 0) -> Task:
+    """Inputs and targets that have nothing to do with each other, of unequal weight."""
+    rng = np.random.default_rng(seed)
+    x, y = rng.standard_normal((count, *shape)), rng.standard_normal((count, outputs))
+    return task(x, y, weight=rng.uniform(0.1, 1.0, count))
+
+
+def raw_statistics(unit: AbstractUnit, data: Task) -> Statistics:
+    """The samples as they are, one by one: no compression, whatever the unit."""
+    skip = [np.broadcast_to(unit.skip(x, data.outputs), (data.outputs,)) for x in data.x]
+    psi = np.stack([np.asarray(unit.features(x)) for x in data.x])
     return Statistics(psi, data.y - np.stack(skip), data.weight, 0.0)
 
 
@@ -381,15 +385,6 @@ def half_loss(network: Layer, statistics: Statistics) -> Any:
     outputs = jax.vmap(network.respond)(jnp.asarray(statistics.psi))
     square = jnp.sum((statistics.y - outputs) ** 2, axis=1)
     return 0.5 * jnp.sum(statistics.weight * square) + statistics.floor
-
-
-def loss_and_gradient(network: Layer, statistics: Statistics) -> tuple[float, np.ndarray]:
-    """The loss and its gradient as one vector, in float64."""
-    with jax.enable_x64(True):
-        network = jax.tree_util.tree_map(jnp.asarray, network)
-        value, gradient = jax.value_and_grad(half_loss)(network, statistics)
-        leaves = jax.tree_util.tree_leaves(gradient)
-        return float(value), np.concatenate([np.ravel(leaf) for leaf in leaves])
 
 
 def isserlis(covariance: np.ndarray, indices: tuple[int, ...]) -> float:

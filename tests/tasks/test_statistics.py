@@ -9,7 +9,15 @@ import pytest
 
 from festina.networks import Kernel, Layer, LinearHead, Neuron, SoftmaxHead, activation, power
 from festina.tasks import Statistics, linear_teacher, task
-from helpers import ARCHITECTURES, FIXED_FEATURES, POPULATIONS, each, half_loss, raw_statistics
+from helpers import (
+    ARCHITECTURES,
+    FIXED_FEATURES,
+    POPULATIONS,
+    each,
+    half_loss,
+    raw_statistics,
+    unstructured,
+)
 
 RELU = Neuron(activation("relu"))
 
@@ -40,13 +48,13 @@ def program(unit):
 @each(FIXED_FEATURES)
 def test_compression_keeps_loss_and_gradient_for_any_weights(row):
     count = 90
-    data = row.samples(count)
+    network = row.network()
+    data = unstructured(row.input_shape, network.outputs, count)
     raw = raw_statistics(row.unit, data)
     small = data.statistics(row.unit)
     assert len(small.psi) < count
     small = padded(small, count)
     for scale in (1e-6, 0.3, 1.0, 20.0):
-        network = row.network()
         weights = (scale * network.u, scale * network.v)
         loss, gradient = program(row.unit)(weights, small)
         expected, slope = program(row.unit)(weights, raw)
@@ -55,41 +63,40 @@ def test_compression_keeps_loss_and_gradient_for_any_weights(row):
             np.testing.assert_allclose(one, other, rtol=0, atol=1e-10 * np.abs(other).max())
 
 
-@pytest.mark.usefixtures("double")
-@pytest.mark.parametrize("count", [1, 2, 5, 40])
 @each(FIXED_FEATURES)
-def test_compression_keeps_the_moments_however_few_the_samples(row, count):
+def test_compression_keeps_the_moments_however_few_the_samples(row):
     """Fewer samples than features, and features that repeat (x_a x_b = x_b x_a), included."""
-    data = row.samples(count, seed=count)
-    found = data.statistics(row.unit)
-    assert len(found.psi) <= min(count, found.psi[0].size)
-    for one, other in zip(moments(found), moments(raw_statistics(row.unit, data)), strict=True):
-        np.testing.assert_allclose(one, other, rtol=0, atol=1e-12 * np.abs(other).max())
+    for count in (1, 2):
+        data = unstructured(row.input_shape, row.network().outputs, count, seed=count)
+        found = data.statistics(row.unit)
+        assert len(found.psi) == count
+        for one, other in zip(moments(found), moments(raw_statistics(row.unit, data)), strict=True):
+            np.testing.assert_allclose(one, other, rtol=0, atol=1e-12 * np.abs(other).max())
 
 
 @pytest.mark.parametrize("name", ["linear", "linear-3-outputs", "quadratic", "attention"])
 def test_the_floor_is_the_loss_of_least_squares(name):
     row = next(row for row in ARCHITECTURES if row.name == name)
     rng = np.random.default_rng(0)
-    outputs = row.network().outputs
-    x = rng.standard_normal((60, *row.input_shape))
-    noisy = task(x, rng.standard_normal((60, outputs)), weight=rng.uniform(0, 1, 60))
-    with jax.enable_x64(True):
-        raw = raw_statistics(row.unit, noisy)
+    noisy = unstructured(row.input_shape, row.network().outputs, 60)
+    raw = raw_statistics(row.unit, noisy)
     root = np.sqrt(noisy.weight)[:, None]
     psi, y = root * raw.psi.reshape(60, -1), root * raw.y
     best = np.linalg.lstsq(psi, y, rcond=None)[0]
     expected = 0.5 * np.sum((y - psi @ best) ** 2)
     np.testing.assert_allclose(noisy.statistics(row.unit).floor, expected, rtol=1e-11)
     # Targets that the features explain leave exactly nothing.
-    taught = task(x, raw.psi.reshape(60, -1) @ rng.standard_normal((psi.shape[1], 1)))
+    taught = task(noisy.x, raw.psi.reshape(60, -1) @ rng.standard_normal((psi.shape[1], 1)))
     unit = LinearHead(residual=False) if isinstance(row.unit, LinearHead) else row.unit
     assert taught.statistics(unit).floor == 0.0
 
 
 @each(FIXED_FEATURES)
 def test_cost_does_not_depend_on_the_number_of_samples(row):
-    few, many = (row.samples(count).statistics(row.unit) for count in (200, 3000))
+    few, many = (
+        unstructured(row.input_shape, row.network().outputs, count).statistics(row.unit)
+        for count in (90, 3000)
+    )
     assert few.psi.shape == many.psi.shape
     assert few.y.shape == many.y.shape
     assert len(many.psi) <= many.psi[0].size
@@ -97,12 +104,10 @@ def test_cost_does_not_depend_on_the_number_of_samples(row):
 
 @each(row for row in ARCHITECTURES if not row.unit.fixed_features)
 def test_without_fixed_features_the_samples_are_kept(row):
-    data = row.samples(30)
+    data = unstructured(row.input_shape, row.network().outputs, 90)
     found = data.statistics(row.unit)
-    with jax.enable_x64(True):
-        raw = raw_statistics(row.unit, data)
-    for one, other in zip(found, raw, strict=True):
-        np.testing.assert_array_equal(one, other)
+    for one, other in zip(found, raw_statistics(row.unit, data), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-15)
 
 
 def test_the_residual_connection_is_part_of_the_targets():
@@ -158,8 +163,9 @@ SAMPLES = 2**16
 LIMITS = [
     row
     for row in POPULATIONS
-    # Others differ only in the activation, or in the rank, which the features do not see.
-    if row.name not in ("leaky-relu", "sine", "one-minus-cos", "z-tanh", "squared-relu", "erf")
+    # Others differ only in the activation.
+    if row.name in ("linear-3-outputs", "quadratic", "cubic", "relu", "sigmoid", "tanh-2-outputs")
+    or row.name.startswith(("conv", "attention"))
 ]
 
 

@@ -1,1 +1,3 @@
-"""What mathematics predicts: closed forms and reductions of learning dynamics."""
+"""What mathematics predicts: a package for each field."""
+
+from . import saddles as saddles

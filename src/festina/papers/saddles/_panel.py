@@ -138,7 +138,9 @@ class Panel:
             # Flow and descent share the axis of steps.
             step=simulation["time"] / _steps_to_time(trajectory, parameters),
         )
-        theory = _theory(predicted, narrow.loss, simulation, trajectory.floor)
+        theory = _theory(
+            predicted, narrow.loss, _power(task, network, parameters), trajectory.floor
+        )
         return xr.DataTree.from_dict(
             {
                 "/": xr.Dataset(
@@ -319,10 +321,16 @@ def _table(found: list[Plateaus], step: float) -> xr.Dataset:
     )
 
 
+def _power(task: AbstractTask, network: Layer, parameters: PanelParameters) -> float:
+    """The loss of a network that does nothing, ⟨‖y‖²⟩ in the convention of the loss."""
+    statistics = task.statistics(network.unit)
+    half = 0.5 * float(statistics.weight @ (statistics.y**2).sum(axis=1)) + statistics.floor
+    return loss_factor(parameters.loss, task) * half
+
+
 def _theory(
-    predicted: dict[str, Any], narrow: np.ndarray, simulation: xr.Dataset, floor: float
+    predicted: dict[str, Any], narrow: np.ndarray, initial: float, floor: float
 ) -> xr.Dataset:
-    initial = float(simulation["loss"].isel(save=0).mean())
     return xr.Dataset(
         {
             "level": ("plateau", [initial, float(narrow[0]), floor]),
@@ -385,6 +393,13 @@ def _level_claims(reading: Reading) -> list[Claim]:
             np.abs(levels / minimum - 1) <= panel.seed_tolerance,
             source=f"{PAPER}, Theorem 1",
             fragile=True,
+        ),
+        reading.compare(
+            "training starts at the loss of no network at all",
+            float(theory["level"][0]),
+            float(reading.simulation["loss"].isel(save=0).mean()),
+            tolerance=1e-4,
+            relative=True,
         ),
         reading.compare(
             "training ends at the lowest loss that the architecture can reach",

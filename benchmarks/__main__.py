@@ -1,0 +1,19 @@
+"""`make bench`: one table, measured in one run on this machine."""
+
+import json
+import sys
+from pathlib import Path
+
+from . import against_torch, many_seeds, sample_size
+
+
+def main() -> None:
+    results = {}
+    for part in (against_torch, sample_size, many_seeds):
+        print(f"\n{part.__doc__.splitlines()[0]}\n", flush=True)
+        results[part.__name__.split(".")[-1]] = part.measure()
+    if len(sys.argv) > 1:
+        Path(sys.argv[1]).write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+
+
+main()
