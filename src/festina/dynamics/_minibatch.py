@@ -83,7 +83,7 @@ def _interval(
     samples: Data,
     indices: Int[Array, "step lane batch"],
     learning_rate: Float[Array, " lane"],
-    weight: float,
+    weight: Float[Array, ""] | float,
 ) -> Float[Array, "lane weight"]:
     """Some steps of every lane, each on mini-batches of its own."""
 

@@ -10,9 +10,12 @@ from jaxtyping import Bool, Float, Int
 
 from .._objective import Data, Structure, excess_loss
 from .._types import Array
+from ..networks import fused
 
 RUNNING, AT_FLOOR, STATIONARY, FINISHED, NOT_FINITE, STEP_UNDERFLOW = range(6)
 """Status of a lane; all but the first end it."""
+
+_SMALL = 20_000  # weights × samples
 
 IDLE, REJECTED, ACCEPTED, AT_STOP = range(-1, 3)
 """What a recorded step is: none, thrown away, taken, taken and landing on a requested time."""
@@ -113,7 +116,8 @@ def advance(
         count, state, _ = carry
         return (count < length) & jnp.any(state.status == RUNNING)
 
-    count, state, record = jax.lax.while_loop(unfinished, body, (jnp.asarray(0), state, empty))
+    with fused(lanes == 1 and state.weights.size * len(data.y) <= _SMALL):
+        count, state, record = jax.lax.while_loop(unfinished, body, (jnp.asarray(0), state, empty))
     return state, record, count
 
 

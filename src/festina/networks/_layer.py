@@ -8,6 +8,7 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from .._types import Array
+from ._contract import read_out
 from ._units import AbstractUnit
 
 
@@ -35,7 +36,7 @@ class Layer(eqx.Module):
     def respond(self, psi: Float[Array, "..."]) -> Float[Array, " output"]:
         """The layer's output, but for a residual connection, from the features of an example."""
         responses = jax.vmap(self.unit.response, (None, 0))(psi, self.u)
-        return jnp.tensordot(responses, self.v, _read_axes(responses.ndim))
+        return read_out(responses, self.v)
 
     def skip(self, x: Float[Array, "..."]) -> Float[Array, " output"] | float:
         """What a residual connection adds."""
@@ -75,8 +76,3 @@ def layer(unit: AbstractUnit, u: ArrayLike, v: ArrayLike) -> Layer:
             f"got {found[0]} and {found[1]}."
         )
     return Layer(u, v, unit)
-
-
-def _read_axes(response_ndim: int) -> tuple[list[int], list[int]]:
-    """Axes to sum over: (unit, *read) of the responses against (unit, output, *read) of v."""
-    return list(range(response_ndim)), [0, *range(2, response_ndim + 1)]

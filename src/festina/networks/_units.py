@@ -16,6 +16,7 @@ from jaxtyping import Float
 from .._types import Array
 from ._activations import Activation, linear
 from ._algebra import Algebra
+from ._contract import project
 
 Shape = tuple[int, ...]
 
@@ -83,9 +84,9 @@ class _Activated(AbstractUnit):
 
     def response(self, psi: Float[Array, "..."], u: Float[Array, " _"]) -> Float[Array, "..."]:
         if self.activation.power is None:
-            return self.activation(psi @ u)
+            return self.activation(project(psi, u))
         for _ in range(self.activation.power):
-            psi = psi @ u
+            psi = project(psi, u)
         return psi
 
     def _tensor_power(self, z: Float[Array, "... _"]) -> Float[Array, "..."]:

@@ -80,7 +80,8 @@ def student_teacher(
     """Targets from any network of one layer, for vector inputs from N(0, covariance).
 
     Population averages use Gauss–Hermite quadrature with `nodes` nodes a dimension. Its error falls
-    geometrically for smooth units; for kinked ones (ReLU) only slowly, see what more nodes change.
+    faster than any power of `nodes` for smooth units (tanh: e^{−c√nodes}); for kinked ones (ReLU)
+    only slowly, see what more nodes change.
     """
     if teacher.batch_shape:
         raise ValueError(f"`teacher` must be a single network, got a batch {teacher.batch_shape}.")

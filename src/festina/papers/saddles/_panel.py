@@ -377,8 +377,19 @@ def _level_claims(reading: Reading) -> list[Claim]:
     levels = reading.levels
     final = reading.simulation["loss"].isel(save=-1).values
     spread = f"from {levels.min():.6g} to {levels.max():.6g}" if len(levels) else "no plateau found"
-    claims = [
-        reading.compare(
+    if panel.level_fraction < 1:
+        # The level scatters from seed to seed, so that the median of few seeds does as well.
+        median = reading.at_least(
+            f"the plateau is within {tolerance:g} of the optimised minimum of a width-1 network, "
+            "in the median",
+            0.5,
+            np.abs(levels - minimum) <= tolerance,
+            source=f"{PAPER}, Theorem 1",
+            note=spread,
+            fragile=True,
+        )
+    else:
+        median = reading.compare(
             "median level of the plateau is the optimised minimum of a width-1 network",
             minimum,
             float(np.median(levels)) if len(levels) else float("nan"),
@@ -386,7 +397,9 @@ def _level_claims(reading: Reading) -> list[Claim]:
             source=f"{PAPER}, Theorem 1",
             note=spread,
             fragile=True,
-        ),
+        )
+    claims = [
+        median,
         reading.at_least(
             f"the plateau is within {100 * panel.seed_tolerance:g} % of that minimum, seed by seed",
             panel.level_fraction,

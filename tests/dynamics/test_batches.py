@@ -1,0 +1,226 @@
+"""Many networks in one call: every one learns as if alone, in its place, and nothing recompiles."""
+
+import contextlib
+
+import jax
+import numpy as np
+import pytest
+
+import festina
+from festina.diagnose import passage_time
+from festina.networks import Layer, fully_connected
+from festina.tasks import linear_teacher, task
+
+COVARIANCE = np.array([[1.0, 1.0], [1.0, 4.0]])
+TASK = linear_teacher(np.eye(2), COVARIANCE)
+TIMES = np.linspace(0.0, 10.0, 6)
+
+
+def networks(scale, key) -> Layer:
+    return fully_connected(2, 5, 2, scale=scale, key=key)
+
+
+def alone(batch: Layer, *index: int) -> Layer:
+    """One network of a batch."""
+    return Layer(batch.u[index], batch.v[index], batch.unit)
+
+
+SWEEP = networks(np.array([1e-1, 1e-4])[:, None], festina.seeds(3))
+"""Two scales by three seeds."""
+
+MANY = networks(np.geomspace(1e-8, 1e-1, 70), festina.seeds(70, first=50))
+"""More than the compiled program has lanes, and of very different durations, the longest first."""
+
+
+def test_a_seed_is_the_same_network_whoever_is_beside_it():
+    np.testing.assert_array_equal(networks(0.1, festina.seeds(1, first=2)).u[0], SWEEP.u[0, 2])
+
+
+def test_a_batch_of_descents_is_the_descents_one_by_one():
+    together = festina.gradient_descent(SWEEP, TASK, 0.01)
+    assert together.batch_shape == (2, 3)
+    for index in np.ndindex(2, 3):
+        single = festina.gradient_descent(alone(SWEEP, *index), TASK, 0.01)
+        lane = together.lane(*index)
+        np.testing.assert_array_equal(lane.time, single.time)
+        np.testing.assert_allclose(lane.loss, single.loss, rtol=1e-9)
+        np.testing.assert_allclose(lane.network.u, single.network.u, rtol=1e-9, atol=1e-13)
+        assert lane.endings == single.endings
+        assert lane.evaluations == single.evaluations
+
+
+def test_a_batch_of_flows_is_the_flows_one_by_one():
+    together = festina.gradient_flow(SWEEP, TASK, TIMES)
+    for index in np.ndindex(2, 3):
+        single = festina.gradient_flow(alone(SWEEP, *index), TASK, TIMES)
+        np.testing.assert_array_equal(together.time[index], TIMES)
+        np.testing.assert_allclose(together.loss[index], single.loss, rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(together.network.u[index], single.network.u, atol=1e-6)
+
+
+def test_more_descents_than_lanes_all_arrive_in_their_places():
+    together = festina.gradient_descent(MANY, TASK, 0.02)
+    assert {ending.reason for ending in together.endings} == {"converged"}
+    lengths = []
+    for index in range(70):
+        single = festina.gradient_descent(alone(MANY, index), TASK, 0.02)
+        lane = together.lane(index)
+        np.testing.assert_array_equal(lane.time, single.time)
+        np.testing.assert_allclose(lane.loss, single.loss, rtol=1e-6, atol=1e-14)
+        for ours, theirs in (
+            (lane.network.u, single.network.u),
+            (lane.network.v, single.network.v),
+        ):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-12)
+        lengths.append(lane.time[-1])
+    assert max(lengths) > 3 * min(lengths)
+
+
+def test_more_flows_than_lanes_all_arrive_in_their_places():
+    together = festina.gradient_flow(MANY, TASK)
+    assert {ending.reason for ending in together.endings} == {"converged"}
+    for index in range(70):
+        lane = together.lane(index)
+        single = festina.gradient_flow(alone(MANY, index), TASK)
+        np.testing.assert_array_equal(lane.network.u[0], MANY.u[index])
+        assert (np.diff(lane.time) > 0).all()
+        assert lane.loss[-1] < 1e-8 * lane.loss[0]
+        drops = [
+            passage_time(run.time, run.loss, 1.0, slope=-run.squared_gradient)
+            for run in (lane, single)
+        ]
+        assert drops[0] == pytest.approx(drops[1], rel=1e-6)
+
+
+def test_more_flows_than_lanes_at_requested_times():
+    together = festina.gradient_flow(MANY, TASK, TIMES)
+    assert together.time.shape == (70, len(TIMES))
+    for index in range(70):
+        single = festina.gradient_flow(alone(MANY, index), TASK, TIMES)
+        np.testing.assert_array_equal(together.time[index], TIMES)
+        np.testing.assert_allclose(together.loss[index], single.loss, rtol=1e-6, atol=1e-9)
+
+
+def test_every_lane_has_its_own_learning_rate():
+    seeds = networks(0.1, festina.seeds(3))
+    rates = np.array([0.005, 0.01, 0.02])
+    together = festina.gradient_descent(seeds, TASK, rates)
+    for index, rate in enumerate(rates):
+        single = festina.gradient_descent(alone(seeds, index), TASK, float(rate))
+        lane = together.lane(index)
+        np.testing.assert_array_equal(lane.time, single.time)
+        np.testing.assert_allclose(lane.loss, single.loss, rtol=1e-9)
+        assert lane.time_per_step == rate
+    over_scales = festina.gradient_descent(SWEEP, TASK, np.array([[0.01], [0.02]]), 50)
+    np.testing.assert_array_equal(over_scales.learning_rate, [[0.01] * 3, [0.02] * 3])
+    assert over_scales.lane(1, 2).time_per_step == 0.02
+
+
+def test_one_lane_that_fails_leaves_the_others_alone():
+    seeds = networks(0.1, festina.seeds(3))
+    together = festina.gradient_descent(seeds, TASK, np.array([0.01, 5.0, 0.01]))
+    assert [ending.reason for ending in together.endings] == ["converged", "diverged", "converged"]
+    assert together.failed
+    single = festina.gradient_descent(alone(seeds, 2), TASK, 0.01)
+    np.testing.assert_allclose(together.lane(2).loss, single.loss, rtol=1e-9)
+    for array in (together.loss, together.squared_gradient, together.network.u, together.network.v):
+        assert np.isfinite(array).all()
+
+
+# Compiled once, not once per value
+
+
+@contextlib.contextmanager
+def compilations():
+    """Every trace and every compilation that JAX makes meanwhile, by name."""
+    names: list[str] = []
+
+    def listen(event: str, duration: float, **details) -> None:
+        if "compile" in event:
+            names.append(f"{event.rsplit('/', 1)[-1]} of {details.get('fun_name')}")
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    try:
+        yield names
+    finally:
+        jax.monitoring.unregister_event_duration_listener(listen)
+
+
+def _data(seed: int):
+    draw = np.random.default_rng(seed)
+    x = draw.normal(size=(9, 2))
+    return task(x, x @ draw.normal(size=(2, 2)) + 0.1 * draw.normal(size=(9, 2)))
+
+
+def test_the_listener_sees_a_compilation():
+    with compilations() as names:
+        jax.jit(lambda x: 3.0 * x + 0.125)(1.0)
+    assert names
+
+
+def test_other_values_of_a_flow_compile_nothing():
+    def flow(seed: int, scale: float, rtol: float, loss: str):
+        network = networks(scale, festina.seeds(3, first=seed))
+        return festina.gradient_flow(network, _data(seed), rtol=rtol, loss=loss)
+
+    flow(0, 1e-2, 1e-8, "half")
+    with compilations() as names:
+        first = flow(1, 1e-3, 1e-6, "mean-square")
+        second = flow(2, 1e-1, 1e-9, "sum-square")
+    assert names == []
+    assert first.loss[0, 0] != second.loss[0, 0]
+
+
+def test_other_times_and_ends_compile_nothing():
+    network = networks(1e-2, festina.seeds(3))
+    festina.gradient_flow(network, TASK, TIMES)
+    festina.gradient_flow(network, TASK, t_end=3.0)
+    with compilations() as names:
+        festina.gradient_flow(network, TASK, 0.7 * TIMES, rtol=1e-6, atol=1e-9)
+        festina.gradient_flow(network, TASK, t_end=2.0, converged=1e-6, max_steps=20_000)
+    assert names == []
+
+
+def test_other_values_of_descent_compile_nothing():
+    def descend(seed: int, scale: float, rate: float | np.ndarray, steps: int | None):
+        network = networks(scale, festina.seeds(3, first=seed))
+        return festina.gradient_descent(network, _data(seed), rate, steps)
+
+    descend(0, 1e-2, 0.01, None)
+    with compilations() as names:
+        descend(1, 1e-3, 0.02, None)
+        descend(2, 1e-1, np.array([0.01, 0.02, 0.03]), 77)
+    assert names == []
+
+
+def test_more_networks_than_lanes_compile_nothing_more():
+    many = {n: networks(1e-2, festina.seeds(n)) for n in (64, 70, 130)}
+    festina.gradient_descent(many[70], TASK, 0.02, 200)
+    with compilations() as names:
+        festina.gradient_descent(many[130], TASK, 0.02, 200)
+    assert [name for name in names if "advance" in name] == []
+
+
+# Precision
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_the_users_precision_is_left_alone(wide):
+    with jax.enable_x64(wide):
+        before = jax.config.jax_enable_x64
+        flow = festina.gradient_flow(SWEEP, TASK, TIMES)
+        descent = festina.gradient_descent(SWEEP, TASK, 0.01, 20)
+        assert jax.config.jax_enable_x64 is before is wide
+        assert jax.numpy.ones(1).dtype == (np.float64 if wide else np.float32)
+    for run in (flow, descent):
+        arrays = (run.time, run.loss, run.squared_gradient, run.network.u, run.network.v)
+        for array in arrays:
+            assert type(array) is np.ndarray
+            assert array.dtype == np.float64
+
+
+def test_an_error_leaves_the_users_precision_alone():
+    assert not jax.config.jax_enable_x64
+    with pytest.raises(ValueError, match="`rtol`"):
+        festina.gradient_flow(SWEEP, TASK, rtol=0.5)
+    assert not jax.config.jax_enable_x64

@@ -1,0 +1,200 @@
+"""What is saved: dense where the loss moves, padded in a batch, and a dataset with named axes."""
+
+import jax
+import numpy as np
+import pytest
+import xarray as xr
+
+import festina
+from festina.diagnose import passage_time
+from festina.dynamics import Resolution, Trajectory
+from festina.networks import attention, convolutional, fully_connected
+from festina.tasks import convolutional_teacher, in_context_regression, linear_teacher
+
+TASK = linear_teacher(np.eye(2), np.array([[1.0, 1.0], [1.0, 4.0]]))
+SEEDS = fully_connected(2, 5, 2, scale=np.array([1e-1, 1e-3, 1e-6]), key=festina.seeds(3))
+NAMES = ("time", "loss", "squared_gradient")
+
+
+def jumps(lane: Trajectory) -> tuple[float, float]:
+    """Largest move of the loss, in units of the initial one, and of log₁₀ of the rate."""
+    loss = np.abs(np.diff(lane.loss)).max() / lane.loss[0]
+    return float(loss), float(np.abs(np.diff(np.log10(lane.squared_gradient))).max())
+
+
+@pytest.mark.parametrize("resolution", [Resolution(), Resolution(0.02, 0.2)])
+def test_samples_of_descent_lie_where_the_loss_moves(resolution):
+    run = festina.gradient_descent(SEEDS, TASK, 0.001, resolution=resolution)
+    for index in range(3):
+        lane = run.lane(index)
+        loss, rate = jumps(lane)
+        # A mark is passed within a step, the longest of which is this.
+        step = 0.001 * lane.squared_gradient.max() / lane.loss[0]
+        assert loss < resolution.loss + 1.1 * step
+        assert rate < 1.5 * resolution.rate
+        assert lane.saves < 0.3 * lane.time[-1]
+
+
+@pytest.mark.xfail(reason="a step of the solver can be far longer than the resolution")
+def test_samples_of_a_flow_lie_where_the_loss_moves():
+    resolution = Resolution()
+    run = festina.gradient_flow(SEEDS, TASK, resolution=resolution)
+    for index in range(3):
+        loss, rate = jumps(run.lane(index))
+        assert loss < 1.5 * resolution.loss
+        assert rate < 1.5 * resolution.rate
+
+
+def test_a_finer_resolution_saves_more():
+    coarse, fine = (
+        festina.gradient_descent(SEEDS, TASK, 0.02, resolution=resolution)
+        for resolution in (Resolution(0.1, 1.0), Resolution(1e-3, 0.01))
+    )
+    assert (fine.saves > 2 * coarse.saves).all()
+    for index in range(3):
+        few, many = coarse.lane(index), fine.lane(index)
+        assert set(few.time) <= set(many.time)
+        assert (few.loss[0], few.loss[-1]) == (many.loss[0], many.loss[-1])
+
+
+def test_drops_read_off_the_samples_do_not_depend_on_the_resolution():
+    def drops(resolution: Resolution) -> np.ndarray:
+        run = festina.gradient_flow(SEEDS, TASK, resolution=resolution)
+        lanes = [run.lane(index) for index in range(3)]
+        return np.array(
+            [
+                passage_time(lane.time, lane.loss, level, slope=-lane.squared_gradient)
+                for lane in lanes
+                for level in (1.4, 0.2)
+            ]
+        )
+
+    fine = drops(Resolution(1e-12, 1e-12))
+    np.testing.assert_allclose(drops(Resolution()), fine, rtol=1e-4)
+
+
+def test_the_first_sample_is_the_start_and_the_last_the_end():
+    for run in (
+        festina.gradient_flow(SEEDS, TASK),
+        festina.gradient_descent(SEEDS, TASK, 0.02),
+    ):
+        np.testing.assert_array_equal(run.time[:, 0], 0.0)
+        np.testing.assert_array_equal(run.network.u[:, 0], SEEDS.u)
+        np.testing.assert_array_equal(run.network.v[:, 0], SEEDS.v)
+        assert (run.loss[:, -1] < 1e-8).all()
+        for index in range(3):
+            assert (np.diff(run.lane(index).time) > 0).all()
+
+
+def test_padding_repeats_the_last_sample_and_a_lane_is_without_it():
+    run = festina.gradient_descent(SEEDS, TASK, 0.02)
+    assert len(set(run.saves.tolist())) > 1
+    assert run.time.shape == (3, run.saves.max())
+    for index, count in enumerate(run.saves):
+        lane = run.lane(index)
+        assert lane.batch_shape == ()
+        assert len(lane.time) == count == lane.saves
+        for name in NAMES:
+            whole, part = getattr(run, name)[index], getattr(lane, name)
+            np.testing.assert_array_equal(whole[:count], part)
+            np.testing.assert_array_equal(whole[count:], part[-1])
+        np.testing.assert_array_equal(run.network.u[index, :count], lane.network.u)
+        assert (run.network.u[index, count:] == lane.network.u[-1]).all()
+        assert lane.endings == (run.endings[index],)
+        assert lane.evaluations == run.evaluations[index]
+
+
+@pytest.mark.parametrize("index", [(), (0, 0)])
+def test_a_lane_needs_one_index_for_each_axis(index):
+    run = festina.gradient_descent(SEEDS, TASK, 0.02, 3)
+    with pytest.raises(ValueError, match="one index for each of the axes"):
+        run.lane(*index)
+
+
+def test_a_single_trajectory_is_its_own_lane():
+    network = fully_connected(2, 5, 2, scale=0.1, key=jax.random.key(0))
+    run = festina.gradient_descent(network, TASK, 0.02, 30)
+    np.testing.assert_array_equal(run.lane().loss, run.loss)
+    assert run.batch_shape == ()
+    assert run.to_dataset()["loss"].dims == ("save",)
+
+
+# Datasets
+
+
+@pytest.fixture(scope="module")
+def sweep():
+    network = fully_connected(2, 5, 2, scale=np.array([[1e-1], [1e-3]]), key=festina.seeds(3))
+    return festina.gradient_descent(network, TASK, 0.02)
+
+
+def test_a_dataset_names_its_axes(sweep):
+    data = sweep.to_dataset(("scale", "seed"))
+    batch = ("scale", "seed")
+    assert data["loss"].dims == (*batch, "save")
+    assert data["squared_gradient"].dims == (*batch, "save")
+    assert data["time"].dims == (*batch, "save")
+    assert data["u"].dims == (*batch, "save", "unit", "input")
+    assert data["v"].dims == (*batch, "save", "unit", "output")
+    assert data["saves"].dims == batch
+    assert data["ending"].dims == batch
+    assert set(np.ravel(data["ending"].values)) == {"converged"}
+    assert data.attrs["loss_convention"] == "half"
+    assert data.attrs["clock"] == "steps"
+    assert data.attrs["learning_rate"] == 0.02
+    np.testing.assert_array_equal(data["loss"].values, sweep.loss)
+    # Read by name, not by place.
+    one = data.sel(scale=1, seed=2)
+    np.testing.assert_array_equal(one["loss"].values, sweep.loss[1, 2])
+
+
+def test_requested_times_are_a_shared_axis():
+    times = np.array([0.0, 1.0, 4.0])
+    data = festina.gradient_flow(SEEDS, TASK, times).to_dataset()
+    assert data["loss"].dims == ("seed", "time")
+    np.testing.assert_array_equal(data["time"].values, times)
+    assert data.attrs["clock"] == "flow time"
+    assert data.sel(time=4.0)["loss"].shape == (3,)
+
+
+def test_kernels_and_heads_have_axes_of_their_own():
+    kernels = convolutional(4, 3, kernel=2, stride=2, scale=0.1, key=jax.random.key(0))
+    data = festina.gradient_descent(kernels, convolutional_teacher(), 0.02, 3).to_dataset()
+    assert data["u"].dims == ("save", "unit", "input")
+    assert data["v"].dims == ("save", "unit", "output", "read")
+    heads = attention(2, 3, scale=0.1, key=jax.random.key(0))
+    data = festina.gradient_descent(heads, in_context_regression(), 0.02, 3).to_dataset()
+    assert data["u"].dims == ("save", "unit", "key_query", "rank", "input")
+    assert data["v"].dims == ("save", "unit", "output", "read")
+
+
+def test_names_must_fit_the_axes(sweep):
+    with pytest.raises(ValueError, match="`dims` must name the axes"):
+        sweep.to_dataset(("seed",))
+
+
+def test_a_dataset_comes_back_from_disk_bit_for_bit(sweep, tmp_path):
+    data = sweep.to_dataset(("scale", "seed"))
+    festina.save(xr.DataTree.from_dict({"/simulation": data}), tmp_path / "run.zarr")
+    again = festina.load(tmp_path / "run.zarr")["simulation"].to_dataset()
+    xr.testing.assert_identical(again, data)
+
+
+def test_the_rates_of_a_sweep_come_back_from_disk(tmp_path):
+    rates = np.array([0.01, 0.02, 0.03])
+    data = festina.gradient_descent(SEEDS, TASK, rates, 20).to_dataset()
+    assert data.attrs["learning_rate"] == rates.tolist()
+    festina.save(xr.DataTree.from_dict({"/simulation": data}), tmp_path / "run.zarr")
+    again = festina.load(tmp_path / "run.zarr")["simulation"].to_dataset()
+    assert again.attrs["learning_rate"] == rates.tolist()
+
+
+def test_progress_is_told_in_words_and_reaches_one():
+    told: list[tuple[str, float]] = []
+    festina.gradient_descent(
+        SEEDS, TASK, 0.02, progress=lambda words, done: told.append((words, done))
+    )
+    assert told[-1][1] == 1.0
+    assert all(0 <= done <= 1 for _, done in told)
+    assert (np.diff([done for _, done in told]) >= 0).all()
+    assert any("loss" in words for words, _ in told)

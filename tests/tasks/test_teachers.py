@@ -1,0 +1,321 @@
+"""Regression tasks: their targets, their moments in closed form, and what they refuse."""
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import festina
+from festina._objective import excess_loss, objective
+from festina.networks import (
+    Kernel,
+    LinearHead,
+    Neuron,
+    activation,
+    attention,
+    convolutional,
+    fully_connected,
+    layer,
+    power,
+)
+from festina.tasks import (
+    Task,
+    convolutional_teacher,
+    in_context_regression,
+    kernel_points,
+    linear_teacher,
+    orthogonal_points,
+    quadratic_teacher,
+    student_teacher,
+    task,
+)
+from helpers import random_covariance
+
+KEY = jax.random.key(0)
+SIGMA_1B = [[1, 1], [1, 4]]
+
+
+def initial_loss(data: Task) -> float:
+    """⟨‖y‖²⟩: the loss without ½ of a network that has not learned anything."""
+    return float(data.weight @ np.sum(data.y**2, axis=1))
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (lambda: linear_teacher(np.eye(2), SIGMA_1B), 5.0),
+        (lambda: linear_teacher([[1, 0.5], [-0.5, 0.25]], SIGMA_1B), 3.25),
+        (convolutional_teacher, 1.0),
+        (orthogonal_points, 1.0),
+        (kernel_points, 1.0),
+        (lambda: quadratic_teacher(np.eye(2)), 8.0),
+        (lambda: quadratic_teacher(np.eye(2), target_scale=1 / np.sqrt(8)), 1.0),
+    ],
+    ids=["1B_I", "1B_G", "1C", "1D", "1E", "1G", "1G printed"],
+)
+def test_initial_loss_of_figure_1(data, expected):
+    np.testing.assert_allclose(initial_loss(data()), expected, rtol=1e-12)
+
+
+@given(outputs=st.integers(1, 3), size=st.integers(1, 5), seed=st.integers(0))
+@settings(max_examples=15)
+def test_moments_of_the_linear_teacher(outputs, size, seed):
+    rng = np.random.default_rng(seed)
+    weights, covariance = rng.standard_normal((outputs, size)), random_covariance(rng, size)
+    data = linear_teacher(weights, covariance)
+    assert (data.samples, data.outputs, data.input_shape) == (None, outputs, (size,))
+    mean = lambda a, b: np.einsum("p,pi,pj->ij", data.weight, a, b)
+    np.testing.assert_allclose(mean(data.x, data.x), covariance, atol=1e-12)
+    np.testing.assert_allclose(mean(data.y, data.x), weights @ covariance, atol=1e-12)
+    np.testing.assert_allclose(mean(data.y, data.y), weights @ covariance @ weights.T, atol=1e-11)
+    assert len(data.x) == 2 * size
+
+
+@given(units=st.integers(1, 3), size=st.integers(1, 3), seed=st.integers(0))
+@settings(max_examples=15)
+def test_moments_of_the_quadratic_teacher(units, size, seed):
+    """With g_jk = w_j Σ w_k the moments follow from those of Gaussian variables w_j·x."""
+    rng = np.random.default_rng(seed)
+    weights, covariance = rng.standard_normal((units, size)), random_covariance(rng, size)
+    data = quadratic_teacher(weights, covariance, target_scale=0.7)
+    g = weights @ covariance @ weights.T
+    scale = 1e-12 * max(1.0, np.trace(g)) ** 2
+    assert abs(data.weight @ data.y[:, 0] - 0.7 * np.trace(g)) < scale
+    assert abs(initial_loss(data) - 0.49 * (np.trace(g) ** 2 + 2 * np.sum(g**2))) < scale
+    # ⟨y xxᵀ⟩, which drives a quadratic network.
+    found = np.einsum("p,p,pi,pj->ij", data.weight, data.y[:, 0], data.x, data.x)
+    seen = weights @ covariance
+    expected = 0.7 * (np.trace(g) * covariance + 2 * seen.T @ seen)
+    np.testing.assert_allclose(found, expected, atol=scale * max(1.0, np.abs(covariance).max()))
+
+
+def test_the_two_small_data_sets():
+    two = orthogonal_points()
+    assert two.x[0] @ two.x[1] == 0
+    np.testing.assert_array_equal(two.y[:, 0], [1, -1])
+    four = kernel_points()
+    assert (np.count_nonzero(four.x, axis=1) == 1).all()
+    np.testing.assert_allclose(four.x.T @ four.x / 4, np.diag([1, 1, 2, 1]), atol=1e-14)
+    np.testing.assert_allclose(
+        four.y[:, 0], four.x @ np.array([1, 1, -1, 1]) / np.sqrt(5), atol=1e-14
+    )
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda **how: linear_teacher([[1.0, 2.0]], SIGMA_1B, **how),
+        lambda **how: quadratic_teacher(np.eye(2), SIGMA_1B, **how),
+        lambda **how: student_teacher(
+            layer(Neuron(activation("tanh")), np.ones((1, 2)), np.ones(1)), SIGMA_1B, **how
+        ),
+    ],
+    ids=["linear", "quadratic", "student-teacher"],
+)
+def test_finite_tasks(make):
+    data = make(samples=4000, key=KEY)
+    assert (data.samples, len(data.x), data.x.dtype) == (4000, 4000, np.float64)
+    np.testing.assert_array_equal(data.weight, 1 / 4000)
+    # ⟨xxᵀ⟩ has standard errors √((Σ_ii Σ_jj + Σ_ij²)/P).
+    errors = np.sqrt((np.outer([1, 4], [1, 4]) + np.square(SIGMA_1B)) / 4000)
+    assert (np.abs(data.x.T @ data.x / 4000 - SIGMA_1B) < 4 * errors).all()
+    np.testing.assert_array_equal(make(samples=4000, key=KEY).x, data.x)
+    assert not np.array_equal(make(samples=4000, key=jax.random.key(1)).x, data.x)
+    quadrature = make(nodes=6)
+    assert (quadrature.samples, len(quadrature.x), quadrature.degree) == (None, 36, None)
+
+
+def test_student_and_teacher_of_the_same_kind_agree():
+    """The teacher itself, as a student, has nothing left to learn; a convolution teaches too."""
+    for teacher, size in (
+        (fully_connected(2, 3, 2, activation="sine", scale=1.0, key=KEY), 2),
+        (convolutional(3, 2, activation="quadratic", scale=1.0, key=KEY), 3),
+    ):
+        data = student_teacher(teacher, random_covariance(np.random.default_rng(1), size), nodes=5)
+        with jax.enable_x64(True):
+            outputs = np.asarray(jax.vmap(teacher)(data.x))
+        np.testing.assert_allclose(outputs, data.y, rtol=1e-13, atol=1e-14)
+        assert data.outputs == teacher.outputs
+
+
+def test_a_polynomial_teacher_needs_no_nodes():
+    teacher = layer(Neuron(power(3)), [[1.0, 0.5]], [1.0])
+    data = student_teacher(teacher, np.eye(2), nodes=None)
+    assert data.degree == 3
+    np.testing.assert_allclose(initial_loss(data), 15 * 1.25**3, rtol=1e-12)  # ⟨z⁶⟩ = 15σ⁶
+    data.statistics(Neuron(power(3)))
+
+
+def test_a_population_serves_no_network_beyond_its_degree():
+    message = r"exact for networks of degree up to 1 in the input; .* is of degree 2"
+    with pytest.raises(ValueError, match=message):
+        linear_teacher(np.eye(2)).statistics(Neuron(power(2)))
+    with pytest.raises(ValueError, match=r"relu.* is no polynomial\. Give the task `nodes=20`"):
+        linear_teacher(np.eye(2)).statistics(Neuron(activation("relu")))
+    with pytest.raises(ValueError, match=r"up to 2 .* is of degree 3"):
+        quadratic_teacher(np.eye(2)).statistics(Kernel(power(3), size=2))
+    quadratic_teacher(np.eye(2)).statistics(Neuron())
+    linear_teacher(np.eye(2), nodes=4).statistics(Neuron(activation("relu")))
+    linear_teacher(np.eye(2), samples=4, key=KEY).statistics(Neuron(activation("relu")))
+
+
+def _student(covariance, **how):
+    return student_teacher(fully_connected(2, 2, scale=1.0, key=KEY), covariance, **how)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: linear_teacher(np.eye(2), np.eye(3)), r"must be 2 × 2 .* got shape \(3, 3\)"),
+        (lambda: linear_teacher(np.eye(2), np.ones(2)), r"must be 2 × 2 .* got shape \(2,\)"),
+        (lambda: linear_teacher(np.eye(2), [[1, 2], [2, 1]]), "semi-definite.* is -1"),
+        (lambda: linear_teacher(np.eye(2), [[1, 2], [0, 1]]), "must be symmetric"),
+        (lambda: linear_teacher([[np.nan, 1.0]]), "`weights` .* finite .* 1 values"),
+        (lambda: linear_teacher(np.ones((1, 2, 2))), r"finite matrix, got shape \(1, 2, 2\)"),
+        (lambda: quadratic_teacher(np.eye(2), np.eye(3)), r"must be 2 × 2 .* \(3, 3\)"),
+        (lambda: quadratic_teacher([[np.inf, 1.0]]), "`weights` .* finite"),
+        (lambda: quadratic_teacher(np.eye(2), target_scale=np.nan), "`target_scale` .* nan"),
+        (lambda: linear_teacher(np.eye(2), samples=5), "needs both `samples` and `key`"),
+        (lambda: linear_teacher(np.eye(2), key=KEY), "needs both `samples` and `key`"),
+        (lambda: linear_teacher(np.eye(2), samples=0, key=KEY), "`samples` .* got 0"),
+        (lambda: linear_teacher(np.eye(2), samples=-3, key=KEY), "`samples` .* got -3"),
+        (lambda: linear_teacher(np.eye(2), nodes=0), "`nodes` must be at least 1, got 0"),
+        (
+            lambda: linear_teacher(np.eye(2), [[1, 2], [2, 1]], samples=5, key=KEY),
+            "semi-definite",
+        ),
+        (lambda: _student(np.eye(3)), r"does not fit inputs of dimension 3.* not \(3,\)"),
+        (lambda: _student([[1, 2], [2, 1]]), "semi-definite"),
+        (
+            lambda: student_teacher(fully_connected(2, 2, key=jax.random.split(KEY, 3)), np.eye(2)),
+            r"single network, got a batch \(3,\)",
+        ),
+        (
+            lambda: student_teacher(attention(2, 2, key=KEY), np.eye(3)),
+            r"takes tokens as columns.* got inputs \(3,\)",
+        ),
+        (lambda: in_context_regression(0, 3), "`dimension` and `context` .* got 0 and 3"),
+        (lambda: in_context_regression(2, 0), "`dimension` and `context` .* got 2 and 0"),
+        (
+            lambda: in_context_regression(2, 3, token_covariance=np.eye(3)),
+            r"must be 2 × 2, got shape \(3, 3\)",
+        ),
+        (
+            lambda: in_context_regression(2, 3, token_covariance=-np.eye(2)),
+            "must be positive semi-definite",
+        ),
+        (lambda: in_context_regression(2, 3, samples=4), "needs both `samples` and `key`"),
+        (lambda: in_context_regression(2, 3, samples=0, key=KEY), "`samples` .* got 0"),
+    ],
+)
+def test_tasks_that_cannot_be(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_a_task_from_your_own_arrays():
+    data = task([[1, 2], [3, 4], [5, 6]], [1, 2, 3], labels={"object": ["a", "b", "c"]})
+    assert (data.x.dtype, data.y.shape, data.samples, data.outputs) == (np.float64, (3, 1), 3, 1)
+    assert data.labels["object"].tolist() == ["a", "b", "c"]
+    np.testing.assert_allclose(data.weight, 1 / 3)
+    # An immutable pytree: JAX's transformations see the arrays.
+    doubled = jax.tree_util.tree_map(lambda a: a if a.dtype.kind == "U" else 2 * a, data)
+    np.testing.assert_array_equal(doubled.x, 2 * data.x)
+    with pytest.raises(AttributeError):
+        data.x = data.y
+
+
+X, Y = np.ones((5, 2)), np.ones((5, 1))
+
+
+def broken(array, *rows, value=np.nan):
+    array = array.copy()
+    array[list(rows), 0] = value
+    return array
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: task(broken(X, 3, 4), Y), "`x` is not finite in 2 of 5 samples, .* sample 3"),
+        (lambda: task(X, broken(Y, 1)), "`y` is not finite in 1 of 5 samples, .* sample 1"),
+        (lambda: task(broken(X, 2, value=-np.inf), Y), "first is sample 2. Remove or replace"),
+        (lambda: task(X, Y[:3]), r"equally many samples, .* got shapes \(5, 2\) and \(3, 1\)"),
+        (lambda: task(X[:, 0], Y), r"got shapes \(5,\) and \(5, 1\)"),
+        (lambda: task(X[:0], Y[:0]), r"at least one: got shapes \(0, 2\) and \(0, 1\)"),
+        (lambda: task(X[:, :0], Y), r"got shapes \(5, 0\) and \(5, 1\)"),
+        (lambda: task(X, Y[:, :, None]), r"got shapes \(5, 2\) and \(5, 1, 1\)"),
+        (lambda: task(X, Y, weight=np.ones(4)), r"each of the 5 samples, got shape \(4,\)"),
+        (lambda: task(X, Y, weight=[1, 1, -1, 1, 1]), "with 1 that are not"),
+        (lambda: task(X, Y, weight=[1, np.nan, -1, 1, 1]), "with 2 that are not"),
+        (lambda: task(X, Y, weight=np.zeros(5)), "`weight` is zero for every sample"),
+        (lambda: task(X, Y, labels={"view": [1, 2]}), "Label 'view' has 2 entries for 5 samples"),
+    ],
+)
+def test_arrays_that_are_no_task(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_units_that_do_not_fit_the_inputs():
+    with pytest.raises(ValueError, match=r"tokens as columns.* got inputs \(2,\)"):
+        task(X, Y).statistics(LinearHead())
+    with pytest.raises(ValueError, match=r"kernel of size 3 .* got inputs \(2,\)"):
+        task(X, Y).statistics(Kernel(size=3))
+    with pytest.raises(ValueError, match=r"takes vectors, got inputs \(2, 2\)"):
+        task(np.ones((5, 2, 2)), Y).statistics(Neuron())
+
+
+@pytest.mark.usefixtures("as_a_user")
+def test_networks_that_do_not_fit_the_task():
+    message = r"inputs of shape \(2,\) and 1 outputs need unit weights u \(2,\) and v \(1,\)"
+    for network in (
+        fully_connected(3, 4, scale=0.1, key=KEY),
+        fully_connected(2, 4, 2, scale=0.1, key=KEY),
+    ):
+        with pytest.raises(ValueError, match=message):
+            festina.gradient_descent(network, task(X, Y), 0.1, 2)
+    wrong = layer(Neuron(), np.ones((2, 2)), np.ones(2))
+    wrong.u[0, 0] = np.nan
+    with pytest.raises(ValueError, match="initial weights `u` are not all finite"):
+        festina.gradient_descent(wrong, task(X, Y), 0.1, 2)
+    right = fully_connected(2, 2, scale=0.1, key=KEY)
+    with pytest.raises(ValueError, match=r"Unknown loss 'mse'\. There are: 'half' = ½"):
+        festina.gradient_descent(right, task(X, Y), 0.1, 2, loss="mse")
+    with pytest.raises(ValueError, match="'half-sum' sums over samples; a population has none"):
+        festina.gradient_descent(right, linear_teacher([[1.0, 1.0]]), 0.1, 2, loss="half-sum")
+
+
+@pytest.mark.usefixtures("double")
+def test_conventions_of_the_loss():
+    """Each by its own definition, from samples and outputs."""
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((7, 2)), rng.standard_normal((7, 3))
+    network = fully_connected(2, 4, 3, activation="tanh", scale=1.0, key=KEY)
+    square = (y - np.tanh(x @ network.u.T) @ network.v) ** 2
+    for name, expected in {
+        "half": square.sum(1).mean() / 2,
+        "mean-square": square.sum(1).mean(),
+        "mean-over-outputs": square.mean(),
+        "half-sum": square.sum() / 2,
+        "sum-square": square.sum(),
+    }.items():
+        structure, data, floor = objective(network, task(x, y), name)
+        weights = structure.flatten(network)[0]
+        found = excess_loss(structure, weights, data) + floor
+        np.testing.assert_allclose(found, expected, rtol=1e-13)
+        again = structure.unflatten(weights)
+        np.testing.assert_array_equal(again.u, network.u)
+        np.testing.assert_array_equal(again.v, network.v)
+
+
+def test_a_batch_of_networks_as_vectors_and_back():
+    network = fully_connected(2, 3, 2, scale=1.0, key=festina.seeds(4))
+    structure = objective(network, linear_teacher(np.eye(2)), "half").structure
+    rows = structure.flatten(network)
+    assert rows.shape == (4, 3 * 2 + 3 * 2)
+    again = structure.unflatten(rows)
+    np.testing.assert_array_equal(again.u, network.u)
+    np.testing.assert_array_equal(again.v, network.v)
+    assert hash(structure) == hash(objective(again, linear_teacher(np.eye(2)), "half").structure)

@@ -1,0 +1,148 @@
+"""Minima of narrow networks against closed forms and the numbers of the theory page."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from festina.networks import (
+    Kernel,
+    Layer,
+    LinearHead,
+    Neuron,
+    SoftmaxHead,
+    activation,
+    layer,
+    power,
+)
+from festina.tasks import (
+    convolutional_teacher,
+    in_context_regression,
+    kernel_points,
+    linear_teacher,
+    orthogonal_points,
+    quadratic_teacher,
+    student_teacher,
+)
+from festina.theory.saddles import narrow_minima
+from helpers import half_loss, random_covariance
+
+RELU = activation("relu")
+SIGMA_1B = [[1, 1], [1, 4]]
+
+
+def cubic_teacher():
+    return student_teacher(layer(Neuron(power(3)), np.eye(2), np.ones(2)), np.eye(2), nodes=None)
+
+
+# Sections 2, 4 and 7 of the theory page: loss without ½, from exact population statistics.
+WIDTH_1 = {
+    "1B_I": (Neuron(), lambda: linear_teacher(np.eye(2), SIGMA_1B), (5 - np.sqrt(13)) / 2),
+    "1B_G": (Neuron(), lambda: linear_teacher([[1, 0.5], [-0.5, 0.25]], SIGMA_1B), 0.25),
+    "1C": (Kernel(size=2, stride=2), convolutional_teacher, 0.4),
+    "1D": (Neuron(RELU), orthogonal_points, 0.5),
+    "1E": (Kernel(RELU, size=2, stride=2), kernel_points, 0.4),
+    "1F": (LinearHead(), lambda: in_context_regression(2, 32), 38 / 35),
+    "1F unit trace": (
+        LinearHead(),
+        lambda: in_context_regression(2, 32, token_covariance=np.eye(2) / 2),
+        19 / 35,
+    ),
+    "1G": (Neuron(power(2)), lambda: quadratic_teacher(np.eye(2)), 8 / 3),
+    "4G": (Neuron(power(3)), cubic_teacher, 10.8),
+}
+
+
+@pytest.mark.parametrize("panel", WIDTH_1)
+def test_width_1_minimum_of(panel):
+    unit, make, expected = WIDTH_1[panel]
+    found = narrow_minima(unit, make(), loss="mean-square", starts=12)
+    assert abs(found.loss[0] - expected) < 1e-6
+    assert (np.diff(found.loss) > 0).all()
+    assert found.network.batch_shape == found.loss.shape
+    np.testing.assert_allclose(found.share.sum(), 1)
+
+
+def test_other_critical_levels_of_figures_1d_and_1e():
+    """Rectifiers that see one point only, the other one, or none: local minima, all found."""
+    one_d = narrow_minima(Neuron(RELU), orthogonal_points(), loss="mean-square", starts=40)
+    np.testing.assert_allclose(one_d.loss, [0.5, 1.0], atol=1e-6)
+    unit = Kernel(RELU, size=2, stride=2)
+    one_e = narrow_minima(unit, kernel_points(), loss="mean-square", starts=40)
+    for level in (0.4, 0.6, 1.0):
+        assert np.abs(one_e.loss - level).min() < 1e-6
+
+
+@pytest.mark.parametrize("width", [1, 2])
+def test_linear_levels_follow_from_the_eigenvalues(width):
+    """Lemma 6: ⟨‖y‖²⟩ − Σ_{k ≤ h} μ_k, μ the eigenvalues of Σ_yx Σ_xx⁻¹ Σ_xy."""
+    rng = np.random.default_rng(width)
+    weights = rng.standard_normal((3, 4))
+    covariance = random_covariance(rng, 4) + 0.3 * np.eye(4)
+    mu = np.sort(np.linalg.eigvalsh(weights @ covariance @ weights.T))[::-1]
+    data = linear_teacher(weights, covariance)
+    found = narrow_minima(Neuron(), data, width=width, loss="half", starts=4)
+    np.testing.assert_allclose(found.loss[0], 0.5 * mu[width:].sum(), rtol=1e-8)
+
+
+@pytest.mark.parametrize(("rank", "width"), [(1, 1), (1, 2), (2, 1)])
+def test_heads_learn_one_direction_for_each_rank(rank, width):
+    """L_A of the theory page, Section 1, with the directions that remove most."""
+    lam, context = np.array([1.2, 0.9, 0.4]), 6
+    removed = np.sort(lam / (1 + (1 + lam.sum() / lam) / context))[::-1]
+    data = in_context_regression(3, context, token_covariance=np.diag(lam))
+    found = narrow_minima(LinearHead(rank=rank), data, width=width, loss="mean-square", starts=8)
+    expected = lam.sum() - removed[: rank * width].sum()
+    np.testing.assert_allclose(found.loss[0], expected, rtol=1e-7)
+
+
+@pytest.mark.usefixtures("double")
+@pytest.mark.parametrize("panel", ["1D", "1G", "1F"])
+def test_a_narrow_minimum_is_a_fixed_point_of_a_wider_network(panel):
+    """Theorem 1, Eq. (5): with units that are silent the loss is the same and nothing moves."""
+    unit, make, expected = WIDTH_1[panel]
+    data = make()
+    found = narrow_minima(unit, data, starts=6)
+    u, v = (np.asarray(part)[0] for part in (found.network.u, found.network.v))
+    wide = Layer(
+        jnp.asarray(np.concatenate((u, np.zeros((2, *u.shape[1:]))))),
+        jnp.asarray(np.concatenate((v, np.zeros((2, *v.shape[1:]))))),
+        unit,
+    )
+    statistics = data.statistics(unit)
+    loss, gradient = jax.value_and_grad(lambda network: half_loss(network, statistics))(wide)
+    np.testing.assert_allclose(loss, found.loss[0], rtol=1e-12)
+    np.testing.assert_allclose(2 * loss, expected, rtol=1e-7)
+    assert max(np.abs(part).max() for part in (gradient.u, gradient.v)) < 1e-7
+
+
+def test_a_network_as_wide_as_its_teacher_leaves_nothing():
+    found = narrow_minima(
+        Neuron(power(2)), quadratic_teacher(np.eye(2)), width=2, loss="mean-square", starts=6
+    )
+    assert found.loss[0] < 1e-10
+
+
+def test_conventions_and_seeds():
+    data = linear_teacher(np.eye(2), SIGMA_1B)
+    how = {"half": 0.5, "mean-square": 1.0, "mean-over-outputs": 0.5}
+    for loss, factor in how.items():
+        found = narrow_minima(Neuron(), data, loss=loss, starts=3)
+        np.testing.assert_allclose(found.loss[0], factor * (5 - np.sqrt(13)) / 2, rtol=1e-9)
+    again = narrow_minima(Neuron(), data, loss=loss, starts=3)
+    np.testing.assert_array_equal(again.network.u, found.network.u)
+    other = narrow_minima(Neuron(), data, loss=loss, starts=3, seed=1)
+    np.testing.assert_allclose(other.loss[0], found.loss[0], rtol=1e-9)
+    assert not np.array_equal(other.network.u, found.network.u)
+
+
+def test_searches_that_cannot_be():
+    data = linear_teacher(np.eye(2))
+    with pytest.raises(ValueError, match="at least 1, got 0 and 24"):
+        narrow_minima(Neuron(), data, width=0)
+    with pytest.raises(ValueError, match="at least 1, got 1 and -1"):
+        narrow_minima(Neuron(), data, starts=-1)
+    with pytest.raises(ValueError, match="linear attention only"):
+        narrow_minima(SoftmaxHead(), in_context_regression(2, 3))
+    with pytest.raises(ValueError, match="is no polynomial"):
+        narrow_minima(Neuron(RELU), data)
