@@ -44,6 +44,18 @@ def test_many_small_units_that_point_anywhere_are_no_ray():
     np.testing.assert_allclose(silent.share, 1.0)
 
 
+def test_a_direction_is_that_of_the_units_that_contribute():
+    """Nine units at 8° that do a tenth of what the one at 0° does: the ray is at 0.8° or so."""
+    degrees = np.radians([0.0] + [8.0] * 9)
+    u = np.stack((np.cos(degrees), np.sin(degrees)), axis=1)
+    contribution = np.array([0.9] + [0.1 / 9] * 9)
+    found = rays(u, contribution)
+    mean = np.degrees(np.arctan2(*(contribution @ u)[::-1]))
+    np.testing.assert_allclose(found.angle, mean, rtol=1e-9)
+    spread = np.sqrt(0.9 * mean**2 + 0.1 * (8 - mean) ** 2)
+    np.testing.assert_allclose(np.degrees(found.spread), spread, rtol=1e-6)
+
+
 def test_opposite_directions_are_two_rays():
     """u and −u are not proportional for a rectifier, whose homogeneity is over α ≥ 0."""
     found = rays([[1.0, 0.0], [-1.0, 0.0]], [1.0, 1.0])

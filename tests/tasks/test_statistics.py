@@ -78,17 +78,20 @@ def test_compression_keeps_the_moments_however_few_the_samples(row):
 def test_the_floor_is_the_loss_of_least_squares(name):
     row = next(row for row in ARCHITECTURES if row.name == name)
     rng = np.random.default_rng(0)
-    noisy = unstructured(row.input_shape, row.network().outputs, 60)
+    outputs = row.network().outputs
+    noisy = unstructured(row.input_shape, outputs, 60)
     raw = raw_statistics(row.unit, noisy)
     root = np.sqrt(noisy.weight)[:, None]
     psi, y = root * raw.psi.reshape(60, -1), root * raw.y
     best = np.linalg.lstsq(psi, y, rcond=None)[0]
     expected = 0.5 * np.sum((y - psi @ best) ** 2)
     np.testing.assert_allclose(noisy.statistics(row.unit).floor, expected, rtol=1e-11)
-    # Targets that the features explain leave exactly nothing.
-    taught = task(noisy.x, raw.psi.reshape(60, -1) @ rng.standard_normal((psi.shape[1], 1)))
+    # Targets that the features explain leave exactly nothing, almost explained ones a little.
     unit = LinearHead(residual=False) if isinstance(row.unit, LinearHead) else row.unit
-    assert taught.statistics(unit).floor == 0.0
+    explained = raw.psi.reshape(60, -1) @ rng.standard_normal((psi.shape[1], outputs))
+    assert task(noisy.x, explained).statistics(unit).floor == 0.0
+    almost = task(noisy.x, explained + 1e-4 * raw.y, weight=noisy.weight).statistics(unit)
+    np.testing.assert_allclose(almost.floor, 1e-8 * expected, rtol=1e-4)
 
 
 @each(FIXED_FEATURES)

@@ -13,6 +13,7 @@ from jaxtyping import PRNGKeyArray
 
 from ...dynamics import loss_factor
 from ...networks import Layer, fully_connected
+from ...networks._seeds import Keys
 from ...tasks import AbstractTask, linear_teacher
 from ...theory.saddles import mode_drop_times
 from .._claim import Claim
@@ -52,7 +53,7 @@ def _task(parameters: Parameters, key: PRNGKeyArray) -> AbstractTask:
     )
 
 
-def _network(parameters: Parameters, keys: PRNGKeyArray) -> Layer:
+def _network(parameters: Parameters, keys: Keys) -> Layer:
     return fully_connected(2, parameters.width, 2, scale=parameters.scale, key=keys)
 
 

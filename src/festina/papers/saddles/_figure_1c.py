@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from ...networks import Layer, convolutional
+from ...networks._seeds import Keys
 from ...tasks import AbstractTask, convolutional_teacher
 from ._moments import correlation, covariance
 from ._panel import Panel, PanelParameters, Reference
@@ -24,7 +25,7 @@ def _task(parameters: Parameters, key: PRNGKeyArray) -> AbstractTask:
     return convolutional_teacher(samples=samples, key=None if samples is None else key)
 
 
-def _network(parameters: Parameters, keys: PRNGKeyArray) -> Layer:
+def _network(parameters: Parameters, keys: Keys) -> Layer:
     return convolutional(4, parameters.width, kernel=2, stride=2, scale=parameters.scale, key=keys)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from ...networks import Layer, fully_connected
+from ...networks._seeds import Keys
 from ...tasks import AbstractTask, orthogonal_points
 from ._panel import Panel, PanelParameters, Reference
 from ._structure import ray_claims
@@ -27,7 +28,7 @@ def _task(parameters: Parameters, key: PRNGKeyArray) -> AbstractTask:
     return orthogonal_points()
 
 
-def _network(parameters: Parameters, keys: PRNGKeyArray) -> Layer:
+def _network(parameters: Parameters, keys: Keys) -> Layer:
     return fully_connected(2, parameters.width, activation="relu", scale=parameters.scale, key=keys)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from ...networks import Layer, convolutional
+from ...networks._seeds import Keys
 from ...tasks import AbstractTask, kernel_points
 from ._panel import Panel, PanelParameters, Reference
 from ._structure import ray_claims
@@ -27,7 +28,7 @@ def _task(parameters: Parameters, key: PRNGKeyArray) -> AbstractTask:
     return kernel_points()
 
 
-def _network(parameters: Parameters, keys: PRNGKeyArray) -> Layer:
+def _network(parameters: Parameters, keys: Keys) -> Layer:
     return convolutional(
         4, parameters.width, kernel=2, stride=2, activation="relu", scale=parameters.scale, key=keys
     )

@@ -13,6 +13,7 @@ from pydantic import Field, PositiveFloat
 
 from ...dynamics import loss_factor
 from ...networks import Layer, attention
+from ...networks._seeds import Keys
 from ...tasks import AbstractTask, in_context_regression
 from ._panel import Panel, PanelParameters, Reference
 from ._structure import active_claims
@@ -60,7 +61,7 @@ def _task(parameters: Parameters, key: PRNGKeyArray) -> AbstractTask:
     )
 
 
-def _network(parameters: Parameters, keys: PRNGKeyArray) -> Layer:
+def _network(parameters: Parameters, keys: Keys) -> Layer:
     return attention(
         len(parameters.token_variances),
         parameters.width,

@@ -14,6 +14,7 @@ from pydantic import Field
 
 from ...dynamics import loss_factor
 from ...networks import Layer, fully_connected
+from ...networks._seeds import Keys
 from ...tasks import AbstractTask, quadratic_teacher
 from ...theory.saddles import escape_times
 from .._claim import Claim
@@ -51,7 +52,7 @@ def _task(parameters: Parameters, key: PRNGKeyArray) -> AbstractTask:
     )
 
 
-def _network(parameters: Parameters, keys: PRNGKeyArray) -> Layer:
+def _network(parameters: Parameters, keys: Keys) -> Layer:
     return fully_connected(
         2,
         parameters.width,

@@ -21,6 +21,7 @@ from ..._precision import float64
 from ...diagnose import Plateaus, passage_time, plateaus
 from ...dynamics import Trajectory, gradient_descent, gradient_flow, loss_factor
 from ...networks import Layer, seeds
+from ...networks._seeds import Keys
 from ...tasks import AbstractTask
 from ...theory.saddles import narrow_minima
 from .._claim import Claim, compare
@@ -92,7 +93,7 @@ class Panel:
     title: str
     parameters: type[PanelParameters]
     task: Callable[[Any, PRNGKeyArray], AbstractTask]
-    network: Callable[[Any, PRNGKeyArray], Layer]
+    network: Callable[[Any, Keys], Layer]
     predict: Callable[[Any, AbstractTask, Layer], dict[str, Any]]
     structure: Callable[["Reading"], list[Claim]]
     references: tuple[Reference, ...] = ()
@@ -199,9 +200,9 @@ class Reading:
         return self.plateaus["count"].values
 
     @property
-    def staircases(self) -> np.ndarray:
+    def staircases(self) -> list[int]:
         """Seeds with three plateaus: those for which there is *the* intermediate one."""
-        return np.flatnonzero(self.counts == 3)
+        return np.flatnonzero(self.counts == 3).tolist()
 
     @property
     def levels(self) -> np.ndarray:
