@@ -288,8 +288,10 @@ def _conv_teacher(
         "finite": lambda samples, key: student_teacher(
             teacher(), covariance, samples=samples, key=key
         ),
-        # Few nodes: the rule is a product over all inputs.
-        "population": lambda: student_teacher(teacher(), covariance, nodes=8),
+        # Few nodes, as the rule is a product over all inputs; no more than needed for polynomials.
+        "population": lambda: student_teacher(
+            teacher(), covariance, nodes=8 if teacher().unit.degree is None else None
+        ),
     }
 
 

@@ -65,10 +65,10 @@ def test_width_1_minimum_of(panel):
 
 def test_other_critical_levels_of_figures_1d_and_1e():
     """Rectifiers that see one point only, the other one, or none: local minima, all found."""
-    one_d = narrow_minima(Neuron(RELU), orthogonal_points(), loss="mean-square", starts=40)
+    one_d = narrow_minima(Neuron(RELU), orthogonal_points(), loss="mean-square")
     np.testing.assert_allclose(one_d.loss, [0.5, 1.0], atol=1e-6)
     unit = Kernel(RELU, size=2, stride=2)
-    one_e = narrow_minima(unit, kernel_points(), loss="mean-square", starts=40)
+    one_e = narrow_minima(unit, kernel_points(), loss="mean-square")
     for level in (0.4, 0.6, 1.0):
         assert np.abs(one_e.loss - level).min() < 1e-6
 
@@ -81,23 +81,23 @@ def test_linear_levels_follow_from_the_eigenvalues(width):
     covariance = random_covariance(rng, 4) + 0.3 * np.eye(4)
     mu = np.sort(np.linalg.eigvalsh(weights @ covariance @ weights.T))[::-1]
     data = linear_teacher(weights, covariance)
-    found = narrow_minima(Neuron(), data, width=width, loss="half", starts=4)
+    found = narrow_minima(Neuron(), data, width=width, loss="half", starts=2)
     np.testing.assert_allclose(found.loss[0], 0.5 * mu[width:].sum(), rtol=1e-8)
 
 
 @pytest.mark.parametrize(("rank", "width"), [(1, 1), (1, 2), (2, 1)])
 def test_heads_learn_one_direction_for_each_rank(rank, width):
     """L_A of the theory page, Section 1, with the directions that remove most."""
-    lam, context = np.array([1.2, 0.9, 0.4]), 6
+    lam, context = np.array([1.2, 0.5]), 6
     removed = np.sort(lam / (1 + (1 + lam.sum() / lam) / context))[::-1]
-    data = in_context_regression(3, context, token_covariance=np.diag(lam))
-    found = narrow_minima(LinearHead(rank=rank), data, width=width, loss="mean-square", starts=8)
+    data = in_context_regression(2, context, token_covariance=np.diag(lam))
+    found = narrow_minima(LinearHead(rank=rank), data, width=width, loss="mean-square", starts=6)
     expected = lam.sum() - removed[: rank * width].sum()
     np.testing.assert_allclose(found.loss[0], expected, rtol=1e-7)
 
 
 @pytest.mark.usefixtures("double")
-@pytest.mark.parametrize("panel", ["1D", "1G", "1F"])
+@pytest.mark.parametrize("panel", ["1D", "1F"])
 def test_a_narrow_minimum_is_a_fixed_point_of_a_wider_network(panel):
     """Theorem 1, Eq. (5): with units that are silent the loss is the same and nothing moves."""
     unit, make, expected = WIDTH_1[panel]
@@ -110,7 +110,8 @@ def test_a_narrow_minimum_is_a_fixed_point_of_a_wider_network(panel):
         unit,
     )
     statistics = data.statistics(unit)
-    loss, gradient = jax.value_and_grad(lambda network: half_loss(network, statistics))(wide)
+    program = jax.jit(jax.value_and_grad(lambda network: half_loss(network, statistics)))
+    loss, gradient = program(wide)
     np.testing.assert_allclose(loss, found.loss[0], rtol=1e-12)
     np.testing.assert_allclose(2 * loss, expected, rtol=1e-7)
     assert max(np.abs(part).max() for part in (gradient.u, gradient.v)) < 1e-7

@@ -146,10 +146,10 @@ def _field(structure: Structure, data: Data) -> Field:
     gradient = jax.value_and_grad(excess_loss, argnums=1)
 
     def field(weights: Float[Array, " weight"]):
-        # Without barriers the compiler computes a stage's weights again for every product with them.
+        # Without the barrier the compiler computes a stage's weights again for each use of them.
         weights = jax.lax.optimization_barrier(weights)
         loss, slope = gradient(structure, weights, data)
-        return jax.lax.optimization_barrier((loss, -slope))
+        return loss, jax.lax.optimization_barrier(-slope)
 
     return field
 
