@@ -123,11 +123,10 @@ def test_a_saved_run_gives_the_same_claims_and_figure_without_computing(
     np.testing.assert_array_equal(pixels(experiment.draw(again)), figure)
 
 
-@pytest.mark.parametrize("letter", ["b", "d"])
-def test_a_seed_does_not_depend_on_how_many_are_trained(letter):
-    experiment = panel(letter)
+def test_a_seed_does_not_depend_on_how_many_are_trained():
+    experiment = panel("b")
     alone = experiment.run(experiment.parameters(seed=102, seeds=1))
-    together = fresh(letter)
+    together = fresh("b")
     np.testing.assert_allclose(
         alone["drops"]["step"].values[0], together["drops"]["step"].values[2], rtol=1e-9
     )
@@ -292,6 +291,7 @@ def test_presets_are_valid_and_unbroken(letter, preset):
         seeds=8,
         # The one with small tokens takes four times as long; flow is faster and as good here.
         method="flow" if preset == "unit-trace" else "descent",
+        max_steps=20_000,
         **experiment.presets[preset],
     )
     run = experiment.run(parameters)
