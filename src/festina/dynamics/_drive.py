@@ -140,8 +140,15 @@ def drive(
         here = Controls(
             controls.stops, controls.rtol, *(part[[s or 0 for s in slots]] for part in controls[2:])
         )
+        least = min(logs[lane].steps for lane in slots if lane is not None)
         state, record, count = advance(
-            state, objective.data, here, step=step, structure=objective.structure, length=length
+            state,
+            objective.data,
+            here,
+            np.asarray(min(length, max_steps - least)),
+            step=step,
+            structure=objective.structure,
+            length=length,
         )
         weights, numbers, status = map(np.asarray, (record.weights, record.numbers, state.status))
         rows = slice(int(count))

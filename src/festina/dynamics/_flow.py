@@ -8,7 +8,7 @@ from .._precision import float64
 from ..networks import Layer
 from ..tasks import AbstractTask
 from ._drive import Progress, Resolution
-from ._runge_kutta import runge_kutta_step
+from ._runge_kutta import first_step, runge_kutta_step
 from ._simulate import simulate
 from ._trajectory import Trajectory
 
@@ -47,7 +47,8 @@ def gradient_flow(
     - `rtol`, `atol`: error allowed per step, relative to each weight and absolute (`rtol` times the
       initial scale by default). Leaving a saddle amplifies errors: the drop times move by about
       `rtol` over the rate of escape.
-    - `resolution`: how far loss and gradient move between two samples.
+    - `resolution`: how far loss or gradient must move before the next step is saved; no finer than
+      the steps themselves, which follow from `rtol`. Ask for `times` where you need more.
     - `converged`: training has converged when the loss is above its lowest possible value by this
       fraction of the initial loss, or when training as long again would gain no more.
     - `max_steps`: most steps for each network.
@@ -66,11 +67,6 @@ def gradient_flow(
     if max_steps < 1 or max_steps != int(max_steps):
         raise ValueError(f"`max_steps` must be a whole number from 1 up, got {max_steps}.")
     stops = _stops(times, t_end)
-
-    def first_step(weights: np.ndarray, velocity: np.ndarray) -> np.ndarray:
-        size = np.linalg.norm(weights, axis=1)
-        speed = np.linalg.norm(velocity, axis=1)
-        return np.where((size > 0) & (speed > 0), 0.01 * size / np.maximum(speed, 1e-300), 1e-3)
 
     return simulate(
         network,

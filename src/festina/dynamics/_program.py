@@ -73,12 +73,13 @@ def advance(
     state: State,
     data: Data,
     controls: Controls,
+    limit: Int[Array, ""],
     *,
     step: Step,
     structure: Structure,
     length: int,
 ) -> tuple[State, Record, Int[Array, ""]]:
-    """Take up to `length` steps of every lane that is still running, and record each.
+    """Take up to `limit` ≤ `length` steps of every lane that is still running; record each.
 
     The recorded row is the loop's counter, common to all lanes, so that saving is an update in
     place; a lane that rejected its step or has ended says so in `event`.
@@ -114,7 +115,7 @@ def advance(
 
     def unfinished(carry: tuple[Int[Array, ""], State, Record]) -> Bool[Array, ""]:
         count, state, _ = carry
-        return (count < length) & jnp.any(state.status == RUNNING)
+        return (count < limit) & jnp.any(state.status == RUNNING)
 
     with fused(lanes == 1 and state.weights.size * len(data.y) <= _SMALL):
         count, state, record = jax.lax.while_loop(unfinished, body, (jnp.asarray(0), state, empty))

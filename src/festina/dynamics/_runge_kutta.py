@@ -1,6 +1,7 @@
 """One adaptive step of the Dormand–Prince 5(4) pair."""
 
 import jax.numpy as jnp
+import numpy as np
 
 from ._program import (
     ACCEPTED,
@@ -25,6 +26,13 @@ _STAGES = (
 _SOLUTION = (35 / 384, 0.0, 500 / 1113, 125 / 192, -2187 / 6784, 11 / 84)
 _ERROR = (-71 / 57600, 0.0, 71 / 16695, -71 / 1920, 17253 / 339200, -22 / 525, 1 / 40)
 _SAFETY, _SHRINK, _GROW = 0.9, 0.2, 10.0
+
+
+def first_step(weights: np.ndarray, velocity: np.ndarray) -> np.ndarray:
+    """A hundredth of the time in which the weights would move by their own size."""
+    size = np.linalg.norm(weights, axis=1)
+    speed = np.linalg.norm(velocity, axis=1)
+    return np.where((size > 0) & (speed > 0), 0.01 * size / np.maximum(speed, 1e-300), 1e-3)
 
 
 def runge_kutta_step(state: State, field: Field, controls: Controls) -> State:

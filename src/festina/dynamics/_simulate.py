@@ -20,6 +20,7 @@ from ._program import (
     State,
     Step,
 )
+from ._runge_kutta import first_step, runge_kutta_step
 from ._trajectory import Ending, Trajectory
 
 _NEVER = -1.0
@@ -126,12 +127,12 @@ def _stationary(
 ) -> Ending | None:
     """Is a point with a small gradient a minimum, or a saddle on the way (None)?
 
-    A saddle is one that would be left, at the rate of its most negative curvature, within a hundred
-    times the time elapsed. Near a minimum there is negative curvature too, in proportion to what is
-    left of the residual, but it leads nowhere in such a time.
+    A saddle is one that would be left, at the rate of its most negative curvature, within a
+    thousand times the time elapsed. Near a minimum there is negative curvature too, in proportion
+    to what is left of the residual, but it leads nowhere in such a time.
     """
     smallest, largest = extreme_curvatures(problem.structure, weights, problem.data)
-    escapes = -smallest * elapsed > 1e-2 and -smallest > 1e-9 * largest
+    escapes = -smallest * elapsed > 1e-3 and -smallest > 1e-9 * largest
     if elapsed == 0.0:
         saddle = -smallest > 1e-9 * abs(largest)
         kind = f"a saddle of curvature {smallest:.3g}" if saddle else "a stationary point"
@@ -169,19 +170,46 @@ def _ending(status: int, problem: Objective, log: Log, learning_rate: float, met
 
 
 def _why(problem: Objective, log: Log, learning_rate: float) -> str:
-    """The likely cause of divergence: a step beyond 2/sharpness where the loss still was sane."""
-    samples = log.joined()
-    sane = np.flatnonzero(samples.loss <= 2 * samples.loss[0])[-5:]
-    sharpness = max(
-        extreme_curvatures(problem.structure, samples.weights[i], problem.data)[1] for i in sane
-    )
-    limit = 2.0 / sharpness if sharpness > 0 else np.inf
+    """The likely cause of divergence: a step beyond 2/sharpness of the path of the flow."""
+    limit = _stability_limit(problem, log.rows[0].weights[:1])
     if learning_rate > limit:
         return (
             f"The learning rate {learning_rate:g} is above the stability limit {limit:.3g} "
-            f"(2 / sharpness {sharpness:.4g}) of where it was: use a smaller one."
+            "(2 / sharpness) of the path that gradient flow takes: use a smaller one."
         )
-    return f"The learning rate {learning_rate:g} is below the stability limit {limit:.3g} there."
+    return (
+        f"The learning rate {learning_rate:g} is below the stability limit {limit:.3g} "
+        "of the path that gradient flow takes, so that the cause is another."
+    )
+
+
+def _stability_limit(problem: Objective, weights: Float[np.ndarray, "1 weight"]) -> float:
+    """2 / sharpness where it is largest along the flow, from plateau to plateau and at its end."""
+    one = np.ones(1)
+    state = initial_state(problem, weights, first_step)
+    rtol = 1e-4
+    controls = Controls(
+        stops=np.array([np.inf]),
+        rtol=np.asarray(rtol),
+        atol=rtol * np.sqrt(np.mean(weights**2, axis=1)),
+        loss_tolerance=1e-6 * np.asarray(state.loss),
+        gain_tolerance=_NEVER * one,
+        learning_rate=one,
+    )
+    (flow,) = drive(
+        problem,
+        state,
+        controls,
+        step=runge_kutta_step,
+        judge=lambda lane, status, log: True,
+        resolution=Resolution(),
+        max_steps=3000,
+        progress=None,
+    )
+    path = flow.joined().weights
+    chosen = np.unique(np.linspace(0, len(path) - 1, 12).astype(int))
+    sharpness = max(extreme_curvatures(problem.structure, path[i], problem.data)[1] for i in chosen)
+    return 2.0 / sharpness if sharpness > 0 else float("inf")
 
 
 def _assemble(
@@ -200,9 +228,11 @@ def _assemble(
     samples = [log.joined() for log in logs]
     if times_requested:
         # Every requested time is a sample of its own, 0 included, so the initial state is not.
-        samples = [type(s)(*(part[1:] for part in s)) for s in samples]
+        samples = [s.choose(slice(1, None)) for s in samples]
     saves = np.array([len(s.time) for s in samples])
-    longest = int(saves.max())
+    # A lane that failed before the first requested time shows the state that it got to.
+    samples = [s if len(s.time) else log.last for s, log in zip(samples, logs, strict=True)]
+    longest = max(len(s.time) for s in samples)
 
     def stack(name: str) -> np.ndarray:
         parts = [getattr(s, name) for s in samples]
