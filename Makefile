@@ -3,7 +3,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 MARKS = $(VENV)/.festina
-# Tests run side by side, one process per core but never more than four.
+# Tests run side by side, one process per core but never more than four; a file stays together,
+# since most of its time is compilation.
 WORKERS ?= $(shell $(PYTHON) -c "import os; print(min(4, os.cpu_count() or 1))")
 
 .PHONY: demo test test-slow bench lint clean
@@ -12,10 +13,10 @@ demo: $(MARKS)/base
 	$(BIN)/festina reproduce saddles
 
 test: $(MARKS)/test
-	$(BIN)/python -m pytest -n $(WORKERS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 test-slow: $(MARKS)/test
-	$(BIN)/python -m pytest -n $(WORKERS) -m slow
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m slow
 
 lint: $(MARKS)/test
 	$(BIN)/ruff check src tests benchmarks
