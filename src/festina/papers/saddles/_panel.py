@@ -28,6 +28,7 @@ from .._claim import Claim, compare
 from .._parameters import Parameters
 
 PAPER = "Zhang, Saxe & Latham"
+_BROKEN_OFF = ("diverged", "step underflow")
 
 
 class PanelParameters(Parameters):
@@ -209,6 +210,11 @@ class Reading:
         """Level of the intermediate plateau, one for each staircase."""
         return self.plateaus["level"].values[self.staircases, 1]
 
+    @property
+    def trained(self) -> np.ndarray:
+        """Which seeds were trained to the end of their run."""
+        return ~np.isin(self.simulation["ending"].values, _BROKEN_OFF)
+
     def weights(self, seed: int, plateau: int) -> tuple[np.ndarray, np.ndarray]:
         """u and v of one seed on one of its plateaus; −1 is the end of training."""
         if plateau < 0:
@@ -279,9 +285,9 @@ def _train(
             max_steps=parameters.max_steps,
             progress=progress,
         )
-    for seed, ending in enumerate(trajectory.endings):
-        if ending.reason in ("diverged", "step underflow"):
-            raise ValueError(f"Training of seed {parameters.seed + seed} failed. {ending.message}")
+    # One seed of many that fails is part of the result; all of them are a wrong setting.
+    if all(ending.reason in _BROKEN_OFF for ending in trajectory.endings):
+        raise ValueError(f"Training failed from every seed. {trajectory.endings[0].message}")
     return trajectory
 
 
@@ -361,13 +367,15 @@ def _drops(trajectory: Trajectory, levels: np.ndarray, parameters: PanelParamete
 
 
 def _count_claim(reading: Reading) -> Claim:
-    share = reading.panel.count_fraction
+    notes = [f"counts {', '.join(map(str, reading.counts))}"]
+    if not reading.trained.all():
+        notes.append(f"{int(np.sum(~reading.trained))} seeds broke off")
     return reading.at_least(
         "the loss shows three plateaus: initial, width one, final",
-        share,
-        reading.counts == 3,
+        reading.panel.count_fraction,
+        (reading.counts == 3) & reading.trained,
         fragile=True,
-        note=f"counts {', '.join(map(str, reading.counts))}",
+        note="; ".join(notes),
     )
 
 
@@ -376,7 +384,7 @@ def _level_claims(reading: Reading) -> list[Claim]:
     minimum = float(theory["narrow_minimum"][0])
     tolerance = panel.level_tolerance
     levels = reading.levels
-    final = reading.simulation["loss"].isel(save=-1).values
+    final = reading.simulation["loss"].isel(save=-1).values[reading.trained]
     spread = f"from {levels.min():.6g} to {levels.max():.6g}" if len(levels) else "no plateau found"
     if panel.level_fraction < 1:
         # The level scatters from seed to seed, so that the median of few seeds does as well.
