@@ -71,7 +71,7 @@ def _measure(problem: Problem) -> dict:
         error = _error(_drops(run.time, run.loss, middles, -run.squared_gradient), exact)
         if error > ALLOWED:
             continue
-        seconds = best(lambda rtol=rtol: flow(rtol), repeats=40)
+        (seconds,) = best(lambda rtol=rtol: flow(rtol), repeats=40)
         if ours is None or seconds < ours[0]:
             ours = (seconds, rtol, error, int(run.evaluations))
     assert ours is not None, f"no tolerance of {TOLERANCES} is enough for {problem.name}"
@@ -127,4 +127,4 @@ def _diffrax(network, task, horizon: float, rtol: float) -> float:
             ).ys
 
         data = jax.tree.map(jnp.asarray, problem.data)
-        return best(lambda: jax.block_until_ready(solve(start, data, rtol)))
+        return best(lambda: jax.block_until_ready(solve(start, data, rtol)))[0]

@@ -35,23 +35,21 @@ def measure() -> list[dict]:
 
 def _measure(problem: Problem) -> dict:
     network = problem.network(jax.random.key(0))
-    # One horizon for both, so that only the number of samples differs.
-    longest = festina.gradient_flow(network, problem.task(512), loss="mean-square", max_steps=5000)
-    horizon = 0.6 * float(longest.time[-1])
-    seconds, first = {}, {}
-    for size in SIZES:
-        task = problem.task(size)
+    tasks = [problem.task(size) for size in SIZES]
 
-        def flow(task=task):
-            return festina.gradient_flow(
-                network, task, loss="mean-square", rtol=1e-5, t_end=horizon
-            )
+    def flow(task):
+        # As many steps for all, so that only the number of samples differs.
+        return festina.gradient_flow(
+            network, task, loss="mean-square", converged=1e-15, max_steps=200
+        )
 
+    first, evaluations = {}, {}
+    for size, task in zip(SIZES, tasks, strict=True):
         started = time.perf_counter()
-        run = flow()
+        evaluations[size] = int(flow(task).evaluations)
         first[size] = time.perf_counter() - started
-        # The data sets differ, and with them the number of steps: compare the cost of one.
-        seconds[size] = best(flow, repeats=40) / int(run.evaluations)
+    totals = best(*(lambda task=task: flow(task) for task in tasks), repeats=60)
+    seconds = {size: total / evaluations[size] for size, total in zip(SIZES, totals, strict=True)}
     return {
         "panel": problem.name,
         "seconds_per_gradient": seconds,

@@ -4,15 +4,21 @@ import time
 from collections.abc import Callable
 
 
-def best(function: Callable[[], object], repeats: int = 15) -> float:
-    """Seconds of the fastest of `repeats` warm calls."""
-    function()
-    seconds = []
-    for _ in range(repeats):
-        started = time.perf_counter()
+def best(*functions: Callable[[], object], repeats: int = 15) -> list[float]:
+    """Seconds of the fastest of `repeats` warm calls of each, in turns.
+
+    In turns, because the speed of a shared machine changes from second to second: two things that
+    are compared must have had the same chances.
+    """
+    for function in functions:
         function()
-        seconds.append(time.perf_counter() - started)
-    return min(seconds)
+    seconds = [float("inf")] * len(functions)
+    for _ in range(repeats):
+        for index, function in enumerate(functions):
+            started = time.perf_counter()
+            function()
+            seconds[index] = min(seconds[index], time.perf_counter() - started)
+    return seconds
 
 
 def table(headings: list[str], rows: list[list[object]]) -> None:
