@@ -102,6 +102,12 @@ class Objective(NamedTuple):
 
 def objective(network: Layer, task: AbstractTask, convention: str) -> Objective:
     """Set up the loss; raises where network and task do not fit."""
+    if not isinstance(network, Layer) or not isinstance(task, AbstractTask):
+        raise ValueError(
+            "Training takes a network (of `festina.networks`) and a task (of `festina.tasks`; your "
+            f"own arrays: `festina.tasks.task(x, y)`), got {type(network).__name__} and "
+            f"{type(task).__name__}."
+        )
     factor = loss_factor(convention, task)
     axes = len(network.batch_shape)
     unit = network.unit

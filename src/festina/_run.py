@@ -271,7 +271,7 @@ def _to_files(run: "xr.DataTree") -> dict[str, memoryview]:
     if not isinstance(run, xr.DataTree):
         raise TypeError(
             f"`run` is an xarray.DataTree, got {type(run).__name__}. "
-            "For example: xr.DataTree.from_dict({'simulation': dataset})."
+            "For a trajectory: xr.DataTree.from_dict({'simulation': trajectory.to_dataset()})."
         )
     # Zarr itself and not `DataTree.to_zarr`, which reads meaning into attributes such as `units`,
     # `dtype` and `scale_factor`. xarray opens the result all the same.

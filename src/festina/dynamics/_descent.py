@@ -46,6 +46,10 @@ def gradient_descent(
     - `converged`: training has converged when the loss is above its lowest possible value by this
       fraction of the initial loss, or when training as long again would gain no more.
     - `max_steps`: most steps if `steps` is not given.
+
+    **Returns:**
+
+    A `festina.dynamics.Trajectory`, whose `time` counts steps.
     """
     rates = np.asarray(learning_rate, dtype=float)
     if not (np.isfinite(rates).all() and (rates > 0).all()):

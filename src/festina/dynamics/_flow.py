@@ -25,7 +25,7 @@ def gradient_flow(
     atol: float | None = None,
     resolution: Resolution | None = None,
     converged: float = 1e-9,
-    max_steps: int = 300_000,
+    max_steps: int = 50_000,
     progress: Progress | None = None,
 ) -> Trajectory:
     r"""Train by gradient flow, $\dot\theta = -\partial L/\partial\theta$, in float64.
@@ -56,7 +56,9 @@ def gradient_flow(
 
     **Returns:**
 
-    A `Trajectory`. A trajectory that fails is a result as well: see its `endings`.
+    A `festina.dynamics.Trajectory`: time (of the flow of this loss), loss, squared gradient and
+    weights at each sample, `final` for the trained network. One that fails is a result as well:
+    see its `endings`.
     """
     if not 0 < converged < 1:
         raise ValueError(f"`converged` must lie between 0 and 1, got {converged}.")

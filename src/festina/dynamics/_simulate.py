@@ -165,7 +165,8 @@ def _ending(status: int, problem: Objective, log: Log, learning_rate: float, met
         return Ending("diverged", f"Not finite after {where}. " + _why(problem, log, learning_rate))
     return Ending(
         "out of steps",
-        f"Stopped after {log.steps} steps at {where}, loss {loss:.6g}; see `max_steps`.",
+        f"Stopped after {log.steps} steps at {where}, loss {loss:.6g}, still learning slowly: a "
+        "larger `converged` or a time to end at are cheaper than more `max_steps`.",
     )
 
 

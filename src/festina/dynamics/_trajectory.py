@@ -29,7 +29,7 @@ class Ending:
         return self.reason in ("diverged", "step underflow", "out of steps")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Trajectory:
     r"""Training of one network or of a batch of them.
 
@@ -72,10 +72,30 @@ class Trajectory:
         """Flow time of the same loss that one unit of `time` stands for, for each lane."""
         return 1.0 if self.learning_rate is None else self.learning_rate
 
+    @property
+    def final(self) -> Layer:
+        """The trained network, or the batch of them."""
+        last = (*(slice(None),) * len(self.batch_shape), -1)
+        return jax.tree.map(lambda leaf: leaf[last], self.network)
+
+    def __repr__(self) -> str:
+        ends = ", ".join(dict.fromkeys(ending.reason for ending in self.endings))
+        batch = f"{self.batch_shape} networks, " if self.batch_shape else ""
+        return (
+            f"Trajectory({batch}{self.method}, {self.time.shape[-1]} samples, time 0 to "
+            f"{self.time.max():.6g}, loss {self.loss.max():.4g} to {self.loss.min():.4g}, {ends})"
+        )
+
     def lane(self, *index: int) -> "Trajectory":
         """One trajectory of a batch, without padding."""
-        if len(index) != len(self.batch_shape):
-            raise ValueError(f"`lane` needs one index for each of the axes {self.batch_shape}.")
+        inside = all(
+            -length <= i < length for i, length in zip(index, self.batch_shape, strict=False)
+        )
+        if len(index) != len(self.batch_shape) or not inside:
+            raise ValueError(
+                f"`lane` needs one index for each of the axes {self.batch_shape}, got {index}."
+            )
+        index = tuple(i % length for i, length in zip(index, self.batch_shape, strict=True))
         flat = int(np.ravel_multi_index(index, self.batch_shape)) if index else 0
         upto = (*index, slice(0, int(self.saves[index])))
         return Trajectory(

@@ -109,6 +109,11 @@ def activation(choice: str | Activation | Scalar) -> Activation:
                 "or pass `power(p)`, `leaky_relu(slope)` or a scalar JAX function of your own."
             )
         return _NAMED[choice]
+    if isinstance(choice, np.ufunc):
+        raise ValueError(
+            f"NumPy's {choice.__name__} cannot be differentiated: give JAX's, "
+            f"jax.numpy.{choice.__name__}, or the name of an activation."
+        )
     if callable(choice):
         return _from_function(choice)
     raise ValueError(f"`activation` must be a name or a function, got {type(choice).__name__}.")

@@ -170,6 +170,12 @@ def _initialise(
             f"`scale` must be positive and finite, got {scales.tolist()}. Weights that are exactly "
             "zero sit on a saddle and never move; give arrays to `layer` if you want that."
         )
+    if not hasattr(key, "dtype"):
+        raise ValueError(
+            f"`key` must be a JAX random key, got {key!r}: jax.random.key(0), or "
+            "festina.seeds(8) for a batch of eight networks."
+        )
+    width, outputs = int(width), int(outputs)
     if not jnp.issubdtype(key.dtype, jax.dtypes.prng_key):  # of `jax.random.PRNGKey`
         key = jax.random.wrap_key_data(key)
     u_shape = unit.weight_shape(input_shape)

@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
+from .._precision import float64
 from .._types import Array
 from ._contract import read_out
 from ._units import AbstractUnit
@@ -26,8 +27,26 @@ class Layer(eqx.Module):
     unit: AbstractUnit = eqx.field(static=True)
 
     def __call__(self, x: Float[Array, "..."]) -> Float[Array, " output"]:
+        """The output of one network for one example; `predict` takes many of both."""
+        if self.batch_shape:
+            raise ValueError(
+                f"This is a batch of networks, {self.batch_shape}. Use `predict`, or take one of "
+                "them: jax.tree.map(lambda weights: weights[0], network)."
+            )
         x = jnp.asarray(x)
         return self.respond(self.features(x)) + self.skip(x)
+
+    @float64
+    def predict(self, x: ArrayLike) -> Float[np.ndarray, "*batch sample output"]:
+        """Outputs of every network of a batch for examples `(sample, ...)`, in float64."""
+        flat = [
+            np.asarray(leaf).reshape(-1, *leaf.shape[len(self.batch_shape) :])
+            for leaf in (self.u, self.v)
+        ]
+        outputs = jax.vmap(lambda u, v: jax.vmap(Layer(u, v, self.unit))(jnp.asarray(x, float)))(
+            *flat
+        )
+        return np.asarray(outputs).reshape(*self.batch_shape, *outputs.shape[1:])
 
     def features(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
         """ψ(x): what the response is computed from, without any weights."""

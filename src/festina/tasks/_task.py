@@ -67,7 +67,7 @@ _STATISTICS: "weakref.WeakKeyDictionary[AbstractTask, dict[AbstractUnit, Statist
 
 
 @jax.tree_util.register_dataclass
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Task(AbstractTask):
     """Inputs, targets and the weight of each example in the average.
 
@@ -83,6 +83,10 @@ class Task(AbstractTask):
     labels: Mapping[str, np.ndarray] = field(default_factory=dict)
     degree: int | None = field(default=None, metadata={"static": True})
     population: bool = field(default=False, metadata={"static": True})
+
+    def __repr__(self) -> str:
+        kind = "population, points" if self.population else "samples"
+        return f"Task({len(self.x)} {kind}, inputs {self.input_shape}, {self.outputs} outputs)"
 
     @property
     def input_shape(self) -> tuple[int, ...]:
