@@ -1,4 +1,5 @@
-# Every target makes and reuses its own environment; nothing but Python ≥ 3.11 is needed before.
+# Every target makes the environment that it needs, and reuses it; nothing but Python ≥ 3.11 is
+# needed before.
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
@@ -29,7 +30,7 @@ bench: $(MARKS)/bench
 clean:
 	rm -rf $(VENV)
 
-# The environment is made anew when pyproject.toml changes.
+# Installed again when pyproject.toml changes.
 $(MARKS)/%: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --editable $(if $(filter base,$*),.,".[$*]")

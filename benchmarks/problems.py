@@ -27,7 +27,7 @@ class Problem:
     has_moments: bool = True
 
 
-KEY = jax.random.key(7)
+KEY = jax.random.fold_in(jax.random.key(7), 1)  # not the key of any seed
 
 PROBLEMS = (
     Problem(

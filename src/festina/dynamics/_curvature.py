@@ -1,6 +1,7 @@
 """Extreme curvatures of the loss: is a stationary point a saddle, and how sharp is it."""
 
 import functools
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -21,14 +22,31 @@ def extreme_curvatures(
     if n <= _DENSE:
         eigenvalues = np.linalg.eigvalsh(np.asarray(_hessian(structure, weights, data)))
         return float(eigenvalues[0]), float(eigenvalues[-1])
-    from scipy.sparse.linalg import LinearOperator, eigsh
 
     def product(direction: np.ndarray) -> np.ndarray:
         return np.asarray(_hessian_product(structure, weights, direction.ravel(), data))
 
+    largest = _top(product, n)
+    # The smallest relative to the largest: near zero it has no digits of its own.
+    smallest = largest - _top(lambda direction: largest * direction - product(direction), n)
+    return smallest, largest
+
+
+def _top(product: Callable[[np.ndarray], np.ndarray], n: int) -> float:
+    """The largest eigenvalue by Lanczos; where it does not converge, the best bound it has."""
+    from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+
     operator = LinearOperator((n, n), matvec=product, dtype=float)  # pyright: ignore
-    ends = np.asarray(eigsh(operator, k=2, which="BE", tol=1e-6, return_eigenvectors=False))  # pyright: ignore
-    return float(ends.min()), float(ends.max())
+    start = np.random.default_rng(0).normal(size=n)
+    try:
+        ends = eigsh(operator, k=1, which="LA", tol=1e-6, v0=start, return_eigenvectors=False)  # pyright: ignore
+    except ArpackNoConvergence as failure:
+        ends = (
+            failure.eigenvalues
+            if len(failure.eigenvalues)
+            else [start @ product(start) / (start @ start)]
+        )
+    return float(np.max(np.asarray(ends)))
 
 
 @functools.partial(jax.jit, static_argnums=0)

@@ -39,12 +39,12 @@ def gradient_descent(
 
     - `network`, `task`, `loss`, `resolution`, `progress`: as in `gradient_flow`.
     - `learning_rate`: η, one for all or one for each network of a batch.
-    - `steps`: how many; until converged by default (full batch only).
+    - `steps`: at most so many; full-batch training stops earlier when it has converged.
     - `batch_size`, `key`: mini-batches of that many samples, drawn without replacement in shuffled
       epochs. Loss and gradient are those of all samples.
     - `save_every`: steps between two samples of a mini-batch run; about 500 samples by default.
-    - `converged`: training has converged when the loss is above its lowest possible value by this
-      fraction of the initial loss, or when training as long again would gain no more.
+    - `converged`: training has converged when the loss is above its lowest possible value by less
+      than this fraction of the initial loss, or when training as long again would gain no more.
     - `max_steps`: most steps if `steps` is not given.
 
     **Returns:**

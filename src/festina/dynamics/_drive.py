@@ -15,6 +15,7 @@ from .._objective import Objective
 from ._program import (
     ACCEPTED,
     AT_STOP,
+    FINISHED,
     IDLE,
     RUNNING,
     Controls,
@@ -140,12 +141,12 @@ def drive(
         here = Controls(
             controls.stops, controls.rtol, *(part[[s or 0 for s in slots]] for part in controls[2:])
         )
-        least = min(logs[lane].steps for lane in slots if lane is not None)
+        most = max(logs[lane].steps for lane in slots if lane is not None)
         state, record, count = advance(
             state,
             objective.data,
             here,
-            np.asarray(min(length, max_steps - least)),
+            np.asarray(min(length, max_steps - most)),
             step=step,
             structure=objective.structure,
             length=length,
@@ -173,6 +174,9 @@ def drive(
             slots[slot] = following = next(queue, None)
             if following is not None:
                 changes[slot] = State(*(part[following] for part in everyone))
+            elif status[slot] == RUNNING:
+                retired = State(*(np.asarray(part[slot]) for part in state))
+                changes[slot] = retired._replace(status=np.asarray(FINISHED))
         if changes:
             state = _change(state, changes)
         if progress is not None:

@@ -49,8 +49,9 @@ def gradient_flow(
       `rtol` over the rate of escape.
     - `resolution`: how far loss or gradient must move before the next step is saved; no finer than
       the steps themselves, which follow from `rtol`. Ask for `times` where you need more.
-    - `converged`: training has converged when the loss is above its lowest possible value by this
-      fraction of the initial loss, or when training as long again would gain no more.
+    - `converged`: training has converged when the loss is above its lowest possible value by less
+      than this fraction of the initial loss (never less than 100 `rtol`², which is noise), or when
+      training as long again would gain no more.
     - `max_steps`: most steps for each network.
     - `progress`: called with words and the fraction done.
 

@@ -245,8 +245,12 @@ def _assemble(
         ]
         return np.stack(padded).reshape(*batch, longest, *padded[0].shape[1:])
 
+    time = stack("time")
+    if times_requested:
+        # The axis is the one asked for, also beyond where a lane broke off; `saves` says where.
+        time = np.broadcast_to(stops[:longest], time.shape).copy()
     return Trajectory(
-        time=stack("time"),
+        time=time,
         loss=stack("loss") + problem.floor,
         squared_gradient=stack("rate"),
         network=problem.structure.unflatten(stack("weights")),

@@ -6,6 +6,8 @@ from typing import Literal
 
 import numpy as np
 
+from .._precision import float64
+
 Homogeneity = Literal["real", "positive"]
 
 
@@ -33,6 +35,7 @@ class Algebra:
     order: int | None
 
 
+@float64
 def measure_algebra(
     response: Callable[[np.ndarray], np.ndarray],
     weights: np.ndarray,

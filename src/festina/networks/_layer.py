@@ -27,7 +27,7 @@ class Layer(eqx.Module):
     unit: AbstractUnit = eqx.field(static=True)
 
     def __call__(self, x: Float[Array, "..."]) -> Float[Array, " output"]:
-        """The output of one network for one example; `predict` takes many of both."""
+        """One network, one example, in the precision of JAX's setting; `predict` is float64."""
         if self.batch_shape:
             raise ValueError(
                 f"This is a batch of networks, {self.batch_shape}. Use `predict`, or take one of "

@@ -26,7 +26,7 @@ class Parameters(BaseModel):
     seeds: int = Field(default=8, ge=1)
     """How many independent initialisations are trained."""
 
-    seed: int = Field(default=0, ge=0)
+    seed: int = Field(default=0, ge=0, lt=2**31)
     """The first random seed; everything random in the run follows from it."""
 
     @classmethod

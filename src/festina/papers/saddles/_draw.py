@@ -45,8 +45,9 @@ def _shown_seed(reading: "Reading") -> int:
 
 def _draw_loss(reading: "Reading", shown: int, ax: Axes) -> None:
     simulation, theory = reading.simulation, reading.theory
-    last = np.nanmax(reading.drops["step"].values)
-    right = 1.25 * last if np.isfinite(last) else float(simulation["step"].max())
+    drops = reading.drops["step"].values
+    drops = drops[np.isfinite(drops)]
+    right = 1.25 * drops.max() if drops.size else float(simulation["step"].max())
     order = [seed for seed in range(reading.seeds) if seed != shown] + [shown]
     for seed in order:
         chosen = seed == shown
@@ -73,7 +74,7 @@ def _draw_loss(reading: "Reading", shown: int, ax: Axes) -> None:
                 ax.axvline(step, **THEORY)
     if reading.seeds > 1:
         ax.plot([], [], **PALE, color="0.6", alpha=0.4, label=f"{reading.seeds - 1} other seeds")
-    top = float(theory["level"][0])
+    top = max(float(theory["level"][0]), float(simulation["loss"].max()))
     ax.set(xlim=(0, right), ylim=(-0.04 * top, 1.08 * top))
     ax.set(xlabel=_step_label(reading), ylabel=_loss_label(reading))
     # Below the line of the initial level.

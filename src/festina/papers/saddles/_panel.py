@@ -82,7 +82,7 @@ class Panel:
     """One panel: what is trained on what, and what is known beforehand.
 
     - `predict`: `(parameters, task, network) → {name: array}`, from data and initial weights alone.
-      `drop_time (seed, drop)` is drawn and held against the simulation, NaN where theory is silent.
+      `drop_step (seed, drop)` is drawn and held against the simulation, NaN where theory is silent.
     - `structure`: claims about the weights on the plateau and at the end.
     - `level_tolerance`: of the median plateau level, in units of the loss.
     - `seed_tolerance`, `level_fraction`: how close to the width-1 minimum the level lies in how
@@ -307,7 +307,7 @@ def _plateaus(lane: Trajectory) -> Plateaus:
 
 def _table(found: list[Plateaus], step: float) -> xr.Dataset:
     """Plateaus of all seeds in one table, padded with NaN (−1 for indices)."""
-    most = max(len(each) for each in found)
+    most = max(3, *(len(each) for each in found))
 
     def padded(name: str, length: int, scale: float = 1.0) -> np.ndarray:
         table = np.full((len(found), length), np.nan)
@@ -434,6 +434,15 @@ def _level_claims(reading: Reading) -> list[Claim]:
             tolerance=1e-6,
         ),
     ]
+    if "closed_form_final" in theory:
+        claims.append(
+            reading.compare(
+                "the lowest loss has a closed form",
+                float(theory["closed_form_final"]),
+                float(theory["level"][2]),
+                tolerance=1e-6,
+            )
+        )
     if "closed_form_minimum" in theory:
         claims.append(
             reading.compare(

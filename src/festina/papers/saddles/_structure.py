@@ -53,7 +53,7 @@ def rank_claims(reading: "Reading") -> list[Claim]:
             tolerance=0.01,
             relative=True,
             source=source,
-            note=f"next singular value {at_end[:, len(expected)].max():.2g}",
+            note=f"next singular value {at_end[:, len(expected) :].max(initial=0.0):.2g}",
         ),
     ]
 
