@@ -19,4 +19,6 @@ def seeds(count: int, *, first: int = 0) -> Keys:
         raise ValueError(
             f"`count` must be at least 1 and `first` at least 0, got {count}, {first}."
         )
+    if first + count > 2**32:
+        raise ValueError(f"Seeds end at 2³² − 1, got {count} of them from {first}.")
     return jax.vmap(jax.random.key)(first + np.arange(count))

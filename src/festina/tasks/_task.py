@@ -140,7 +140,8 @@ def task(
     - `weight`: of each sample in the average, normalised here; equal by default.
     - `labels`: anything else known of each sample (object, context, view, domain), by name.
     """
-    x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
+    # Copies: statistics are computed once, and must not be overtaken by changes of the caller's.
+    x, y = np.array(x, dtype=float), np.array(y, dtype=float)
     if y.ndim == 1:
         y = y[:, None]
     if x.ndim < 2 or y.ndim != 2 or len(x) != len(y) or 0 in (x.size, y.size):

@@ -127,7 +127,7 @@ class Panel:
 
         say("predicting", 0.02)
         predicted = self.predict(parameters, task, network)
-        narrow = narrow_minima(network.unit, task, loss=parameters.loss)
+        narrow = narrow_minima(network.unit, task, loss=parameters.loss, seed=parameters.seed)
         trajectory = _train(
             parameters, network, task, lambda words, done: say(words, 0.1 + 0.85 * done)
         )

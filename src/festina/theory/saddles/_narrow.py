@@ -47,14 +47,15 @@ def narrow_minima(
     - `unit`, `task`, `width`, `loss`: the network, the data and the loss convention.
     - `starts`: random starts, with weights of order one; the lowest minimum found is the global one
       only if one of them leads there.
-    - `tolerance`: levels closer than this fraction of the initial loss count as one.
+    - `seed`: of the random starts.
+    - `tolerance`: levels closer than this fraction of the loss at zero weights count as one.
     """
     from scipy.optimize import minimize
 
     if width < 1 or starts < 1:
         raise ValueError(f"`width` and `starts` must be at least 1, got {width} and {starts}.")
     keys = jax.random.split(jax.random.key(seed), starts)
-    networks = gaussian(unit, task.input_shape, width, task.outputs, scale=1.0, key=keys)
+    networks = gaussian(unit, task.input_shape, width, task.outputs, scale=0.7, key=keys)
     problem = objective(networks, task, loss)
     value_and_gradient = jax.jit(
         lambda weights: jax.value_and_grad(excess_loss, argnums=1)(
@@ -69,7 +70,7 @@ def narrow_minima(
     at_zero = flat(np.zeros_like(problem.structure.flatten(networks)[0]))[0]
     ends = [
         # Random starts at the scale where the loss is comparable with that of no network at all.
-        minimize(flat, 0.7 * start, jac=True, method="BFGS", options={"gtol": 1e-10})
+        minimize(flat, start, jac=True, method="BFGS", options={"gtol": 1e-10})
         for start in problem.structure.flatten(networks)
     ]
     ends.sort(key=lambda end: end.fun)
