@@ -47,6 +47,9 @@ def gradient_descent(
       than this fraction of the initial loss, or when training as long again would gain no more.
     - `max_steps`: most steps if `steps` is not given.
 
+    Mini-batch runs take exactly `steps` steps: `resolution`, `converged` and `max_steps` are for
+    full batches, `key` and `save_every` for mini-batches.
+
     **Returns:**
 
     A `festina.dynamics.Trajectory`, whose `time` counts steps.
