@@ -24,7 +24,8 @@ def draw_panel(reading: "Reading") -> Figure:
     has_plateau = int(reading.counts[shown]) > 2
     left = figure.add_subplot(grid[1, 0])
     right = figure.add_subplot(grid[1, 1])
-    limit = 1.2 * np.abs(_plane(reading.weights(shown, -1)[0])).max()
+    stages = (1, -1) if has_plateau else (-1,)
+    limit = 1.2 * max(np.abs(_plane(reading.weights(shown, k)[0])).max() for k in stages)
     if has_plateau:
         _draw_weights(reading, shown, 1, left)
         left.set_title("on the plateau")

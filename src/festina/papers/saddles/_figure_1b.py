@@ -16,9 +16,8 @@ from ...networks import Layer, fully_connected
 from ...networks._seeds import Keys
 from ...tasks import AbstractTask, linear_teacher
 from ...theory.saddles import mode_drop_times
-from .._claim import Claim
 from ._moments import correlation, covariance
-from ._panel import PAPER, Panel, PanelParameters, Reading, Reference
+from ._panel import PAPER, Panel, PanelParameters, Reference
 from ._structure import rank_claims
 
 
@@ -104,10 +103,6 @@ def _drop_steps(
     )
 
 
-def _structure(reading: Reading) -> list[Claim]:
-    return rank_claims(reading)
-
-
 PANEL = Panel(
     name="saddles/figure-1b",
     title="linear fully-connected",
@@ -115,7 +110,7 @@ PANEL = Panel(
     task=_task,
     network=_network,
     predict=_predict,
-    structure=_structure,
+    structure=rank_claims,
     level_tolerance=1e-5,
     seed_tolerance=2e-5,
     references=(

@@ -67,8 +67,6 @@ def _predict(parameters: Parameters, task: AbstractTask, network: Layer) -> dict
     times = escape_times(network.u, network.v[..., 0], sigma)
     steps = times / (loss_factor(parameters.loss, task) * parameters.learning_rate)
     first = np.min(steps, axis=-1)
-    # A unit that makes c(w·x)² alone has v|u|² = c, and v² = |u|²/2 from small weights.
-    size = (np.sqrt(2) * parameters.target_scale) ** (1 / 3)
     return {
         "drop_step": xr.Variable(
             ("seed", "drop"),
@@ -80,7 +78,6 @@ def _predict(parameters: Parameters, task: AbstractTask, network: Layer) -> dict
             },
         ),
         "winner": ("seed", np.argmin(steps, axis=-1)),
-        "final_norm": ((), np.sqrt(1.5) * size),
     }
 
 
