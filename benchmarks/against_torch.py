@@ -104,7 +104,7 @@ def _diffrax(network, task, horizon: float, rtol: float) -> float:
 
     with jax.enable_x64(True):
         problem = objective(network, task, "mean-square")
-        start = jnp.asarray(problem.structure.flatten(network)[0])
+        start = jnp.asarray(problem.structure.columns(network.u, network.v)[:, 0])
         scale = float(jnp.sqrt(jnp.mean(start**2)))
         term = diffrax.ODETerm(
             lambda t, weights, data: (

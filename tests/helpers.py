@@ -384,7 +384,8 @@ def raw_statistics(unit: AbstractUnit, data: Task) -> Statistics:
 
 def half_loss(network: Layer, statistics: Statistics) -> Any:
     """½ Σ w ‖y − f‖² + floor, written for any kind of statistics. Differentiable."""
-    outputs = jax.vmap(network.respond)(jnp.asarray(statistics.psi))
+    u, v = (jnp.moveaxis(leaf, 0, -1) for leaf in (network.u, network.v))
+    outputs = network.structure.outputs(jnp.asarray(statistics.psi), u, v)
     square = jnp.sum((statistics.y - outputs) ** 2, axis=1)
     return 0.5 * jnp.sum(statistics.weight * square) + statistics.floor
 

@@ -15,6 +15,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 import xarray as xr
+import zarr
 from hypothesis import given, settings
 
 import festina
@@ -273,6 +274,35 @@ def test_a_loaded_run_is_in_memory_writable_and_can_be_saved_again(saved, tmp_pa
     assert array(again, "simulation/loss").values[0, 0] == 7.0
 
 
+@pytest.mark.parametrize("dtype", [*TYPES, "i2", "u4", ">f8", np.dtypes.StringDType()])
+@pytest.mark.parametrize("shape", [(), (3,), (2, 0), (2, 3)])
+def test_what_is_written_is_what_zarr_itself_would_write(dtype, shape, tmp_path):
+    values = np.arange(math.prod(shape)).reshape(shape).astype(dtype)
+    dims = ["first", "second"][: len(shape)]
+    path = save(xr.DataTree(xr.Dataset({"v": (dims, values, {"α": [1, None]})})), tmp_path / "r")
+    text = values.dtype.kind in "UT"
+    zarr.create_array(
+        tmp_path / "zarr",
+        name="v",
+        data=values.astype(np.dtypes.StringDType()) if text else values,
+        dimension_names=dims or None,
+        attributes={"α": [1, None]},
+        chunks=tuple(max(1, n) for n in shape),
+        compressors=None,
+        serializer="auto" if text else zarr.codecs.BytesCodec(),
+        config={"write_empty_chunks": True},
+        zarr_format=3,
+    )
+    names = {f.relative_to(path).as_posix() for f in (path / "v").rglob("*") if f.is_file()}
+    theirs = [f for f in (tmp_path / "zarr" / "v").rglob("*") if f.is_file()]
+    assert names == {f.relative_to(tmp_path / "zarr").as_posix() for f in theirs}
+    for name in names - {"v/zarr.json"}:
+        assert (path / name).read_bytes() == (tmp_path / "zarr" / name).read_bytes()
+    one, other = (json.loads((p / "v/zarr.json").read_text()) for p in (path, tmp_path / "zarr"))
+    # What may be left out: the names of no dimensions, and no transformers.
+    assert {"storage_transformers": []} | one == {"dimension_names": []} | other
+
+
 @pytest.mark.filterwarnings("ignore:Object at festina.json is not recognized")
 def test_xarray_opens_a_run_by_itself(saved):
     run = small_run()
@@ -291,6 +321,16 @@ def test_one_file_per_variable_besides_its_metadata_and_the_same_each_time(saved
     again = save(small_run(), tmp_path / "again")
     for name in names:
         assert name.read_bytes() == (again / name.relative_to(saved)).read_bytes()
+
+
+def test_saving_needs_no_zarr(tmp_path):
+    code = (
+        "import sys, numpy as np, xarray as xr; from festina._run import save;"
+        f"save(xr.DataTree(xr.Dataset({{'v': ('x', np.ones(3))}})), {str(tmp_path / 'r')!r});"
+        "print({'zarr', 'numcodecs'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
 
 
 def test_importing_the_module_is_cheap():

@@ -24,7 +24,8 @@ def compilation_cache(folder: str | os.PathLike[str] | None = None) -> Path | No
 
     - `folder`: where compiled programs are kept. By default what the user has already told JAX
         (`jax_compilation_cache_dir`, `JAX_COMPILATION_CACHE_DIR`), else `FESTINA_CACHE`, else
-        `xla` in the user's cache folder for festina. `FESTINA_CACHE=off` leaves JAX as it is.
+        `xla` in the user's cache folder for festina. `FESTINA_CACHE=off` switches the cache off,
+        whatever JAX was told.
 
     **Returns:**
 
@@ -38,6 +39,9 @@ def compilation_cache(folder: str | os.PathLike[str] | None = None) -> Path | No
     chosen = jax.config.jax_compilation_cache_dir  # pyright: ignore[reportAttributeAccessIssue]
     if folder is not None:
         place = Path(folder)
+    elif wish is not None and wish.lower() in _OFF:
+        jax.config.update("jax_enable_compilation_cache", False)
+        return None
     elif chosen:
         if "://" in chosen:  # a bucket, which only JAX knows how to reach
             return None
@@ -46,8 +50,6 @@ def compilation_cache(folder: str | os.PathLike[str] | None = None) -> Path | No
         import platformdirs
 
         place = Path(platformdirs.user_cache_dir("festina", appauthor=False)) / "xla"
-    elif wish.lower() in _OFF:
-        return None
     else:
         place = Path(wish)
 

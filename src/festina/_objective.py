@@ -1,7 +1,6 @@
 """The loss as a function of one flat vector of weights, in the convention that was asked for."""
 
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ._types import Array
-from .networks import Layer
+from .networks import Layer, Structure
 from .tasks import AbstractTask
 
 Convention = Literal["half", "mean-square", "mean-over-outputs", "half-sum", "sum-square"]
@@ -46,36 +45,6 @@ def loss_factor(convention: str, task: AbstractTask) -> float:
     return {"half": 1.0, "mean-square": 2.0, "mean-over-outputs": 2.0 / task.outputs}[convention]
 
 
-@dataclass(frozen=True)
-class Structure:
-    """How a flat vector of weights is a network. Hashable: what compiled programs depend on."""
-
-    treedef: Any  # of the network, with all that is static in it
-    shapes: tuple[tuple[int, ...], ...]
-
-    @classmethod
-    def of(cls, network: Layer) -> "Structure":
-        leaves, treedef = jax.tree_util.tree_flatten(network)
-        axes = len(network.batch_shape)
-        return cls(treedef, tuple(leaf.shape[axes:] for leaf in leaves))
-
-    def flatten(self, network: Layer) -> Float[np.ndarray, "lane weight"]:
-        lanes = int(np.prod(network.batch_shape))
-        leaves = jax.tree_util.tree_leaves(network)
-        return np.concatenate(
-            [np.asarray(leaf, float).reshape(lanes, -1) for leaf in leaves], axis=1
-        )
-
-    def unflatten(self, weights: Float[Array, "*batch weight"]) -> Layer:
-        batch = weights.shape[:-1]
-        leaves, start = [], 0
-        for shape in self.shapes:
-            size = int(np.prod(shape))
-            leaves.append(weights[..., start : start + size].reshape(*batch, *shape))
-            start += size
-        return jax.tree_util.tree_unflatten(self.treedef, leaves)
-
-
 class Data(NamedTuple):
     """What the loss is taken over, as arrays that a compiled program receives."""
 
@@ -85,11 +54,31 @@ class Data(NamedTuple):
 
 
 def excess_loss(
-    structure: Structure, weights: Float[Array, " weight"], data: Data
-) -> Float[Array, ""]:
-    """L − floor of one network: the part of the loss that learning can change."""
-    outputs = jax.vmap(structure.unflatten(weights).respond)(data.psi)
-    return 0.5 * jnp.sum(data.weight[:, None] * (data.y - outputs) ** 2)
+    structure: Structure, weights: Float[Array, "weight *lane"], data: Data
+) -> Float[Array, "*lane"]:
+    """L − floor: the part of the loss that learning can change."""
+    return _excess(structure, data, *structure.split(weights))
+
+
+def descent(
+    structure: Structure, weights: Float[Array, "weight *lane"], data: Data
+) -> tuple[Float[Array, "*lane"], Float[Array, "weight *lane"]]:
+    """L − floor and −∂L/∂θ of every lane."""
+    # Without the barriers the compiler computes the weights again for each use of them.
+    parts = structure.split(jax.lax.optimization_barrier(weights))
+    losses, pull = jax.vjp(lambda *parts: _excess(structure, data, *parts), *parts)
+    # Lanes do not see each other, so that the gradient of their sum is that of each. It is taken
+    # by u and v, because that by the column would be made of two columns padded with zeros.
+    slopes = pull(-jnp.ones_like(losses))
+    column = jnp.concatenate([slope.reshape(-1, *losses.shape) for slope in slopes])
+    return losses, jax.lax.optimization_barrier(column)
+
+
+def _excess(structure: Structure, data: Data, u: Array, v: Array) -> Float[Array, "*lane"]:
+    outputs = structure.outputs(data.psi, u, v)
+    lanes = (1,) * (outputs.ndim - 2)
+    error = data.y.reshape(*data.y.shape, *lanes) - outputs
+    return 0.5 * jnp.sum(data.weight.reshape(-1, 1, *lanes) * error**2, axis=(0, 1))
 
 
 class Objective(NamedTuple):
@@ -125,4 +114,4 @@ def objective(network: Layer, task: AbstractTask, convention: str) -> Objective:
             raise ValueError(f"The initial weights `{name}` are not all finite.")
     statistics = task.statistics(unit)
     data = Data(statistics.psi, statistics.y, factor * statistics.weight)
-    return Objective(Structure.of(network), data, factor * statistics.floor)
+    return Objective(network.structure, data, factor * statistics.floor)

@@ -4,8 +4,9 @@ A run is an `xarray.DataTree`. On disk it is a Zarr v3 store with one more file,
 that lists every other file with its size and checksum. Zarr reads a chunk that is not there as
 zeros, so without that list half a run would load as a whole one.
 
-Zarr only ever sees memory here. Saving, it leaves a dictionary of files that we write; loading, it
-gets those that we read and checked. So each byte is touched once, an interrupt finds no background
+What we write is the simplest store there is, each array whole and uncompressed, and needs no Zarr:
+a description in JSON and the bytes. Any store is read, but Zarr only ever sees memory: it gets the
+files that we have read and checked. So each byte is touched once, an interrupt finds no background
 thread that still writes, and what was checked is what is used.
 """
 
@@ -265,18 +266,15 @@ def _check_types(files: Mapping[str, bytes]) -> None:
 
 def _to_files(run: "xr.DataTree") -> dict[str, memoryview]:
     import xarray as xr
-    import zarr
-    from zarr.storage import MemoryStore
 
     if not isinstance(run, xr.DataTree):
         raise TypeError(
             f"`run` is an xarray.DataTree, got {type(run).__name__}. "
             "For a trajectory: xr.DataTree.from_dict({'simulation': trajectory.to_dataset()})."
         )
-    # Zarr itself and not `DataTree.to_zarr`, which reads meaning into attributes such as `units`,
-    # `dtype` and `scale_factor`. xarray opens the result all the same.
-    buffers: dict[str, Any] = {}
-    store = MemoryStore(buffers)
+    # Not `DataTree.to_zarr`, which reads meaning into attributes such as `units`, `dtype` and
+    # `scale_factor`. xarray opens the result all the same.
+    files: dict[str, memoryview] = {}
     for path, node in run.subtree_with_keys:
         prefix = "" if path == "." else f"{path}/"
         for part in path.split("/") if prefix else ():
@@ -284,24 +282,57 @@ def _to_files(run: "xr.DataTree") -> dict[str, memoryview]:
         # As in xarray, a node of a larger tree takes along the coordinates that it inherits.
         dataset = node.to_dataset(inherit=node is run)
         attributes = _encode_node(dataset, prefix) | ({} if prefix else _stamp())
-        zarr.create_group(store, path=prefix, attributes=attributes, zarr_format=3)
+        files[f"{prefix}zarr.json"] = _metadata(node_type="group", attributes=attributes)
         for name, variable in dataset.variables.items():
             _check_name(name, prefix)
             where = f"'{prefix}{name}'"
-            zarr.create_array(
-                store,
-                name=f"{prefix}{name}",
-                data=_encode_values(np.asarray(variable.values), where),
+            values = _encode_values(np.asarray(variable.values), where)
+            files[f"{prefix}{name}/zarr.json"] = _metadata(
+                node_type="array",
+                **_layout(values),
                 dimension_names=[_check_name(dim, prefix) for dim in variable.dims],
                 attributes=_encode_attribute(variable.attrs, where),
-                # Whole and uncompressed: one file each, and trajectories hardly compress anyway.
-                chunks=tuple(max(1, n) for n in variable.shape),
-                compressors=None,
-                # A chunk equal to the fill value is left out, and −0.0 or a NaN may pass for it.
-                config={"write_empty_chunks": True},
-                zarr_format=3,
             )
-    return {name: memoryview(buffer.as_numpy_array()) for name, buffer in buffers.items()}
+            if values.size:
+                chunk = "/".join(("c", *"0" * values.ndim))
+                files[f"{prefix}{name}/{chunk}"] = _bytes(values)
+    return files
+
+
+def _metadata(**entries: Any) -> memoryview:
+    text = json.dumps({"zarr_format": 3, **entries}, indent=2, allow_nan=False)
+    return memoryview(text.encode())
+
+
+def _layout(values: np.ndarray) -> dict[str, Any]:
+    """How an array is stored, in the words of the specification of Zarr 3: whole, in one file."""
+    kind = values.dtype.kind
+    codec: dict[str, Any] = {"name": "bytes"}
+    if kind == "T":
+        codec = {"name": "vlen-utf8", "configuration": {}}
+    elif values.dtype.itemsize > 1:
+        codec["configuration"] = {"endian": "little"}
+    return {
+        "shape": values.shape,
+        "data_type": "string" if kind == "T" else values.dtype.name,
+        "chunk_grid": {
+            "name": "regular",
+            "configuration": {"chunk_shape": [max(1, n) for n in values.shape]},
+        },
+        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+        "fill_value": {"T": "", "b": False, "f": 0.0, "c": [0.0, 0.0]}.get(kind, 0),
+        "codecs": [codec],
+    }
+
+
+def _bytes(values: np.ndarray) -> memoryview:
+    if values.dtype.kind == "T":  # the number of strings, then each with its length in front
+        encoded = [text.encode() for text in values.flat]
+        lengths = [len(text).to_bytes(4, "little") for text in encoded]
+        pairs = zip(lengths, encoded, strict=True)
+        return memoryview(len(encoded).to_bytes(4, "little") + b"".join(map(b"".join, pairs)))
+    little = np.ascontiguousarray(values, values.dtype.newbyteorder("<"))
+    return little.reshape(-1).view(np.uint8).data
 
 
 def _stamp() -> dict[str, Any]:
@@ -371,7 +402,7 @@ def _nodes(files: Mapping[str, bytes]) -> Iterator[tuple[str, dict[str, Any]]]:
 def _encode_values(values: np.ndarray, where: str) -> np.ndarray:
     kind = values.dtype.kind
     if kind in "UT" or (kind == "O" and all(isinstance(value, str) for value in values.flat)):
-        # Zarr has a specified type for text of any length, but warns about one of fixed length.
+        # Zarr has no specified type for text of fixed length.
         return values.astype(np.dtypes.StringDType())
     if values.dtype.name not in _NUMBERS:
         raise RunError(

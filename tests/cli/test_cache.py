@@ -71,6 +71,12 @@ def test_off(tmp_path):
     assert not any(tmp_path.iterdir())
 
 
+def test_off_wins_over_what_jax_was_told(tmp_path):
+    off = run(FESTINA_CACHE="off", JAX_COMPILATION_CACHE_DIR=str(tmp_path))
+    assert off == ("None", 0, 0)
+    assert not any(tmp_path.iterdir())
+
+
 def test_a_folder_that_cannot_be_written_is_done_without(tmp_path):
     (tmp_path / "file").touch()
     assert run(FESTINA_CACHE=str(tmp_path / "file" / "below")) == ("None", 0, 0)

@@ -55,3 +55,21 @@ def test_the_reader_of_a_list_may_leave(process):
     with process("list", real=True) as running:
         running.stdout.close()
         assert running.stderr.read() == ""
+
+
+def test_a_run_does_without_scipy_and_zarr(tmp_path):
+    """Neither is needed, and to import both takes half a second."""
+    code = (
+        "import sys; from festina.cli._main import carry_out;"
+        "status = carry_out(sys.argv[1:]);"
+        "print(status, {'scipy', 'zarr'} & set(sys.modules))"
+    )
+    line = f"run saddles/figure-1b --seeds 1 --width 3 --quiet --out {tmp_path / 'out'}"
+    done = subprocess.run(
+        [sys.executable, "-c", code, *line.split()],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | {"FESTINA_CACHE": "off"},
+    )
+    assert done.stdout.splitlines()[-1] == "0 set()", done.stderr

@@ -1,6 +1,7 @@
 """Many networks in one call: every one learns as if alone, in its place, and nothing recompiles."""
 
 import contextlib
+import threading
 
 import jax
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 
 import festina
 from festina.diagnose import passage_time
+from festina.dynamics import _drive
 from festina.networks import Layer, fully_connected
 from festina.tasks import linear_teacher, task
 
@@ -224,3 +226,33 @@ def test_an_error_leaves_the_users_precision_alone():
     with pytest.raises(ValueError, match="`rtol`"):
         festina.gradient_flow(SWEEP, TASK, rtol=0.5)
     assert not jax.config.jax_enable_x64
+
+
+# Several threads
+
+
+def test_whatever_breaks_off_stops_all_threads(monkeypatch):
+    """What is raised while reporting, Ctrl-C for one, comes out, and nobody trains on."""
+    monkeypatch.setattr(_drive, "_cores", lambda: 3)
+    calls = []
+
+    def interrupt(words: str, fraction: float) -> None:
+        calls.append(words)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        festina.gradient_flow(MANY, TASK, progress=interrupt)
+    assert len(calls) < 10
+    assert threading.active_count() <= 3
+
+
+def test_threads_change_nothing(monkeypatch):
+    results = []
+    for cores in (1, 3):
+        monkeypatch.setattr(_drive, "_cores", lambda cores=cores: cores)
+        results.append(festina.gradient_flow(MANY, TASK))
+    one, three = results
+    np.testing.assert_array_equal(one.saves, three.saves)
+    np.testing.assert_array_equal(one.loss, three.loss)
+    np.testing.assert_array_equal(one.network.u, three.network.u)

@@ -162,12 +162,12 @@ def test_requested_times_are_a_shared_axis():
 def test_kernels_and_heads_have_axes_of_their_own():
     kernels = convolutional(4, 3, kernel=2, stride=2, scale=0.1, key=jax.random.key(0))
     data = festina.gradient_descent(kernels, convolutional_teacher(), 0.02, 3).to_dataset()
-    assert data["u"].dims == ("save", "unit", "input")
-    assert data["v"].dims == ("save", "unit", "output", "read")
+    assert data["u"].dims == ("save", "unit", "tap")
+    assert data["v"].dims == ("save", "unit", "output", "position")
     heads = attention(2, 3, scale=0.1, key=jax.random.key(0))
     data = festina.gradient_descent(heads, in_context_regression(), 0.02, 3).to_dataset()
-    assert data["u"].dims == ("save", "unit", "key_query", "rank", "input")
-    assert data["v"].dims == ("save", "unit", "output", "read")
+    assert data["u"].dims == ("save", "unit", "key_query", "rank", "embedding")
+    assert data["v"].dims == ("save", "unit", "output", "embedding_read")
 
 
 def test_names_must_fit_the_axes(sweep):

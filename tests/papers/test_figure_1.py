@@ -5,6 +5,7 @@ averages.
 """
 
 import functools
+import itertools
 import json
 
 import numpy as np
@@ -37,6 +38,17 @@ def pixels(figure: Figure) -> np.ndarray:
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
     return np.asarray(canvas.buffer_rgba())
+
+
+def is_legible(figure: Figure) -> bool:
+    """Nothing is cut off at the edge of the figure, and no part of it lies on another."""
+    FigureCanvasAgg(figure).draw()
+    drawn, page, loss = figure.get_tightbbox(), figure.bbox_inches, figure.axes[0]
+    inside = (drawn.min >= page.min).all() and (drawn.max <= page.max).all()
+    above = loss.get_legend().get_window_extent().y0 >= loss.get_window_extent().y1 - 1
+    parts = [ax.get_tightbbox() for ax in figure.axes]
+    apart = not any(one.overlaps(other) for one, other in itertools.combinations(parts, 2))
+    return bool(inside and above and apart)
 
 
 def visited(letter: str) -> np.ndarray:
@@ -83,6 +95,7 @@ def test_the_figure_has_labelled_axes_and_dashed_theory(letter):
     assert isinstance(figure, Figure)
     loss, *weights = figure.axes
     assert len(weights) == 2
+    assert is_legible(figure)
     for ax in figure.axes:
         assert ax.get_xlabel()
         assert ax.get_ylabel()
@@ -115,9 +128,14 @@ def test_a_saved_run_gives_the_same_claims_and_figure_without_computing(
     def forbidden(*args, **options):
         raise AssertionError("a saved run is not computed again")
 
-    for name in ("gradient_descent", "gradient_flow", "narrow_minima"):
-        where = f"festina.papers.saddles._panel.{name}"
-        monkeypatch.setattr(where, forbidden, raising=False)
+    for computes in (
+        "_train.gradient_descent",
+        "_train.gradient_flow",
+        "_panel.narrow_minima",
+        "_record.plateaus",
+        "_record.passage_time",
+    ):
+        monkeypatch.setattr(f"festina.papers.saddles.{computes}", forbidden)
     again = festina.load(tmp_path / "run.zarr")
     assert [claim.to_json() for claim in experiment.claims(again)] == claims
     np.testing.assert_array_equal(pixels(experiment.draw(again)), figure)
@@ -206,6 +224,38 @@ def test_figure_1_mean_drop_steps(letter, drops, tolerance):
     np.testing.assert_allclose(fresh(letter)["drops"]["step"].values, detected, rtol=0.01)
 
 
+def drop_tolerances(letter: str, run) -> list[float]:
+    claims = [claim for claim in panel(letter).claims(run) if claim.claim.startswith("mean step")]
+    return [claim.tolerance / claim.predicted for claim in claims]
+
+
+@pytest.mark.parametrize(
+    ("letter", "tolerances"),
+    [
+        # saddles.md §7
+        ("b", (0.02, 0.02)),
+        ("c", (0.02, 0.02)),
+        ("d", (0.03, 0.03)),
+        ("e", (0.03, 0.03)),
+        # Three standard errors of the difference of two means of eight: saddles.md §2.
+        ("f", (3 * 500 / 2 / 3378, 3 * 670 / 2 / 3815)),
+        ("g", (3 * 60 / 2 / 245, 3 * 175 / 2 / 483)),
+    ],
+)
+def test_figure_1_mean_drop_steps_are_held_to_the_documented_tolerance(letter, tolerances):
+    documented = np.array(tolerances) * np.sqrt(4 / SEEDS.get(letter, 8) + 4 / 8)
+    found = np.array(drop_tolerances(letter, fresh(letter)))
+    np.testing.assert_allclose(found, documented, rtol=0.002)
+    assert (found <= documented * (1 + 1e-12)).all()
+
+
+@pytest.mark.parametrize(("seeds", "narrower"), [(4, None), (32, np.sqrt(4 / 32 + 4 / 8))])
+def test_more_seeds_are_held_to_less_and_fewer_than_the_reference_to_nothing(seeds, narrower):
+    experiment = panel("b")
+    found = drop_tolerances("b", experiment.run(experiment.parameters(seed=100, seeds=seeds)))
+    assert found == pytest.approx([] if narrower is None else [0.02 * narrower] * 2)
+
+
 def test_figure_1b_both_drops_from_the_initial_weights_within_half_a_percent():
     predicted = fresh("b")["theory"]["drop_step"].values
     np.testing.assert_allclose(fresh("b")["drops"]["step"].values, predicted, rtol=5e-3)
@@ -284,8 +334,8 @@ READINGS = {
 }
 
 
-@pytest.mark.parametrize(("letter", "preset"), READINGS)
-def test_presets_are_valid_and_unbroken(letter, preset):
+@functools.cache
+def preset_run(letter: str, preset: str):
     experiment = panel(letter)
     parameters = experiment.parameters(
         seeds=8,
@@ -295,11 +345,40 @@ def test_presets_are_valid_and_unbroken(letter, preset):
         **experiment.presets[preset],
     )
     run = experiment.run(parameters)
+    run.attrs["preset"] = preset  # as the command line notes it
+    return run
+
+
+@pytest.mark.parametrize(("letter", "preset"), READINGS)
+def test_presets_are_valid_and_unbroken(letter, preset):
+    experiment, run = panel(letter), preset_run(letter, preset)
     assert [claim for claim in experiment.claims(run) if claim.broken] == []
     np.testing.assert_allclose(
         run["theory"]["level"].values[:2], READINGS[letter, preset], rtol=1e-6
     )
-    assert isinstance(experiment.draw(run), Figure)
+    figure = experiment.draw(run)
+    assert preset in figure.get_suptitle()
+    assert is_legible(figure)
+
+
+def test_figure_1f_raw_is_known_to_show_no_clean_plateau():
+    count = panel("f").claims(preset_run("f", "raw"))[0]
+    assert "three plateaus" in count.claim
+    assert count.verdict == count.expected == "does not hold"
+    assert "without 1/N" in count.note
+
+
+@pytest.mark.parametrize("letter", ["b", "d", "g"])
+def test_a_run_without_plateau_says_so_and_nothing_else_about_it(letter):
+    experiment = panel(letter)
+    run = experiment.run(experiment.parameters(seeds=4, scale=0.4, learning_rate=0.01))
+    count, *others = experiment.claims(run)
+    assert "three plateaus" in count.claim
+    assert count.broken
+    assert not [claim for claim in others if "plateau" in claim.claim or "that ray" in claim.claim]
+    figure = experiment.draw(run)
+    assert [text.get_text() for text in figure.axes[1].texts] == ["no intermediate\nplateau"]
+    assert is_legible(figure)
 
 
 def test_figure_1b_general_teacher_mean_drop_steps():

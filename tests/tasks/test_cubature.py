@@ -155,6 +155,8 @@ def test_kinked_units_need_more_nodes():
             "must be positive semi-definite, its smallest eigenvalue is -1",
         ),
         (-np.eye(2), "positive semi-definite"),
+        # However small it is: what counts is the sign, not the unit of length.
+        (1e-12 * np.array([[1.0, 2.0], [2.0, 1.0]]), "smallest eigenvalue is -1e-12"),
     ],
 )
 def test_matrices_that_are_no_covariance(covariance, message):

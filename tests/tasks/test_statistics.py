@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from festina.networks import Kernel, Layer, LinearHead, Neuron, SoftmaxHead, activation, power
-from festina.tasks import Statistics, linear_teacher, task
+from festina.tasks import Statistics, _task, linear_teacher, task
 from helpers import (
     ARCHITECTURES,
     FIXED_FEATURES,
@@ -124,16 +124,52 @@ def test_the_residual_connection_is_part_of_the_targets():
         assert not np.allclose(skipped.y, task(x, y).statistics(make(residual=False)).y)
 
 
-@pytest.mark.parametrize("size", [1e-3, 1e-5])
-def test_compression_of_inputs_of_very_different_size(size):
-    """A weak input keeps its own regression coefficient: nothing is rounded away with it."""
+@pytest.mark.parametrize("size", [1e-3, 1e-5, 1e-8])
+@pytest.mark.parametrize("count", [5, 200])
+def test_compression_of_inputs_of_very_different_size(size, count):
+    """A weak input keeps its own regression coefficient: nothing is rounded away with it.
+
+    Through moments, where it counts size², it would be known to 1e-16/size² at best.
+    """
     rng = np.random.default_rng(2)
-    x = rng.standard_normal((200, 3)) * np.array([1.0, 1.0, size])
+    x = rng.standard_normal((count, 3)) * np.array([1.0, 1.0, size])
     y = x @ np.array([1.0, -1.0, 1 / size])
     found = task(x, y).statistics(Neuron())
     assert len(found.psi) == 3
-    best = np.linalg.lstsq(found.psi, found.y, rcond=None)[0][:, 0]
-    np.testing.assert_allclose(best * [1, 1, size], [1, -1, 1], rtol=1e-13 / size**2 + 1e-12)
+    assert found.floor == 0.0
+    best = np.linalg.lstsq(found.psi, found.y, rcond=1e-15)[0][:, 0]
+    np.testing.assert_allclose(best * [1, 1, size], [1, -1, 1], rtol=1e-14 / size + 1e-13)
+
+
+def test_a_loss_far_below_rounding_of_the_targets_is_still_a_floor():
+    rng = np.random.default_rng(4)
+    x, noise = rng.standard_normal((50, 3)), rng.standard_normal(50)
+    unexplained = noise - x @ np.linalg.lstsq(x, noise, rcond=None)[0]
+    found = task(x, x @ np.ones(3) + 1e-9 * unexplained).statistics(Neuron())
+    np.testing.assert_allclose(found.floor, 0.5e-18 * np.mean(unexplained**2), rtol=1e-5)
+
+
+@pytest.mark.parametrize("limits", [{"_CHUNK": 64}, {"_MOST_WORK": 0}, {"_CHUNK": 1}])
+def test_samples_in_chunks_and_by_moments_are_the_same_statistics(limits, monkeypatch):
+    rng = np.random.default_rng(5)
+    x, y = rng.standard_normal((333, 4)), rng.standard_normal((333, 2))
+    weight = rng.random(333)
+    expected = moments(task(x, y, weight=weight).statistics(Neuron(power(2))))
+    for name, value in limits.items():
+        monkeypatch.setattr(_task, name, value)
+    found = task(x, y, weight=weight).statistics(Neuron(power(2)))
+    assert found.psi.shape == (10, 4, 4)
+    for one, other in zip(moments(found), expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-13 * np.abs(other).max())
+
+
+def test_more_features_than_fit_are_refused_before_they_are_made():
+    """Fifty samples of 300³ features are 11 GB."""
+    data = task(np.ones((50, 300)), np.ones(50))
+    with pytest.raises(ValueError, match=r"27000000 features of each input.* numbers, too many"):
+        data.statistics(Neuron(power(3)))
+    own = data.statistics(Neuron(activation(lambda a: a**3)))
+    assert own.psi.shape == (50, 300)
 
 
 def test_weights_of_samples():

@@ -10,6 +10,7 @@ import festina
 from festina._objective import excess_loss, objective
 from festina.networks import (
     Kernel,
+    Layer,
     LinearHead,
     Neuron,
     activation,
@@ -302,20 +303,21 @@ def test_conventions_of_the_loss():
         "sum-square": square.sum(),
     }.items():
         structure, data, floor = objective(network, task(x, y), name)
-        weights = structure.flatten(network)[0]
+        weights = structure.columns(network.u, network.v)[:, 0]
         found = excess_loss(structure, weights, data) + floor
         np.testing.assert_allclose(found, expected, rtol=1e-13)
-        again = structure.unflatten(weights)
-        np.testing.assert_array_equal(again.u, network.u)
-        np.testing.assert_array_equal(again.v, network.v)
+        u, v = structure.arrays(weights)
+        np.testing.assert_array_equal(u, network.u)
+        np.testing.assert_array_equal(v, network.v)
 
 
-def test_a_batch_of_networks_as_vectors_and_back():
+def test_a_batch_of_networks_as_columns_and_back():
     network = fully_connected(2, 3, 2, scale=1.0, key=festina.seeds(4))
     structure = objective(network, linear_teacher(np.eye(2)), "half").structure
-    rows = structure.flatten(network)
-    assert rows.shape == (4, 3 * 2 + 3 * 2)
-    again = structure.unflatten(rows)
-    np.testing.assert_array_equal(again.u, network.u)
-    np.testing.assert_array_equal(again.v, network.v)
-    assert hash(structure) == hash(objective(again, linear_teacher(np.eye(2)), "half").structure)
+    columns = structure.columns(network.u, network.v)
+    assert columns.shape == (3 * 2 + 3 * 2, 4) == (structure.size, 4)
+    u, v = structure.arrays(columns)
+    np.testing.assert_array_equal(u, network.u)
+    np.testing.assert_array_equal(v, network.v)
+    again = objective(Layer(u, v, network.unit), linear_teacher(np.eye(2)), "half").structure
+    assert hash(structure) == hash(again)

@@ -1,9 +1,12 @@
 """Minima of narrow networks against closed forms and the numbers of the theory page."""
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.optimize
 
 from festina.networks import (
     Kernel,
@@ -24,7 +27,8 @@ from festina.tasks import (
     quadratic_teacher,
     student_teacher,
 )
-from festina.theory.saddles import narrow_minima
+from festina.theory.saddles import _narrow, narrow_minima
+from festina.theory.saddles._bfgs import bfgs
 from helpers import half_loss, random_covariance
 
 RELU = activation("relu")
@@ -147,3 +151,43 @@ def test_searches_that_cannot_be():
         narrow_minima(SoftmaxHead(), in_context_regression(2, 3))
     with pytest.raises(ValueError, match="is no polynomial"):
         narrow_minima(Neuron(RELU), data)
+
+
+def test_an_end_with_a_gradient_is_no_minimum(monkeypatch):
+    """Starts that are stopped on their way have a loss like any other, but it is no level."""
+    descend = _narrow.bfgs
+    stopped = itertools.cycle((200, 3))
+    monkeypatch.setattr(
+        _narrow, "bfgs", lambda *args, max_steps: descend(*args, max_steps=next(stopped))
+    )
+    data = linear_teacher(np.eye(2), SIGMA_1B)
+    found = narrow_minima(Neuron(), data, loss="mean-square", starts=8)
+    np.testing.assert_allclose(found.loss, [(5 - np.sqrt(13)) / 2], rtol=1e-9)
+    np.testing.assert_allclose(found.share, [0.5])
+    monkeypatch.setattr(_narrow, "bfgs", lambda *args, max_steps: descend(*args, max_steps=3))
+    with pytest.raises(ValueError, match="None of 8 starts led to a minimum"):
+        narrow_minima(Neuron(), data, starts=8)
+
+
+@pytest.mark.parametrize("size", [2, 7])
+def test_the_optimiser_in_narrow_valleys(size):
+    """Rosenbrock's valley, and one with a kink along its bottom (Lewis & Overton, Section 1)."""
+
+    def smooth(x):
+        return scipy.optimize.rosen(x), scipy.optimize.rosen_der(x)
+
+    def kinked(x):
+        side = np.sign(x[0] ** 2 - x[1])
+        value = 10 * abs(x[0] ** 2 - x[1]) + np.sum((1 - x) ** 2)
+        gradient = -2 * (1 - x)
+        gradient[:2] += 10 * side * np.array([2 * x[0], -1.0])
+        return value, gradient
+
+    start = np.linspace(-1.2, 1.0, size)
+    never = lambda x, gradient: bool(np.abs(gradient).max() < 1e-10)
+    x, value, gradient = bfgs(smooth, start, never, max_steps=1000)
+    np.testing.assert_allclose(x, 1.0, atol=1e-9)
+    assert np.abs(gradient).max() < 1e-10
+    x, value, gradient = bfgs(kinked, start, never, max_steps=1000)
+    np.testing.assert_allclose(x, 1.0, atol=1e-6)
+    assert value < 1e-6

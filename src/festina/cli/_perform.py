@@ -80,9 +80,12 @@ def write_claims(claims: Iterable[Claim], folder: Path) -> None:
 
 def save_figure(figure: "Figure", folder: Path) -> None:
     """`figure.png` and `figure.pdf`, the same bytes for the same run."""
+    if (layout := figure.get_layout_engine()) is not None:
+        # Once and for both files; left to `savefig`, each is drawn a second time for it.
+        layout.execute(figure)
+        figure.set_layout_engine(None)
     with _replacing(folder / "figure.png") as path:
         figure.savefig(path, format="png", dpi=150)
-    figure.set_layout_engine("none")  # it has been laid out now
     with _replacing(folder / "figure.pdf") as path:
         figure.savefig(path, format="pdf", metadata={"CreationDate": None})
 

@@ -8,8 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from .._objective import Data, Structure, excess_loss
+from .._objective import Data, excess_loss
 from .._types import Array
+from ..networks import Structure
 
 _DENSE = 600
 

@@ -8,7 +8,8 @@ from .._precision import float64
 from ..networks import Layer
 from ..tasks import AbstractTask
 from ._descent_step import descent_step
-from ._drive import Progress, Resolution
+from ._drive import Progress
+from ._logbook import Resolution
 from ._simulate import simulate
 from ._trajectory import Trajectory
 
@@ -82,7 +83,7 @@ def gradient_descent(
         loss=loss,
         method="gradient descent",
         step=descent_step,
-        step_size=lambda weights, velocity: np.zeros(len(weights)),
+        step_size=lambda weights, velocity: np.zeros(weights.shape[1]),
         evaluations_per_step=1,
         stops=np.array([np.inf if steps is None else float(steps)]),
         times_requested=False,

@@ -2,13 +2,13 @@
 
 import jax.numpy as jnp
 
-from ._program import ACCEPTED, AT_STOP, Controls, Field, State, ending
+from ._program import ACCEPTED, AT_STOP, Controls, Field, State, ending, over_weights
 
 
 def descent_step(state: State, field: Field, controls: Controls) -> State:
     weights = state.weights + controls.learning_rate * state.velocity
     loss, velocity = field(weights)
-    rate = jnp.sum(velocity**2)
+    rate = over_weights(velocity**2)
     time = state.time + 1.0
     lands = time >= controls.stops[state.stop]
     taken = state._replace(

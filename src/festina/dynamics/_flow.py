@@ -7,7 +7,8 @@ from .._objective import Convention
 from .._precision import float64
 from ..networks import Layer
 from ..tasks import AbstractTask
-from ._drive import Progress, Resolution
+from ._drive import Progress
+from ._logbook import Resolution
 from ._runge_kutta import first_step, runge_kutta_step
 from ._simulate import simulate
 from ._trajectory import Trajectory

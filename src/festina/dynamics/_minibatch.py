@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int, PRNGKeyArray
 
-from .._objective import Data, Structure, excess_loss, loss_factor, objective
+from .._objective import Data, Objective, descent, loss_factor, objective
 from .._types import Array
-from ..networks import Layer
+from ..networks import Layer, Structure
 from ..tasks import AbstractTask, Task
 from ._program import start
 from ._trajectory import Ending, Trajectory
@@ -53,8 +53,8 @@ def minibatch_descent(
     # Of `batch_size` samples each has weight 1/batch_size, in the loss's convention.
     weight = loss_factor(loss, task) / batch_size
 
-    initial = whole.structure.flatten(network)
-    lanes = len(initial)
+    initial = whole.structure.columns(network.u, network.v)
+    lanes = initial.shape[1]
     rates = learning_rate.reshape(-1)
     shufflers = [np.random.default_rng(seed) for seed in _seeds(key, lanes)]
     epochs = [_Epochs(shuffler, task.samples, batch_size) for shuffler in shufflers]
@@ -63,7 +63,7 @@ def minibatch_descent(
     step = 0
     while True:
         losses, _, rate = start(weights, whole.data, structure=whole.structure)
-        rows.append((np.asarray(weights), np.asarray(losses), np.asarray(rate)))
+        rows.append((np.asarray(weights).T, np.asarray(losses), np.asarray(rate)))
         times.append(step)
         if step >= steps or not np.isfinite(rows[-1][1]).any():
             break
@@ -79,20 +79,20 @@ def minibatch_descent(
 @functools.partial(jax.jit, static_argnums=0)
 def _interval(
     structure: Structure,
-    weights: Float[Array, "lane weight"],
+    weights: Float[Array, "weight lane"],
     samples: Data,
     indices: Int[Array, "step lane batch"],
     learning_rate: Float[Array, " lane"],
     weight: Float[Array, ""] | float,
-) -> Float[Array, "lane weight"]:
+) -> Float[Array, "weight lane"]:
     """Some steps of every lane, each on mini-batches of its own."""
 
     def one(weights: Array, rate: Array, chosen: Array) -> Array:
         batch = Data(samples.psi[chosen], samples.y[chosen], jnp.full(chosen.shape, weight))
-        return weights - rate * jax.grad(excess_loss, argnums=1)(structure, weights, batch)
+        return weights + rate * descent(structure, weights, batch)[1]
 
     def body(weights: Array, chosen: Array) -> tuple[Array, None]:
-        return jax.vmap(one)(weights, learning_rate, chosen), None
+        return jax.vmap(one, in_axes=(1, 0, 0), out_axes=1)(weights, learning_rate, chosen), None
 
     return jax.lax.scan(body, weights, indices)[0]
 
@@ -120,7 +120,7 @@ def _seeds(key: PRNGKeyArray, lanes: int) -> np.ndarray:
 
 
 def _trajectory(
-    network: Layer, whole: Any, rows: list, times: list[int], loss: str, rates: np.ndarray
+    network: Layer, whole: Objective, rows: list, times: list[int], loss: str, rates: np.ndarray
 ) -> Trajectory:
     batch = network.batch_shape
     weights, losses, rate = (np.stack(parts, axis=1) for parts in zip(*rows, strict=True))
@@ -142,11 +142,12 @@ def _trajectory(
             for part in (weights, losses, rate):
                 part[lane, count:] = part[lane, max(count - 1, 0)]
     samples = len(times)
+    columns = np.moveaxis(weights.reshape(*batch, samples, -1), -1, 0)
     return Trajectory(
         time=np.broadcast_to(np.array(times, float), (*batch, samples)).copy(),
         loss=losses.reshape(*batch, samples) + whole.floor,
         squared_gradient=rate.reshape(*batch, samples),
-        network=whole.structure.unflatten(weights.reshape(*batch, samples, -1)),
+        network=Layer(*whole.structure.arrays(columns), network.unit),
         saves=saves.reshape(batch),
         endings=tuple(endings),
         floor=whole.floor,

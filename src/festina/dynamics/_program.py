@@ -8,32 +8,30 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Bool, Float, Int
 
-from .._objective import Data, Structure, excess_loss
+from .._objective import Data, descent
 from .._types import Array
-from ..networks import fused
+from ..networks import Structure
 
 RUNNING, AT_FLOOR, STATIONARY, FINISHED, NOT_FINITE, STEP_UNDERFLOW = range(6)
 """Status of a lane; all but the first end it."""
-
-_SMALL = 20_000  # weights × samples
 
 IDLE, REJECTED, ACCEPTED, AT_STOP = range(-1, 3)
 """What a recorded step is: none, thrown away, taken, taken and landing on a requested time."""
 
 
 class State(NamedTuple):
-    """One lane: where it is, how fast it moves, and what it does next."""
+    """Of every lane: where it is, how fast it moves, and what it does next."""
 
-    time: Float[Array, ""]
-    weights: Float[Array, " weight"]
-    loss: Float[Array, ""]
-    velocity: Float[Array, " weight"]
-    rate: Float[Array, ""]  # |∂L/∂θ|² = −dL/dt
-    peak: Float[Array, ""]  # the largest rate so far
-    step_size: Float[Array, ""]
-    stop: Int[Array, ""]  # which of the requested times comes next
-    status: Int[Array, ""]
-    event: Int[Array, ""]
+    time: Float[Array, "*lane"]
+    weights: Float[Array, "weight *lane"]
+    loss: Float[Array, "*lane"]
+    velocity: Float[Array, "weight *lane"]
+    rate: Float[Array, "*lane"]  # |∂L/∂θ|² = −dL/dt
+    peak: Float[Array, "*lane"]  # the largest rate so far
+    step_size: Float[Array, "*lane"]
+    stop: Int[Array, "*lane"]  # which of the requested times comes next
+    status: Int[Array, "*lane"]
+    event: Int[Array, "*lane"]
 
 
 class Controls(NamedTuple):
@@ -41,31 +39,34 @@ class Controls(NamedTuple):
 
     stops: Float[Array, " stop"]
     rtol: Float[Array, ""]
-    atol: Float[Array, " lane"]
-    loss_tolerance: Float[Array, " lane"]
-    gain_tolerance: Float[Array, " lane"]
-    learning_rate: Float[Array, " lane"]
+    atol: Float[Array, "*lane"]
+    loss_tolerance: Float[Array, "*lane"]
+    gain_tolerance: Float[Array, "*lane"]
+    learning_rate: Float[Array, "*lane"]
+
+    def of(self, lanes: int | list[int]) -> "Controls":
+        """The controls of some of the lanes."""
+        return Controls(self.stops, self.rtol, *(part[lanes] for part in self[2:]))
 
 
 class Record(NamedTuple):
-    """What is kept of each step, over `(step, lane)`.
+    """What is kept of each step.
 
     Time, loss, rate and event travel together in `numbers`: fetching an array costs more than it
     holds.
     """
 
-    weights: Float[Array, "step lane weight"]
-    numbers: Float[Array, "step lane 4"]
+    weights: Float[Array, "lane step weight"]
+    numbers: Float[Array, "4 step lane"]
 
 
-Field = Callable[[Float[Array, " weight"]], tuple[Float[Array, ""], Float[Array, " weight"]]]
+Field = Callable[
+    [Float[Array, "weight *lane"]], tuple[Float[Array, "*lane"], Float[Array, "weight *lane"]]
+]
 """Weights to loss and velocity −∂L/∂θ."""
 
 Step = Callable[[State, Field, Controls], State]
-"""One step of one lane, by Runge–Kutta or by gradient descent."""
-
-# Which controls have an axis of lanes.
-_AXES = Controls(None, None, 0, 0, 0, 0)  # pyright: ignore[reportArgumentType]
+"""One step of every lane, by Runge–Kutta or by gradient descent."""
 
 
 @functools.partial(jax.jit, static_argnames=("step", "structure", "length"))
@@ -84,54 +85,59 @@ def advance(
     The recorded row is the loop's counter, common to all lanes, so that saving is an update in
     place; a lane that rejected its step or has ended says so in `event`.
     """
-    field = _field(structure, data)
-
-    def one_step(state: State, controls: Controls) -> State:
-        return _select_running(state, step(state, field, controls))
-
-    lanes = state.time.shape[0]
-    if lanes == 1:
+    alone = state.time.shape == (1,)
+    if alone:
         # A batch of one is slower than no batch.
-        alone = jax.tree.map(lambda part, axis: part if axis is None else part[0], controls, _AXES)
-        every_lane = lambda state: jax.tree.map(
-            lambda part: part[None], one_step(jax.tree.map(lambda part: part[0], state), alone)
-        )
-    else:
-        every_lane = lambda state: jax.vmap(one_step, in_axes=(0, _AXES))(state, controls)
-    empty = Record(
-        weights=jnp.zeros((length, *state.weights.shape)), numbers=jnp.zeros((length, lanes, 4))
+        state = jax.tree.map(lambda part: part[..., 0], state)
+        controls = controls.of(0)
+    field = lambda weights: descent(structure, weights, data)
+    empty = (
+        jnp.zeros((length, *state.weights.shape)),
+        jnp.zeros((length, 4, *state.time.shape)),
     )
 
-    def body(carry: tuple[Int[Array, ""], State, Record]):
+    def body(carry: tuple[Int[Array, ""], State, tuple[Array, Array]]):
         count, state, record = carry
-        state = every_lane(state)
-        numbers = jnp.stack((state.time, state.loss, state.rate, state.event * 1.0), axis=-1)
+        state = _select_running(state, step(state, field, controls))
+        numbers = jnp.stack((state.time, state.loss, state.rate, state.event * 1.0))
         record = jax.tree.map(
             lambda rows, row: jax.lax.dynamic_update_index_in_dim(rows, row, count, 0),
             record,
-            Record(state.weights, numbers),
+            (state.weights, numbers),
         )
         return count + 1, state, record
 
-    def unfinished(carry: tuple[Int[Array, ""], State, Record]) -> Bool[Array, ""]:
+    def unfinished(carry: tuple[Int[Array, ""], State, tuple[Array, Array]]) -> Bool[Array, ""]:
         count, state, _ = carry
         return (count < limit) & jnp.any(state.status == RUNNING)
 
-    with fused(lanes == 1 and state.weights.size * len(data.y) <= _SMALL):
-        count, state, record = jax.lax.while_loop(unfinished, body, (jnp.asarray(0), state, empty))
-    return state, record, count
+    count, state, record = jax.lax.while_loop(unfinished, body, (jnp.asarray(0), state, empty))
+    if alone:
+        state, record = jax.tree.map(lambda part: part[..., None], (state, record))
+    weights, numbers = record
+    # In the order in which the host reads them.
+    return state, Record(jnp.moveaxis(weights, 2, 0), jnp.moveaxis(numbers, 1, 0)), count
 
 
 @functools.partial(jax.jit, static_argnames=("structure",))
 def start(
-    weights: Float[Array, "lane weight"], data: Data, *, structure: Structure
-) -> tuple[Float[Array, " lane"], Float[Array, "lane weight"], Float[Array, " lane"]]:
+    weights: Float[Array, "weight lane"], data: Data, *, structure: Structure
+) -> tuple[Float[Array, " lane"], Float[Array, "weight lane"], Float[Array, " lane"]]:
     """Loss, velocity and rate at the initial weights."""
-    losses, velocities = jax.vmap(_field(structure, data))(weights)
-    return losses, velocities, jnp.sum(velocities**2, axis=1)
+    losses, velocities = descent(structure, weights, data)
+    return losses, velocities, over_weights(velocities**2)
 
 
-def ending(state: State, controls: Controls, finite: Bool[Array, ""]) -> Int[Array, ""]:
+def over_weights(x: Float[Array, "weight *lane"]) -> Float[Array, "*lane"]:
+    """The sum over all weights.
+
+    In a batch by a matrix product, because the compiler makes a slow thing of a long sum over an
+    axis that is not the last.
+    """
+    return jnp.sum(x) if x.ndim == 1 else jnp.ones(len(x)) @ x
+
+
+def ending(state: State, controls: Controls, finite: Bool[Array, "*lane"]) -> Int[Array, "*lane"]:
     """Status after a step, from what both kinds of step have in common."""
     status = jnp.where(state.stop >= controls.stops.shape[0], FINISHED, RUNNING)
     # Training as long again would gain next to nothing; and the rate has been far larger before,
@@ -143,20 +149,8 @@ def ending(state: State, controls: Controls, finite: Bool[Array, ""]) -> Int[Arr
     return jnp.where(finite, status, NOT_FINITE)
 
 
-def _field(structure: Structure, data: Data) -> Field:
-    gradient = jax.value_and_grad(excess_loss, argnums=1)
-
-    def field(weights: Float[Array, " weight"]):
-        # Without the barrier the compiler computes a stage's weights again for each use of them.
-        weights = jax.lax.optimization_barrier(weights)
-        loss, slope = gradient(structure, weights, data)
-        return loss, jax.lax.optimization_barrier(-slope)
-
-    return field
-
-
 def _select_running(before: State, after: State) -> State:
-    """Freeze a lane that has ended."""
+    """Freeze the lanes that have ended."""
     running = before.status == RUNNING
     kept = jax.tree.map(lambda old, new: jnp.where(running, new, old), before, after)
-    return kept._replace(event=jnp.where(running, after.event, IDLE))
+    return kept._replace(event=jnp.where(running, after.event, jnp.full_like(after.event, IDLE)))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import jax
 import numpy as np
 from jaxtyping import Bool, Float
 
@@ -9,7 +10,8 @@ from .._objective import Objective, objective
 from ..networks import Layer
 from ..tasks import AbstractTask
 from ._curvature import extreme_curvatures
-from ._drive import Log, Progress, Resolution, drive, initial_state
+from ._drive import Progress, drive, initial_state
+from ._logbook import Logbook, Resolution
 from ._program import (
     AT_FLOOR,
     FINISHED,
@@ -22,6 +24,7 @@ from ._program import (
 )
 from ._runge_kutta import first_step, runge_kutta_step
 from ._trajectory import Ending, Trajectory
+from ._width import Widen, condense
 
 _NEVER = -1.0
 
@@ -46,15 +49,16 @@ def simulate(
     progress: Progress | None,
 ) -> Trajectory:
     """Run every network of a batch and put the samples into one `Trajectory`."""
-    problem = objective(network, task, loss)
-    initial = problem.structure.flatten(network)
-    lanes = len(initial)
-    each = np.ones(lanes)
+    objective(network, task, loss)  # raises where they do not fit
+    condensed, widen = condense(network)
+    problem = objective(condensed, task, loss)
+    initial = problem.structure.columns(condensed.u, condensed.v)
+    each = np.ones(initial.shape[1])
     rates = each if learning_rate is None else learning_rate.reshape(-1)
     state = initial_state(problem, initial, step_size)
     if not times_requested:
         state = state._replace(status=np.where(_at_rest(problem, state), STATIONARY, state.status))
-    size = np.sqrt(np.mean(initial**2, axis=1))
+    size = np.sqrt(np.mean(initial**2, axis=0))
     # Weights known to a relative error rtol leave a loss of order rtol² that no step can remove.
     precision = max(converged, 100 * rtol**2) * state.loss
     never = each * _NEVER
@@ -69,22 +73,22 @@ def simulate(
 
     endings: dict[int, Ending] = {}
 
-    def judge(lane: int, status: int, log: Log) -> bool:
+    def judge(lane: int, status: int, book: Logbook) -> bool:
         if status == STATIONARY:
-            elapsed = float(log.last.time[0] * controls.learning_rate[lane])
-            verdict = _stationary(problem, log.last.weights[0], float(log.last.rate[0]), elapsed)
+            time, _, rate = book.latest[:, lane]
+            elapsed = float(time * controls.learning_rate[lane])
+            verdict = _stationary(problem, book.weights[:, lane], float(rate), elapsed)
             if verdict is None:
                 # On the way past a saddle: go on, and ask again at a tenth of this gradient.
                 controls.gain_tolerance[lane] *= 1e-2
                 return False
             endings[lane] = verdict
         else:
-            endings[lane] = _ending(
-                status, problem, log, float(controls.learning_rate[lane]), method
-            )
+            rate = float(controls.learning_rate[lane])
+            endings[lane] = _ending(status, problem, book, lane, rate, method)
         return True
 
-    logs = drive(
+    book = drive(
         problem,
         state,
         controls,
@@ -97,7 +101,8 @@ def simulate(
     return _assemble(
         network,
         problem,
-        logs,
+        widen,
+        book,
         endings,
         stops,
         times_requested,
@@ -113,10 +118,10 @@ def _at_rest(problem: Objective, state: State) -> Bool[np.ndarray, " lane"]:
 
     Small weights near a saddle have a small gradient too, of the order of weights times curvature.
     """
-    square = np.sum(np.square(state.weights), axis=1)
+    square = np.sum(np.square(state.weights), axis=0)
     still = np.asarray(state.rate) <= 1e-20 * square
     for lane in np.flatnonzero(still):
-        ends = extreme_curvatures(problem.structure, state.weights[lane], problem.data)
+        ends = extreme_curvatures(problem.structure, state.weights[:, lane], problem.data)
         curvature = np.abs(ends).max()
         still[lane] = state.rate[lane] <= (1e-12 * curvature) ** 2 * square[lane]
     return still
@@ -145,12 +150,12 @@ def _stationary(
     return Ending("converged", f"A minimum: gradient {np.sqrt(rate):.3g} and no way out.")
 
 
-def _ending(status: int, problem: Objective, log: Log, learning_rate: float, method: str) -> Ending:
-    last = log.last
-    where = (
-        f"time {last.time[-1]:.6g}" if method == "gradient flow" else f"step {last.time[-1]:.0f}"
-    )
-    loss = last.loss[-1] + problem.floor
+def _ending(
+    status: int, problem: Objective, book: Logbook, lane: int, learning_rate: float, method: str
+) -> Ending:
+    time, loss, _ = book.latest[:, lane]
+    where = f"time {time:.6g}" if method == "gradient flow" else f"step {time:.0f}"
+    loss = loss + problem.floor
     if status == AT_FLOOR:
         return Ending("converged", f"At {where} the loss reached its lowest possible value.")
     if status == FINISHED:
@@ -162,17 +167,20 @@ def _ending(status: int, problem: Objective, log: Log, learning_rate: float, met
             "A looser `rtol` gets past a kink.",
         )
     if status == NOT_FINITE:
-        return Ending("diverged", f"Not finite after {where}. " + _why(problem, log, learning_rate))
+        start = book.initial_weights(lane)[:, None]
+        return Ending(
+            "diverged", f"Not finite after {where}. " + _why(problem, start, learning_rate)
+        )
     return Ending(
         "out of steps",
-        f"Stopped after {log.steps} steps at {where}, loss {loss:.6g}, still learning slowly: a "
-        "larger `converged` or a time to end at are cheaper than more `max_steps`.",
+        f"Stopped after {book.steps[lane]} steps at {where}, loss {loss:.6g}, still learning "
+        "slowly: a larger `converged` or a time to end at are cheaper than more `max_steps`.",
     )
 
 
-def _why(problem: Objective, log: Log, learning_rate: float) -> str:
+def _why(problem: Objective, weights: Float[np.ndarray, "weight 1"], learning_rate: float) -> str:
     """The likely cause of divergence: a step beyond 2/sharpness of the path of the flow."""
-    limit = _stability_limit(problem, log.rows[0].weights[:1])
+    limit = _stability_limit(problem, weights)
     if learning_rate > limit:
         return (
             f"The learning rate {learning_rate:g} is above the stability limit {limit:.3g} "
@@ -184,7 +192,7 @@ def _why(problem: Objective, log: Log, learning_rate: float) -> str:
     )
 
 
-def _stability_limit(problem: Objective, weights: Float[np.ndarray, "1 weight"]) -> float:
+def _stability_limit(problem: Objective, weights: Float[np.ndarray, "weight 1"]) -> float:
     """2 / sharpness where it is largest along the flow, from plateau to plateau and at its end."""
     one = np.ones(1)
     state = initial_state(problem, weights, first_step)
@@ -192,22 +200,22 @@ def _stability_limit(problem: Objective, weights: Float[np.ndarray, "1 weight"])
     controls = Controls(
         stops=np.array([np.inf]),
         rtol=np.asarray(rtol),
-        atol=rtol * np.sqrt(np.mean(weights**2, axis=1)),
+        atol=rtol * np.sqrt(np.mean(weights**2, axis=0)),
         loss_tolerance=1e-6 * np.asarray(state.loss),
         gain_tolerance=_NEVER * one,
         learning_rate=one,
     )
-    (flow,) = drive(
+    flow = drive(
         problem,
         state,
         controls,
         step=runge_kutta_step,
-        judge=lambda lane, status, log: True,
+        judge=lambda lane, status, book: True,
         resolution=Resolution(),
         max_steps=3000,
         progress=None,
     )
-    path = flow.joined().weights
+    path = flow.table()[0].weights[0]
     chosen = np.unique(np.linspace(0, len(path) - 1, 12).astype(int))
     sharpness = max(extreme_curvatures(problem.structure, path[i], problem.data)[1] for i in chosen)
     return 2.0 / sharpness if sharpness > 0 else float("inf")
@@ -216,7 +224,8 @@ def _stability_limit(problem: Objective, weights: Float[np.ndarray, "1 weight"])
 def _assemble(
     network: Layer,
     problem: Objective,
-    logs: list[Log],
+    widen: Widen,
+    book: Logbook,
     endings: dict[int, Ending],
     stops: np.ndarray,
     times_requested: bool,
@@ -225,39 +234,22 @@ def _assemble(
     method: str,
     learning_rate: Float[np.ndarray, "*batch"] | None,
 ) -> Trajectory:
-    batch = network.batch_shape
-    samples = [log.joined() for log in logs]
-    if times_requested:
-        # Every requested time is a sample of its own, 0 included, so the initial state is not.
-        samples = [s.choose(slice(1, None)) for s in samples]
-    saves = np.array([len(s.time) for s in samples])
-    # A lane that failed before the first requested time shows the state that it got to.
-    samples = [s if len(s.time) else log.last for s, log in zip(samples, logs, strict=True)]
-    longest = max(len(s.time) for s in samples)
-
-    def stack(name: str) -> np.ndarray:
-        parts = [getattr(s, name) for s in samples]
-        padded = [
-            np.concatenate((part, np.repeat(part[-1:], longest - len(part), axis=0)))
-            if len(part) < longest
-            else part
-            for part in parts
-        ]
-        return np.stack(padded).reshape(*batch, longest, *padded[0].shape[1:])
-
-    time = stack("time")
-    if times_requested:
-        # The axis is the one asked for, also beyond where a lane broke off; `saves` says where.
-        time = np.broadcast_to(stops[:longest], time.shape).copy()
+    table, saves = book.table()
+    columns = np.moveaxis(table.weights, -1, 0)
+    trained = widen(Layer(*problem.structure.arrays(columns), network.unit))
+    batch, longest = network.batch_shape, table.time.shape[1]
+    over = (*batch, longest)
+    # The axis is the one asked for, also beyond where a lane broke off; `saves` says where.
+    time = np.broadcast_to(stops[:longest], over).copy() if times_requested else table.time
     return Trajectory(
-        time=time,
-        loss=stack("loss") + problem.floor,
-        squared_gradient=stack("rate"),
-        network=problem.structure.unflatten(stack("weights")),
+        time=time.reshape(over),
+        loss=table.loss.reshape(over) + problem.floor,
+        squared_gradient=table.rate.reshape(over),
+        network=jax.tree.map(lambda leaf: leaf.reshape(*over, *leaf.shape[2:]), trained),
         saves=saves.reshape(batch),
-        endings=tuple(endings[lane] for lane in range(len(logs))),
+        endings=tuple(endings[lane] for lane in range(len(saves))),
         floor=problem.floor,
-        evaluations=np.array([1 + evaluations_per_step * log.steps for log in logs]).reshape(batch),
+        evaluations=(1 + evaluations_per_step * book.steps).reshape(batch),
         convention=loss,
         method=method,
         learning_rate=learning_rate,

@@ -130,16 +130,14 @@ class Trajectory:
         axis = "time" if self.shared_times else "save"
         over = (*batch, axis)
         unit = self.network.unit
-        weight_axes = {1: ("input",), 3: ("key_query", "rank", "input")}[unit.weight_ndim]
-        read_axes = ("read",) if unit.read_ndim else ()
         first = (0,) * len(self.batch_shape)
         time = (axis, self.time[first]) if self.shared_times else (over, self.time)
         return xr.Dataset(
             {
                 "loss": (over, self.loss, {"long_name": f"loss {loss_formula(self.convention)}"}),
                 "squared_gradient": (over, self.squared_gradient),
-                "u": ((*over, "unit", *weight_axes), self.network.u),
-                "v": ((*over, "unit", "output", *read_axes), self.network.v),
+                "u": ((*over, "unit", *unit.weight_axes), self.network.u),
+                "v": ((*over, "unit", "output", *unit.read_axes), self.network.v),
                 "saves": (batch, self.saves),
                 "evaluations": (batch, self.evaluations),
                 "ending": (batch, _words(self, [e.reason for e in self.endings])),

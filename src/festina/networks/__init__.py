@@ -11,10 +11,10 @@ from ._build import convolutional as convolutional
 from ._build import fully_connected as fully_connected
 from ._build import gaussian as gaussian
 from ._build import low_rank as low_rank
-from ._contract import fused as fused
 from ._layer import Layer as Layer
 from ._layer import layer as layer
 from ._seeds import seeds as seeds
+from ._structure import Structure as Structure
 from ._units import AbstractUnit as AbstractUnit
 from ._units import Kernel as Kernel
 from ._units import LinearHead as LinearHead

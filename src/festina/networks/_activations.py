@@ -78,7 +78,7 @@ linear = power(1)
 quadratic = power(2)
 relu = Activation(
     name="relu",
-    function=lambda a: jnp.maximum(a, 0.0),
+    function=lambda a: jnp.where(a <= 0.0, 0.0, a),  # so that NaN stays NaN
     algebra=Algebra(zero=True, homogeneous="positive", linear=False, even=False, order=1),
 )
 tanh = Activation("tanh", jnp.tanh, _odd(1))

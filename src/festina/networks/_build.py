@@ -1,6 +1,6 @@
 """Networks by architecture, with small random, low-rank or given initial weights."""
 
-from collections.abc import Callable
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -106,16 +106,7 @@ def gaussian(
     key: Keys,
 ) -> Layer:
     """Independent weights from N(0, scale²), for any unit."""
-
-    return _initialise(
-        lambda key, scale, shape: scale * jax.random.normal(key, shape),
-        unit,
-        input_shape,
-        width,
-        outputs,
-        scale,
-        key,
-    )
+    return _initialise(unit, input_shape, width, outputs, scale, key)
 
 
 def low_rank(
@@ -140,25 +131,20 @@ def low_rank(
     if not np.isfinite(strength):
         raise ValueError(f"`strength` must be finite, got {strength}.")
 
-    def draw(key: PRNGKeyArray, scale: Array, shape: tuple[int, int]) -> Array:
-        noise_key, left_key, right_key = jax.random.split(key, 3)
-        left = jax.random.normal(left_key, (width, rank))
-        right = jax.random.normal(right_key, (rank, shape[1]))
-        noise = jax.random.normal(noise_key, shape)
-        return strength * left @ right / jnp.sqrt(width) + scale * noise
-
-    return _initialise(draw, unit, input_shape, width, outputs, scale, key)
+    return _initialise(unit, input_shape, width, outputs, scale, key, rank=rank, strength=strength)
 
 
 @float64
 def _initialise(
-    draw: Callable[[PRNGKeyArray, Array, tuple[int, int]], Array],
     unit: AbstractUnit,
     input_shape: tuple[int, ...],
     width: int,
     outputs: int,
     scale: Scale,
     key: Keys,
+    *,
+    rank: int = 0,
+    strength: float = 0.0,
 ) -> Layer:
     sizes = {"width": width, "outputs": outputs, "inputs": min(input_shape)}
     for name, value in sizes.items():
@@ -181,17 +167,32 @@ def _initialise(
     u_shape = unit.weight_shape(input_shape)
     v_shape = (outputs, *unit.read_shape(input_shape))
     n_u, n_v = int(np.prod(u_shape)), int(np.prod(v_shape))
+    shape = (width, n_v + n_u)
 
     batch = np.broadcast_shapes(scales.shape, key.shape)
-    keys = jnp.broadcast_to(key, batch).reshape(-1)
-    scales = np.broadcast_to(scales, batch).reshape(-1)
-    theta = jax.vmap(lambda k, s: draw(k, s, (width, n_v + n_u)))(keys, scales)
-    theta = np.asarray(theta).reshape(*batch, width, n_v + n_u)
+    shapes = (shape, (width, rank), (rank, shape[1])) if rank else (shape,)
+    noise, *factors = map(np.asarray, _normals(key, shapes))
+    # Not in the program, where rounding would depend on how many networks it makes.
+    theta = scales[..., None, None] * noise
+    if rank:
+        theta = strength * (factors[0] @ factors[1]) / np.sqrt(width) + theta
     return Layer(
         u=theta[..., n_v:].reshape(*batch, width, *u_shape),
         v=theta[..., :n_v].reshape(*batch, width, *v_shape),
         unit=unit,
     )
+
+
+@functools.partial(jax.jit, static_argnums=1)
+def _normals(key: Keys, shapes: tuple[tuple[int, ...], ...]) -> tuple[Array, ...]:
+    """Standard normal arrays for every key: one program, where each operation would be one."""
+
+    def draw(key: PRNGKeyArray) -> tuple[Array, ...]:
+        keys = (key,) if len(shapes) == 1 else jax.random.split(key, len(shapes))
+        return tuple(jax.random.normal(k, s) for k, s in zip(keys, shapes, strict=True))
+
+    drawn = jax.vmap(draw)(key.reshape(-1))
+    return tuple(array.reshape(*key.shape, *array.shape[1:]) for array in drawn)
 
 
 # `activation` is also the name of an argument above.

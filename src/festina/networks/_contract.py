@@ -1,42 +1,39 @@
 """Products of small arrays, as the compiler likes them best.
 
-Figure 1's networks have a few hundred weights. For one such network a multiply and a sum that fuse
-with what surrounds them are about ten times faster than calls of a matrix product; for a batch of
-networks, or a large one, it is the other way round. Who traces a program knows which it is.
+Figure 1's networks have a few hundred weights. For such sizes a multiply and a sum that fuse with
+what surrounds them run several times faster than a call of a matrix product, which is the better
+choice for anything larger. Arrays carry their units and, in a batch, their networks ("lanes") in
+the trailing axes, which is what lets a processor work on several of them at a time.
 """
-
-import contextlib
-import contextvars
-from collections.abc import Iterator
 
 import jax.numpy as jnp
 from jaxtyping import Float
 
 from .._types import Array
 
-_FUSED = contextvars.ContextVar("fused", default=False)
+_SMALL = 4096  # products that are not left to the library
+_FEW = 64  # sums that are written out one by one
 
 
-@contextlib.contextmanager
-def fused(small: bool) -> Iterator[None]:
-    """While tracing: write products as sums of products."""
-    token = _FUSED.set(small)
-    try:
-        yield
-    finally:
-        _FUSED.reset(token)
+def mix(matrix: Float[Array, "k n"], x: Float[Array, "n *rest"]) -> Float[Array, "k *rest"]:
+    """Σ_n matrix_kn x_n."""
+    if len(matrix) * x.size <= _SMALL:
+        return jnp.sum(matrix.reshape(*matrix.shape, *(1,) * (x.ndim - 1)) * x, axis=1)
+    return jnp.tensordot(matrix, x, 1)
 
 
-def project(z: Float[Array, "... n"], u: Float[Array, " n"]) -> Float[Array, "..."]:
-    """z·u over the last axis of z."""
-    return jnp.sum(z * u, axis=-1) if _FUSED.get() else z @ u
+def pair(
+    a: Float[Array, "m shared *lane"], b: Float[Array, "n shared *lane"]
+) -> Float[Array, "m n *lane"]:
+    """Σ_i a_mi b_ni over the shared axis, in every lane."""
+    if a.ndim > 2 and len(a) <= _FEW:
+        # Split and not indexed, because the gradient by an index is an array padded with zeros.
+        return jnp.stack([jnp.sum(row * b, axis=1) for row in jnp.split(a, len(a))])
+    if len(a) * b.size <= _SMALL:
+        return jnp.sum(outer(a, b), axis=2)
+    return jnp.einsum("mi...,ni...->mn...", a, b)
 
 
-def read_out(
-    responses: Float[Array, "unit ..."], v: Float[Array, "unit output ..."]
-) -> Float[Array, " output"]:
-    """Σ_i r_i v_i over units and over what each of them responds."""
-    read = range(1, responses.ndim)
-    if _FUSED.get():
-        return jnp.sum(responses[:, None] * v, axis=(0, *(axis + 1 for axis in read)))
-    return jnp.tensordot(responses, v, ([0, *read], [0, *(axis + 1 for axis in read)]))
+def outer(a: Float[Array, "m *rest"], b: Float[Array, "n *rest"]) -> Float[Array, "m n *rest"]:
+    """a_m b_n, elementwise in all other axes."""
+    return a[:, None] * b[None]

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from .._precision import float64
 from .._types import Array
-from ._contract import read_out
+from ._structure import Structure
 from ._units import AbstractUnit
 
 
@@ -34,7 +34,8 @@ class Layer(eqx.Module):
                 "them: jax.tree.map(lambda weights: weights[0], network)."
             )
         x = jnp.asarray(x)
-        return self.respond(self.features(x)) + self.skip(x)
+        u, v = (jnp.moveaxis(leaf, 0, -1) for leaf in (self.u, self.v))
+        return self.structure.outputs(self.features(x)[None], u, v)[0] + self.skip(x)
 
     @float64
     def predict(self, x: ArrayLike) -> Float[np.ndarray, "*batch sample output"]:
@@ -52,14 +53,15 @@ class Layer(eqx.Module):
         """ψ(x): what the response is computed from, without any weights."""
         return self.unit.features(x)
 
-    def respond(self, psi: Float[Array, "..."]) -> Float[Array, " output"]:
-        """The layer's output, but for a residual connection, from the features of an example."""
-        responses = jax.vmap(self.unit.response, (None, 0))(psi, self.u)
-        return read_out(responses, self.v)
-
     def skip(self, x: Float[Array, "..."]) -> Float[Array, " output"] | float:
         """What a residual connection adds."""
         return self.unit.skip(x, self.outputs)
+
+    @property
+    def structure(self) -> Structure:
+        """The layer without its weights."""
+        axes = len(self.batch_shape) + 1
+        return Structure(self.unit, self.width, self.u.shape[axes:], self.v.shape[axes:])
 
     @property
     def outputs(self) -> int:
@@ -72,7 +74,7 @@ class Layer(eqx.Module):
     @property
     def batch_shape(self) -> tuple[int, ...]:
         """Axes in front of `unit`: seeds, initial scales."""
-        return self.u.shape[: self.u.ndim - 1 - self.unit.weight_ndim]
+        return self.u.shape[: self.u.ndim - 1 - len(self.unit.weight_axes)]
 
 
 def layer(unit: AbstractUnit, u: ArrayLike, v: ArrayLike) -> Layer:
@@ -85,13 +87,13 @@ def layer(unit: AbstractUnit, u: ArrayLike, v: ArrayLike) -> Layer:
         if not np.isfinite(array).all():
             bad = np.sum(~np.isfinite(array))
             raise ValueError(f"`{name}` must be finite, {bad} of its {array.size} values are not.")
-    axes, found = u.ndim - unit.weight_ndim, (u.shape, v.shape)
-    if v.ndim == axes + unit.read_ndim:
+    axes, found = u.ndim - len(unit.weight_axes), (u.shape, v.shape)
+    if v.ndim == axes + len(unit.read_axes):
         v = np.expand_dims(v, axes)
-    if axes < 1 or v.ndim != axes + 1 + unit.read_ndim or v.shape[:axes] != u.shape[:axes]:
+    if axes < 1 or v.ndim != axes + 1 + len(unit.read_axes) or v.shape[:axes] != u.shape[:axes]:
         raise ValueError(
-            f"`u` must have shape (*batch, unit, {unit.weight_ndim} axes of weights) and `v` "
-            f"(*batch, unit, output, {unit.read_ndim} axes of response) for {unit}: "
+            f"`u` must have shape (*batch, {', '.join(('unit', *unit.weight_axes))}) and `v` "
+            f"(*batch, {', '.join(('unit', 'output', *unit.read_axes))}) for {unit}: "
             f"got {found[0]} and {found[1]}."
         )
     return Layer(u, v, unit)

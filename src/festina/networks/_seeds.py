@@ -9,6 +9,8 @@ from jaxtyping import Key, UInt32
 Keys: TypeAlias = Key[jax.Array, "..."] | UInt32[jax.Array, "... _"]
 """One key or an array of them, of either kind; jaxtyping's `PRNGKeyArray` is a single one."""
 
+_USUAL = "threefry2x32"
+
 
 def seeds(count: int, *, first: int = 0) -> Keys:
     """Keys of the seeds `first`, `first + 1`, … for a batch of `count` networks.
@@ -21,4 +23,9 @@ def seeds(count: int, *, first: int = 0) -> Keys:
         )
     if first + count > 2**32:
         raise ValueError(f"Seeds end at 2³² − 1, got {count} of them from {first}.")
-    return jax.vmap(jax.random.key)(first + np.arange(count))
+    numbers = first + np.arange(count)
+    if jax.config.jax_default_prng_impl != _USUAL:  # pyright: ignore[reportAttributeAccessIssue]
+        return jax.vmap(jax.random.key)(numbers)
+    # The same by hand, which needs no program: the key of a seed is its number in two words.
+    words = np.stack((np.zeros_like(numbers), numbers), axis=1).astype(np.uint32)
+    return jax.random.wrap_key_data(jax.device_put(words), impl=_USUAL)

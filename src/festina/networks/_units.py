@@ -1,11 +1,16 @@
 r"""Units: what one hidden neuron, convolutional kernel or attention head computes.
 
 A unit splits its response in two: $\phi(x; u) = $ `response(features(x), u)`. The features ψ(x)
-hold no weights. Where the response is linear in ψ (`fixed_features`) the data enter the loss only
-through the moments ⟨ψψᵀ⟩ and ⟨yψᵀ⟩, whatever the architecture.
+hold no weights. Where the response is linear in ψ (`fixed_features`) it is ⟨ψ, c(u)⟩ with
+`coefficients` c(u), and the data enter the loss only through the moments ⟨ψψᵀ⟩ and ⟨yψᵀ⟩, whatever
+the architecture.
+
+Responses are computed for all samples, units and networks of a batch at once: samples are the first
+axis of ψ, units and networks the last axes of u.
 """
 
 import abc
+import math
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -16,7 +21,7 @@ from jaxtyping import Float
 from .._types import Array
 from ._activations import Activation, linear
 from ._algebra import Algebra
-from ._contract import project
+from ._contract import mix, outer
 
 Shape = tuple[int, ...]
 
@@ -24,8 +29,10 @@ Shape = tuple[int, ...]
 class AbstractUnit(abc.ABC):
     """One kind of unit. Holds no weights and is hashable: part of a network's structure."""
 
-    weight_ndim: ClassVar[int]
-    read_ndim: ClassVar[int]
+    weight_axes: ClassVar[tuple[str, ...]]
+    """Names of the axes of one unit's u."""
+    read_axes: ClassVar[tuple[str, ...]]
+    """Names of the axes of its response."""
 
     @property
     @abc.abstractmethod
@@ -55,8 +62,16 @@ class AbstractUnit(abc.ABC):
         """ψ(x)."""
 
     @abc.abstractmethod
-    def response(self, psi: Float[Array, "..."], u: Float[Array, "..."]) -> Float[Array, "..."]:
-        """φ(x; u) from ψ(x)."""
+    def response(
+        self, psi: Float[Array, "sample *features"], u: Float[Array, "*weight_and_units"]
+    ) -> Float[Array, "sample *read_and_units"]:
+        """φ(x; u) from ψ(x), of every sample and every unit."""
+
+    def coefficients(
+        self, u: Float[Array, "*weight_and_units"]
+    ) -> Float[Array, "*features_and_units"]:
+        """c(u), where φ(x; u) = ⟨ψ(x), c(u)⟩ over the last axes of ψ."""
+        raise NotImplementedError(f"{self} has no fixed features.")
 
     def skip(self, x: Float[Array, "..."], outputs: int) -> Float[Array, " {outputs}"] | float:
         """What a residual connection adds to the output."""
@@ -82,12 +97,18 @@ class _Activated(AbstractUnit):
     def degree(self) -> int | None:
         return self.activation.power
 
-    def response(self, psi: Float[Array, "..."], u: Float[Array, " _"]) -> Float[Array, "..."]:
-        if self.activation.power is None:
-            return self.activation(project(psi, u))
-        for _ in range(self.activation.power):
-            psi = project(psi, u)
-        return psi
+    def response(
+        self, psi: Float[Array, "sample *features"], u: Float[Array, "weight *units"]
+    ) -> Float[Array, "sample *read_and_units"]:
+        if self.fixed_features:
+            return _project(psi, self.coefficients(u), self.activation.power or 1)
+        return self.activation(_project(psi, u, 1))
+
+    def coefficients(self, u: Float[Array, "weight *units"]) -> Float[Array, "*features_and_units"]:
+        c = u
+        for _ in range(1, self.activation.power or 1):
+            c = outer(c.reshape(-1, *u.shape[1:]), u)
+        return c.reshape(*u.shape[:1] * (self.activation.power or 1), *u.shape[1:])
 
     def _tensor_power(self, z: Float[Array, "... _"]) -> Float[Array, "..."]:
         psi = z
@@ -100,8 +121,8 @@ class _Activated(AbstractUnit):
 class Neuron(_Activated):
     """A hidden neuron of a fully-connected layer, σ(u·x). Append a 1 to the inputs for a bias."""
 
-    weight_ndim = 1
-    read_ndim = 0
+    weight_axes = ("input",)
+    read_axes = ()
 
     def weight_shape(self, input_shape: Shape) -> Shape:
         if len(input_shape) != 1:
@@ -120,8 +141,8 @@ class Neuron(_Activated):
 class Kernel(_Activated):
     """A kernel of a 1-d convolution without padding, σ(u * x); one response per position."""
 
-    weight_ndim = 1
-    read_ndim = 1
+    weight_axes = ("tap",)
+    read_axes = ("position",)
 
     size: int = field(default=2, kw_only=True)
     stride: int = field(default=1, kw_only=True)
@@ -156,8 +177,8 @@ class Kernel(_Activated):
 class _Head(AbstractUnit):
     """Key and query (u = [K, Q], each rank × embedding) and a value row per output (v)."""
 
-    weight_ndim = 3
-    read_ndim = 1
+    weight_axes = ("key_query", "rank", "embedding")
+    read_axes = ("embedding_read",)
 
     rank: int = 1
     residual: bool = True
@@ -210,11 +231,14 @@ class LinearHead(_Head):
         return gram[:, :, None] * x[:, -1]
 
     def response(
-        self, psi: Float[Array, "a b c"], u: Float[Array, "2 rank _"]
-    ) -> Float[Array, " a"]:
-        keys, queries = u
-        # KᵀQ first: several times faster than contracting ψ with key and query in turn.
-        return jnp.tensordot(psi, keys.T @ queries, 2)
+        self, psi: Float[Array, "sample a b c"], u: Float[Array, "2 rank b *units"]
+    ) -> Float[Array, "sample a *units"]:
+        return _project(psi, self.coefficients(u), 2)
+
+    def coefficients(self, u: Float[Array, "2 rank b *units"]) -> Float[Array, "b b *units"]:
+        """KᵀQ."""
+        keys, queries = jnp.split(u, 2)  # whose gradient is not padded, as that of u[0] is
+        return jnp.sum(keys[0, :, :, None] * queries[0, :, None], axis=0)
 
 
 @dataclass(frozen=True)
@@ -237,7 +261,18 @@ class SoftmaxHead(_Head):
         return x
 
     def response(
-        self, psi: Float[Array, "embedding token"], u: Float[Array, "2 rank _"]
-    ) -> Float[Array, " embedding"]:
-        keys, queries = u
-        return psi @ jax.nn.softmax((keys @ psi).T @ (queries @ psi[:, -1]))
+        self, psi: Float[Array, "sample a token"], u: Float[Array, "2 rank a *units"]
+    ) -> Float[Array, "sample a *units"]:
+        keys = jnp.einsum("ra...,sat->srt...", u[0], psi)
+        query = jnp.einsum("ra...,sa->sr...", u[1], psi[:, :, -1])
+        attention = jax.nn.softmax(jnp.sum(keys * query[:, :, None], axis=1), axis=1)
+        return jnp.einsum("sat,st...->sa...", psi, attention)
+
+
+def _project(
+    psi: Float[Array, "sample *features"], c: Float[Array, "*coefficients_and_units"], axes: int
+) -> Float[Array, "sample *read_and_units"]:
+    """⟨ψ, c⟩ over the last `axes` of ψ, which are the first of c."""
+    kept, units = psi.shape[: psi.ndim - axes], c.shape[axes:]
+    size = math.prod(c.shape[:axes])
+    return mix(psi.reshape(-1, size), c.reshape(size, *units)).reshape(*kept, *units)

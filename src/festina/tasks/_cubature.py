@@ -22,7 +22,7 @@ def square_root(covariance: ArrayLike) -> Float[np.ndarray, "d d"]:
             f"{np.abs(covariance - covariance.T).max():.3g}."
         )
     variances, axes = np.linalg.eigh((covariance + covariance.T) / 2)
-    if variances[0] < -1e-10 * max(1.0, variances[-1]):
+    if variances[0] < -1e-10 * np.abs(variances).max():
         raise ValueError(
             "`covariance` must be positive semi-definite, its smallest eigenvalue is "
             f"{variances[0]:.6g}."

@@ -1,13 +1,14 @@
 """What is to be learned: examples with weights, and the statistics that a network sees of them."""
 
 import abc
+import functools
+import math
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
@@ -15,8 +16,12 @@ from numpy.typing import ArrayLike
 from .._precision import float64
 from ..networks import AbstractUnit
 
-# Above this many features the eigenvectors of ⟨ψψᵀ⟩ cost more than the samples they replace.
+# Above this many features their singular vectors cost more than the samples they replace.
 _MOST_FEATURES = 2048
+_MOST_NUMBERS = 2**28  # 2 GiB
+_CHUNK = 2**17  # numbers that fit into a cache
+# Samples × features²: 65,536 samples of 390 features take one to two seconds.
+_MOST_WORK = 1e10
 
 
 class Statistics(NamedTuple):
@@ -111,17 +116,71 @@ class Task(AbstractTask):
             )
         unit.weight_shape(self.input_shape)
         x = np.asarray(self.x, dtype=float)
-        skipped = jax.vmap(lambda x: jnp.broadcast_to(unit.skip(x, self.outputs), (self.outputs,)))
-        y = self.y - np.asarray(skipped(x))
-        psi = np.asarray(jax.vmap(unit.features)(x))
-        features = psi[0].size
-        if unit.fixed_features and features <= _MOST_FEATURES and len(psi) > 1:
-            flat = psi.reshape(len(psi), features)
-            weighted = flat * self.weight[:, None]
-            return compress(
-                weighted.T @ flat, y.T @ weighted, (y**2).T @ self.weight, psi.shape[1:]
+        y = self.y
+        if np.ndim(unit.skip(x[0], self.outputs)):  # else there is no residual connection
+            y = y - np.asarray(jax.vmap(lambda x: unit.skip(x, self.outputs))(x))
+        shape = _feature_shape(unit, self.input_shape)
+        features = math.prod(shape)
+        if unit.fixed_features and features <= _MOST_FEATURES and len(x) > 1:
+            return self._compressed(unit, x, y, shape)
+        if len(x) * features > _MOST_NUMBERS:
+            raise ValueError(
+                f"{unit} sees {features} features of each input, which for {len(x)} samples are "
+                f"{len(x) * features:.2g} numbers, too many to hold. Use fewer samples, or an "
+                "activation that is a function of your own: it sees the inputs as they are."
             )
-        return Statistics(psi, y, self.weight, 0.0)
+        return Statistics(np.asarray(jax.vmap(unit.features)(x)), y, self.weight, 0.0)
+
+    def _compressed(
+        self, unit: AbstractUnit, x: np.ndarray, y: np.ndarray, shape: tuple[int, ...]
+    ) -> Statistics:
+        r"""What `compress` does, from samples: by singular values instead of their squares.
+
+        Moments square the condition number, and what a weak feature explains is lost in rounding.
+        With $\sqrt{w}\,(\Psi, Y) = QR$ the triangle R has everything that the samples have: its
+        columns for Ψ their singular values, its rows below them what Ψ cannot explain of Y. The
+        samples go through in chunks, each under the triangle of those before.
+        """
+        features = math.prod(shape)
+        root = np.sqrt(self.weight)[:, None]
+        rows = max(_CHUNK // features, 2 * features)
+
+        def chunks() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+            for start in range(0, len(x), rows):
+                part = slice(start, start + rows)
+                psi = np.asarray(jax.vmap(unit.features)(x[part])).reshape(-1, features)
+                yield root[part] * psi, root[part] * y[part]
+
+        power = (y**2).T @ self.weight
+        if len(x) * features**2 > _MOST_WORK:
+            # By moments after all, which are five times as fast; what is lost is features that are
+            # a hundred thousand times weaker than the strongest.
+            second, cross = np.zeros((features, features)), np.zeros((y.shape[1], features))
+            for psi, target in chunks():
+                second += psi.T @ psi
+                cross += target.T @ psi
+            return compress(second, cross, power, shape)
+
+        triangle = np.zeros((0, features + y.shape[1]))
+        for chunk in chunks():
+            samples = np.concatenate(chunk, axis=1)
+            triangle = np.asarray(np.linalg.qr(np.concatenate((triangle, samples)), mode="r"))
+        left, s, right = np.linalg.svd(triangle[:features, :features], full_matrices=False)
+        explained = left.T @ triangle[:features, features:]
+        seen = s > max(len(x), features) * np.finfo(float).eps * s[0]
+        rest = np.sum(explained[~seen] ** 2) + np.sum(triangle[features:, features:] ** 2)
+        return Statistics(
+            (s[seen, None] * right[seen]).reshape(-1, *shape),
+            explained[seen],
+            np.ones(np.sum(seen)),
+            # Below rounding the targets are linear in the features.
+            0.5 * float(rest) if rest > 1e-26 * np.sum(power) else 0.0,
+        )
+
+
+@functools.cache
+def _feature_shape(unit: AbstractUnit, input_shape: tuple[int, ...]) -> tuple[int, ...]:
+    return jax.eval_shape(unit.features, jax.ShapeDtypeStruct(input_shape, float)).shape
 
 
 def task(
@@ -177,7 +236,7 @@ def compress(
     power: Float[np.ndarray, " output"],
     shape: tuple[int, ...],
 ) -> Statistics:
-    r"""Pseudo-samples that stand for the moments of fixed features.
+    r"""Pseudo-samples that stand for the moments of fixed features, where these are all there is.
 
     With $\langle\psi\psi^\top\rangle = \sum_k \lambda_k e_k e_k^\top$ the samples are
     $\psi_k = \sqrt{\lambda_k}\, e_k$ and $y_k = \langle y\psi^\top\rangle e_k/\sqrt{\lambda_k}$,

@@ -1,99 +1,105 @@
 """A panel of Figure 1: the loss with predicted levels and drops, and the first-layer weights."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from .._style import PALE, THEORY, styled
+from ._reading import END, PLATEAU, Reading
 
-if TYPE_CHECKING:
-    from ._panel import Reading
+# A panel always has the same parts, so that their places are known, in inches. Letting matplotlib
+# search for them (constrained layout) takes as long as all the rest of drawing.
+_SIZE = (4.6, 5.0)
+_LOSS = (0.66, 2.74, 3.70, 1.76)
+_ON_PLATEAU = (0.66, 0.5, 1.5, 1.5)
+_AT_END = (2.86, 0.5, 1.5, 1.5)
 
 
 @styled
-def draw_panel(reading: "Reading") -> Figure:
+def draw_panel(reading: Reading) -> Figure:
     """Loss of every seed on top; below, the weights of one seed on the plateau and at the end."""
     shown = _shown_seed(reading)
-    figure = Figure(figsize=(4.6, 5.0), layout="constrained")
-    grid = figure.add_gridspec(2, 2, height_ratios=(1.15, 1))
-    letter = reading.panel.name[-1].upper()
-    figure.suptitle(f"{letter}   {reading.panel.title}", x=0.02, ha="left", weight="bold")
-    _draw_loss(reading, shown, figure.add_subplot(grid[0, :]))
-    has_plateau = int(reading.counts[shown]) > 2
-    left = figure.add_subplot(grid[1, 0])
-    right = figure.add_subplot(grid[1, 1])
-    stages = (1, -1) if has_plateau else (-1,)
-    limit = 1.2 * max(np.abs(_plane(reading.weights(shown, k)[0])).max() for k in stages)
-    if has_plateau:
-        _draw_weights(reading, shown, 1, left)
-        left.set_title("on the plateau")
-    else:
-        left.set_axis_off()
-        left.text(0.5, 0.5, "no intermediate\nplateau", ha="center", va="center")
-    _draw_weights(reading, shown, -1, right)
-    right.set_title("at the end")
-    for ax in (left, right):
-        ax.set(xlim=(-limit, limit), ylim=(-limit, limit), aspect="equal")
+    figure = Figure(figsize=_SIZE)
+    title = f"{reading.panel.letter}   {reading.panel.title}"
+    if reading.preset:
+        title += f" ({reading.preset})"
+    figure.suptitle(title, x=0.02, y=0.985, ha="left", weight="bold")
+    loss, on_plateau, at_end = (
+        figure.add_axes((left / _SIZE[0], bottom / _SIZE[1], width / _SIZE[0], height / _SIZE[1]))
+        for left, bottom, width, height in (_LOSS, _ON_PLATEAU, _AT_END)
+    )
+    _draw_loss(reading, shown, loss)
+    stages = {PLATEAU: on_plateau, END: at_end}
+    if reading.counts[shown] < 3:
+        del stages[PLATEAU]
+        on_plateau.set_axis_off()
+        on_plateau.text(0.5, 0.5, "no intermediate\nplateau", ha="center", va="center")
+    limit = 1.2 * max(np.abs(_dots(reading, shown, stage)).max() for stage in stages)
+    for stage, ax in stages.items():
+        _draw_weights(reading, shown, stage, limit, ax)
     return figure
 
 
-def _shown_seed(reading: "Reading") -> int:
+def _shown_seed(reading: Reading) -> int:
     """The first seed with three plateaus, the first seed if there is none."""
-    return int(reading.staircases[0]) if len(reading.staircases) else 0
+    return reading.staircases[0] if reading.staircases else 0
 
 
-def _draw_loss(reading: "Reading", shown: int, ax: Axes) -> None:
-    simulation, theory = reading.simulation, reading.theory
+def _draw_loss(reading: Reading, shown: int, ax: Axes) -> None:
+    steps, losses = (reading.simulation[name].values for name in ("step", "loss"))
+    saves, levels = reading.simulation["saves"].values, reading.theory["level"].values
     drops = reading.drops["step"].values
     drops = drops[np.isfinite(drops)]
-    right = 1.25 * drops.max() if drops.size else float(simulation["step"].max())
-    order = [seed for seed in range(reading.seeds) if seed != shown] + [shown]
-    for seed in order:
-        chosen = seed == shown
-        label = "simulation"
-        if reading.seeds > 1:
-            label = f"seed {int(simulation['seed'][seed])}" if chosen else None
-        upto = int(simulation["saves"][seed])
+    right = 1.25 * drops.max() if drops.size else steps.max()
+    label = f"seed {int(reading.simulation['seed'][shown])}" if reading.seeds > 1 else "simulation"
+    for seed in (*(seed for seed in range(reading.seeds) if seed != shown), shown):
+        step, loss = steps[seed, : saves[seed]], losses[seed, : saves[seed]]
         ax.plot(
             # A seed that has converged stays where it is.
-            np.append(
-                simulation["step"][seed, :upto], max(right, simulation["step"][seed, upto - 1])
-            ),
-            np.append(simulation["loss"][seed, :upto], simulation["loss"][seed, upto - 1]),
+            np.append(step, max(right, step[-1])),
+            np.append(loss, loss[-1]),
             **PALE,
-            color="C0" if chosen else "0.6",
-            alpha=0.7 if chosen else 0.25,
-            label=label,
+            color="C0" if seed == shown else "0.6",
+            alpha=0.7 if seed == shown else 0.25,
+            label=label if seed == shown else None,
         )
-    for k, level in enumerate(theory["level"].values):
-        ax.axhline(level, **THEORY, label="theory: levels" + _and_drops(theory) if k == 0 else None)
-    if "drop_step" in theory:
-        for step in theory["drop_step"].values[shown]:
+    if others := reading.seeds - 1:
+        words = "1 other seed" if others == 1 else f"{others} other seeds"
+        ax.plot([], [], **PALE, color="0.6", alpha=0.4, label=words)
+    lines = [ax.axhline(level, **THEORY) for level in levels]
+    lines[0].set_label("theory: levels")
+    if "drop_step" in reading.theory:
+        lines[0].set_label("theory: levels, drops")
+        for step in reading.theory["drop_step"].values[shown]:
             if np.isfinite(step):
                 ax.axvline(step, **THEORY)
-    if reading.seeds > 1:
-        ax.plot([], [], **PALE, color="0.6", alpha=0.4, label=f"{reading.seeds - 1} other seeds")
-    top = max(float(theory["level"][0]), float(simulation["loss"].max()))
-    ax.set(xlim=(0, right), ylim=(-0.04 * top, 1.08 * top))
-    ax.set(xlabel=_step_label(reading), ylabel=_loss_label(reading))
-    # Below the line of the initial level.
-    ax.legend(loc="upper right", bbox_to_anchor=(1.0, 0.93))
+    top = max(levels[0], losses.max())
+    ax.set(
+        xlim=(0, right),
+        ylim=(-0.04 * top, 1.08 * top),
+        xlabel=_step_label(reading),
+        ylabel=_loss_label(reading),
+    )
+    # Above the axes: within them there is no place that a curve of some seed does not pass.
+    ax.legend(
+        loc="lower left",
+        bbox_to_anchor=(0.0, 1.0),
+        ncols=3,
+        borderaxespad=0.0,
+        borderpad=0.2,
+        columnspacing=1.5,
+    )
 
 
-def _and_drops(theory) -> str:
-    return ", drops" if "drop_step" in theory else ""
-
-
-def _step_label(reading: "Reading") -> str:
+def _step_label(reading: Reading) -> str:
     eta = reading.parameters.learning_rate
     if reading.parameters.method == "flow":
         return f"flow time in steps of η = {eta:g}"
     return f"gradient descent step (η = {eta:g})"
 
 
-def _loss_label(reading: "Reading") -> str:
+def _loss_label(reading: Reading) -> str:
     return {
         "mean-square": "loss ⟨|y − f|²⟩",
         "mean-over-outputs": "loss, mean over outputs",
@@ -101,22 +107,32 @@ def _loss_label(reading: "Reading") -> str:
     }[reading.parameters.loss]
 
 
-def _draw_weights(reading: "Reading", seed: int, plateau: int, ax: Axes) -> None:
-    u, _ = reading.weights(seed, plateau)
-    points = _plane(u)
+def _draw_weights(reading: Reading, seed: int, stage: int, limit: float, ax: Axes) -> None:
     ax.axhline(0, color="0.85", lw=0.8, zorder=0)
     ax.axvline(0, color="0.85", lw=0.8, zorder=0)
     if "ray_angle" in reading.theory:
         angles = np.radians(reading.theory["ray_angle"].values)
-        for angle in angles if plateau < 0 else angles[:1]:
-            ax.plot([0, 9 * np.cos(angle)], [0, 9 * np.sin(angle)], **THEORY)
-    ax.plot(points[:, 0], points[:, 1], "o", color="black", ms=4, alpha=0.7, mew=0)
-    name = "q" if u.ndim == 4 else "u"
-    ax.set(xlabel=f"{name}₁", ylabel=f"{name}₂")
+        far = 2 * limit
+        for angle in angles if stage == END else angles[:1]:
+            ax.plot([0, far * np.cos(angle)], [0, far * np.sin(angle)], **THEORY)
+    ax.plot(*_dots(reading, seed, stage).T, "o", color="black", ms=4, alpha=0.7, mew=0)
+    # The same scale along both axes has the same ticks.
+    ticks = np.asarray(MaxNLocator(4, steps=(1, 2, 5, 10)).tick_values(-limit, limit))
+    ticks = ticks[np.abs(ticks) <= limit]
+    symbol = reading.panel.symbol
+    ax.set(
+        title="at the end" if stage == END else "on the plateau",
+        xlabel=f"{symbol}₁",
+        ylabel=f"{symbol}₂",
+        xlim=(-limit, limit),
+        ylim=(-limit, limit),
+        xticks=ticks,
+        yticks=ticks,
+        aspect="equal",
+    )
 
 
-def _plane(u: np.ndarray) -> np.ndarray:
-    """Two coordinates of every unit's first-layer weights: of a head, those of its query."""
-    if u.ndim == 4:
-        u = u[:, 1, 0, :]
-    return u[:, :2] if u.shape[1] > 1 else np.pad(u, ((0, 0), (0, 1)))
+def _dots(reading: Reading, seed: int, stage: int) -> np.ndarray:
+    """Two coordinates of every unit's first-layer weights."""
+    u, _ = reading.weights(seed, stage)
+    return u.isel(reading.panel.drawn).values[:, :2]

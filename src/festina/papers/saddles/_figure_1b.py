@@ -17,8 +17,11 @@ from ...networks._seeds import Keys
 from ...tasks import AbstractTask, linear_teacher
 from ...theory.saddles import mode_drop_times
 from ._moments import correlation, covariance
-from ._panel import PAPER, Panel, PanelParameters, Reference
-from ._structure import rank_claims
+from ._panel import Panel
+from ._parameters import PanelParameters
+from ._reading import PAPER
+from ._reference import Reference
+from ._structure_claims import rank_claims
 
 
 class Parameters(PanelParameters):
@@ -37,7 +40,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 
 
-def _task(parameters: Parameters, key: PRNGKeyArray) -> AbstractTask:
+def _task(parameters: Parameters, key: PRNGKeyArray | None) -> AbstractTask:
     s11, s12, s22 = parameters.input_covariance
     sigma = np.array([[s11, s12], [s12, s22]])
     weights = {"identity": np.eye(2), "general": np.array([[1.0, 0.5], [-0.5, 0.25]])}
@@ -46,10 +49,7 @@ def _task(parameters: Parameters, key: PRNGKeyArray) -> AbstractTask:
         if variances[0] <= 0:
             raise ValueError("`input_covariance` must be positive definite to be whitened.")
         weights["whitening"] = (axes / np.sqrt(variances)) @ axes.T
-    samples = parameters.samples
-    return linear_teacher(
-        weights[parameters.teacher], sigma, samples=samples, key=None if samples is None else key
-    )
+    return linear_teacher(weights[parameters.teacher], sigma, samples=parameters.samples, key=key)
 
 
 def _network(parameters: Parameters, keys: Keys) -> Layer:
@@ -64,7 +64,11 @@ def _predict(parameters: Parameters, task: AbstractTask, network: Layer) -> dict
     mu = np.linalg.eigvalsh(best @ sigma_yx.T)
     power = np.trace(best @ sigma_yx.T) + 2 * task.statistics(network.unit).floor
     predicted = {
-        "closed_form_minimum": ((), factor / 2 * (power - mu[-1])),
+        "closed_form_minimum": (
+            (),
+            factor / 2 * (power - mu[-1]),
+            {"source": f"{PAPER}, Lemma 6"},
+        ),
         "final_singular_values": ("mode", np.sqrt(2 * np.linalg.svd(best, compute_uv=False))),
     }
     gram = sigma_yx.T @ sigma_yx

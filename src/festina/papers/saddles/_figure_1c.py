@@ -9,8 +9,10 @@ from ...networks import Layer, convolutional
 from ...networks._seeds import Keys
 from ...tasks import AbstractTask, convolutional_teacher
 from ._moments import correlation, covariance
-from ._panel import Panel, PanelParameters, Reference
-from ._structure import rank_claims
+from ._panel import Panel
+from ._parameters import PanelParameters
+from ._reference import Reference
+from ._structure_claims import rank_claims
 
 
 class Parameters(PanelParameters):
@@ -20,9 +22,8 @@ class Parameters(PanelParameters):
 PRESETS: dict[str, dict[str, Any]] = {}
 
 
-def _task(parameters: Parameters, key: PRNGKeyArray) -> AbstractTask:
-    samples = parameters.samples
-    return convolutional_teacher(samples=samples, key=None if samples is None else key)
+def _task(parameters: Parameters, key: PRNGKeyArray | None) -> AbstractTask:
+    return convolutional_teacher(samples=parameters.samples, key=key)
 
 
 def _network(parameters: Parameters, keys: Keys) -> Layer:

@@ -8,8 +8,10 @@ from jaxtyping import PRNGKeyArray
 from ...networks import Layer, fully_connected
 from ...networks._seeds import Keys
 from ...tasks import AbstractTask, orthogonal_points
-from ._panel import Panel, PanelParameters, Reference
-from ._structure import ray_claims
+from ._panel import Panel
+from ._parameters import PanelParameters, refuse_samples
+from ._reference import Reference
+from ._structure_claims import ray_claims
 
 
 class Parameters(PanelParameters):
@@ -19,12 +21,9 @@ class Parameters(PanelParameters):
 PRESETS: dict[str, dict[str, Any]] = {}
 
 
-def _task(parameters: Parameters, key: PRNGKeyArray) -> AbstractTask:
+def _task(parameters: Parameters, key: PRNGKeyArray | None) -> AbstractTask:
     del key
-    if parameters.samples not in (None, 2):
-        raise ValueError(
-            f"`samples` must be none: the task is two points, got {parameters.samples}."
-        )
+    refuse_samples(parameters, 2, "two")
     return orthogonal_points()
 
 
@@ -49,6 +48,6 @@ PANEL = Panel(
     predict=_predict,
     structure=ray_claims,
     level_tolerance=5e-4,
-    references=(Reference(Parameters(), (532.0, 1110.0), drop_tolerance=0.03),),
+    references=(Reference(Parameters(), (532.0, 1110.0), drop_tolerance=(0.03, 0.03)),),
 )
 run, claims, draw = PANEL.run, PANEL.claims, PANEL.draw

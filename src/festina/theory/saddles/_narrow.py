@@ -1,15 +1,18 @@
 """The minima of a narrower network: the levels at which a wider one can rest (Theorem 1)."""
 
+import functools
 from dataclasses import dataclass
 
 import jax
 import numpy as np
 from jaxtyping import Float
 
-from ..._objective import Convention, excess_loss, objective
+from ..._objective import Convention, Data, excess_loss, objective
 from ..._precision import float64
-from ...networks import AbstractUnit, Layer, gaussian
+from ..._types import Array
+from ...networks import AbstractUnit, Layer, Structure
 from ...tasks import AbstractTask
+from ._bfgs import bfgs
 
 
 @dataclass(frozen=True)
@@ -17,7 +20,7 @@ class NarrowMinima:
     """Local minima of a narrow network, lowest loss first, each counted once.
 
     `loss` are their levels, `network` the weights, one network for each, `share` the fraction of
-    starts that ended there.
+    starts that ended there; what is missing to one ended nowhere.
     """
 
     loss: Float[np.ndarray, " minimum"]
@@ -48,48 +51,70 @@ def narrow_minima(
     - `starts`: random starts, with weights of order one; the lowest minimum found is the global one
       only if one of them leads there.
     - `seed`: of the random starts.
-    - `tolerance`: levels closer than this fraction of the loss at zero weights count as one.
+    - `tolerance`: in units of the loss at zero weights. Levels closer than this count as one, and
+      an end point counts as a minimum where gradient times weights is below it.
     """
-    from scipy.optimize import minimize
-
     if width < 1 or starts < 1:
         raise ValueError(f"`width` and `starts` must be at least 1, got {width} and {starts}.")
-    keys = jax.random.split(jax.random.key(seed), starts)
-    networks = gaussian(unit, task.input_shape, width, task.outputs, scale=0.7, key=keys)
-    problem = objective(networks, task, loss)
-    value_and_gradient = jax.jit(
-        lambda weights: jax.value_and_grad(excess_loss, argnums=1)(
-            problem.structure, weights, problem.data
+    # Random starts at the scale where the loss is comparable with that of no network at all.
+    rng = np.random.default_rng(seed)
+    u, v = (
+        rng.normal(scale=0.7, size=(starts, width, *shape))
+        for shape in (
+            unit.weight_shape(task.input_shape),
+            (task.outputs, *unit.read_shape(task.input_shape)),
         )
     )
+    problem = objective(Layer(u, v, unit), task, loss)
+    structure, data = problem.structure, jax.device_put(problem.data)
 
-    def flat(weights: np.ndarray) -> tuple[float, np.ndarray]:
-        value, gradient = value_and_gradient(weights)
+    def function(weights: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient = _value_and_gradient(structure, weights, data)
         return float(value), np.asarray(gradient)
 
-    at_zero = flat(np.zeros_like(problem.structure.flatten(networks)[0]))[0]
+    columns = structure.columns(u, v)
+    at_zero = function(np.zeros(len(columns)))[0]
+    allowed = tolerance * (at_zero or 1.0)
+
+    def still(weights: np.ndarray, gradient: np.ndarray, level: float) -> bool:
+        """To first order no relative change of the weights changes the loss by more than that."""
+        return bool(np.linalg.norm(gradient) * np.linalg.norm(weights) <= level)
+
     ends = [
-        # Random starts at the scale where the loss is comparable with that of no network at all.
-        minimize(flat, start, jac=True, method="BFGS", options={"gtol": 1e-10})
-        for start in problem.structure.flatten(networks)
+        bfgs(
+            function,
+            column,
+            lambda weights, gradient: still(weights, gradient, 1e-3 * allowed),
+            max_steps=200 * len(column),
+        )
+        for column in columns.T
     ]
-    ends.sort(key=lambda end: end.fun)
+    # A start that has run off to infinity, or got stuck at a kink, has found no minimum.
+    minima = [(weights, value) for weights, value, slope in ends if still(weights, slope, allowed)]
     levels: list[float] = []
     chosen: list[np.ndarray] = []
     counts: list[int] = []
-    for end in ends:
-        if not np.isfinite(end.fun):
-            continue
-        if levels and end.fun - levels[-1] <= tolerance * at_zero:
+    for weights, value in sorted(minima, key=lambda end: end[1]):
+        if levels and value - levels[-1] <= allowed:
             counts[-1] += 1
         else:
-            levels.append(float(end.fun))
-            chosen.append(end.x)
+            levels.append(value)
+            chosen.append(weights)
             counts.append(1)
     if not levels:
-        raise ValueError(f"None of {starts} starts led to a finite loss.")
+        raise ValueError(
+            f"None of {starts} starts led to a minimum: nowhere did the gradient vanish to within "
+            f"`tolerance` {tolerance:g}. The loss may have no minimum at finite weights."
+        )
     return NarrowMinima(
         loss=np.array(levels) + problem.floor,
-        network=problem.structure.unflatten(np.array(chosen)),
+        network=Layer(*structure.arrays(np.stack(chosen, axis=1)), unit),
         share=np.array(counts) / starts,
     )
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _value_and_gradient(
+    structure: Structure, weights: Float[Array, " weight"], data: Data
+) -> tuple[Float[Array, ""], Float[Array, " weight"]]:
+    return jax.value_and_grad(excess_loss, argnums=1)(structure, weights, data)

@@ -1,0 +1,144 @@
+"""What is kept of every trajectory of a batch: samples where it moves, and the latest state."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from ._program import ACCEPTED, AT_STOP, IDLE, State
+
+
+class Samples(NamedTuple):
+    """Successive states of one lane, or of all of them side by side."""
+
+    time: Float[np.ndarray, "*lane save"]
+    weights: Float[np.ndarray, "*lane save weight"]
+    loss: Float[np.ndarray, "*lane save"]
+    rate: Float[np.ndarray, "*lane save"]
+
+
+@dataclass(frozen=True)
+class Resolution:
+    """How far loss (in units of the initial one) or log₁₀ of the rate moves between two saves."""
+
+    loss: float = 2e-3
+    rate: float = 0.05
+
+    def __post_init__(self) -> None:
+        if not (self.loss > 0 and self.rate > 0):
+            raise ValueError(
+                f"`loss` and `rate` of a resolution must be positive, got {self.loss} and "
+                f"{self.rate}."
+            )
+
+    def path(
+        self, loss: Float[np.ndarray, "step lane"], rate: Float[np.ndarray, "step lane"]
+    ) -> Float[np.ndarray, "step_less_one lane"]:
+        """Length of the way through (loss, log rate) up to each step, in units of a save."""
+        moved = np.abs(np.diff(loss, axis=0)) / self.loss
+        moved += np.abs(np.diff(np.log10(np.maximum(rate, 1e-300)), axis=0)) / self.rate
+        return np.cumsum(moved, axis=0)
+
+
+class Logbook:
+    """Samples, latest state and number of steps of every lane. `resolution` None: only stops."""
+
+    def __init__(self, start: State, resolution: Resolution | None):
+        self.resolution = resolution
+        time, loss, rate = (np.array(part) for part in (start.time, start.loss, start.rate))
+        self.latest = np.stack((time, loss, rate))  # (3, lane)
+        self.weights = np.array(start.weights)  # (weight, lane)
+        self.steps = np.zeros(len(time), int)
+        self._scale = np.where(loss > 0, loss, 1.0)
+        self._path = np.zeros(len(time))
+        self._rows = [[self.last(lane)] for lane in range(len(time))]
+
+    def last(self, lane: int) -> Samples:
+        """The latest state of a lane, kept or not."""
+        time, loss, rate = self.latest[:, lane]
+        weights = self.weights[:, lane].copy()
+        return Samples(np.array([time]), weights[None], np.array([loss]), np.array([rate]))
+
+    def initial_weights(self, lane: int) -> Float[np.ndarray, " weight"]:
+        return self._rows[lane][0].weights[0]
+
+    def table(self) -> tuple[Samples, Int[np.ndarray, " lane"]]:
+        """Everything kept, `(lane, save, …)`, short lanes padded with their last; and counts.
+
+        Where only stops are kept, every requested time is a sample of its own, 0 included, so that
+        the initial state is not one. A lane that failed before the first shows where it got to.
+        """
+        kept = [rows if self.resolution is not None else rows[1:] for rows in self._rows]
+        counts = np.array([sum(len(part.time) for part in rows) for rows in kept])
+        kept = [rows or [self.last(lane)] for lane, rows in enumerate(kept)]
+        lanes, longest = len(kept), max(1, counts.max())
+        table = Samples(*(np.empty((lanes, longest, *part.shape[1:])) for part in self._rows[0][0]))
+        for lane, rows in enumerate(kept):
+            for column, parts in zip(table, zip(*rows, strict=True), strict=True):
+                end = 0
+                for part in parts:
+                    column[lane, end : end + len(part)] = part
+                    end += len(part)
+                column[lane, end:] = parts[-1][-1]
+        return table, counts
+
+    def close(self, lane: int) -> None:
+        """The end of a trajectory is always a sample."""
+        last = self.last(lane)
+        if self.resolution is not None and last.time[0] > self._rows[lane][-1].time[-1]:
+            self._rows[lane].append(last)
+
+    def write(
+        self,
+        taken: list[tuple[int, int]],
+        weights: Float[np.ndarray, "all_slots step weight"],
+        numbers: Float[np.ndarray, "4 step all_slots"],
+    ) -> None:
+        """Enter the steps of a record; `taken` says which of its slots belongs to which lane."""
+        if not numbers.shape[1]:
+            return
+        slots, lanes = np.array(taken).T
+        time, loss, rate, event = numbers[:, :, slots]
+        self.steps[lanes] += np.sum(event != IDLE, axis=0)
+        useful = (event >= ACCEPTED) & np.isfinite(loss) & np.isfinite(rate)
+        # For each step the row of the last useful one: 0 is the state before the record.
+        rows = np.where(useful, np.arange(1, len(time) + 1)[:, None], 0)
+        rows = np.maximum.accumulate(np.concatenate((np.zeros_like(rows[:1]), rows)), axis=0)
+        time, loss, rate = (
+            np.take_along_axis(np.concatenate((before[None, lanes], part)), rows, axis=0)
+            for before, part in zip(self.latest, (time, loss, rate), strict=True)
+        )
+        kept = useful & self._keep(lanes, loss, rate, event)
+
+        slot, row = np.nonzero(kept.T)
+        chosen = Samples(
+            time[row + 1, slot],
+            weights[slots[slot], row],
+            loss[row + 1, slot],
+            rate[row + 1, slot],
+        )
+        borders = np.concatenate(([0], np.cumsum(np.sum(kept, axis=0))))
+        for index, lane in enumerate(lanes):
+            part = slice(borders[index], borders[index + 1])
+            if part.start < part.stop:
+                self._rows[lane].append(Samples(*(values[part] for values in chosen)))
+
+        self.latest[:, lanes] = time[-1], loss[-1], rate[-1]
+        moved = np.flatnonzero(rows[-1])
+        self.weights[:, lanes[moved]] = weights[slots[moved], rows[-1, moved] - 1].T
+
+    def _keep(
+        self,
+        lanes: Int[np.ndarray, " slot"],
+        loss: Float[np.ndarray, "step_plus_one slot"],
+        rate: Float[np.ndarray, "step_plus_one slot"],
+        event: Float[np.ndarray, "step slot"],
+    ) -> Bool[np.ndarray, "step slot"]:
+        """Which steps to keep: those where the way through (loss, log rate) passes a mark."""
+        if self.resolution is None:
+            return event == AT_STOP
+        path = self._path[lanes] + self.resolution.path(loss / self._scale[lanes], rate)
+        marks = np.floor(np.concatenate((self._path[None, lanes], path)))
+        self._path[lanes] = path[-1]
+        return np.diff(marks, axis=0) > 0

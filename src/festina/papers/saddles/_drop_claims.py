@@ -1,0 +1,33 @@
+"""Claims about when the loss drops, predicted from the initial weights alone, seed by seed."""
+
+import numpy as np
+
+from .._claim import Claim
+from ._reading import Reading
+
+DROPS = ("first", "second")
+
+
+def drop_claims(reading: Reading) -> list[Claim]:
+    """Every drop that theory speaks about; a panel's `drop_step` is NaN where it is silent."""
+    if "drop_step" not in reading.theory:
+        return []
+    prediction = reading.theory["drop_step"]
+    claims = []
+    for drop in np.flatnonzero(np.isfinite(prediction.values).any(axis=0)):
+        measured = reading.drops["step"].values[:, drop]
+        with np.errstate(divide="ignore"):  # large initial weights are past a drop from the start
+            error = np.abs(measured / prediction.values[:, drop] - 1)
+        claims.append(
+            reading.compare(
+                f"{DROPS[drop]} drop predicted from the initial weights: "
+                "largest relative error over seeds",
+                0.0,
+                float(np.max(error)),
+                tolerance=float(prediction.attrs["tolerance"]),
+                source=str(prediction.attrs["source"]),
+                correction=str(prediction.attrs["correction"]),
+                note=f"steps {measured.mean():.4g} ± {measured.std():.2g} in the mean",
+            )
+        )
+    return claims

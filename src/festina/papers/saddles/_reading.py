@@ -1,0 +1,112 @@
+"""A saved panel, read back by the names that claims and figures use."""
+
+import dataclasses
+import json
+import math
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+
+from .._claim import Claim, compare
+from ._train import BROKEN_OFF
+
+if TYPE_CHECKING:
+    from ._panel import Panel
+
+PAPER = "Zhang, Saxe & Latham"
+PLATEAU, END = 1, -1
+"""The two stages of training at which the weights are looked at."""
+
+
+class Reading:
+    """A saved panel: computes nothing that was not saved."""
+
+    def __init__(self, panel: "Panel", run: xr.DataTree):
+        self.panel = panel
+        self.simulation = run["simulation"].to_dataset()
+        self.plateaus = run["plateaus"].to_dataset()
+        self.theory = run["theory"].to_dataset()
+        self.drops = run["drops"].to_dataset()
+        self.parameters = panel.parameters(**json.loads(run.attrs["parameters"]))
+        self.preset = str(run.attrs.get("preset", ""))
+
+    @property
+    def source(self) -> str:
+        return f"{PAPER}, Figure 1{self.panel.letter}"
+
+    @property
+    def seeds(self) -> int:
+        return self.parameters.seeds
+
+    @property
+    def counts(self) -> np.ndarray:
+        return self.plateaus["count"].values
+
+    @cached_property
+    def staircases(self) -> list[int]:
+        """Seeds with three plateaus: those for which there is *the* intermediate one."""
+        return np.flatnonzero(self.counts == 3).tolist()
+
+    @property
+    def levels(self) -> np.ndarray:
+        """Level of the intermediate plateau, one for each staircase."""
+        return self.plateaus["level"].values[self.staircases, PLATEAU]
+
+    @property
+    def trained(self) -> np.ndarray:
+        """Which seeds were trained to the end of their run."""
+        return ~np.isin(self.simulation["ending"].values, BROKEN_OFF)
+
+    def weights(self, seed: int, stage: int) -> tuple[xr.DataArray, xr.DataArray]:
+        """u and v of one seed on the plateau or at the end of training, with named axes."""
+        if stage == END:
+            return self.weights_at(seed, int(self.simulation["saves"].values[seed]) - 1)
+        return self.weights_at(seed, int(self.plateaus["save"].values[seed, stage]))
+
+    def weights_at(self, seed: int, save: int) -> tuple[xr.DataArray, xr.DataArray]:
+        """u and v of one seed at one moment of its record."""
+        at = {"seed": seed, "save": save}
+        return self.simulation["u"].isel(at), self.simulation["v"].isel(at)
+
+    def compare(
+        self, claim: str, predicted: Any, measured: Any, *, fragile: bool = False, **options: Any
+    ) -> Claim:
+        """A claim of this panel. A fragile one is known to fail where the panel has a caveat."""
+        caveat = self.panel.caveat(self.parameters) if fragile else ""
+        if caveat:
+            options["expected"] = "does not hold"
+            options["note"] = _joined(options.get("note"), caveat)
+        options.setdefault("source", self.source)
+        return compare(
+            experiment=self.panel.name,
+            claim=claim,
+            predicted=predicted,
+            measured=measured,
+            **options,
+        )
+
+    def at_least(self, claim: str, share: float, holds: np.ndarray, **options: Any) -> Claim:
+        """A claim that a share of all seeds shows something, judged by the ones that were trained.
+
+        It fails if so few would be seen with a probability below 5 % (one-sided binomial test).
+        """
+        seen, total = int(np.sum(holds)), len(holds)
+        options["note"] = _joined(f"{seen} of {total} seeds", options.get("note"))
+        likely = total > 0 and _at_most(seen, total, share) >= 0.05
+        return dataclasses.replace(
+            self.compare(claim, 1, int(likely), **options),
+            predicted=f"≥ {share:g} of seeds",
+            measured=seen / total if total else float("nan"),
+            tolerance="5 % test" if share < 1 else "all",
+        )
+
+
+def _joined(*notes: str | None) -> str:
+    return "; ".join(filter(None, notes))
+
+
+def _at_most(seen: int, total: int, share: float) -> float:
+    """Probability of at most `seen` successes among `total`."""
+    return sum(math.comb(total, k) * share**k * (1 - share) ** (total - k) for k in range(seen + 1))

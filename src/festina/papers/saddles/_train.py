@@ -1,0 +1,59 @@
+"""Train the seeds of a panel, by descent or by flow, and put both on one axis of steps."""
+
+from collections.abc import Callable
+
+import jax
+from jaxtyping import PRNGKeyArray
+
+from ...dynamics import Trajectory, gradient_descent, gradient_flow
+from ...networks import Layer, seeds
+from ...networks._seeds import Keys
+from ...tasks import AbstractTask
+from ._parameters import PanelParameters
+
+BROKEN_OFF = ("diverged", "step underflow")
+"""Endings of a seed that was not trained to the end."""
+
+
+def draw_keys(parameters: PanelParameters, key: PRNGKeyArray | None) -> tuple[PRNGKeyArray, Keys]:
+    """Randomness of the data, and of each seed's initial weights."""
+    if key is None:
+        # One key for each seed: seed 3 is the same network however many are trained with it.
+        data = jax.random.fold_in(jax.random.key(parameters.seed), 2**31)
+        return data, seeds(parameters.seeds, first=parameters.seed)
+    data, networks = jax.random.split(key)
+    return data, jax.random.split(networks, parameters.seeds)
+
+
+def train(
+    parameters: PanelParameters,
+    network: Layer,
+    task: AbstractTask,
+    progress: Callable[[str, float], None],
+) -> Trajectory:
+    """All seeds together. One that fails is part of the result; all of them are a wrong setting."""
+    if parameters.method == "flow":
+        trajectory = gradient_flow(
+            network,
+            task,
+            loss=parameters.loss,
+            t_end=parameters.max_steps * parameters.learning_rate,
+            progress=progress,
+        )
+    else:
+        trajectory = gradient_descent(
+            network,
+            task,
+            parameters.learning_rate,
+            loss=parameters.loss,
+            max_steps=parameters.max_steps,
+            progress=progress,
+        )
+    if all(ending.reason in BROKEN_OFF for ending in trajectory.endings):
+        raise ValueError(f"Training failed from every seed. {trajectory.endings[0].message}")
+    return trajectory
+
+
+def time_of_a_step(parameters: PanelParameters) -> float:
+    """What one step of descent takes on the trajectory's clock: descent counts steps itself."""
+    return parameters.learning_rate if parameters.method == "flow" else 1.0

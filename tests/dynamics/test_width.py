@@ -1,0 +1,72 @@
+"""Many linear units learn what few do."""
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import festina
+from festina.dynamics import _simulate
+from festina.dynamics._width import condense
+from festina.networks import Kernel, Layer, convolutional, fully_connected, layer
+from festina.tasks import convolutional_teacher, linear_teacher
+
+TASK = linear_teacher(np.array([[1.0, 0.3], [-0.2, 0.5]]), [[1, 1], [1, 4]])
+
+
+def at_full_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_simulate, "condense", lambda network: (network, lambda same: same))
+
+
+@pytest.mark.parametrize("method", ["flow", "descent"])
+@pytest.mark.parametrize("kind", ["fully-connected", "convolutional"])
+def test_few_units_take_the_way_of_many(monkeypatch, kind, method):
+    key = festina.seeds(3)
+    if kind == "fully-connected":
+        network, task = fully_connected(2, 30, 2, scale=0.05, key=key), TASK
+    else:
+        network = convolutional(4, 30, kernel=2, stride=2, scale=0.05, key=key)
+        task = convolutional_teacher()
+    assert condense(network)[0].width == network.structure.size // network.width < 30
+
+    def train() -> festina.dynamics.Trajectory:
+        if method == "flow":
+            return festina.gradient_flow(network, task, np.linspace(0.0, 12.0, 40), rtol=1e-10)
+        return festina.gradient_descent(network, task, 0.05, 200)
+
+    few = train()
+    at_full_width(monkeypatch)
+    many = train()
+    for ours, theirs in (
+        (few.loss, many.loss),
+        (few.squared_gradient, many.squared_gradient),
+        (few.network.u, many.network.u),
+        (few.network.v, many.network.v),
+    ):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-7, atol=1e-9)
+
+
+@settings(max_examples=20)
+@given(seed=st.integers(0, 10_000), width=st.integers(5, 40), zero=st.booleans())
+def test_there_and_back(seed, width, zero):
+    """Units keep their weights to rounding, small ones too, and a silent unit stays silent."""
+    rng = np.random.default_rng(seed)
+    u, v = rng.normal(size=(2, width, 2)), 1e-9 * rng.normal(size=(2, width, 2))
+    if zero:
+        u[:, 0], v[:, 0] = 0.0, 0.0
+    few, widen = condense(Layer(u, v, fully_connected(2, 1, key=jax.random.key(0)).unit))
+    moved = Layer(np.stack([few.u, 2 * few.u], 1), np.stack([few.v, 2 * few.v], 1), few.unit)
+    wide = widen(moved)
+    np.testing.assert_array_equal(wide.u[:, 0], u)
+    np.testing.assert_array_equal(wide.v[:, 0], v)
+    np.testing.assert_allclose(wide.u[:, 1], 2 * u, atol=1e-14)
+    np.testing.assert_allclose(wide.v[:, 1], 2 * v, atol=1e-23)
+    assert not zero or not (wide.u[:, :, 0].any() or wide.v[:, :, 0].any())
+
+
+def test_what_is_not_linear_or_narrow_is_left_alone():
+    relu = fully_connected(2, 30, activation="relu", key=jax.random.key(0))
+    narrow = fully_connected(2, 4, 2, key=jax.random.key(0))
+    kernels = layer(Kernel(size=2), np.ones((5, 2)), np.ones((5, 1, 3)))
+    assert all(condense(network)[0] is network for network in (relu, narrow, kernels))

@@ -1,0 +1,49 @@
+"""Two orders of multiplication, many lanes: one result."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from festina.networks import _contract
+from helpers import ARCHITECTURES, each, inputs
+
+pytestmark = pytest.mark.usefixtures("double")
+
+
+@each(ARCHITECTURES)
+@pytest.mark.parametrize("samples", [1, 40])
+def test_all_lanes_and_samples_at_once_are_each_by_itself(row, samples):
+    """Few samples and many are multiplied in another order, a lane alone and lanes as well."""
+    network = row.network()
+    x = jnp.asarray(inputs(row, samples))
+    psi = jax.vmap(network.features)(x)
+    u, v = (jnp.moveaxis(jnp.asarray(leaf), 0, -1) for leaf in (network.u, network.v))
+    factors = jnp.array([1.0, -0.5, 2.0])
+    together = network.structure.outputs(psi, u[..., None] * factors, v[..., None] * factors)
+    for lane, factor in enumerate(factors):
+        alone = network.structure.outputs(psi, u * factor, v * factor)
+        np.testing.assert_allclose(together[..., lane], alone, rtol=1e-12, atol=1e-13)
+    responses = np.asarray(network.unit.response(psi, u))
+    by_hand = np.einsum(
+        "sri,ori->so",
+        responses.reshape(samples, -1, network.width),
+        np.asarray(v).reshape(network.outputs, -1, network.width),
+    )
+    np.testing.assert_allclose(
+        network.structure.outputs(psi, u, v), by_hand, rtol=1e-12, atol=1e-13
+    )
+
+
+@pytest.mark.parametrize("lanes", [(), (3,)])
+@pytest.mark.parametrize("size", [2, 70])
+def test_small_products_and_large_ones(size, lanes):
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(size, 5, *lanes)), rng.normal(size=(size + 1, 5, *lanes))
+    np.testing.assert_allclose(
+        _contract.pair(a, b), np.einsum("mi...,ni...->mn...", a, b), rtol=1e-12, atol=1e-13
+    )
+    matrix = rng.normal(size=(size, size + 1))
+    np.testing.assert_allclose(
+        _contract.mix(matrix, b), np.einsum("kn,n...->k...", matrix, b), rtol=1e-12, atol=1e-13
+    )
