@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-HEAVY = {"jax", "numpy", "scipy", "xarray", "zarr", "matplotlib", "equinox", "pydantic"}
+HEAVY = {"jax", "numpy", "scipy", "xarray", "zarr", "matplotlib", "pydantic"}
 
 CHECK = """
 import json, resource, sys

@@ -1,6 +1,7 @@
 """The layer of Eq. (1), which every architecture here is an instance of."""
 
-import equinox as eqx
+from dataclasses import dataclass, field
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,7 +14,9 @@ from ._structure import Structure
 from ._units import AbstractUnit
 
 
-class Layer(eqx.Module):
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False, repr=False)
+class Layer:
     r"""$x \mapsto \sum_i \phi(x; u_i)\, v_i$, Eq. (1) of Zhang, Saxe & Latham.
 
     `u` has shape `(unit, *weight_shape)` and `v` `(unit, output, *read_shape)`: a neuron's
@@ -24,7 +27,13 @@ class Layer(eqx.Module):
 
     u: Float[Array, "..."]
     v: Float[Array, "..."]
-    unit: AbstractUnit = eqx.field(static=True)
+    unit: AbstractUnit = field(metadata={"static": True})
+
+    def __repr__(self) -> str:
+        if not hasattr(self.u, "shape"):  # a tree of something else, as JAX makes them
+            return f"Layer({self.u!r}, {self.v!r}, {self.unit})"
+        batch = f"{self.batch_shape} networks, " if self.batch_shape else ""
+        return f"Layer({batch}{self.width} units {self.unit}, {self.outputs} outputs)"
 
     def __call__(self, x: Float[Array, "..."]) -> Float[Array, " output"]:
         """One network, one example, in the precision of JAX's setting; `predict` is float64."""

@@ -76,7 +76,7 @@ class Panel:
         say = progress or (lambda words, fraction: None)
         say("setting up", 0.0)
         data_key, network_keys = draw_keys(parameters, key)
-        task = self.task(parameters, None if parameters.samples is None else data_key)
+        task = self.task(parameters, data_key)
         network = self.network(parameters, network_keys)
 
         say("predicting", 0.02)

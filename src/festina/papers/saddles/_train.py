@@ -15,14 +15,19 @@ BROKEN_OFF = ("diverged", "step underflow")
 """Endings of a seed that was not trained to the end."""
 
 
-def draw_keys(parameters: PanelParameters, key: PRNGKeyArray | None) -> tuple[PRNGKeyArray, Keys]:
-    """Randomness of the data, and of each seed's initial weights."""
+def draw_keys(
+    parameters: PanelParameters, key: PRNGKeyArray | None
+) -> tuple[PRNGKeyArray | None, Keys]:
+    """Randomness of the samples, where there are any, and of each seed's initial weights."""
+    finite = parameters.samples is not None
     if key is None:
         # One key for each seed: seed 3 is the same network however many are trained with it.
-        data = jax.random.fold_in(jax.random.key(parameters.seed), 2**31)
-        return data, seeds(parameters.seeds, first=parameters.seed)
+        networks = seeds(parameters.seeds, first=parameters.seed)
+        return jax.random.fold_in(
+            jax.random.key(parameters.seed), 2**31
+        ) if finite else None, networks
     data, networks = jax.random.split(key)
-    return data, jax.random.split(networks, parameters.seeds)
+    return data if finite else None, jax.random.split(networks, parameters.seeds)
 
 
 def train(
