@@ -234,7 +234,7 @@ def test_an_error_leaves_the_users_precision_alone():
 def test_whatever_breaks_off_stops_all_threads(monkeypatch):
     """What is raised while reporting, Ctrl-C for one, comes out, and nobody trains on."""
     monkeypatch.setattr(_drive, "_cores", lambda: 3)
-    calls = []
+    calls, before = [], threading.active_count()
 
     def interrupt(words: str, fraction: float) -> None:
         calls.append(words)
@@ -244,7 +244,7 @@ def test_whatever_breaks_off_stops_all_threads(monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         festina.gradient_flow(MANY, TASK, progress=interrupt)
     assert len(calls) < 10
-    assert threading.active_count() <= 3
+    assert threading.active_count() == before
 
 
 def test_threads_change_nothing(monkeypatch):
