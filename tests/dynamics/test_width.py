@@ -1,6 +1,7 @@
 """Many linear units learn what few do."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -70,3 +71,27 @@ def test_what_is_not_linear_or_narrow_is_left_alone():
     narrow = fully_connected(2, 4, 2, key=jax.random.key(0))
     kernels = layer(Kernel(size=2), np.ones((5, 2)), np.ones((5, 1, 3)))
     assert all(condense(network)[0] is network for network in (relu, narrow, kernels))
+
+
+@pytest.mark.parametrize("factors", ["alike", "proportional"])
+def test_units_that_span_one_direction_stay_on_the_saddle(factors):
+    """On the invariant manifold of rank one; rounding in a rotated basis would lead off it."""
+    size = np.ones(30) if factors == "alike" else 2.0 ** np.arange(-15, 15)
+    u, v = np.outer(size, [1e-3, 2e-3]), np.outer(size, [2e-3, -1e-3])
+    network = layer(fully_connected(2, 1, key=jax.random.key(0)).unit, u, v)
+    assert condense(network)[0] is network
+    flow = festina.gradient_flow(network, TASK, np.array([0.0, 12.0]))
+    rows = np.concatenate((flow.final.u, flow.final.v), axis=1)
+    assert np.linalg.matrix_rank(rows, tol=1e-9 * np.abs(rows).max()) == 1
+
+
+def test_an_activation_that_only_looks_linear_is_left_alone():
+    clipped = fully_connected(
+        2, 200, 2, activation=lambda a: jnp.clip(a, -10, 10), scale=2.0, key=jax.random.key(0)
+    )
+    assert clipped.unit.algebra.linear
+    assert condense(clipped)[0] is clipped
+    data = linear_teacher(np.eye(2), samples=50, key=jax.random.key(1))
+    flow = festina.gradient_flow(clipped, data, np.array([0.0, 1e-3]))
+    expected = 0.5 * np.mean(np.sum((clipped.predict(data.x) - data.y) ** 2, axis=1))
+    assert flow.loss[0] == pytest.approx(expected)

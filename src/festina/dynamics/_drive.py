@@ -11,6 +11,7 @@ import os
 import threading
 from collections.abc import Callable
 
+import jax
 import numpy as np
 from jaxtyping import Float
 
@@ -20,7 +21,7 @@ from ._logbook import Logbook, Resolution
 from ._program import FINISHED, RUNNING, Controls, Record, State, Step, advance, start
 
 Progress = Callable[[str, float], None]
-"""Called with words and the fraction done."""
+"""Called with words and the fraction done, by one thread at a time but not always the same."""
 
 Judge = Callable[[int, int, Logbook], bool]
 """(lane, status, book) → whether the lane is over."""
@@ -51,6 +52,10 @@ def initial_state(
         stop=zeros,
         status=zeros,
         event=zeros,
+        tried=np.zeros(loss.shape),
+        error=np.zeros(loss.shape),
+        kinks=np.zeros(loss.shape),
+        slack=np.ones(loss.shape),
     )
 
 
@@ -68,10 +73,13 @@ def drive(
     """Run every lane to its end. `resolution` None keeps exactly the requested times."""
     n, total = everyone.weights.shape
     slots = min(total, int(np.clip(2 ** round(np.log2(_CACHE / n)), 8, 64)))
-    rows = int(np.clip(_MOST_NUMBERS // (slots * n), 8, 64 if total > slots else _MOST_ROWS))
+    slots = max(1, min(slots, _MOST_NUMBERS // (8 * n)))
     workers = max(1, min(_cores(), total // slots))
+    rows = _MOST_NUMBERS // (workers * slots * n)
+    rows = int(np.clip(rows, 8, 64 if total > slots else _MOST_ROWS))
     book = Logbook(everyone, resolution)
     ended, interrupted = [0] * workers, threading.Event()
+    device = jax.config.jax_default_device  # pyright: ignore[reportAttributeAccessIssue]
     compiling, speaking = threading.Lock(), threading.Lock()
 
     def take_steps(state: State, lanes: list[int | None]) -> tuple[State, Record, int]:
@@ -87,12 +95,22 @@ def drive(
         )
         return state, record, int(count)
 
-    @float64
     def work(worker: int) -> None:
+        try:
+            with jax.default_device(device):  # which another thread does not inherit
+                _work(worker)
+        except BaseException:
+            interrupted.set()  # the others stop too
+            raise
+
+    @float64
+    def _work(worker: int) -> None:
         queue = iter(range(worker, total, workers))
         lanes: list[int | None] = list(itertools.islice(queue, slots))
         state = _lanes(everyone, lanes)
         with compiling:  # or every worker would compile the same program
+            if interrupted.is_set():
+                return
             state, record, count = take_steps(state, lanes)
         while True:
             taken = [(slot, lane) for slot, lane in enumerate(lanes) if lane is not None]
@@ -106,10 +124,11 @@ def drive(
                 if status[slot] == RUNNING and not out_of_steps:
                     continue
                 if not judge(lane, int(status[slot]), book):
-                    if not out_of_steps:
+                    arrived = int(state.stop[slot]) >= len(controls.stops)
+                    if not out_of_steps and not arrived:
                         changes[slot] = _lanes(state, slot)._replace(status=np.asarray(RUNNING))
                         continue
-                    judge(lane, RUNNING, book)
+                    judge(lane, FINISHED if arrived else RUNNING, book)
                 book.close(lane)
                 ended[worker] += 1
                 lanes[slot] = following = next(queue, None)
@@ -132,7 +151,7 @@ def drive(
             for finished in [pool.submit(work, worker) for worker in range(workers)]:
                 finished.result()
         finally:
-            interrupted.set()  # the others, if one of them or the user broke off
+            interrupted.set()  # where the user broke off
     return book
 
 

@@ -13,6 +13,8 @@ from ._runge_kutta import first_step, runge_kutta_step
 from ._simulate import simulate
 from ._trajectory import Trajectory
 
+_SMOOTH, _KINKED = 1e-8, 1e-5  # default tolerances
+
 
 @float64
 def gradient_flow(
@@ -22,7 +24,7 @@ def gradient_flow(
     *,
     t_end: float | None = None,
     loss: Convention = "half",
-    rtol: float = 1e-8,
+    rtol: float | None = None,
     atol: float | None = None,
     resolution: Resolution | None = None,
     converged: float = 1e-9,
@@ -47,7 +49,10 @@ def gradient_flow(
       default, `"mean-square"`, `"mean-over-outputs"`, `"half-sum"` or `"sum-square"`.
     - `rtol`, `atol`: error allowed per step, relative to each weight and absolute (`rtol` times the
       initial scale by default). Leaving a saddle amplifies errors: the drop times move by about
-      `rtol` over the rate of escape.
+      `rtol` over the rate of escape. `rtol` is 1e-8 by default, and 1e-5 for units with a kink
+      (ReLU), which other networks than those of theory slide along: both sides push towards it and
+      every step crosses it. There the tolerance is loosened step by step, down to √`rtol`, and the
+      ending says so.
     - `resolution`: how far loss or gradient must move before the next step is saved; no finer than
       the steps themselves, which follow from `rtol`. Ask for `times` where you need more.
     - `converged`: training has converged when the loss is above its lowest possible value by less
@@ -64,6 +69,8 @@ def gradient_flow(
     """
     if not 0 < converged < 1:
         raise ValueError(f"`converged` must lie between 0 and 1, got {converged}.")
+    if rtol is None:
+        rtol = _KINKED if isinstance(network, Layer) and _has_kink(network) else _SMOOTH
     if not 0 < rtol < 0.1:
         raise ValueError(f"`rtol` must lie between 0 and 0.1, got {rtol}.")
     if atol is not None and not 0 < atol < np.inf:
@@ -90,6 +97,12 @@ def gradient_flow(
         max_steps=max_steps,
         progress=progress,
     )
+
+
+def _has_kink(network: Layer) -> bool:
+    """Whether φ is homogeneous over R≥0 alone: two different lines, one for each side."""
+    algebra = network.unit.algebra
+    return algebra.homogeneous == "positive" and algebra.order == 1
 
 
 def _stops(times: np.ndarray | None, t_end: float | None) -> np.ndarray:

@@ -50,6 +50,7 @@ class Logbook:
         self.latest = np.stack((time, loss, rate))  # (3, lane)
         self.weights = np.array(start.weights)  # (weight, lane)
         self.steps = np.zeros(len(time), int)
+        self.slack = np.ones(len(time))  # the most by which the tolerance was loosened
         self._scale = np.where(loss > 0, loss, 1.0)
         self._path = np.zeros(len(time))
         self._rows = [[self.last(lane)] for lane in range(len(time))]
@@ -93,13 +94,14 @@ class Logbook:
         self,
         taken: list[tuple[int, int]],
         weights: Float[np.ndarray, "all_slots step weight"],
-        numbers: Float[np.ndarray, "4 step all_slots"],
+        numbers: Float[np.ndarray, "5 step all_slots"],
     ) -> None:
         """Enter the steps of a record; `taken` says which of its slots belongs to which lane."""
         if not numbers.shape[1]:
             return
         slots, lanes = np.array(taken).T
-        time, loss, rate, event = numbers[:, :, slots]
+        time, loss, rate, event, slack = numbers[:, :, slots]
+        self.slack[lanes] = np.maximum(self.slack[lanes], slack.max(axis=0))
         self.steps[lanes] += np.sum(event != IDLE, axis=0)
         useful = (event >= ACCEPTED) & np.isfinite(loss) & np.isfinite(rate)
         # For each step the row of the last useful one: 0 is the state before the record.

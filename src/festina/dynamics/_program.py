@@ -32,6 +32,10 @@ class State(NamedTuple):
     stop: Int[Array, "*lane"]  # which of the requested times comes next
     status: Int[Array, "*lane"]
     event: Int[Array, "*lane"]
+    tried: Float[Array, "*lane"]  # the last step tried, in time
+    error: Float[Array, "*lane"]  # and its error, in units of the tolerance
+    kinks: Float[Array, "*lane"]  # how often it was a kink that stopped us lately
+    slack: Float[Array, "*lane"]  # factor by which the tolerance is loosened there
 
 
 class Controls(NamedTuple):
@@ -52,12 +56,12 @@ class Controls(NamedTuple):
 class Record(NamedTuple):
     """What is kept of each step.
 
-    Time, loss, rate and event travel together in `numbers`: fetching an array costs more than it
-    holds.
+    Time, loss, rate, event and slack travel together in `numbers`: fetching an array costs more
+    than it holds.
     """
 
     weights: Float[Array, "lane step weight"]
-    numbers: Float[Array, "4 step lane"]
+    numbers: Float[Array, "5 step lane"]
 
 
 Field = Callable[
@@ -93,13 +97,13 @@ def advance(
     field = lambda weights: descent(structure, weights, data)
     empty = (
         jnp.zeros((length, *state.weights.shape)),
-        jnp.zeros((length, 4, *state.time.shape)),
+        jnp.zeros((length, 5, *state.time.shape)),
     )
 
     def body(carry: tuple[Int[Array, ""], State, tuple[Array, Array]]):
         count, state, record = carry
         state = _select_running(state, step(state, field, controls))
-        numbers = jnp.stack((state.time, state.loss, state.rate, state.event * 1.0))
+        numbers = jnp.stack((state.time, state.loss, state.rate, state.event * 1.0, state.slack))
         record = jax.tree.map(
             lambda rows, row: jax.lax.dynamic_update_index_in_dim(rows, row, count, 0),
             record,

@@ -36,6 +36,7 @@ _POINTS = np.array(
 )
 _ERROR = np.array((-71 / 57600, 0, 71 / 16695, -71 / 1920, 17253 / 339200, -22 / 525, 1 / 40))
 _SAFETY, _SHRINK, _GROW = 0.9, 0.2, 10.0
+_SLIDING, _FORGET = 400.0, 0.05  # kinks that make a slide, and their part forgotten in a step
 
 
 def first_step(weights: np.ndarray, velocity: np.ndarray) -> np.ndarray:
@@ -60,8 +61,9 @@ def runge_kutta_step(state: State, field: Field, controls: Controls) -> State:
     error = jnp.sqrt(over_weights((h * _combine(_ERROR, slopes) / scale) ** 2) / len(weights))
     finite = jnp.isfinite(error) & jnp.isfinite(loss)
     error = jnp.where(finite, error, jnp.inf)
-    accepted = error <= 1.0
-    factor = jnp.clip(_SAFETY * jnp.maximum(error, 1e-10) ** -0.2, _SHRINK, _GROW)
+    accepted = error <= state.slack
+    kinks, slack = _kinks(state, controls, h, error, accepted)
+    factor = jnp.clip(_SAFETY * jnp.maximum(error / slack, 1e-10) ** -0.2, _SHRINK, _GROW)
     # A step cut short to land on a requested time says nothing against the step wanted before.
     grown = jnp.where(lands, jnp.maximum(h_wanted, h * factor), h * factor)
     step_size = jnp.where(accepted, grown, h * jnp.minimum(factor, _SAFETY))
@@ -78,16 +80,45 @@ def runge_kutta_step(state: State, field: Field, controls: Controls) -> State:
         stop=state.stop + lands,
         status=state.status,
         event=jnp.where(lands, AT_STOP, ACCEPTED),
+        tried=h,
+        error=error,
+        kinks=kinks,
+        slack=slack,
     )
     taken = taken._replace(status=ending(taken, controls, accepted))
     refused = state._replace(
         step_size=step_size,
         event=jnp.full_like(state.event, REJECTED),
+        tried=h,
+        error=error,
+        kinks=kinks,
+        slack=slack,
         status=jnp.where(
             step_size <= 1e-15 * jnp.maximum(state.time, h_wanted), STEP_UNDERFLOW, RUNNING
         ),
     )
     return State(*(jnp.where(accepted, new, old) for new, old in zip(taken, refused, strict=True)))
+
+
+def _kinks(
+    state: State, controls: Controls, h: Array, error: Array, accepted: Array
+) -> tuple[Array, Array]:
+    """Count kinks, and loosen the tolerance where a trajectory slides along one.
+
+    Where both sides of a kink push towards it, as they do for ReLU units, the flow stays on it and
+    crosses it with every step. Its error then falls in proportion to the step, not with the sixth
+    power of it, and the tolerance asked for would take 1/rtol steps for one unit of time. To cross
+    a kink once takes some ten such steps, which is no reason to give up accuracy; forty times in a
+    row is.
+    """
+    crosses = error > state.error * (h / jnp.where(state.tried > 0, state.tried, 1.0)) ** 2
+    kinked = (state.event == REJECTED) & ~accepted & crosses
+    kinks = jnp.where(kinked, jnp.minimum(state.kinks + 1.0, _SLIDING + 10.0), state.kinks)
+    kinks = jnp.where(accepted, jnp.maximum(kinks - _FORGET, 0.0), kinks)
+    sliding = kinks > _SLIDING
+    looser = jnp.minimum(2.0 * state.slack, controls.rtol**-0.5)
+    slack = jnp.where(kinked & sliding, looser, state.slack)
+    return kinks, jnp.where(accepted & ~sliding, jnp.maximum(0.5 * slack, 1.0), slack)
 
 
 def _written_out(state: State, h: Array, field: Field) -> tuple[Array, Array, list[Array]]:

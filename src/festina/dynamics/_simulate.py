@@ -58,7 +58,7 @@ def simulate(
     state = initial_state(problem, initial, step_size)
     if not times_requested:
         state = state._replace(status=np.where(_at_rest(problem, state), STATIONARY, state.status))
-    size = np.sqrt(np.mean(initial**2, axis=0))
+    size = np.sqrt(np.mean(network.structure.columns(network.u, network.v) ** 2, axis=0))
     # Weights known to a relative error rtol leave a loss of order rtol² that no step can remove.
     precision = max(converged, 100 * rtol**2) * state.loss
     never = each * _NEVER
@@ -86,6 +86,12 @@ def simulate(
         else:
             rate = float(controls.learning_rate[lane])
             endings[lane] = _ending(status, problem, book, lane, rate, method)
+        if book.slack[lane] > 1.0:
+            slid = (
+                " It slid along kinks on the way, where the tolerance was loosened up to "
+                f"{book.slack[lane]:.3g}-fold."
+            )
+            endings[lane] = Ending(endings[lane].reason, endings[lane].message + slid)
         return True
 
     book = drive(
@@ -171,10 +177,15 @@ def _ending(
         return Ending(
             "diverged", f"Not finite after {where}. " + _why(problem, start, learning_rate)
         )
+    cure = (
+        "short ones, because of kinks: a looser `rtol` gets further than more `max_steps`."
+        if book.slack[lane] > 1.0
+        else "still learning slowly: a larger `converged` or a time to end at are cheaper than "
+        "more `max_steps`."
+    )
     return Ending(
         "out of steps",
-        f"Stopped after {book.steps[lane]} steps at {where}, loss {loss:.6g}, still learning "
-        "slowly: a larger `converged` or a time to end at are cheaper than more `max_steps`.",
+        f"Stopped after {book.steps[lane]} steps at {where}, loss {loss:.6g}, {cure}",
     )
 
 

@@ -15,6 +15,9 @@ from jaxtyping import Float
 from .._types import Array
 from ..networks import Layer
 
+# The part of a weight's column, over units, that the columns before it do not have.
+_INDEPENDENT = 1e-6
+
 Widen = Callable[[Layer], Layer]
 """From networks `(lane, save, unit, …)` of the few units back to all units."""
 
@@ -25,10 +28,16 @@ def condense(network: Layer) -> tuple[Layer, Widen]:
     u = np.asarray(network.u, float).reshape(-1, width, *network.structure.weight_shape)
     v = np.asarray(network.v, float).reshape(-1, width, *network.structure.value_shape)
     rows = _rows(u, v, leading=1)
-    if not network.unit.algebra.linear or width <= rows.shape[-1]:
-        return network, lambda condensed: condensed
-    # Not by SVD: Householder's R keeps the relative accuracy of each weight's column, and zeros.
+    # Linear by construction: a measured algebra knows nothing of weights that it has not tried.
+    if network.unit.degree != 1 or width <= rows.shape[-1]:
+        return network, _as_it_is
+    # Not by SVD: Householder's R keeps the relative accuracy of each weight's column.
     basis, few = np.linalg.qr(rows)
+    independent = np.abs(np.diagonal(few, axis1=-2, axis2=-1))
+    if (independent <= _INDEPENDENT * np.linalg.norm(few, axis=-2)).any():
+        # Units that span less (all alike, say) lie on an invariant manifold, and rounding in R
+        # would lead away from it.
+        return network, _as_it_is
     basis[~rows.any(axis=-1)] = 0.0  # a unit without weights has none ever after, not even rounding
 
     def widen(condensed: Layer) -> Layer:
@@ -39,6 +48,10 @@ def condense(network: Layer) -> tuple[Layer, Widen]:
         return _layer(network, wide)
 
     return _layer(network, few.reshape(*batch, *few.shape[1:])), widen
+
+
+def _as_it_is(condensed: Layer) -> Layer:
+    return condensed
 
 
 def _rows(u: Array, v: Array, *, leading: int) -> Float[np.ndarray, "... unit weight"]:

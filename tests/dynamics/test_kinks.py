@@ -1,0 +1,40 @@
+"""Flows that slide along kinks: both sides push towards it, and every step crosses it."""
+
+import jax
+import numpy as np
+import pytest
+
+import festina
+from festina.networks import fully_connected
+from festina.tasks import task
+
+
+def own_data(seed: int):
+    rng = np.random.default_rng(seed)
+    return task(rng.normal(size=(5, 2)), rng.normal(size=5))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_relu_network_on_any_data_gets_where_descent_gets(seed):
+    """By descent with tiny steps, which chatters too, but at no cost."""
+    network = fully_connected(2, 20, activation="relu", scale=0.01, key=jax.random.key(seed))
+    flow = festina.gradient_flow(network, own_data(seed), t_end=20.0)
+    assert flow.endings[0].reason in ("finished", "converged")
+    descent = festina.gradient_descent(network, own_data(seed), 1e-3, 20_000, max_steps=20_000)
+    assert flow.loss[-1] == pytest.approx(descent.loss[-1], rel=0.02, abs=1e-3 * flow.loss[0])
+
+
+def test_a_slide_is_owned_up_to():
+    said = []
+    for seed in range(6):
+        network = fully_connected(2, 20, activation="relu", scale=0.01, key=jax.random.key(seed))
+        flow = festina.gradient_flow(network, own_data(seed), t_end=20.0)
+        said.append("slid along kinks" in flow.endings[0].message)
+    assert any(said)
+
+
+@pytest.mark.parametrize("name", ["linear", "tanh", "quadratic"])
+def test_nothing_is_loosened_where_there_is_no_kink(name):
+    network = fully_connected(2, 8, activation=name, scale=0.1, key=festina.seeds(4))
+    flow = festina.gradient_flow(network, own_data(0), t_end=50.0)
+    assert not any("slid" in ending.message for ending in flow.endings)
