@@ -112,6 +112,16 @@ def test_a_run_comes_back_bit_for_bit_in_its_order(saved):
     assert array(loaded, "simulation/loss").sel(time=0.5).shape == (2,)
 
 
+def test_a_trajectory_or_a_dataset_is_the_simulation_of_a_run(tmp_path):
+    network = festina.networks.fully_connected(2, 3, scale=0.1, key=festina.seeds(2))
+    data = festina.tasks.linear_teacher([[1.0, 1.0]])
+    trajectory = festina.gradient_descent(network, data, 0.1, 3)
+    dataset = trajectory.to_dataset()
+    for name, run in {"trajectory": trajectory, "dataset": dataset}.items():
+        loaded = load(save(run, tmp_path / name))
+        xr.testing.assert_identical(loaded["simulation"].to_dataset(), dataset)
+
+
 TYPES = ["?", "i1", "i8", "u2", "u8", "f2", "f4", "f8", "c8", "c16", "U3"]
 NAMES = st.text("abcxyzλ_1", min_size=1, max_size=4)
 SHAPES = hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=3)
@@ -502,9 +512,11 @@ def test_what_would_not_come_back_is_refused_by_name(tmp_path, dataset, message)
     assert not os.listdir(tmp_path)
 
 
-def test_only_a_tree_is_a_run(tmp_path):
-    with pytest.raises(TypeError, match=r"xarray.DataTree, got Dataset.*from_dict"):
-        save(xr.Dataset(), tmp_path / "r")  # type: ignore
+@pytest.mark.parametrize("run", [{"loss": 1.0}, np.ones(3), None, xr.Dataset], ids=str)
+def test_what_is_no_run_is_refused(tmp_path, run):
+    with pytest.raises(TypeError, match=r"DataTree, a Dataset or a trajectory, got .*xr\.Dataset"):
+        save(run, tmp_path / "r")
+    assert not os.listdir(tmp_path)
 
 
 # What cannot be loaded

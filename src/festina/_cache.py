@@ -14,6 +14,10 @@ _EAGER = {
 }
 
 
+_switched_off = False
+"""Whether it was us who switched the cache off, and may switch it on again."""
+
+
 def compilation_cache(folder: str | os.PathLike[str] | None = None) -> Path | None:
     """Switch on JAX's persistent compilation cache for this process.
 
@@ -32,7 +36,9 @@ def compilation_cache(folder: str | os.PathLike[str] | None = None) -> Path | No
     The folder in use, or `None` where there is none: the cache is off, or its folder cannot be
     written. Nothing is lost then but time, so that is no error.
     """
+    global _switched_off
     import jax
+    from jax.experimental.compilation_cache.compilation_cache import reset_cache
 
     wish = os.environ.get("FESTINA_CACHE")
     # This is also what JAX_COMPILATION_CACHE_DIR says.
@@ -40,6 +46,7 @@ def compilation_cache(folder: str | os.PathLike[str] | None = None) -> Path | No
     if folder is not None:
         place = Path(folder)
     elif wish is not None and wish.lower() in _OFF:
+        _switched_off |= jax.config.jax_enable_compilation_cache  # pyright: ignore[reportAttributeAccessIssue]
         jax.config.update("jax_enable_compilation_cache", False)
         return None
     elif chosen:
@@ -57,6 +64,10 @@ def compilation_cache(folder: str | os.PathLike[str] | None = None) -> Path | No
     if not _writable(place):
         return None
     jax.config.update("jax_compilation_cache_dir", str(place))
+    if _switched_off:
+        jax.config.update("jax_enable_compilation_cache", True)
+        _switched_off = False
+    reset_cache()  # JAX decides once, at its first compilation, whether there is a cache and where
     for name, value in _EAGER.items():
         if name.upper() not in os.environ:
             jax.config.update(name, value)

@@ -26,6 +26,8 @@ import numpy as np
 if TYPE_CHECKING:
     import xarray as xr
 
+    from .dynamics import Trajectory
+
 FORMAT_VERSION = 1
 """Grows when an older festina would misread a run, and not for what it can ignore: a new
 attribute, node, variable or key of the manifest."""
@@ -44,7 +46,12 @@ class RunError(ValueError):
     """A run that cannot be saved or loaded; the message is one line."""
 
 
-def save(run: "xr.DataTree", path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+def save(
+    run: "xr.DataTree | xr.Dataset | Trajectory",
+    path: str | os.PathLike[str],
+    *,
+    overwrite: bool = False,
+) -> Path:
     """Write a run to the folder `path`, all of it or nothing.
 
     The files are written to a hidden folder beside `path`, which takes its name when it is
@@ -59,7 +66,8 @@ def save(run: "xr.DataTree", path: str | os.PathLike[str], *, overwrite: bool = 
 
     **Arguments:**
 
-    - `run`: the tree, for example with the nodes `simulation` and `theory`.
+    - `run`: the tree, for example with the nodes `simulation` and `theory`. A trajectory, or
+      anything with `to_dataset`, or a dataset becomes the node `simulation` of one.
     - `path`: the folder to make, for example `runs/figure-1g/run.zarr`, with its parents.
     - `overwrite`: replace a run that is already there. Anything else is never replaced.
 
@@ -72,7 +80,7 @@ def save(run: "xr.DataTree", path: str | os.PathLike[str], *, overwrite: bool = 
     partial = _hidden_sibling(target)
     try:
         _make_folder(partial)  # first of all: nobody waits for a run that has nowhere to go
-        _write(_to_files(run), partial)
+        _write(_to_files(_to_tree(run)), partial)
         _check_target(target, overwrite)  # again: another process may have been faster
         _put_in_place(partial, target, overwrite)
     finally:
@@ -264,14 +272,21 @@ def _check_types(files: Mapping[str, bytes]) -> None:
 # The tree
 
 
-def _to_files(run: "xr.DataTree") -> dict[str, memoryview]:
+def _to_tree(run: Any) -> "xr.DataTree":
     import xarray as xr
 
-    if not isinstance(run, xr.DataTree):
+    if isinstance(run, xr.DataTree):
+        return run
+    dataset = run.to_dataset() if hasattr(run, "to_dataset") else run
+    if not isinstance(dataset, xr.Dataset):
         raise TypeError(
-            f"`run` is an xarray.DataTree, got {type(run).__name__}. "
-            "For a trajectory: xr.DataTree.from_dict({'simulation': trajectory.to_dataset()})."
+            f"`run` is an xarray.DataTree, a Dataset or a trajectory, got {type(run).__name__}. "
+            "For arrays: xr.Dataset({'loss': ('time', loss)}, coords={'time': time})."
         )
+    return xr.DataTree.from_dict({"simulation": dataset})
+
+
+def _to_files(run: "xr.DataTree") -> dict[str, memoryview]:
     # Not `DataTree.to_zarr`, which reads meaning into attributes such as `units`, `dtype` and
     # `scale_factor`. xarray opens the result all the same.
     files: dict[str, memoryview] = {}

@@ -15,7 +15,9 @@ from festina._cache import compilation_cache
 
 events = collections.Counter()
 monitoring.register_event_listener(lambda event, **_: events.update([event.split("/")[-1]]))
-folder = compilation_cache(*sys.argv[1:])
+for place in sys.argv[1:] or [None]:
+    folder = compilation_cache(place or None)
+    jax.jit(lambda x: x + 1)(1.0)
 
 @jax.jit
 def program(x):
@@ -74,6 +76,20 @@ def test_off(tmp_path):
 def test_off_wins_over_what_jax_was_told(tmp_path):
     off = run(FESTINA_CACHE="off", JAX_COMPILATION_CACHE_DIR=str(tmp_path))
     assert off == ("None", 0, 0)
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_folder_chosen_after_off_is_used(tmp_path):
+    place = str(tmp_path / "cache")
+    folder, _, misses = run("", place, FESTINA_CACHE="off")
+    assert folder == place
+    assert misses > 0
+    assert any(Path(place).iterdir())
+
+
+def test_what_the_user_switched_off_stays_off(tmp_path):
+    variables = {"FESTINA_CACHE": "off", "JAX_ENABLE_COMPILATION_CACHE": "false"}
+    assert run("", str(tmp_path), **variables)[1:] == (0, 0)
     assert not any(tmp_path.iterdir())
 
 

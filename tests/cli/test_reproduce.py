@@ -47,6 +47,8 @@ def test_every_experiment_with_every_preset(festina, here):
     assert "12 claims: 4 hold, 4 hold with a correction, 4 known not to hold, 0 broken." in (
         outcome.out
     )
+    last = outcome.out.splitlines()[-1]
+    assert last == f"Figures and runs: {top.relative_to(here)}"
     claims = json.loads((top / "claims.json").read_text())
     assert list(dict.fromkeys(claim["experiment"] for claim in claims)) == LABELS
     text = (top / "two-printed" / "parameters.toml").read_text()

@@ -111,6 +111,27 @@ def test_lanes_shuffle_independently():
     assert np.abs(run.network.u[0, -1] - run.network.u[1, -1]).max() > 1e-5
 
 
+@pytest.mark.usefixtures("as_a_user")
+def test_every_lane_may_have_a_key_of_its_own():
+    keys = festina.seeds(3)
+    options = {"learning_rate": 0.02, "steps": 20, "batch_size": 4}
+    run = festina.gradient_descent(SEEDS, DATA, **options, key=keys)
+    # A lane does not depend on those beside it.
+    last = type(SEEDS)(SEEDS.u[1:], SEEDS.v[1:], SEEDS.unit)
+    again = festina.gradient_descent(last, DATA, **options, key=keys[1:])
+    np.testing.assert_allclose(again.network.u, run.network.u[1:], rtol=0, atol=1e-14)
+    with pytest.raises(ValueError, match=r"each of the \(3,\) networks, got \(5,\) keys"):
+        festina.gradient_descent(SEEDS, DATA, **options, key=festina.seeds(5))
+
+
+def test_keys_of_the_old_kind_are_keys():
+    runs = [
+        festina.gradient_descent(NETWORK, DATA, 0.02, 20, batch_size=4, key=make(9))
+        for make in (jax.random.key, jax.random.PRNGKey)
+    ]
+    np.testing.assert_array_equal(runs[0].network.u, runs[1].network.u)
+
+
 def test_samples_come_every_so_many_steps_and_at_the_end():
     run = festina.gradient_descent(
         SEEDS,
@@ -166,8 +187,12 @@ def test_divergence_is_a_result_without_nan():
         ({"batch_size": 13}, "`batch_size`.*1 to the 12 samples, got 13"),
         ({"batch_size": 2.5}, "`batch_size` must be a whole number"),
         ({"batch_size": -3}, "`batch_size`"),
-        ({"key": None}, "needs `steps` and a `key`"),
-        ({"steps": None}, "needs `steps` and a `key`"),
+        ({"key": None}, r"needs a random `key` .*: jax\.random\.key\(0\), got None"),
+        ({"key": 0}, r"needs a random `key` .*: jax\.random\.key\(0\), got 0"),
+        ({"key": np.zeros(7, np.uint32)}, r"jax\.random\.key\(0\), got array"),
+        ({"key": np.ones(2)}, r"jax\.random\.key\(0\), got array"),
+        ({"key": festina.seeds(3)}, r"jax\.random\.key\(0\), got \(3,\) keys"),
+        ({"steps": None}, "needs `steps`, how many"),
         ({"steps": 0}, "`steps` must be a whole number from 1 up, got 0"),
         ({"save_every": 0}, "`save_every` must be a whole number"),
         ({"save_every": 1.5}, "`save_every` must be a whole number"),

@@ -113,6 +113,30 @@ def test_a_lane_needs_one_index_for_each_axis(index):
         run.lane(*index)
 
 
+def test_a_lane_that_is_not_there(sweep):
+    run = festina.gradient_descent(SEEDS, TASK, 0.02, 3)
+    for index in (9, 3, -4):
+        with pytest.raises(ValueError, match=f"Index {index} of `lane` is out of range for 3 netw"):
+            run.lane(index)
+    with pytest.raises(ValueError, match=r"Index 5 .* out of range for 3 networks along axis 1"):
+        sweep.lane(1, 5)
+    np.testing.assert_array_equal(run.lane(-1).loss, run.lane(2).loss)
+
+
+def test_in_a_line_no_lane_hides_another():
+    """Every ending is counted, and the range of final losses is that of the lanes."""
+    run = festina.gradient_descent(SEEDS, TASK, np.array([0.02, 0.02, 5.0]))
+    assert run.endings[2].reason == "diverged"
+    assert "2 of 3 converged, 1 diverged)" in repr(run)
+    final = run.loss[:, -1]
+    assert f" to {final.min():.4g}…{final.max():.4g}, " in repr(run)
+    both = festina.gradient_descent(SEEDS, TASK, 0.02, 3)
+    assert repr(both).endswith(f"all {both.endings[0].reason})")
+    lane = run.lane(0)
+    end = f"loss from {lane.loss[0]:.4g} to {lane.loss[-1]:.4g}, converged)"
+    assert repr(lane).endswith(end)
+
+
 def test_a_single_trajectory_is_its_own_lane():
     network = fully_connected(2, 5, 2, scale=0.1, key=jax.random.key(0))
     run = festina.gradient_descent(network, TASK, 0.02, 30)

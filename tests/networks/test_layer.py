@@ -19,6 +19,7 @@ from festina.networks import (
     fully_connected,
     gaussian,
     layer,
+    seeds,
 )
 from helpers import ARCHITECTURES, each, inputs
 
@@ -167,6 +168,10 @@ def test_a_layer_from_given_arrays():
         (Neuron(), np.ones((3, 2)), np.ones((3, 1, 1)), r"got \(3, 2\) and \(3, 1, 1\)"),
         (Kernel(size=2), np.ones((3, 2)), np.ones(3), "unit, output, position"),
         (LinearHead(), np.ones((3, 2, 3)), np.ones((3, 3)), "unit, key_query, rank, embedding"),
+        (Neuron(), np.ones((0, 2)), np.ones(0), r"`u` has shape \(0, 2\).* at least one along"),
+        (Neuron(), np.ones((0, 3, 2)), np.ones((0, 3)), r"`u` has shape \(0, 3, 2\)"),
+        (Neuron(), np.ones((3, 0)), np.ones(3), r"`u` has shape \(3, 0\)"),
+        (Neuron(), np.ones((3, 2)), np.ones((3, 0)), r"`v` has shape \(3, 0\)"),
         (Neuron(), np.array([[1.0, np.nan]]), np.ones(1), "`u` must be finite, 1 of its 2"),
         (Neuron(), np.ones((1, 2)), np.array([np.inf]), "`v` must be finite, 1 of its 1"),
     ],
@@ -174,6 +179,25 @@ def test_a_layer_from_given_arrays():
 def test_arrays_that_are_no_layer(unit, u, v, message):
     with pytest.raises(ValueError, match=message):
         layer(unit, u, v)
+
+
+@pytest.mark.parametrize(
+    ("network", "shape", "message"),
+    [
+        (fully_connected(2, 3, key=KEY), (5, 3), r"\(3,\) need .* weights \(3,\) .* have \(2,\)"),
+        # Which could be reshaped to fit.
+        (fully_connected(2, 3, key=KEY), (5, 4), r"\(4,\) need .* weights \(4,\) .* have \(2,\)"),
+        (fully_connected(2, 3, key=seeds(4)), (5, 4), r"Inputs of shape \(4,\) need"),
+        (fully_connected(2, 3, key=KEY), (2,), r"`x` must be examples, .* got shape \(2,\)"),
+        (fully_connected(2, 3, key=KEY), (), r"`x` must be examples, .* got shape \(\)"),
+        (fully_connected(2, 3, key=KEY), (5, 2, 2), r"takes vectors, got inputs \(2, 2\)"),
+        (convolutional(4, 3, key=KEY), (5, 7), r"responses \(6,\), .* \(2,\) and \(3,\)"),
+        (attention(2, 3, key=KEY), (5, 6, 4), r"weights \(2, 1, 6\) .* have \(2, 1, 3\)"),
+    ],
+)
+def test_inputs_that_do_not_fit_the_network(network, shape, message):
+    with pytest.raises(ValueError, match=message):
+        network.predict(np.ones(shape))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,17 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from festina.networks import Kernel, Layer, LinearHead, Neuron, SoftmaxHead, activation, power
+import festina
+from festina.networks import (
+    Kernel,
+    Layer,
+    LinearHead,
+    Neuron,
+    SoftmaxHead,
+    activation,
+    fully_connected,
+    power,
+)
 from festina.tasks import Statistics, _task, linear_teacher, task
 from helpers import (
     ARCHITECTURES,
@@ -141,6 +151,34 @@ def test_compression_of_inputs_of_very_different_size(size, count):
     np.testing.assert_allclose(best * [1, 1, size], [1, -1, 1], rtol=1e-14 / size + 1e-13)
 
 
+def test_a_weak_input_is_not_lost_among_many_samples():
+    x = np.random.default_rng(6).standard_normal((40_000, 2)) * np.array([1.0, 1e-12])
+    found = task(x, x @ np.array([1.0, 1e12])).statistics(Neuron())
+    assert len(found.psi) == 2
+    assert found.floor == 0.0
+
+
+def test_inputs_that_depend_on_each_other_do_so_among_many_samples():
+    rng = np.random.default_rng(7)
+    for count in (10, 1000, 1_000_000):
+        x = rng.standard_normal((count, 1)) * np.array([1.0, np.pi])
+        assert len(task(x, rng.standard_normal(count)).statistics(Neuron()).psi) == 1
+
+
+@pytest.mark.parametrize("most_work", [1e10, 0])
+def test_inputs_that_are_all_zero_teach_nothing(most_work, monkeypatch):
+    monkeypatch.setattr(_task, "_MOST_WORK", most_work)
+    data = task(np.zeros((5, 2)), np.ones(5))
+    psi, y, weight, floor = data.statistics(Neuron())
+    np.testing.assert_array_equal(psi, [[0.0, 0.0]])
+    np.testing.assert_array_equal(y, [[0.0]])
+    np.testing.assert_array_equal(weight, [1.0])
+    assert floor == pytest.approx(0.5, rel=1e-15)
+    run = festina.gradient_flow(fully_connected(2, 3, key=jax.random.key(0)), data)
+    assert run.loss[-1] == pytest.approx(0.5, rel=1e-15)
+    assert run.endings[0].reason == "stationary"
+
+
 def test_a_loss_far_below_rounding_of_the_targets_is_still_a_floor():
     rng = np.random.default_rng(4)
     x, noise = rng.standard_normal((50, 3)), rng.standard_normal(50)
@@ -161,6 +199,22 @@ def test_samples_in_chunks_and_by_moments_are_the_same_statistics(limits, monkey
     assert found.psi.shape == (10, 4, 4)
     for one, other in zip(moments(found), expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=0, atol=1e-13 * np.abs(other).max())
+
+
+def test_outputs_count_as_features_do(monkeypatch):
+    """In the time that it takes, and in the numbers of a chunk: both are columns."""
+    rng = np.random.default_rng(8)
+    x, y = rng.standard_normal((333, 2)), rng.standard_normal((333, 18))
+    sizes = []
+    qr = np.linalg.qr
+    monkeypatch.setattr(np.linalg, "qr", lambda a, mode: sizes.append(a.size) or qr(a, mode=mode))
+    monkeypatch.setattr(_task, "_CHUNK", 1000)
+    task(x, y).statistics(Neuron())
+    assert max(sizes) <= 1000 + 20 * 20
+    sizes.clear()
+    monkeypatch.setattr(_task, "_MOST_WORK", 333 * 20**2 - 1)
+    task(x, y).statistics(Neuron())
+    assert not sizes  # by moments
 
 
 def test_more_features_than_fit_are_refused_before_they_are_made():

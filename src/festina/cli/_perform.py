@@ -83,7 +83,7 @@ def save_figure(figure: "Figure", folder: Path) -> None:
     if (layout := figure.get_layout_engine()) is not None:
         # Once and for both files; left to `savefig`, each is drawn a second time for it.
         layout.execute(figure)
-        figure.set_layout_engine(None)
+        figure.set_layout_engine("none")
     with _replacing(folder / "figure.png") as path:
         figure.savefig(path, format="png", dpi=150)
     with _replacing(folder / "figure.pdf") as path:

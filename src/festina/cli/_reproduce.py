@@ -156,9 +156,8 @@ def _report(results: Results, top: Path, *, json: bool) -> None:
         print(claims_json(results.claims), end="")
     elif results.finished or results.failures:
         from ._run import shorter
-        from ._table import claims_table, console, summary
+        from ._table import print_claims
 
-        console().print(claims_table(results.claims, results.failures))
-        print(summary(results.claims, results.failures))
+        print_claims(results.claims, results.failures)
         if results.finished:
-            print(shorter(top))
+            print(f"Figures and runs: {shorter(top)}")

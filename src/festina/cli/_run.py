@@ -97,10 +97,9 @@ def _run(
     if json:
         print(claims_json(claims), end="")
         return 0
-    from ._table import claims_table, console, summary
+    from ._table import print_claims
 
-    console().print(claims_table(claims))
-    print(summary(claims))
+    print_claims(claims)
     for path in sorted(folder.iterdir()):
         print(shorter(path))
     return 0

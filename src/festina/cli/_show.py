@@ -44,10 +44,9 @@ def show(
     if json:
         print(claims_json(claims), end="")
         return
-    from ._table import claims_table, console, summary
+    from ._table import print_claims
 
-    console().print(claims_table(claims))
-    print(summary(claims))
+    print_claims(claims)
     for name in ("figure.png", "figure.pdf"):
         print(folder / name)
 

@@ -14,6 +14,10 @@ from festina.papers import Claim
 
 _PLAIN_WIDTH = 140
 _MANY = 6
+_NUMBERS = 14
+_NARROW = 110
+_VERDICT = len("does not hold, as known")
+_VERDICT_IN_TWO_LINES = len("does not hold,")
 
 
 def console() -> Console:
@@ -29,10 +33,25 @@ def plain_table(*columns: str, **options: Any) -> Table:
     return table
 
 
-def claims_table(claims: Sequence[Claim], failures: Sequence[tuple[str, str]] = ()) -> Table:
-    """All claims, under the name of their experiment, and what failed."""
-    table = plain_table("claim", "predicted", "measured", "tolerance", "verdict")
-    table.columns[0].min_width = 32
+def print_claims(claims: Sequence[Claim], failures: Sequence[tuple[str, str]] = ()) -> None:
+    """All claims in a table, and how many there are of each kind."""
+    screen = console()
+    screen.print(claims_table(claims, failures, width=screen.width))
+    print(summary(claims, failures))
+
+
+def claims_table(
+    claims: Sequence[Claim], failures: Sequence[tuple[str, str]] = (), *, width: int
+) -> Table:
+    """All claims, under the name of their experiment, and what failed, for a screen of `width`."""
+    table = plain_table(
+        "claim", "predicted", "measured", "tolerance", "verdict", collapse_padding=True
+    )
+    # On a narrow terminal it is the claim that wraps: numbers have little width to lose, and the
+    # verdict, whose width is fixed, none. A least width would push the last column off the screen.
+    _, predicted, measured, _, verdict = table.columns
+    predicted.max_width = measured.max_width = _NUMBERS
+    verdict.width = _VERDICT if width >= _NARROW else _VERDICT_IN_TWO_LINES
     for name, group in groupby(claims, key=lambda claim: claim.experiment):
         table.add_section()
         table.add_row(Text(name, style="bold"))

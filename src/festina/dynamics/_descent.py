@@ -1,11 +1,12 @@
 """Gradient descent at a given learning rate, full batch or mini-batch."""
 
 import numpy as np
-from jaxtyping import Float, PRNGKeyArray
+from jaxtyping import Float
 
 from .._objective import Convention
 from .._precision import float64
 from ..networks import Layer
+from ..networks._seeds import Keys
 from ..tasks import AbstractTask
 from ._descent_step import descent_step
 from ._drive import Progress
@@ -23,7 +24,7 @@ def gradient_descent(
     *,
     loss: Convention = "half",
     batch_size: int | None = None,
-    key: PRNGKeyArray | None = None,
+    key: Keys | None = None,
     resolution: Resolution | None = None,
     save_every: int | None = None,
     converged: float = 1e-9,

@@ -1,16 +1,18 @@
 """Mini-batch gradient descent: shuffled epochs, judged by the loss of all samples."""
 
 import functools
+import math
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Int, PRNGKeyArray
+from jaxtyping import Float, Int, Key, UInt32
 
 from .._objective import Data, Objective, descent, loss_factor, objective
 from .._types import Array
 from ..networks import Layer, Structure
+from ..networks._seeds import Keys
 from ..tasks import AbstractTask, Task
 from ._program import start
 from ._trajectory import Ending, Trajectory
@@ -23,15 +25,16 @@ def minibatch_descent(
     steps: int | None,
     loss: str,
     batch_size: int,
-    key: PRNGKeyArray | None,
+    key: Keys | None,
     save_every: int | None,
     progress: Any,
 ) -> Trajectory:
     """See `gradient_descent`. Weights, loss and gradient are saved every `save_every` steps."""
     if not isinstance(task, Task) or task.samples is None:
         raise ValueError("Mini-batches need a finite task: give it `samples=…, key=…`.")
-    if key is None or steps is None:
-        raise ValueError("Mini-batch training needs `steps` and a `key` for the shuffling.")
+    if steps is None:
+        raise ValueError("Mini-batch training needs `steps`, how many to take.")
+    keys = _keys(key, network.batch_shape)
     if not 1 <= batch_size <= task.samples or batch_size != int(batch_size):
         raise ValueError(
             f"`batch_size` must be a whole number from 1 to the {task.samples} samples, "
@@ -49,14 +52,13 @@ def minibatch_descent(
     # A mini-batch is made of samples, so the moments of fixed features do not serve here.
     psi = jax.vmap(network.unit.features)(jnp.asarray(task.x))
     skipped = jax.vmap(lambda x: jnp.broadcast_to(network.skip(x), (network.outputs,)))(task.x)
-    samples = Data(psi, jnp.asarray(task.y) - skipped, jnp.zeros(()))
+    y = jnp.asarray(task.y) - skipped
     # Of `batch_size` samples each has weight 1/batch_size, in the loss's convention.
     weight = loss_factor(loss, task) / batch_size
 
     initial = whole.structure.columns(network.u, network.v)
-    lanes = initial.shape[1]
     rates = learning_rate.reshape(-1)
-    shufflers = [np.random.default_rng(seed) for seed in _seeds(key, lanes)]
+    shufflers = [np.random.default_rng(seed) for seed in _seeds(keys)]
     epochs = [_Epochs(shuffler, task.samples, batch_size) for shuffler in shufflers]
 
     weights, rows, times = jnp.asarray(initial), [], []
@@ -69,7 +71,7 @@ def minibatch_descent(
             break
         count = min(every, steps - step)
         indices = np.stack([epoch.take(count) for epoch in epochs], axis=1)
-        weights = _interval(whole.structure, weights, samples, indices, rates, weight)
+        weights = _interval(whole.structure, weights, psi, y, indices, rates, weight)
         step += count
         if progress is not None:
             progress(f"step {step}, loss {np.nanmean(rows[-1][1]) + whole.floor:.3g}", step / steps)
@@ -80,7 +82,8 @@ def minibatch_descent(
 def _interval(
     structure: Structure,
     weights: Float[Array, "weight lane"],
-    samples: Data,
+    psi: Float[Array, "sample ..."],
+    y: Float[Array, "sample output"],
     indices: Int[Array, "step lane batch"],
     learning_rate: Float[Array, " lane"],
     weight: Float[Array, ""] | float,
@@ -88,7 +91,7 @@ def _interval(
     """Some steps of every lane, each on mini-batches of its own."""
 
     def one(weights: Array, rate: Array, chosen: Array) -> Array:
-        batch = Data(samples.psi[chosen], samples.y[chosen], jnp.full(chosen.shape, weight))
+        batch = Data(psi[chosen], y[chosen], jnp.full(chosen.shape, weight))
         return weights + rate * descent(structure, weights, batch)[1]
 
     def body(weights: Array, chosen: Array) -> tuple[Array, None]:
@@ -113,10 +116,28 @@ class _Epochs:
         return taken
 
 
-def _seeds(key: PRNGKeyArray, lanes: int) -> np.ndarray:
+def _keys(key: Any, batch: tuple[int, ...]) -> Key[Array, " lane"]:
+    """A key for each lane: parts of a single one, or those that were given for the batch."""
+    lanes = math.prod(batch)
+    typed = hasattr(key, "dtype") and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
+    words = jax.random.key_data(jax.random.key(0)).shape
+    if getattr(key, "dtype", None) == np.uint32 and key.shape[-1:] == words:  # of `PRNGKey`
+        key, typed = jax.random.wrap_key_data(key), True
+    if typed and key.shape == ():
+        return jax.random.split(key, lanes)
+    if typed and key.shape == batch:
+        return key.reshape(lanes)
+    found = f"{key.shape} keys" if typed else repr(key)
+    several = f", or one for each of the {batch} networks" if batch else ""
+    raise ValueError(
+        "Mini-batch training needs a random `key` for the shuffling: jax.random.key(0)"
+        f"{several}, got {found}."
+    )
+
+
+def _seeds(keys: Key[Array, " lane"]) -> UInt32[np.ndarray, " lane"]:
     """A seed for each lane's shuffling."""
-    bits = jax.vmap(lambda k: jax.random.bits(k, dtype=jnp.uint32))(jax.random.split(key, lanes))
-    return np.asarray(bits)
+    return np.asarray(jax.vmap(lambda key: jax.random.bits(key, dtype=jnp.uint32))(keys))
 
 
 def _trajectory(

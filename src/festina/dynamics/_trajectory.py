@@ -1,5 +1,6 @@
 """What a simulation returns, and how it becomes a Run."""
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -79,22 +80,34 @@ class Trajectory:
         return jax.tree.map(lambda leaf: leaf[last], self.network)
 
     def __repr__(self) -> str:
-        ends = ", ".join(dict.fromkeys(ending.reason for ending in self.endings))
         batch = f"{self.batch_shape} networks, " if self.batch_shape else ""
+        start, end = (_range(self.loss[..., save]) for save in (0, -1))
         return (
             f"Trajectory({batch}{self.method}, {self.time.shape[-1]} samples, time 0 to "
-            f"{self.time.max():.6g}, loss {self.loss.max():.4g} to {self.loss.min():.4g}, {ends})"
+            f"{self.time.max():.6g}, loss from {start} to {end}, {self._ends()})"
         )
+
+    def _ends(self) -> str:
+        """How many lanes ended how, the most frequent first."""
+        counts = Counter(ending.reason for ending in self.endings).most_common()
+        (reason, count), *others = counts
+        if not others:
+            return f"all {reason}" if self.batch_shape else reason
+        rest = (f"{count} {reason}" for reason, count in others)
+        return ", ".join((f"{count} of {len(self.endings)} {reason}", *rest))
 
     def lane(self, *index: int) -> "Trajectory":
         """One trajectory of a batch, without padding."""
-        inside = all(
-            -length <= i < length for i, length in zip(index, self.batch_shape, strict=False)
-        )
-        if len(index) != len(self.batch_shape) or not inside:
+        if len(index) != len(self.batch_shape):
             raise ValueError(
                 f"`lane` needs one index for each of the axes {self.batch_shape}, got {index}."
             )
+        for axis, (i, length) in enumerate(zip(index, self.batch_shape, strict=True)):
+            if not -length <= i < length:
+                which = f" along axis {axis}" if len(index) > 1 else ""
+                raise ValueError(
+                    f"Index {i} of `lane` is out of range for {length} networks{which}."
+                )
         index = tuple(i % length for i, length in zip(index, self.batch_shape, strict=True))
         flat = int(np.ravel_multi_index(index, self.batch_shape)) if index else 0
         upto = (*index, slice(0, int(self.saves[index])))
@@ -156,6 +169,12 @@ class Trajectory:
                 "unit": repr(unit),
             },
         )
+
+
+def _range(values: Float[np.ndarray, "*batch"]) -> str:
+    """One number, or the smallest and the largest."""
+    low, high = f"{values.min():.4g}", f"{values.max():.4g}"
+    return low if low == high else f"{low}…{high}"
 
 
 def _rates(rates: np.ndarray | None) -> float | list | str:

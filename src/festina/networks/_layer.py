@@ -43,20 +43,34 @@ class Layer:
                 "them: jax.tree.map(lambda weights: weights[0], network)."
             )
         x = jnp.asarray(x)
+        self._check_input(x.shape)
         u, v = (jnp.moveaxis(leaf, 0, -1) for leaf in (self.u, self.v))
         return self.structure.outputs(self.features(x)[None], u, v)[0] + self.skip(x)
 
     @float64
     def predict(self, x: ArrayLike) -> Float[np.ndarray, "*batch sample output"]:
         """Outputs of every network of a batch for examples `(sample, ...)`, in float64."""
+        x = np.asarray(x, dtype=float)
+        if x.ndim < 2:
+            raise ValueError(
+                f"`x` must be examples, (sample, …), got shape {x.shape}. For one of them: x[None]."
+            )
         flat = [
             np.asarray(leaf).reshape(-1, *leaf.shape[len(self.batch_shape) :])
             for leaf in (self.u, self.v)
         ]
-        outputs = jax.vmap(lambda u, v: jax.vmap(Layer(u, v, self.unit))(jnp.asarray(x, float)))(
-            *flat
-        )
+        outputs = jax.vmap(lambda u, v: jax.vmap(Layer(u, v, self.unit))(jnp.asarray(x)))(*flat)
         return np.asarray(outputs).reshape(*self.batch_shape, *outputs.shape[1:])
+
+    def _check_input(self, shape: tuple[int, ...]) -> None:
+        """Raises if the network does not take inputs of this shape, whose product may still fit."""
+        expected = self.unit.weight_shape(shape), self.unit.read_shape(shape)
+        found = self.structure.weight_shape, self.structure.value_shape[1:]
+        if found != expected:
+            raise ValueError(
+                f"Inputs of shape {shape} need units with weights {expected[0]} and responses "
+                f"{expected[1]}, the network's have {found[0]} and {found[1]}."
+            )
 
     def features(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
         """ψ(x): what the response is computed from, without any weights."""
@@ -93,6 +107,10 @@ def layer(unit: AbstractUnit, u: ArrayLike, v: ArrayLike) -> Layer:
     """
     u, v = np.asarray(u, dtype=float), np.asarray(v, dtype=float)
     for name, array in (("u", u), ("v", v)):
+        if 0 in array.shape:
+            raise ValueError(
+                f"`{name}` has shape {array.shape}: there must be at least one along every axis."
+            )
         if not np.isfinite(array).all():
             bad = np.sum(~np.isfinite(array))
             raise ValueError(f"`{name}` must be finite, {bad} of its {array.size} values are not.")

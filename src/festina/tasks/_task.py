@@ -20,7 +20,7 @@ from ..networks import AbstractUnit
 _MOST_FEATURES = 2048
 _MOST_NUMBERS = 2**28  # 2 GiB
 _CHUNK = 2**17  # numbers that fit into a cache
-# Samples × features²: 65,536 samples of 390 features take one to two seconds.
+# Samples × (features + outputs)²: 65,536 samples of 390 features take one to two seconds.
 _MOST_WORK = 1e10
 
 
@@ -143,7 +143,8 @@ class Task(AbstractTask):
         """
         features = math.prod(shape)
         root = np.sqrt(self.weight)[:, None]
-        rows = max(_CHUNK // features, 2 * features)
+        columns = features + y.shape[1]
+        rows = max(_CHUNK // columns, 2 * columns)
 
         def chunks() -> Iterator[tuple[np.ndarray, np.ndarray]]:
             for start in range(0, len(x), rows):
@@ -152,7 +153,7 @@ class Task(AbstractTask):
                 yield root[part] * psi, root[part] * y[part]
 
         power = (y**2).T @ self.weight
-        if len(x) * features**2 > _MOST_WORK:
+        if len(x) * columns**2 > _MOST_WORK:
             # By moments after all, which are five times as fast; what is lost is features that are
             # a hundred thousand times weaker than the strongest.
             second, cross = np.zeros((features, features)), np.zeros((y.shape[1], features))
@@ -161,14 +162,17 @@ class Task(AbstractTask):
                 cross += target.T @ psi
             return compress(second, cross, power, shape)
 
-        triangle = np.zeros((0, features + y.shape[1]))
+        triangle = np.zeros((0, columns))
         for chunk in chunks():
             samples = np.concatenate(chunk, axis=1)
             triangle = np.asarray(np.linalg.qr(np.concatenate((triangle, samples)), mode="r"))
         left, s, right = np.linalg.svd(triangle[:features, :features], full_matrices=False)
         explained = left.T @ triangle[:features, features:]
-        seen = s > max(len(x), features) * np.finfo(float).eps * s[0]
+        # Rounding grows no faster than that: to ten times eps for a million samples.
+        seen = s > (features + math.sqrt(len(x))) * np.finfo(float).eps * s[0]
         rest = np.sum(explained[~seen] ** 2) + np.sum(triangle[features:, features:] ** 2)
+        explained[~seen] = 0.0
+        seen[0] = True  # inputs that are all zero are one sample of no features
         return Statistics(
             (s[seen, None] * right[seen]).reshape(-1, *shape),
             explained[seen],
@@ -253,9 +257,10 @@ def compress(
     """
     variances, axes = np.linalg.eigh((second + second.T) / 2)
     seen = variances > 1e-13 * len(variances) * variances[-1]
+    seen[-1] = True  # features that are all zero are one sample, of which nothing is explained
     roots = np.sqrt(variances[seen])
     psi = (roots * axes[:, seen]).T
-    y = (cross @ axes[:, seen] / roots).T
+    y = (cross @ axes[:, seen] / np.where(roots > 0, roots, np.inf)).T
     unexplained = float(np.sum(power) - np.sum(y**2))
     # Below rounding the targets are linear in the features.
     floor = 0.5 * unexplained if unexplained > 1e-13 * np.sum(power) else 0.0

@@ -88,9 +88,11 @@ class Reading:
         )
 
     def at_least(self, claim: str, share: float, holds: np.ndarray, **options: Any) -> Claim:
-        """A claim that a share of all seeds shows something, judged by the ones that were trained.
+        """A claim that a share of seeds shows something, with one entry of `holds` for each seed.
 
-        It fails if so few would be seen with a probability below 5 % (one-sided binomial test).
+        Which seeds count is the caller's choice: one that broke off and is `False` here counts as
+        a failure. The claim fails if so few successes would be seen with a probability below 5 %
+        (one-sided binomial test).
         """
         seen, total = int(np.sum(holds)), len(holds)
         options["note"] = _joined(f"{seen} of {total} seeds", options.get("note"))
@@ -109,4 +111,16 @@ def _joined(*notes: str | None) -> str:
 
 def _at_most(seen: int, total: int, share: float) -> float:
     """Probability of at most `seen` successes among `total`."""
-    return sum(math.comb(total, k) * share**k * (1 - share) ** (total - k) for k in range(seen + 1))
+    if not 0 < share < 1:
+        return float(share <= 0 or seen >= total)
+    # In logarithms: with a thousand seeds the binomial coefficients are no floats any more.
+    return math.fsum(
+        math.exp(
+            math.lgamma(total + 1)
+            - math.lgamma(k + 1)
+            - math.lgamma(total - k + 1)
+            + k * math.log(share)
+            + (total - k) * math.log1p(-share)
+        )
+        for k in range(seen + 1)
+    )
