@@ -52,8 +52,7 @@ def initial_state(
         stop=zeros,
         status=zeros,
         event=zeros,
-        tried=np.zeros(loss.shape),
-        error=np.zeros(loss.shape),
+        roughness=np.zeros(loss.shape),
         kinks=np.zeros(loss.shape),
         slack=np.ones(loss.shape),
     )

@@ -9,7 +9,7 @@ from ..networks import Layer
 from ..tasks import AbstractTask
 from ._drive import Progress
 from ._logbook import Resolution
-from ._runge_kutta import first_step, runge_kutta_step
+from ._runge_kutta import first_step, kinked_runge_kutta_step, runge_kutta_step
 from ._simulate import simulate
 from ._trajectory import Trajectory
 
@@ -69,8 +69,9 @@ def gradient_flow(
     """
     if not 0 < converged < 1:
         raise ValueError(f"`converged` must lie between 0 and 1, got {converged}.")
+    kinked = isinstance(network, Layer) and _has_kink(network)
     if rtol is None:
-        rtol = _KINKED if isinstance(network, Layer) and _has_kink(network) else _SMOOTH
+        rtol = _KINKED if kinked else _SMOOTH
     if not 0 < rtol < 0.1:
         raise ValueError(f"`rtol` must lie between 0 and 0.1, got {rtol}.")
     if atol is not None and not 0 < atol < np.inf:
@@ -84,7 +85,7 @@ def gradient_flow(
         task,
         loss=loss,
         method="gradient flow",
-        step=runge_kutta_step,
+        step=kinked_runge_kutta_step if kinked else runge_kutta_step,
         step_size=first_step,
         evaluations_per_step=6,
         stops=stops,

@@ -32,8 +32,7 @@ class State(NamedTuple):
     stop: Int[Array, "*lane"]  # which of the requested times comes next
     status: Int[Array, "*lane"]
     event: Int[Array, "*lane"]
-    tried: Float[Array, "*lane"]  # the last step tried, in time
-    error: Float[Array, "*lane"]  # and its error, in units of the tolerance
+    roughness: Float[Array, "*lane"]  # error of the last step tried over its square
     kinks: Float[Array, "*lane"]  # how often it was a kink that stopped us lately
     slack: Float[Array, "*lane"]  # factor by which the tolerance is loosened there
 

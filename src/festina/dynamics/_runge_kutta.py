@@ -48,6 +48,15 @@ def first_step(weights: np.ndarray, velocity: np.ndarray) -> np.ndarray:
 
 def runge_kutta_step(state: State, field: Field, controls: Controls) -> State:
     """Try a step; accept it if the embedded error estimate is within rtol·|θ| + atol."""
+    return _step(state, field, controls, kinked=False)
+
+
+def kinked_runge_kutta_step(state: State, field: Field, controls: Controls) -> State:
+    """The same for units with a kink, along which a trajectory may slide."""
+    return _step(state, field, controls, kinked=True)
+
+
+def _step(state: State, field: Field, controls: Controls, *, kinked: bool) -> State:
     h_wanted = state.step_size
     until_stop = controls.stops[state.stop] - state.time
     lands = h_wanted >= until_stop
@@ -61,15 +70,16 @@ def runge_kutta_step(state: State, field: Field, controls: Controls) -> State:
     error = jnp.sqrt(over_weights((h * _combine(_ERROR, slopes) / scale) ** 2) / len(weights))
     finite = jnp.isfinite(error) & jnp.isfinite(loss)
     error = jnp.where(finite, error, jnp.inf)
-    accepted = error <= state.slack
-    kinks, slack = _kinks(state, controls, h, error, accepted)
-    factor = jnp.clip(_SAFETY * jnp.maximum(error / slack, 1e-10) ** -0.2, _SHRINK, _GROW)
+    accepted = error <= (state.slack if kinked else 1.0)
+    slides = _slide(state, controls, error / (h * h), accepted) if kinked else {}
+    allowed = slides.get("slack", 1.0)
+    factor = jnp.clip(_SAFETY * jnp.maximum(error / allowed, 1e-10) ** -0.2, _SHRINK, _GROW)
     # A step cut short to land on a requested time says nothing against the step wanted before.
     grown = jnp.where(lands, jnp.maximum(h_wanted, h * factor), h * factor)
     step_size = jnp.where(accepted, grown, h * jnp.minimum(factor, _SAFETY))
 
     rate = over_weights(velocity**2)
-    taken = State(
+    taken = state._replace(
         time=jnp.where(lands, controls.stops[state.stop], state.time + h),
         weights=weights,
         loss=loss,
@@ -78,31 +88,25 @@ def runge_kutta_step(state: State, field: Field, controls: Controls) -> State:
         peak=jnp.maximum(state.peak, rate),
         step_size=step_size,
         stop=state.stop + lands,
-        status=state.status,
         event=jnp.where(lands, AT_STOP, ACCEPTED),
-        tried=h,
-        error=error,
-        kinks=kinks,
-        slack=slack,
     )
     taken = taken._replace(status=ending(taken, controls, accepted))
     refused = state._replace(
         step_size=step_size,
         event=jnp.full_like(state.event, REJECTED),
-        tried=h,
-        error=error,
-        kinks=kinks,
-        slack=slack,
         status=jnp.where(
             step_size <= 1e-15 * jnp.maximum(state.time, h_wanted), STEP_UNDERFLOW, RUNNING
         ),
     )
-    return State(*(jnp.where(accepted, new, old) for new, old in zip(taken, refused, strict=True)))
+    chosen = State(
+        *(jnp.where(accepted, new, old) for new, old in zip(taken, refused, strict=True))
+    )
+    return chosen._replace(**slides)
 
 
-def _kinks(
-    state: State, controls: Controls, h: Array, error: Array, accepted: Array
-) -> tuple[Array, Array]:
+def _slide(
+    state: State, controls: Controls, roughness: Array, accepted: Array
+) -> dict[str, Float[Array, "*lane"]]:
     """Count kinks, and loosen the tolerance where a trajectory slides along one.
 
     Where both sides of a kink push towards it, as they do for ReLU units, the flow stays on it and
@@ -111,14 +115,14 @@ def _kinks(
     a kink once takes some ten such steps, which is no reason to give up accuracy; forty times in a
     row is.
     """
-    crosses = error > state.error * (h / jnp.where(state.tried > 0, state.tried, 1.0)) ** 2
-    kinked = (state.event == REJECTED) & ~accepted & crosses
-    kinks = jnp.where(kinked, jnp.minimum(state.kinks + 1.0, _SLIDING + 10.0), state.kinks)
+    crosses = (state.event == REJECTED) & ~accepted & (roughness > state.roughness)
+    kinks = jnp.where(crosses, jnp.minimum(state.kinks + 1.0, _SLIDING + 10.0), state.kinks)
     kinks = jnp.where(accepted, jnp.maximum(kinks - _FORGET, 0.0), kinks)
     sliding = kinks > _SLIDING
-    looser = jnp.minimum(2.0 * state.slack, controls.rtol**-0.5)
-    slack = jnp.where(kinked & sliding, looser, state.slack)
-    return kinks, jnp.where(accepted & ~sliding, jnp.maximum(0.5 * slack, 1.0), slack)
+    looser = jnp.minimum(2.0 * state.slack, 1.0 / jnp.sqrt(controls.rtol))
+    slack = jnp.where(crosses & sliding, looser, state.slack)
+    slack = jnp.where(accepted & ~sliding, jnp.maximum(0.5 * slack, 1.0), slack)
+    return {"roughness": roughness, "kinks": kinks, "slack": slack}
 
 
 def _written_out(state: State, h: Array, field: Field) -> tuple[Array, Array, list[Array]]:
