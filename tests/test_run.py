@@ -271,7 +271,7 @@ def test_inherited_coordinates_are_stored_once_and_taken_along_with_a_branch(tmp
     whole = load(save(run, tmp_path / "whole"))
     assert not (tmp_path / "whole" / "a" / "time").exists()
     assert whole["a"]["v"].sel(time=1.0) == 2.0
-    assert load(save(run["a"], tmp_path / "branch"))["v"].sel(time=1.0) == 2.0  # type: ignore
+    assert load(save(run["a"], tmp_path / "branch"))["v"].sel(time=1.0) == 2.0
 
 
 def test_a_loaded_run_is_in_memory_writable_and_can_be_saved_again(saved, tmp_path):

@@ -47,3 +47,16 @@ def test_small_products_and_large_ones(size, lanes):
     np.testing.assert_allclose(
         _contract.mix(matrix, b), np.einsum("kn,n...->k...", matrix, b), rtol=1e-12, atol=1e-13
     )
+
+
+def test_only_fixed_features_have_coefficients():
+    for row in ARCHITECTURES:
+        network = row.network()
+        u = jnp.moveaxis(jnp.asarray(network.u), 0, -1)
+        if network.unit.fixed_features:
+            shape = network.unit.features(jnp.asarray(inputs(row, 1))[0]).shape
+            read = len(network.unit.read_axes)
+            assert network.unit.coefficients(u).shape == (*shape[read:], network.width)
+        else:
+            with pytest.raises(TypeError, match="has no fixed features"):
+                network.unit.coefficients(u)

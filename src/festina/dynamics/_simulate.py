@@ -49,9 +49,9 @@ def simulate(
     progress: Progress | None,
 ) -> Trajectory:
     """Run every network of a batch and put the samples into one `Trajectory`."""
-    objective(network, task, loss)  # raises where they do not fit
+    problem = objective(network, task, loss)
     condensed, widen = condense(network)
-    problem = objective(condensed, task, loss)
+    problem = problem._replace(structure=condensed.structure)
     initial = problem.structure.columns(condensed.u, condensed.v)
     each = np.ones(initial.shape[1])
     rates = each if learning_rate is None else learning_rate.reshape(-1)

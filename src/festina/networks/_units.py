@@ -70,8 +70,8 @@ class AbstractUnit(abc.ABC):
     def coefficients(
         self, u: Float[Array, "*weight_and_units"]
     ) -> Float[Array, "*features_and_units"]:
-        """c(u), where φ(x; u) = ⟨ψ(x), c(u)⟩ over the last axes of ψ."""
-        raise NotImplementedError(f"{self} has no fixed features.")
+        """c(u), where φ(x; u) = ⟨ψ(x), c(u)⟩ over the last axes of ψ: with fixed features only."""
+        raise TypeError(f"{self} has no fixed features, hence no coefficients of them.")
 
     def skip(self, x: Float[Array, "..."], outputs: int) -> Float[Array, " {outputs}"] | float:
         """What a residual connection adds to the output."""
@@ -100,15 +100,18 @@ class _Activated(AbstractUnit):
     def response(
         self, psi: Float[Array, "sample *features"], u: Float[Array, "weight *units"]
     ) -> Float[Array, "sample *read_and_units"]:
-        if self.fixed_features:
-            return _project(psi, self.coefficients(u), self.activation.power or 1)
-        return self.activation(_project(psi, u, 1))
+        if self.activation.power is None:
+            return self.activation(_project(psi, u, 1))
+        return _project(psi, self.coefficients(u), self.activation.power)
 
     def coefficients(self, u: Float[Array, "weight *units"]) -> Float[Array, "*features_and_units"]:
+        """u⊗…⊗u."""
+        if self.activation.power is None:
+            return super().coefficients(u)
         c = u
-        for _ in range(1, self.activation.power or 1):
+        for _ in range(1, self.activation.power):
             c = outer(c.reshape(-1, *u.shape[1:]), u)
-        return c.reshape(*u.shape[:1] * (self.activation.power or 1), *u.shape[1:])
+        return c.reshape(*u.shape[:1] * self.activation.power, *u.shape[1:])
 
     def _tensor_power(self, z: Float[Array, "... _"]) -> Float[Array, "..."]:
         psi = z
