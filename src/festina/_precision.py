@@ -2,9 +2,11 @@
 
 import functools
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import jax
+import numpy as np
+from jax.core import Tracer
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
@@ -23,3 +25,33 @@ def float64(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Re
             return function(*args, **kwargs)
 
     return scoped
+
+
+def compiled(
+    *static: str,
+) -> Callable[[Callable[_Arguments, _Result]], Callable[_Arguments, _Result]]:
+    """Compile a formula, once for each shape and each value of its `static` arguments.
+
+    Called with numbers it computes in float64 and gives NumPy arrays, which keep their precision
+    outside. Called while JAX traces (`jit`, `grad`, `vmap`) it is part of the caller's program; for
+    double precision there, trace under `jax.enable_x64(True)`.
+    """
+
+    def wrap(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
+        program = jax.jit(function, static_argnames=static)
+
+        @functools.wraps(function)
+        def call(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
+            if is_traced(args, kwargs):
+                return program(*args, **kwargs)
+            with jax.enable_x64(True):
+                return jax.tree.map(np.asarray, program(*args, **kwargs))
+
+        return call
+
+    return wrap
+
+
+def is_traced(*values: Any) -> bool:
+    """Whether any of these stands for a value that is not known yet and cannot be checked."""
+    return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(values))

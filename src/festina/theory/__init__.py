@@ -1,3 +1,4 @@
 """What mathematics predicts: a package for each field."""
 
+from . import linear as linear
 from . import saddles as saddles
