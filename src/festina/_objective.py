@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ._types import Array
-from .networks import Layer, Structure
+from .networks import AbstractNetwork, AbstractStructure
 from .tasks import AbstractTask
 
 Convention = Literal["half", "mean-square", "mean-over-outputs", "half-sum", "sum-square"]
@@ -54,28 +54,28 @@ class Data(NamedTuple):
 
 
 def excess_loss(
-    structure: Structure, weights: Float[Array, "weight *lane"], data: Data
+    structure: AbstractStructure, weights: Float[Array, "weight *lane"], data: Data
 ) -> Float[Array, "*lane"]:
     """L − floor: the part of the loss that learning can change."""
     return _excess(structure, data, *structure.split(weights))
 
 
 def descent(
-    structure: Structure, weights: Float[Array, "weight *lane"], data: Data
+    structure: AbstractStructure, weights: Float[Array, "weight *lane"], data: Data
 ) -> tuple[Float[Array, "*lane"], Float[Array, "weight *lane"]]:
     """L − floor and −∂L/∂θ of every lane."""
     # Without the barriers the compiler computes the weights again for each use of them.
     parts = structure.split(jax.lax.optimization_barrier(weights))
     losses, pull = jax.vjp(lambda *parts: _excess(structure, data, *parts), *parts)
     # Lanes do not see each other, so that the gradient of their sum is that of each. It is taken
-    # by u and v, because that by the column would be made of two columns padded with zeros.
+    # by the parts, because that by the column would be made of columns padded with zeros.
     slopes = pull(-jnp.ones_like(losses))
     column = jnp.concatenate([slope.reshape(-1, *losses.shape) for slope in slopes])
     return losses, jax.lax.optimization_barrier(column)
 
 
-def _excess(structure: Structure, data: Data, u: Array, v: Array) -> Float[Array, "*lane"]:
-    outputs = structure.outputs(data.psi, u, v)
+def _excess(structure: AbstractStructure, data: Data, *parts: Array) -> Float[Array, "*lane"]:
+    outputs = structure.outputs(data.psi, *parts)
     lanes = (1,) * (outputs.ndim - 2)
     error = data.y.reshape(*data.y.shape, *lanes) - outputs
     return 0.5 * jnp.sum(data.weight.reshape(-1, 1, *lanes) * error**2, axis=(0, 1))
@@ -84,34 +84,24 @@ def _excess(structure: Structure, data: Data, u: Array, v: Array) -> Float[Array
 class Objective(NamedTuple):
     """A network's structure, the data it is trained on, and the loss that no training can reach."""
 
-    structure: Structure
+    structure: AbstractStructure
     data: Data
     floor: float
 
 
-def objective(network: Layer, task: AbstractTask, convention: str) -> Objective:
+def objective(network: AbstractNetwork, task: AbstractTask, convention: str) -> Objective:
     """Set up the loss; raises where network and task do not fit."""
-    if not isinstance(network, Layer) or not isinstance(task, AbstractTask):
+    if not isinstance(network, AbstractNetwork) or not isinstance(task, AbstractTask):
         raise ValueError(
             "Training takes a network (of `festina.networks`) and a task (of `festina.tasks`; your "
             f"own arrays: `festina.tasks.task(x, y)`), got {type(network).__name__} and "
             f"{type(task).__name__}."
         )
     factor = loss_factor(convention, task)
-    axes = len(network.batch_shape)
-    unit = network.unit
-    expected_u = unit.weight_shape(task.input_shape)
-    expected_v = (task.outputs, *unit.read_shape(task.input_shape))
-    found_u, found_v = network.u.shape[axes + 1 :], network.v.shape[axes + 1 :]
-    if found_u != expected_u or found_v != expected_v:
-        raise ValueError(
-            f"Network and task do not fit: inputs of shape {task.input_shape} and {task.outputs} "
-            f"outputs need unit weights u {expected_u} and v {expected_v}, the network has "
-            f"{found_u} and {found_v}."
-        )
-    for name, array in (("u", network.u), ("v", network.v)):
-        if not np.isfinite(array).all():
+    network.check_fit(task.input_shape, task.outputs)
+    for name, part in zip(network.part_axes, network.parts, strict=True):
+        if not np.isfinite(part).all():
             raise ValueError(f"The initial weights `{name}` are not all finite.")
-    statistics = task.statistics(unit)
+    statistics = task.statistics(network.first_unit)
     data = Data(statistics.psi, statistics.y, factor * statistics.weight)
     return Objective(network.structure, data, factor * statistics.floor)

@@ -1,5 +1,12 @@
-"""What a run shows: plateaus, rays of weights."""
+"""What a run shows: plateaus, rays of weights, representations as points."""
 
+from ._kernels import kernel_alignment as kernel_alignment
+from ._kernels import kernel_distance as kernel_distance
+from ._kernels import kernel_distance_over as kernel_distance_over
+from ._kernels import neural_tangent_kernel as neural_tangent_kernel
+from ._kernels import representational_similarity as representational_similarity
+from ._mds import Scaling as Scaling
+from ._mds import classical_mds as classical_mds
 from ._plateaus import Plateaus as Plateaus
 from ._plateaus import passage_time as passage_time
 from ._plateaus import plateaus as plateaus

@@ -10,13 +10,13 @@ from jaxtyping import Float
 
 from .._objective import Data, excess_loss
 from .._types import Array
-from ..networks import Structure
+from ..networks import AbstractStructure
 
 _DENSE = 600
 
 
 def extreme_curvatures(
-    structure: Structure, weights: Float[Array, " weight"], data: Data
+    structure: AbstractStructure, weights: Float[Array, " weight"], data: Data
 ) -> tuple[float, float]:
     """Smallest and largest eigenvalue of the Hessian, by Lanczos where it is too large to form."""
     n = weights.size
@@ -52,14 +52,14 @@ def _top(product: Callable[[np.ndarray], np.ndarray], n: int) -> float:
 
 @functools.partial(jax.jit, static_argnums=0)
 def _hessian(
-    structure: Structure, weights: Float[Array, " weight"], data: Data
+    structure: AbstractStructure, weights: Float[Array, " weight"], data: Data
 ) -> Float[Array, "weight weight"]:
     return jax.hessian(excess_loss, argnums=1)(structure, weights, data)
 
 
 @functools.partial(jax.jit, static_argnums=0)
 def _hessian_product(
-    structure: Structure,
+    structure: AbstractStructure,
     weights: Float[Array, " weight"],
     direction: Float[Array, " weight"],
     data: Data,

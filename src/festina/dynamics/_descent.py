@@ -5,7 +5,7 @@ from jaxtyping import Float
 
 from .._objective import Convention
 from .._precision import float64
-from ..networks import Layer
+from ..networks._network import Network
 from ..networks._seeds import Keys
 from ..tasks import AbstractTask
 from ._descent_step import descent_step
@@ -17,7 +17,7 @@ from ._trajectory import Trajectory
 
 @float64
 def gradient_descent(
-    network: Layer,
+    network: Network,
     task: AbstractTask,
     learning_rate: float | Float[np.ndarray, "*batch"],
     steps: int | None = None,
@@ -30,7 +30,7 @@ def gradient_descent(
     converged: float = 1e-9,
     max_steps: int = 300_000,
     progress: Progress | None = None,
-) -> Trajectory:
+) -> Trajectory[Network]:
     r"""Train by gradient descent, $\theta \leftarrow \theta - \eta\,\partial L/\partial\theta$.
 
     The clock counts steps. n steps on a loss $c\cdot\frac12\langle|y-f|^2\rangle$ are flow time

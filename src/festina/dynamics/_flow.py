@@ -5,7 +5,8 @@ from jaxtyping import Float
 
 from .._objective import Convention
 from .._precision import float64
-from ..networks import Layer
+from ..networks import AbstractNetwork
+from ..networks._network import Network
 from ..tasks import AbstractTask
 from ._drive import Progress
 from ._logbook import Resolution
@@ -18,7 +19,7 @@ _SMOOTH, _KINKED = 1e-8, 1e-5  # default tolerances
 
 @float64
 def gradient_flow(
-    network: Layer,
+    network: Network,
     task: AbstractTask,
     times: Float[np.ndarray, " time"] | None = None,
     *,
@@ -30,7 +31,7 @@ def gradient_flow(
     converged: float = 1e-9,
     max_steps: int = 50_000,
     progress: Progress | None = None,
-) -> Trajectory:
+) -> Trajectory[Network]:
     r"""Train by gradient flow, $\dot\theta = -\partial L/\partial\theta$, in float64.
 
     Without `times` the flow runs until it has converged, and samples lie densely where the loss
@@ -69,7 +70,7 @@ def gradient_flow(
     """
     if not 0 < converged < 1:
         raise ValueError(f"`converged` must lie between 0 and 1, got {converged}.")
-    kinked = isinstance(network, Layer) and _has_kink(network)
+    kinked = isinstance(network, AbstractNetwork) and _has_kink(network)
     if rtol is None:
         rtol = _KINKED if kinked else _SMOOTH
     if not 0 < rtol < 0.1:
@@ -100,9 +101,9 @@ def gradient_flow(
     )
 
 
-def _has_kink(network: Layer) -> bool:
+def _has_kink(network: AbstractNetwork) -> bool:
     """Whether φ is homogeneous over R≥0 alone: two different lines, one for each side."""
-    algebra = network.unit.algebra
+    algebra = network.first_unit.algebra
     return algebra.homogeneous == "positive" and algebra.order == 1
 
 

@@ -11,7 +11,8 @@ from jaxtyping import Float, Int, Key, UInt32
 
 from .._objective import Data, Objective, descent, loss_factor, objective
 from .._types import Array
-from ..networks import Layer, Structure
+from ..networks import AbstractStructure
+from ..networks._network import Network
 from ..networks._seeds import Keys
 from ..tasks import AbstractTask, Task
 from ._program import start
@@ -19,7 +20,7 @@ from ._trajectory import Ending, Trajectory
 
 
 def minibatch_descent(
-    network: Layer,
+    network: Network,
     task: AbstractTask,
     learning_rate: Float[np.ndarray, "*batch"],
     steps: int | None,
@@ -28,7 +29,7 @@ def minibatch_descent(
     key: Keys | None,
     save_every: int | None,
     progress: Any,
-) -> Trajectory:
+) -> Trajectory[Network]:
     """See `gradient_descent`. Weights, loss and gradient are saved every `save_every` steps."""
     if not isinstance(task, Task) or task.samples is None:
         raise ValueError("Mini-batches need a finite task: give it `samples=…, key=…`.")
@@ -50,13 +51,13 @@ def minibatch_descent(
 
     whole = objective(network, task, loss)
     # A mini-batch is made of samples, so the moments of fixed features do not serve here.
-    psi = jax.vmap(network.unit.features)(jnp.asarray(task.x))
+    psi = jax.vmap(network.features)(jnp.asarray(task.x))
     skipped = jax.vmap(lambda x: jnp.broadcast_to(network.skip(x), (network.outputs,)))(task.x)
     y = jnp.asarray(task.y) - skipped
     # Of `batch_size` samples each has weight 1/batch_size, in the loss's convention.
     weight = loss_factor(loss, task) / batch_size
 
-    initial = whole.structure.columns(network.u, network.v)
+    initial = whole.structure.columns(*network.parts)
     rates = learning_rate.reshape(-1)
     shufflers = [np.random.default_rng(seed) for seed in _seeds(keys)]
     epochs = [_Epochs(shuffler, task.samples, batch_size) for shuffler in shufflers]
@@ -80,7 +81,7 @@ def minibatch_descent(
 
 @functools.partial(jax.jit, static_argnums=0)
 def _interval(
-    structure: Structure,
+    structure: AbstractStructure,
     weights: Float[Array, "weight lane"],
     psi: Float[Array, "sample ..."],
     y: Float[Array, "sample output"],
@@ -141,8 +142,8 @@ def _seeds(keys: Key[Array, " lane"]) -> UInt32[np.ndarray, " lane"]:
 
 
 def _trajectory(
-    network: Layer, whole: Objective, rows: list, times: list[int], loss: str, rates: np.ndarray
-) -> Trajectory:
+    network: Network, whole: Objective, rows: list, times: list[int], loss: str, rates: np.ndarray
+) -> Trajectory[Network]:
     batch = network.batch_shape
     weights, losses, rate = (np.stack(parts, axis=1) for parts in zip(*rows, strict=True))
     finite = np.isfinite(losses) & np.isfinite(rate)
@@ -168,7 +169,7 @@ def _trajectory(
         time=np.broadcast_to(np.array(times, float), (*batch, samples)).copy(),
         loss=losses.reshape(*batch, samples) + whole.floor,
         squared_gradient=rate.reshape(*batch, samples),
-        network=Layer(*whole.structure.arrays(columns), network.unit),
+        network=network.with_parts(*whole.structure.arrays(columns)),
         saves=saves.reshape(batch),
         endings=tuple(endings),
         floor=whole.floor,

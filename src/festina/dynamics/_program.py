@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int
 
 from .._objective import Data, descent
 from .._types import Array
-from ..networks import Structure
+from ..networks import AbstractStructure
 
 RUNNING, AT_FLOOR, STATIONARY, FINISHED, NOT_FINITE, STEP_UNDERFLOW = range(6)
 """Status of a lane; all but the first end it."""
@@ -80,7 +80,7 @@ def advance(
     limit: Int[Array, ""],
     *,
     step: Step,
-    structure: Structure,
+    structure: AbstractStructure,
     length: int,
 ) -> tuple[State, Record, Int[Array, ""]]:
     """Take up to `limit` ≤ `length` steps of every lane that is still running; record each.
@@ -124,7 +124,7 @@ def advance(
 
 @functools.partial(jax.jit, static_argnames=("structure",))
 def start(
-    weights: Float[Array, "weight lane"], data: Data, *, structure: Structure
+    weights: Float[Array, "weight lane"], data: Data, *, structure: AbstractStructure
 ) -> tuple[Float[Array, " lane"], Float[Array, "weight lane"], Float[Array, " lane"]]:
     """Loss, velocity and rate at the initial weights."""
     losses, velocities = descent(structure, weights, data)

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from .._objective import Objective, objective
-from ..networks import Layer
+from ..networks._network import Network
 from ..tasks import AbstractTask
 from ._curvature import extreme_curvatures
 from ._drive import Progress, drive, initial_state
@@ -30,7 +30,7 @@ _NEVER = -1.0
 
 
 def simulate(
-    network: Layer,
+    network: Network,
     task: AbstractTask,
     *,
     loss: str,
@@ -47,18 +47,18 @@ def simulate(
     resolution: Resolution,
     max_steps: int,
     progress: Progress | None,
-) -> Trajectory:
+) -> Trajectory[Network]:
     """Run every network of a batch and put the samples into one `Trajectory`."""
     problem = objective(network, task, loss)
     condensed, widen = condense(network)
     problem = problem._replace(structure=condensed.structure)
-    initial = problem.structure.columns(condensed.u, condensed.v)
+    initial = problem.structure.columns(*condensed.parts)
     each = np.ones(initial.shape[1])
     rates = each if learning_rate is None else learning_rate.reshape(-1)
     state = initial_state(problem, initial, step_size)
     if not times_requested:
         state = state._replace(status=np.where(_at_rest(problem, state), STATIONARY, state.status))
-    size = np.sqrt(np.mean(network.structure.columns(network.u, network.v) ** 2, axis=0))
+    size = np.sqrt(np.mean(network.structure.columns(*network.parts) ** 2, axis=0))
     # Weights known to a relative error rtol leave a loss of order rtol² that no step can remove.
     precision = max(converged, 100 * rtol**2) * state.loss
     never = each * _NEVER
@@ -233,7 +233,7 @@ def _stability_limit(problem: Objective, weights: Float[np.ndarray, "weight 1"])
 
 
 def _assemble(
-    network: Layer,
+    network: Network,
     problem: Objective,
     widen: Widen,
     book: Logbook,
@@ -244,10 +244,10 @@ def _assemble(
     loss: str,
     method: str,
     learning_rate: Float[np.ndarray, "*batch"] | None,
-) -> Trajectory:
+) -> Trajectory[Network]:
     table, saves = book.table()
     columns = np.moveaxis(table.weights, -1, 0)
-    trained = widen(Layer(*problem.structure.arrays(columns), network.unit))
+    trained = widen(network.with_parts(*problem.structure.arrays(columns)))
     batch, longest = network.batch_shape, table.time.shape[1]
     over = (*batch, longest)
     # The axis is the one asked for, also beyond where a lane broke off; `saves` says where.

@@ -2,13 +2,13 @@
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Generic, Literal
 
 import jax
 import numpy as np
 from jaxtyping import Float, Int
 
-from ..networks import Layer
+from ..networks._network import Network
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -31,7 +31,7 @@ class Ending:
 
 
 @dataclass(frozen=True, repr=False)
-class Trajectory:
+class Trajectory(Generic[Network]):
     r"""Training of one network or of a batch of them.
 
     Axes of a batch come first, then the saved samples, which lie densely where the loss moves.
@@ -49,7 +49,7 @@ class Trajectory:
     time: Float[np.ndarray, "*batch save"]
     loss: Float[np.ndarray, "*batch save"]
     squared_gradient: Float[np.ndarray, "*batch save"]
-    network: Layer
+    network: Network
     saves: Int[np.ndarray, "*batch"]
     endings: tuple[Ending, ...]
     floor: float
@@ -74,7 +74,7 @@ class Trajectory:
         return 1.0 if self.learning_rate is None else self.learning_rate
 
     @property
-    def final(self) -> Layer:
+    def final(self) -> Network:
         """The trained network, or the batch of them."""
         last = (*(slice(None),) * len(self.batch_shape), -1)
         return jax.tree.map(lambda leaf: leaf[last], self.network)
@@ -96,7 +96,7 @@ class Trajectory:
         rest = (f"{count} {reason}" for reason, count in others)
         return ", ".join((f"{count} of {len(self.endings)} {reason}", *rest))
 
-    def lane(self, *index: int) -> "Trajectory":
+    def lane(self, *index: int) -> "Trajectory[Network]":
         """One trajectory of a batch, without padding."""
         if len(index) != len(self.batch_shape):
             raise ValueError(
@@ -142,15 +142,18 @@ class Trajectory:
             raise ValueError(f"`dims` must name the axes {self.batch_shape}, got {batch}.")
         axis = "time" if self.shared_times else "save"
         over = (*batch, axis)
-        unit = self.network.unit
         first = (0,) * len(self.batch_shape)
         time = (axis, self.time[first]) if self.shared_times else (over, self.time)
         return xr.Dataset(
             {
                 "loss": (over, self.loss, {"long_name": f"loss {loss_formula(self.convention)}"}),
                 "squared_gradient": (over, self.squared_gradient),
-                "u": ((*over, "unit", *unit.weight_axes), self.network.u),
-                "v": ((*over, "unit", "output", *unit.read_axes), self.network.v),
+                **{
+                    name: ((*over, *axes), part)
+                    for (name, axes), part in zip(
+                        self.network.part_axes.items(), self.network.parts, strict=True
+                    )
+                },
                 "saves": (batch, self.saves),
                 "evaluations": (batch, self.evaluations),
                 "ending": (batch, _words(self, [e.reason for e in self.endings])),
@@ -166,7 +169,7 @@ class Trajectory:
                 "method": self.method,
                 "clock": "steps" if self.learning_rate is not None else "flow time",
                 "learning_rate": _rates(self.learning_rate),
-                "unit": repr(unit),
+                "unit": repr(self.network.first_unit),
             },
         )
 

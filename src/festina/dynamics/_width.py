@@ -8,22 +8,30 @@ the loss and the gradient norm of R(t): the cost does not grow with the width.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
 from .._types import Array
-from ..networks import Layer
+from ..networks import AbstractNetwork, Layer
 
 # The part of a weight's column, over units, that the columns before it do not have.
 _INDEPENDENT = 1e-6
 
-Widen = Callable[[Layer], Layer]
+Widen = Callable[[Any], Any]
 """From networks `(lane, save, unit, …)` of the few units back to all units."""
 
 
-def condense(network: Layer) -> tuple[Layer, Widen]:
-    """The network with as few units as learn the same, and the way back."""
+def condense(network: AbstractNetwork) -> tuple[AbstractNetwork, Widen]:
+    """The network with as few units as learn the same, and the way back.
+
+    Of a deep network there are none to spare: what surrounds a hidden layer is as wide as it is.
+    """
+    return _condense(network) if isinstance(network, Layer) else (network, _as_it_is)
+
+
+def _condense(network: Layer) -> tuple[Layer, Widen]:
     batch, width = network.batch_shape, network.width
     u = np.asarray(network.u, float).reshape(-1, width, *network.structure.weight_shape)
     v = np.asarray(network.v, float).reshape(-1, width, *network.structure.value_shape)
@@ -50,7 +58,7 @@ def condense(network: Layer) -> tuple[Layer, Widen]:
     return _layer(network, few.reshape(*batch, *few.shape[1:])), widen
 
 
-def _as_it_is(condensed: Layer) -> Layer:
+def _as_it_is(condensed: AbstractNetwork) -> AbstractNetwork:
     return condensed
 
 

@@ -5,7 +5,7 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PRNGKeyArray
+from jaxtyping import Float, Key, PRNGKeyArray
 from numpy.typing import ArrayLike
 
 from .._precision import float64
@@ -150,20 +150,8 @@ def _initialise(
     for name, value in sizes.items():
         if value < 1 or value != int(value):
             raise ValueError(f"`{name}` must be a whole number from 1 up, got {value}.")
-    scales = np.asarray(scale, dtype=float)
-    if not (np.isfinite(scales).all() and (scales > 0).all()):
-        raise ValueError(
-            f"`scale` must be positive and finite, got {scales.tolist()}. Weights that are exactly "
-            "zero sit on a saddle and never move; give arrays to `layer` if you want that."
-        )
-    if not hasattr(key, "dtype"):
-        raise ValueError(
-            f"`key` must be a JAX random key, got {key!r}: jax.random.key(0), or "
-            "festina.seeds(8) for a batch of eight networks."
-        )
+    scales, key = check_scale(scale), check_keys(key)
     width, outputs = int(width), int(outputs)
-    if not jnp.issubdtype(key.dtype, jax.dtypes.prng_key):  # of `jax.random.PRNGKey`
-        key = jax.random.wrap_key_data(key)
     u_shape = unit.weight_shape(input_shape)
     v_shape = (outputs, *unit.read_shape(input_shape))
     n_u, n_v = int(np.prod(u_shape)), int(np.prod(v_shape))
@@ -171,7 +159,7 @@ def _initialise(
 
     batch = np.broadcast_shapes(scales.shape, key.shape)
     shapes = (shape, (width, rank), (rank, shape[1])) if rank else (shape,)
-    noise, *factors = map(np.asarray, _normals(key, shapes))
+    noise, *factors = map(np.asarray, normals(key, shapes))
     # Not in the program, where rounding would depend on how many networks it makes.
     theta = scales[..., None, None] * noise
     if rank:
@@ -183,8 +171,31 @@ def _initialise(
     )
 
 
+def check_scale(scale: Scale) -> Float[np.ndarray, "..."]:
+    """Standard deviations as an array; raises unless they are positive."""
+    scales = np.asarray(scale, dtype=float)
+    if not (np.isfinite(scales).all() and (scales > 0).all()):
+        raise ValueError(
+            f"`scale` must be positive and finite, got {scales.tolist()}. Weights that are exactly "
+            "zero sit on a saddle and never move; give arrays to `layer` if you want that."
+        )
+    return scales
+
+
+def check_keys(key: Keys) -> Key[jax.Array, "..."]:
+    """Random keys of JAX's newer kind; raises at anything else than a key."""
+    if not hasattr(key, "dtype"):
+        raise ValueError(
+            f"`key` must be a JAX random key, got {key!r}: jax.random.key(0), or "
+            "festina.seeds(8) for a batch of eight networks."
+        )
+    if not jnp.issubdtype(key.dtype, jax.dtypes.prng_key):  # of `jax.random.PRNGKey`
+        key = jax.random.wrap_key_data(key)
+    return key
+
+
 @functools.partial(jax.jit, static_argnums=1)
-def _normals(key: Keys, shapes: tuple[tuple[int, ...], ...]) -> tuple[Array, ...]:
+def normals(key: Keys, shapes: tuple[tuple[int, ...], ...]) -> tuple[Array, ...]:
     """Standard normal arrays for every key: one program, where each operation would be one."""
 
     def draw(key: PRNGKeyArray) -> tuple[Array, ...]:

@@ -6,6 +6,7 @@ choice for anything larger. Arrays carry their units and, in a batch, their netw
 the trailing axes, which is what lets a processor work on several of them at a time.
 """
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Float
 
@@ -13,6 +14,7 @@ from .._types import Array
 
 _SMALL = 4096  # products that are not left to the library
 _FEW = 64  # sums that are written out one by one
+_LARGE = 2**14  # products of two matrices from which on the library is best, a lane at a time
 
 
 def mix(matrix: Float[Array, "k n"], x: Float[Array, "n *rest"]) -> Float[Array, "k *rest"]:
@@ -32,6 +34,16 @@ def pair(
     if len(a) * b.size <= _SMALL:
         return jnp.sum(outer(a, b), axis=2)
     return jnp.einsum("mi...,ni...->mn...", a, b)
+
+
+def chain(
+    a: Float[Array, "m shared *lane"], b: Float[Array, "n shared *lane"]
+) -> Float[Array, "m n *lane"]:
+    """What `pair` computes, for matrices of any size."""
+    if a.ndim == 3 and len(a) * a.shape[1] * len(b) > _LARGE:
+        lanes = tuple(jnp.moveaxis(matrix, -1, 0) for matrix in (a, b))
+        return jnp.moveaxis(jax.lax.map(lambda each: each[0] @ each[1].T, lanes), 0, -1)
+    return pair(a, b)
 
 
 def outer(a: Float[Array, "m *rest"], b: Float[Array, "n *rest"]) -> Float[Array, "m n *rest"]:

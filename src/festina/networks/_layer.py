@@ -2,21 +2,20 @@
 
 from dataclasses import dataclass, field
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from .._precision import float64
 from .._types import Array
+from ._network import AbstractNetwork, pytree
 from ._structure import Structure
 from ._units import AbstractUnit
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True, eq=False, repr=False)
-class Layer:
+class Layer(AbstractNetwork):
     r"""$x \mapsto \sum_i \phi(x; u_i)\, v_i$, Eq. (1) of Zhang, Saxe & Latham.
 
     `u` has shape `(unit, *weight_shape)` and `v` `(unit, output, *read_shape)`: a neuron's
@@ -37,48 +36,57 @@ class Layer:
 
     def __call__(self, x: Float[Array, "..."]) -> Float[Array, " output"]:
         """One network, one example, in the precision of JAX's setting; `predict` is float64."""
-        if self.batch_shape:
-            raise ValueError(
-                f"This is a batch of networks, {self.batch_shape}. Use `predict`, or take one of "
-                "them: jax.tree.map(lambda weights: weights[0], network)."
-            )
+        psi = self._check_input(x)
+        u, v = (jnp.moveaxis(part, 0, -1) for part in self.parts)
+        return self.structure.outputs(psi[None], u, v)[0] + self.skip(jnp.asarray(x))
+
+    def hidden(self, x: Float[Array, "..."]) -> tuple[Float[Array, "..."], ...]:
+        """φ(x; u_i) of every unit, `(*read, unit)`."""
+        psi = self._check_input(x)
+        return (self.unit.response(psi[None], jnp.moveaxis(self.u, 0, -1))[0],)
+
+    def _check_input(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
+        """ψ(x); raises if the network does not take such inputs, whose product may still fit."""
+        self._check_single()
         x = jnp.asarray(x)
-        self._check_input(x.shape)
-        u, v = (jnp.moveaxis(leaf, 0, -1) for leaf in (self.u, self.v))
-        return self.structure.outputs(self.features(x)[None], u, v)[0] + self.skip(x)
-
-    @float64
-    def predict(self, x: ArrayLike) -> Float[np.ndarray, "*batch sample output"]:
-        """Outputs of every network of a batch for examples `(sample, ...)`, in float64."""
-        x = np.asarray(x, dtype=float)
-        if x.ndim < 2:
-            raise ValueError(
-                f"`x` must be examples, (sample, …), got shape {x.shape}. For one of them: x[None]."
-            )
-        flat = [
-            np.asarray(leaf).reshape(-1, *leaf.shape[len(self.batch_shape) :])
-            for leaf in (self.u, self.v)
-        ]
-        outputs = jax.vmap(lambda u, v: jax.vmap(Layer(u, v, self.unit))(jnp.asarray(x)))(*flat)
-        return np.asarray(outputs).reshape(*self.batch_shape, *outputs.shape[1:])
-
-    def _check_input(self, shape: tuple[int, ...]) -> None:
-        """Raises if the network does not take inputs of this shape, whose product may still fit."""
-        expected = self.unit.weight_shape(shape), self.unit.read_shape(shape)
+        expected = self.unit.weight_shape(x.shape), self.unit.read_shape(x.shape)
         found = self.structure.weight_shape, self.structure.value_shape[1:]
         if found != expected:
             raise ValueError(
-                f"Inputs of shape {shape} need units with weights {expected[0]} and responses "
+                f"Inputs of shape {x.shape} need units with weights {expected[0]} and responses "
                 f"{expected[1]}, the network's have {found[0]} and {found[1]}."
             )
+        return self.features(x)
 
-    def features(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
-        """ψ(x): what the response is computed from, without any weights."""
-        return self.unit.features(x)
+    def check_fit(self, input_shape: tuple[int, ...], outputs: int) -> None:
+        expected_u = self.unit.weight_shape(input_shape)
+        expected_v = (outputs, *self.unit.read_shape(input_shape))
+        found_u, found_v = self.structure.weight_shape, self.structure.value_shape
+        if found_u != expected_u or found_v != expected_v:
+            raise ValueError(
+                f"Network and task do not fit: inputs of shape {input_shape} and {outputs} "
+                f"outputs need unit weights u {expected_u} and v {expected_v}, the network has "
+                f"{found_u} and {found_v}."
+            )
 
-    def skip(self, x: Float[Array, "..."]) -> Float[Array, " output"] | float:
-        """What a residual connection adds."""
-        return self.unit.skip(x, self.outputs)
+    @property
+    def parts(self) -> tuple[Array, ...]:
+        return self.u, self.v
+
+    @property
+    def part_axes(self) -> dict[str, tuple[str, ...]]:
+        return {
+            "u": ("unit", *self.unit.weight_axes),
+            "v": ("unit", "output", *self.unit.read_axes),
+        }
+
+    def with_parts(self, *parts: Float[Array, "..."]) -> "Layer":
+        u, v = parts
+        return Layer(u, v, self.unit)
+
+    @property
+    def first_unit(self) -> AbstractUnit:
+        return self.unit
 
     @property
     def structure(self) -> Structure:
@@ -93,11 +101,6 @@ class Layer:
     @property
     def width(self) -> int:
         return self.u.shape[len(self.batch_shape)]
-
-    @property
-    def batch_shape(self) -> tuple[int, ...]:
-        """Axes in front of `unit`: seeds, initial scales."""
-        return self.u.shape[: self.u.ndim - 1 - len(self.unit.weight_axes)]
 
 
 def layer(unit: AbstractUnit, u: ArrayLike, v: ArrayLike) -> Layer:

@@ -1,5 +1,6 @@
 """What compiled programs see of a network: one column of weights, and what it computes."""
 
+import abc
 import math
 from dataclasses import dataclass
 
@@ -12,13 +13,42 @@ from ._contract import mix, pair
 from ._units import AbstractUnit, Shape
 
 
-@dataclass(frozen=True)
-class Structure:
-    """A layer without its weights. Hashable: what compiled programs depend on.
+class AbstractStructure(abc.ABC):
+    """A network without its weights. Hashable: what compiled programs depend on.
 
     Inside programs the weights of one network are a column, those of a batch a matrix with the
-    networks ("lanes") in the last axis; the units of u and v stand just before it.
+    networks ("lanes") in the last axis.
     """
+
+    @property
+    @abc.abstractmethod
+    def size(self) -> int:
+        """Number of weights."""
+
+    @abc.abstractmethod
+    def split(self, weights: Float[Array, "weight *lane"]) -> tuple[Float[Array, "..."], ...]:
+        """The parts of a column, with lanes last."""
+
+    @abc.abstractmethod
+    def outputs(
+        self, psi: Float[Array, "sample *features"], *parts: Float[Array, "..."]
+    ) -> Float[Array, "sample output *lane"]:
+        """Outputs from the features of every sample, but for a residual connection."""
+
+    @abc.abstractmethod
+    def columns(self, *parts: Float[Array, "..."]) -> Float[np.ndarray, "weight lane"]:
+        """The weights of a batch of networks, whose parts are `(*batch, …)`, as columns."""
+
+    @abc.abstractmethod
+    def arrays(
+        self, weights: Float[np.ndarray, "weight *batch"]
+    ) -> tuple[Float[np.ndarray, "..."], ...]:
+        """The parts of a batch of networks, `(*batch, …)`, from columns."""
+
+
+@dataclass(frozen=True)
+class Structure(AbstractStructure):
+    """A layer without its weights. The units of u and v stand just before the lanes."""
 
     unit: AbstractUnit
     width: int
@@ -42,12 +72,10 @@ class Structure:
         )
 
     def outputs(
-        self,
-        psi: Float[Array, "sample *features"],
-        u: Float[Array, "*u_and_lane"],
-        v: Float[Array, "*v_and_lane"],
+        self, psi: Float[Array, "sample *features"], *parts: Float[Array, "..."]
     ) -> Float[Array, "sample output *lane"]:
         """Σ_i φ(x; u_i) v_i from the features of every sample, but for a residual connection."""
+        u, v = parts
         lanes = v.shape[len(self.value_shape) + 1 :]
         samples, outputs = len(psi), self.value_shape[0]
         coefficients = math.prod(psi.shape[1:]) // math.prod(self.value_shape[1:])
@@ -63,11 +91,9 @@ class Structure:
         responses = self.unit.response(psi, u).reshape(samples, -1, *lanes)
         return pair(responses, v.reshape(outputs, -1, *lanes))
 
-    def columns(
-        self, u: Float[Array, "*batch_u"], v: Float[Array, "*batch_v"]
-    ) -> Float[np.ndarray, "weight lane"]:
+    def columns(self, *parts: Float[Array, "..."]) -> Float[np.ndarray, "weight lane"]:
         """The weights of a batch of layers, `(*batch, unit, …)`, as columns."""
-        each = zip((u, v), (self.weight_shape, self.value_shape), strict=True)
+        each = zip(parts, (self.weight_shape, self.value_shape), strict=True)
         rows = [
             np.moveaxis(np.asarray(leaf, float).reshape(-1, self.width, *shape), (0, 1), (-1, -2))
             for leaf, shape in each

@@ -13,6 +13,23 @@ BIBTEX = {
   pages     = {20105--20118},
   year      = {2022}
 }""",
+    "braun2022exact": """\
+@inproceedings{braun2022exact,
+  title     = {Exact learning dynamics of deep linear networks with prior knowledge},
+  author    = {Braun, Lukas and Domin{\\'e}, Cl{\\'e}mentine C. J. and Fitzgerald, James E.
+               and Saxe, Andrew M.},
+  booktitle = {Advances in Neural Information Processing Systems},
+  volume    = {35},
+  year      = {2022}
+}""",
+    "domine2025lazy": """\
+@inproceedings{domine2025lazy,
+  title     = {From lazy to rich: Exact learning dynamics in deep linear networks},
+  author    = {Domin{\\'e}, Cl{\\'e}mentine C. J. and Anguita, Nicolas and Proca, Alexandra M.
+               and Braun, Lukas and Kunin, Daniel and Mediano, Pedro A. M. and Saxe, Andrew M.},
+  booktitle = {The Thirteenth International Conference on Learning Representations},
+  year      = {2025}
+}""",
     "fukumizu2000local": """\
 @article{fukumizu2000local,
   title   = {Local minima and plateaus in hierarchical structures of multilayer perceptrons},
@@ -24,6 +41,38 @@ BIBTEX = {
   year    = {2000},
   doi     = {10.1016/S0893-6080(00)00009-5}
 }""",
+    "gromov2023grokking": """\
+@misc{gromov2023grokking,
+  title         = {Grokking modular arithmetic},
+  author        = {Gromov, Andrey},
+  year          = {2023},
+  eprint        = {2301.02679},
+  archiveprefix = {arXiv}
+}""",
+    "kunin2024get": """\
+@inproceedings{kunin2024get,
+  title     = {Get rich quick: exact solutions reveal how unbalanced initializations promote
+               rapid feature learning},
+  author    = {Kunin, Daniel and Ravent{\\'o}s, Allan and Domin{\\'e}, Cl{\\'e}mentine
+               and Chen, Feng and Klindt, David and Saxe, Andrew and Ganguli, Surya},
+  booktitle = {Advances in Neural Information Processing Systems},
+  volume    = {37},
+  year      = {2024}
+}""",
+    "liebana2025dopamine": """\
+@article{liebana2025dopamine,
+  title   = {Dopamine encodes deep network teaching signals for individual learning trajectories},
+  author  = {Liebana, Samuel and Laffere, Aeron and Toschi, Chiara and Schilling, Louisa
+             and Moretti, Jessica and Podlaski, Jacek and Fritsche, Matthias
+             and Zatka-Haas, Peter and Li, Yulong and Bogacz, Rafal and Saxe, Andrew
+             and Lak, Armin},
+  journal = {Cell},
+  volume  = {188},
+  number  = {14},
+  pages   = {3789--3805},
+  year    = {2025},
+  doi     = {10.1016/j.cell.2025.05.025}
+}""",
     "saxe2014exact": """\
 @inproceedings{saxe2014exact,
   title     = {Exact solutions to the nonlinear dynamics of learning in deep linear
@@ -32,6 +81,17 @@ BIBTEX = {
   booktitle = {The Second International Conference on Learning Representations},
   year      = {2014},
   url       = {https://openreview.net/forum?id=_wzZwKpTDF_9C}
+}""",
+    "saxe2019mathematical": """\
+@article{saxe2019mathematical,
+  title   = {A mathematical theory of semantic development in deep neural networks},
+  author  = {Saxe, Andrew M. and McClelland, James L. and Ganguli, Surya},
+  journal = {Proceedings of the National Academy of Sciences},
+  volume  = {116},
+  number  = {23},
+  pages   = {11537--11546},
+  year    = {2019},
+  doi     = {10.1073/pnas.1820226116}
 }""",
     "zhang2025saddle": """\
 @misc{zhang2025saddle,

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ._claim import Claim
+from ._entries import ENTRIES, Entry
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -21,77 +22,6 @@ if TYPE_CHECKING:
 
 Progress = Callable[[str, float], None]
 """Called with what is going on, in words, and the fraction done (0 to 1)."""
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One line of `festina list`.
-
-    `seconds` is the expected time on two cores, compilation included; `references` are keys of
-    `festina.papers.bibtex`.
-    """
-
-    name: str
-    shows: str
-    source: str
-    seconds: float | int
-    module: str
-    references: tuple[str, ...] = ()
-
-
-_SADDLES = "festina.papers.saddles"
-_PAPER = ("zhang2025saddle", "fukumizu2000local")
-
-ENTRIES: tuple[Entry, ...] = (
-    Entry(
-        "saddles/figure-1b",
-        "linear fully-connected network: rank one, then rank two",
-        "Zhang, Saxe & Latham, Figure 1B",
-        10,
-        f"{_SADDLES}._figure_1b",
-        (*_PAPER, "saxe2014exact"),
-    ),
-    Entry(
-        "saddles/figure-1c",
-        "linear convolutional network: one kernel direction, then two",
-        "Zhang, Saxe & Latham, Figure 1C",
-        10,
-        f"{_SADDLES}._figure_1c",
-        _PAPER,
-    ),
-    Entry(
-        "saddles/figure-1d",
-        "ReLU network on two orthogonal points: one ray of weights, then two",
-        "Zhang, Saxe & Latham, Figure 1D",
-        10,
-        f"{_SADDLES}._figure_1d",
-        (*_PAPER, "boursier2022gradient"),
-    ),
-    Entry(
-        "saddles/figure-1e",
-        "ReLU convolutional network: one kernel ray, then two",
-        "Zhang, Saxe & Latham, Figure 1E",
-        10,
-        f"{_SADDLES}._figure_1e",
-        _PAPER,
-    ),
-    Entry(
-        "saddles/figure-1f",
-        "linear attention on in-context regression: one head, then two",
-        "Zhang, Saxe & Latham, Figure 1F",
-        10,
-        f"{_SADDLES}._figure_1f",
-        (*_PAPER, "zhang2025training"),
-    ),
-    Entry(
-        "saddles/figure-1g",
-        "quadratic network: one active unit, then two",
-        "Zhang, Saxe & Latham, Figure 1G",
-        10,
-        f"{_SADDLES}._figure_1g",
-        _PAPER,
-    ),
-)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,5 @@
 """What mathematics predicts: a package for each field."""
 
+from . import decisions as decisions
 from . import linear as linear
 from . import saddles as saddles

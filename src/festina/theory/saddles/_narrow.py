@@ -10,7 +10,7 @@ from jaxtyping import Float
 from ..._objective import Convention, Data, excess_loss, objective
 from ..._precision import float64
 from ..._types import Array
-from ...networks import AbstractUnit, Layer, Structure
+from ...networks import AbstractStructure, AbstractUnit, Layer
 from ...tasks import AbstractTask
 from ._bfgs import bfgs
 
@@ -65,14 +65,15 @@ def narrow_minima(
             (task.outputs, *unit.read_shape(task.input_shape)),
         )
     )
-    problem = objective(Layer(u, v, unit), task, loss)
+    networks = Layer(u, v, unit)
+    problem = objective(networks, task, loss)
     structure, data = problem.structure, jax.device_put(problem.data)
 
     def function(weights: np.ndarray) -> tuple[float, np.ndarray]:
         value, gradient = _value_and_gradient(structure, weights, data)
         return float(value), np.asarray(gradient)
 
-    columns = structure.columns(u, v)
+    columns = structure.columns(*networks.parts)
     at_zero = function(np.zeros(len(columns)))[0]
     allowed = tolerance * (at_zero or 1.0)
 
@@ -108,13 +109,13 @@ def narrow_minima(
         )
     return NarrowMinima(
         loss=np.array(levels) + problem.floor,
-        network=Layer(*structure.arrays(np.stack(chosen, axis=1)), unit),
+        network=networks.with_parts(*structure.arrays(np.stack(chosen, axis=1))),
         share=np.array(counts) / starts,
     )
 
 
 @functools.partial(jax.jit, static_argnums=0)
 def _value_and_gradient(
-    structure: Structure, weights: Float[Array, " weight"], data: Data
+    structure: AbstractStructure, weights: Float[Array, " weight"], data: Data
 ) -> tuple[Float[Array, ""], Float[Array, " weight"]]:
     return jax.value_and_grad(excess_loss, argnums=1)(structure, weights, data)

@@ -1,0 +1,102 @@
+"""Multidimensional scaling: representations as points, moving while they are learned."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+
+
+@dataclass(frozen=True, eq=False)
+class Scaling:
+    """Where each item lies in a few dimensions.
+
+    - `points`: coordinates; time comes first for a trajectory.
+    - `share`: of the variance of all items (at all times) that each dimension shows.
+    """
+
+    points: Float[np.ndarray, "*time item dimension"]
+    share: Float[np.ndarray, " dimension"]
+
+
+def classical_mds(
+    similarity: ArrayLike | None = None,
+    *,
+    points: ArrayLike | None = None,
+    dimensions: int = 2,
+) -> Scaling:
+    r"""Classical multidimensional scaling, with one set of axes for a whole trajectory.
+
+    Inner products $S$ of items, freed of their mean ($B = JSJ$, $J = I - \frac1n 11^\top$), are
+    those of the rows of $B^{1/2}$. The axes shown are the leading eigenvectors of $B$, or of its
+    mean over time, so that
+
+    $$X(t) = B(t)^{1/2} A,\qquad
+      \langle B\rangle_t\,A = A\,\mathrm{diag}(\beta_1, \beta_2, \dots).$$
+
+    For one moment this is the textbook's $A\,\mathrm{diag}(\sqrt\beta)$. Over time it moves
+    without jumps if $B(t)$ does, where a scaling of each moment by itself would turn, mirror and
+    swap its axes from one frame to the next. The sign of an axis is a choice, made for all times:
+    the largest entry of each column of $A$ is positive.
+
+    **Arguments:**
+
+    - `similarity`: inner products between items, `(item, item)` or `(time, item, item)`. From
+      distances $d_{ij}$: give $-\frac12 d_{ij}^2$, which is the same after centring.
+    - `points`: instead of it, representations, `(item, unit)` or `(time, item, unit)`. Their
+      common axes are the principal ones of all items at all times.
+    - `dimensions`: how many axes to show.
+
+    **Returns:**
+
+    A `Scaling`.
+
+    !!! note "When it is not exact"
+
+        Distances are those given where `dimensions` axes hold everything (`share` sums to one), and
+        shrunk otherwise. Negative eigenvalues of $B$, of dissimilarities that are no distances in
+        any space, are taken as zero. Items that change which directions they span show less of
+        themselves than a scaling of that moment would.
+    """
+    if (similarity is None) == (points is None):
+        raise ValueError("Give either `similarity` between items or their `points`.")
+    name, given = ("points", points) if similarity is None else ("similarity", similarity)
+    z = np.asarray(given, dtype=float)
+    if z.ndim not in (2, 3) or 0 in z.shape:
+        wanted = "unit" if similarity is None else "item"
+        raise ValueError(
+            f"`{name}` must be (item, {wanted}) or (time, item, {wanted}), got shape {z.shape}."
+        )
+    if not np.isfinite(z).all():
+        raise ValueError(f"`{name}` must be finite, {np.sum(~np.isfinite(z))} values are not.")
+    z = z - z.mean(axis=-2, keepdims=True) if similarity is None else _rows(z)
+    most = z.shape[-1]
+    if dimensions != int(dimensions) or not 1 <= dimensions <= most:
+        raise ValueError(f"`dimensions` must lie between 1 and {most} here, got {dimensions}.")
+
+    # Pooled over time the rows are one cloud, and its principal axes those of ⟨B⟩ or of the units.
+    _, s, axes = np.linalg.svd(z.reshape(-1, most), full_matrices=False)
+    axes = np.concatenate([axes, np.zeros((max(dimensions - len(axes), 0), most))])[:dimensions].T
+    beta = np.concatenate([s**2, np.zeros(dimensions)])
+    peak = np.abs(axes).argmax(axis=0)
+    axes = axes * np.where(axes[peak, np.arange(dimensions)] < 0, -1.0, 1.0)
+    return Scaling(z @ axes, beta[:dimensions] / max(beta.sum(), np.finfo(float).tiny))
+
+
+def _rows(similarity: np.ndarray) -> Float[np.ndarray, "*time item item"]:
+    """B^{1/2} of centred inner products."""
+    items = similarity.shape[-1]
+    if similarity.shape[-2] != items:
+        raise ValueError(
+            f"`similarity` must be square over items, got shape {similarity.shape}. For "
+            "representations of items use `points`."
+        )
+    asymmetry = np.abs(similarity - similarity.swapaxes(-1, -2)).max()
+    if asymmetry > 1e-8 * np.abs(similarity).max():
+        raise ValueError(
+            f"`similarity` must be symmetric, the largest asymmetry is {asymmetry:.3g}."
+        )
+    centring = np.eye(items) - 1.0 / items
+    beta, modes = np.linalg.eigh(centring @ similarity @ centring)
+    root = np.sqrt(np.maximum(beta, 0.0))
+    return (modes * root[..., None, :]) @ modes.swapaxes(-1, -2)

@@ -1,0 +1,254 @@
+"""Deep linear networks."""
+
+import functools
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+
+from .._precision import float64
+from .._types import Array
+from ._build import Scale, check_keys, check_scale, normals
+from ._contract import chain, mix
+from ._layer import Layer
+from ._network import AbstractNetwork, pytree
+from ._seeds import Keys
+from ._structure import AbstractStructure
+from ._units import Neuron
+
+_LINEAR = Neuron()
+
+
+@pytree
+@dataclass(frozen=True, eq=False, repr=False)
+class DeepLinear(AbstractNetwork):
+    r"""Deep linear network, $x \mapsto W_D \cdots W_1 x$.
+
+    `weights` are $W_1, \dots, W_D$, each `(out, in)`. One example in, one out; batches are the
+    caller's `vmap`. Axes in front of `out`, the same for every layer, make a batch of networks
+    (seeds, initial scales), which the dynamics train together. What the network computes is linear
+    in the input, so that the cost of training does not depend on the number of samples.
+    """
+
+    weights: tuple[Float[Array, "..."], ...]
+
+    def __repr__(self) -> str:
+        if not all(hasattr(weight, "shape") for weight in self.weights):
+            return f"DeepLinear({self.weights!r})"  # a tree of something else, as JAX makes them
+        batch = f"{self.batch_shape} networks, " if self.batch_shape else ""
+        return f"DeepLinear({batch}{'-'.join(map(str, self.widths))})"
+
+    def __call__(self, x: Float[Array, " input"]) -> Float[Array, " output"]:
+        """One network, one example, in the precision of JAX's setting; `predict` is float64."""
+        *_, output = self._activities(x)
+        return output
+
+    def hidden(self, x: Float[Array, " input"]) -> tuple[Float[Array, "..."], ...]:
+        """W_l ⋯ W_1 x for each hidden layer l."""
+        return tuple(self._activities(x)[:-1])
+
+    def _activities(self, x: Float[Array, "..."]) -> list[Float[Array, " _"]]:
+        """Of every layer from the first to the output."""
+        self._check_single()
+        x = jnp.asarray(x)
+        if x.shape != self.widths[:1]:
+            raise ValueError(f"Inputs are vectors of {self.widths[0]} numbers, got {x.shape}.")
+        activities = []
+        for weight in self.weights:
+            x = weight @ x
+            activities.append(x)
+        return activities
+
+    def end_to_end(self) -> Float[Array, "*batch output input"]:
+        """W_D ⋯ W_1, the linear map that each network of a batch computes."""
+        return functools.reduce(lambda product, weight: weight @ product, self.weights)
+
+    @staticmethod
+    def from_layer(layer: Layer) -> "DeepLinear":
+        """The two weight matrices of a fully-connected linear layer: W₁ = u and W₂ = vᵀ."""
+        if layer.unit != _LINEAR:
+            raise ValueError(
+                "Only a layer of linear neurons is a deep linear network, this one has "
+                f"{layer.unit}."
+            )
+        return DeepLinear((layer.u, layer.v.swapaxes(-1, -2)))
+
+    def to_layer(self) -> Layer:
+        """The layer of linear neurons with the same weights: for depth two."""
+        if self.depth != 2:
+            raise ValueError(f"A layer has two weight matrices, this network {self.depth}.")
+        first, second = self.weights
+        return Layer(first, second.swapaxes(-1, -2), _LINEAR)
+
+    @property
+    def depth(self) -> int:
+        """Number of weight matrices, one more than there are hidden layers."""
+        return len(self.weights)
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Layer sizes from input to output."""
+        return self.weights[0].shape[-1], *(weight.shape[-2] for weight in self.weights)
+
+    @property
+    def outputs(self) -> int:
+        return self.widths[-1]
+
+    @property
+    def parts(self) -> tuple[Array, ...]:
+        return self.weights
+
+    @property
+    def part_axes(self) -> dict[str, tuple[str, ...]]:
+        layers = ("input", *(f"hidden_{layer}" for layer in range(1, self.depth)), "output")
+        pairs = zip(layers[1:], layers[:-1], strict=True)
+        return {f"w{layer}": axes for layer, axes in enumerate(pairs, start=1)}
+
+    def with_parts(self, *parts: Float[Array, "..."]) -> "DeepLinear":
+        return DeepLinear(parts)
+
+    @property
+    def structure(self) -> "DeepStructure":
+        return DeepStructure(self.widths)
+
+    @property
+    def first_unit(self) -> Neuron:
+        """A linear neuron: its features are the inputs, and all of it is linear in them."""
+        return _LINEAR
+
+    def check_fit(self, input_shape: tuple[int, ...], outputs: int) -> None:
+        if (self.widths[:1], self.outputs) != (input_shape, outputs):
+            raise ValueError(
+                f"Network and task do not fit: the task has inputs of shape {input_shape} and "
+                f"{outputs} outputs, the network has the widths {self.widths} from input to output."
+            )
+
+
+@dataclass(frozen=True)
+class DeepStructure(AbstractStructure):
+    """A deep linear network without its weights; in programs these are `(out, in, *lane)`."""
+
+    widths: tuple[int, ...]
+
+    @property
+    def shapes(self) -> tuple[tuple[int, int], ...]:
+        """Of every weight matrix."""
+        return tuple(zip(self.widths[1:], self.widths[:-1], strict=True))
+
+    @property
+    def size(self) -> int:
+        return sum(math.prod(shape) for shape in self.shapes)
+
+    def split(self, weights: Float[Array, "weight *lane"]) -> tuple[Float[Array, "..."], ...]:
+        borders = np.cumsum([0, *map(math.prod, self.shapes)])
+        return tuple(
+            weights[start:end].reshape(*shape, *weights.shape[1:])
+            for start, end, shape in zip(borders[:-1], borders[1:], self.shapes, strict=True)
+        )
+
+    def outputs(
+        self, psi: Float[Array, "sample input"], *parts: Float[Array, "..."]
+    ) -> Float[Array, "sample output *lane"]:
+        """W_D ⋯ W_1 ψ for every sample."""
+        first, *others = parts
+        products = [math.prod(shape) for shape in self.shapes]
+        samples, outputs = len(psi), self.widths[-1]
+        # Whichever end multiplies less: from the samples through all layers, or from the outputs,
+        # whose map is the same for all samples.
+        if outputs * (sum(products[:-1]) + samples * self.widths[0]) < samples * sum(products):
+            total = jnp.swapaxes(parts[-1], 0, 1)  # inputs of the last layer first
+            for weight in parts[-2::-1]:
+                total = chain(jnp.swapaxes(weight, 0, 1), jnp.swapaxes(total, 0, 1))
+            return mix(psi, total)
+        activity = mix(psi, jnp.swapaxes(first, 0, 1))
+        for weight in others:
+            activity = chain(activity, weight)
+        return activity
+
+    def columns(self, *parts: Float[Array, "..."]) -> Float[np.ndarray, "weight lane"]:
+        flat = [
+            np.asarray(part, float).reshape(-1, math.prod(shape)).T
+            for part, shape in zip(parts, self.shapes, strict=True)
+        ]
+        return np.concatenate(flat)
+
+    def arrays(
+        self, weights: Float[np.ndarray, "weight *batch"]
+    ) -> tuple[Float[np.ndarray, "..."], ...]:
+        parts = self.split(weights)
+        return tuple(np.moveaxis(np.asarray(part), (0, 1), (-2, -1)) for part in parts)
+
+
+@float64
+def deep_linear(widths: Sequence[int], *, scale: Scale, key: Keys) -> DeepLinear:
+    """Deep linear network with weights from N(0, scale²).
+
+    **Arguments:**
+
+    - `widths`: layer sizes from input to output, at least two of them.
+    - `scale`: standard deviation of the initial weights, or an array of them.
+    - `key`: randomness. An array of keys makes a batch of networks, one each; `scale` and `key`
+      broadcast against each other, so `scale[:, None]` with eight keys is a sweep with eight seeds.
+    """
+    widths = check_widths(widths)
+    scales, key = check_scale(scale), check_keys(key)
+    batch = np.broadcast_shapes(scales.shape, key.shape)
+    shapes = DeepStructure(widths).shapes
+    # Not in the program, where rounding would depend on how many networks it makes.
+    weights = (scales[..., None, None] * np.asarray(draw) for draw in normals(key, shapes))
+    return DeepLinear(tuple(np.broadcast_to(w, (*batch, *w.shape[-2:])) for w in weights))
+
+
+def deep_linear_from(weights: Sequence[ArrayLike]) -> DeepLinear:
+    """A deep linear network from given matrices, checked.
+
+    **Arguments:**
+
+    - `weights`: W_1, …, W_D from input to output, each `(*batch, out, in)`.
+    """
+    arrays = tuple(np.array(weight, dtype=float) for weight in weights)
+    if not arrays:
+        raise ValueError("`weights` is empty: a network needs at least one weight matrix.")
+    for layer, array in enumerate(arrays, start=1):
+        if array.ndim < 2 or 0 in array.shape:
+            raise ValueError(
+                f"`weights` must be matrices (*batch, out, in) with at least one entry along every "
+                f"axis, that of layer {layer} has shape {array.shape}."
+            )
+        if not np.isfinite(array).all():
+            bad = int(np.sum(~np.isfinite(array)))
+            raise ValueError(
+                f"`weights` must be finite, {bad} of the {array.size} of layer {layer} are not."
+            )
+    for layer, (before, after) in enumerate(itertools.pairwise(arrays), start=1):
+        if before.shape[-2] != after.shape[-1]:
+            raise ValueError(
+                f"`weights` do not fit together: layer {layer} has {before.shape[-2]} outputs and "
+                f"layer {layer + 1} takes {after.shape[-1]} inputs. They are (out, in), from the "
+                "input's side to the output's."
+            )
+        if before.shape[:-2] != after.shape[:-2]:
+            raise ValueError(
+                "`weights` must have the same batch axes in every layer, got "
+                f"{before.shape[:-2]} in layer {layer} and {after.shape[:-2]} in the next."
+            )
+    return DeepLinear(arrays)
+
+
+def check_widths(widths: Sequence[int], *, depth: int | None = None) -> tuple[int, ...]:
+    """Layer sizes as a tuple; raises unless they are whole numbers, enough of them."""
+    sizes = tuple(widths)
+    if len(sizes) < 2 or (depth is not None and len(sizes) != depth + 1):
+        least = "at least an input and an output size" if depth is None else f"{depth + 1} sizes"
+        raise ValueError(
+            f"`widths` needs {least}, from input to output, got {sizes}. "
+            f"For example: {(8, *(16,) * ((depth or 2) - 1), 8)}."
+        )
+    if any(size < 1 or size != int(size) for size in sizes):
+        raise ValueError(f"`widths` must be whole numbers from 1 up, got {sizes}.")
+    return tuple(map(int, sizes))

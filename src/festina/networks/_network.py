@@ -1,0 +1,127 @@
+"""What every network has, and all that training needs to know of one."""
+
+import abc
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+
+from .._precision import float64
+from .._types import Array
+from ._structure import AbstractStructure
+from ._units import AbstractUnit
+
+
+class AbstractNetwork(abc.ABC):
+    """An immutable pytree of weights: one example in, one out.
+
+    Its `parts` are arrays of weights. Axes in front of those named in `part_axes` make a batch of
+    networks (seeds, initial scales), which the dynamics train together.
+    """
+
+    @property
+    @abc.abstractmethod
+    def parts(self) -> tuple[Array, ...]:
+        """The weights, as arrays `(*batch, …)`."""
+
+    @property
+    @abc.abstractmethod
+    def part_axes(self) -> Mapping[str, tuple[str, ...]]:
+        """Name of each part and of its axes, but for those of a batch."""
+
+    @abc.abstractmethod
+    def with_parts(self: "Network", *parts: Float[Array, "..."]) -> "Network":
+        """The same kind of network with other weights."""
+
+    @property
+    @abc.abstractmethod
+    def structure(self) -> AbstractStructure:
+        """The network without its weights."""
+
+    @property
+    @abc.abstractmethod
+    def first_unit(self) -> AbstractUnit:
+        """What the inputs meet first: its features are all that the network sees of them."""
+
+    @property
+    @abc.abstractmethod
+    def outputs(self) -> int: ...
+
+    @abc.abstractmethod
+    def check_fit(self, input_shape: tuple[int, ...], outputs: int) -> None:
+        """Raises if a task with such inputs and outputs is none for this network."""
+
+    @abc.abstractmethod
+    def __call__(self, x: Float[Array, "..."]) -> Float[Array, " output"]:
+        """One network, one example, in the precision of JAX's setting; `predict` is float64."""
+
+    @abc.abstractmethod
+    def hidden(self, x: Float[Array, "..."]) -> tuple[Float[Array, "..."], ...]:
+        """The activity of each hidden layer: one network, one example."""
+
+    @property
+    def batch_shape(self) -> tuple[int, ...]:
+        """Axes in front of a single network's: seeds, initial scales."""
+        part, axes = self.parts[0], next(iter(self.part_axes.values()))
+        return part.shape[: part.ndim - len(axes)]
+
+    @float64
+    def predict(self, x: ArrayLike) -> Float[np.ndarray, "*batch sample output"]:
+        """Outputs of every network of a batch for examples `(sample, ...)`, in float64."""
+        x = np.asarray(x, dtype=float)
+        if x.ndim < 2:
+            raise ValueError(
+                f"`x` must be examples, (sample, …), got shape {x.shape}. For one of them: x[None]."
+            )
+        batch = self.batch_shape
+        flat = [np.asarray(part).reshape(-1, *part.shape[len(batch) :]) for part in self.parts]
+        outputs = jax.vmap(lambda *parts: jax.vmap(self.with_parts(*parts))(jnp.asarray(x)))(*flat)
+        return np.asarray(outputs).reshape(*batch, *outputs.shape[1:])
+
+    def features(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
+        """ψ(x): what the response is computed from, without any weights."""
+        return self.first_unit.features(x)
+
+    def skip(self, x: Float[Array, "..."]) -> Float[Array, " output"] | float:
+        """What a residual connection adds."""
+        return self.first_unit.skip(x, self.outputs)
+
+    def _check_single(self) -> None:
+        if self.batch_shape:
+            raise ValueError(
+                f"This is a batch of networks, {self.batch_shape}. Use `predict`, or take one of "
+                "them: jax.tree.map(lambda weights: weights[0], network)."
+            )
+
+
+Network = TypeVar("Network", bound=AbstractNetwork)
+
+
+def pytree(cls: type[Network]) -> type[Network]:
+    """Register a frozen dataclass as a tree; fields marked `static` are part of its kind.
+
+    JAX also makes trees of things that are no weights, which `__init__` has every right to refuse:
+    here they go past it.
+    """
+    fields = dataclasses.fields(cls)  # pyright: ignore[reportArgumentType]
+    static = [field.name for field in fields if field.metadata.get("static")]
+    leaves = [field.name for field in fields if field.name not in static]
+
+    def flatten(network: Any) -> tuple[tuple, tuple]:
+        keyed = ((jax.tree_util.GetAttrKey(name), getattr(network, name)) for name in leaves)
+        return tuple(keyed), tuple(getattr(network, name) for name in static)
+
+    def unflatten(kind: tuple, children: Any) -> Any:
+        network = object.__new__(cls)
+        values = (*children, *kind)
+        for name, value in zip((*leaves, *static), values, strict=True):
+            object.__setattr__(network, name, value)
+        return network
+
+    jax.tree_util.register_pytree_with_keys(cls, flatten, unflatten)
+    return cls

@@ -1,0 +1,25 @@
+"""What every run of an experiment carries with it."""
+
+import json
+from typing import TypeVar
+
+import xarray as xr
+
+from ._parameters import Parameters
+
+_Own = TypeVar("_Own", bound=Parameters)
+
+
+def run_tree(name: str, parameters: Parameters, **groups: xr.Dataset) -> xr.DataTree:
+    """The tables of a run under their names, with the parameters that made them."""
+    tree = xr.DataTree.from_dict({f"/{group}": table for group, table in groups.items()})
+    tree.attrs = {
+        "experiment": name,
+        "parameters": json.dumps(parameters.model_dump(mode="json")),
+    }
+    return tree
+
+
+def parameters_of(run: xr.DataTree, kind: type[_Own]) -> _Own:
+    """The parameters that made a run, read back from it."""
+    return kind(**json.loads(run.attrs["parameters"]))

@@ -1,0 +1,1 @@
+"""Models of representation learning dynamics (A. Saxe, slides): deep linear networks."""

@@ -1,0 +1,62 @@
+"""Items with features: name one, and say what it is like."""
+
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from jaxtyping import Float, PRNGKeyArray
+from numpy.typing import ArrayLike
+
+from ._task import Task, task
+
+
+@runtime_checkable
+class Featured(Protocol):
+    """What gives items features: the worlds of `festina.theory.linear`, or one of your own."""
+
+    def sample(self, features: int, *, key: PRNGKeyArray) -> Float[np.ndarray, "feature item"]: ...
+
+    def exact_features(self, features: int) -> Float[np.ndarray, "feature item"]: ...
+
+
+def structured_task(
+    source: Featured | ArrayLike, features: int | None = None, *, key: PRNGKeyArray | None = None
+) -> Task:
+    r"""One-hot items in, their features out (Saxe, McClelland & Ganguli 2019).
+
+    Sample $i$ is $x = e_i$ with $y$ the $i$-th column of $Y$ (feature, item). All $P$ items count
+    the same; whether they are summed or averaged is the loss's business, and only a clock:
+
+    - `loss="half-sum"` of `gradient_flow` and `gradient_descent` is the convention of that paper,
+      $\frac12\lVert Y - W\rVert_F^2$: $\Sigma^{yx} = Y$, $\Sigma^{xx} = I$,
+      `festina.theory.linear.modes(Y)`.
+    - `loss="half"`, the default, averages: $\Sigma^{yx} = Y/P$, $\Sigma^{xx} = I/P$. The same
+      trajectory, and every time is $P$ times as long.
+
+    **Arguments:**
+
+    - `source`: a world (`festina.theory.linear.tree`, `ring`, …), or $Y$ itself, (feature, item).
+    - `features`: of a world, how many.
+    - `key`: draws them from the world's process; without it they are `exact_features`, whose
+      covariance is that of the process to rounding.
+
+    **Returns:**
+
+    A `Task` with $P$ samples and the label `item`.
+    """
+    if isinstance(source, Featured):
+        if features is None:
+            raise ValueError("`features` must say how many features of the world to learn.")
+        y = source.exact_features(features) if key is None else source.sample(features, key=key)
+    else:
+        if features is not None or key is not None:
+            raise ValueError(
+                "`features` and `key` draw features from a world; `source` is a matrix of them "
+                "already."
+            )
+        y = np.asarray(source, dtype=float)
+        if y.ndim != 2:
+            raise ValueError(
+                f"`source` must be a world or a matrix (feature, item), got shape {y.shape}."
+            )
+    items = y.shape[1]
+    return task(np.eye(items), y.T, labels={"item": np.arange(items)})

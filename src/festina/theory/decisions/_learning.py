@@ -1,0 +1,131 @@
+"""How animals learn: their weights and their behaviour in time."""
+
+import functools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import jax
+import numpy as np
+from jaxtyping import Float
+
+from ..._precision import compiled
+from ..._types import Array
+from ._animals import Animals
+from ._equations import Task, behaviour, task_of
+from ._model import ACTIONS, LINES, DecisionModel
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Learning:
+    r"""Weights of animals in time, and the behaviour that follows from them.
+
+    - `time`: in the units of the model's $\tau$.
+    - `gains`, `striatum`: $v_i(t)$ and $u_{ai}(t)$; gains of a shallow animal are one.
+    - `method`: `mean field` or `trials`.
+    """
+
+    model: DecisionModel
+    time: Float[np.ndarray, " time"]
+    gains: Float[np.ndarray, "animal time line"]
+    striatum: Float[np.ndarray, "animal time action line"]
+    method: str
+
+    def __repr__(self) -> str:
+        return (
+            f"Learning({len(self.gains)} {self.model.architecture} animals, "
+            f"{self.model.teaching!r} teaching, {self.method}, {self.time.size} times up to "
+            f"{self.time[-1]:.6g}, reward from {self.reward[:, 0].mean():.3f} to "
+            f"{self.reward[:, -1].mean():.3f})"
+        )
+
+    @property
+    def products(self) -> Float[np.ndarray, "animal time action line"]:
+        r"""$W_{ai} = u_{ai} v_i$."""
+        return self.striatum * self.gains[:, :, None, :]
+
+    @functools.cached_property
+    def _behaviour(self) -> tuple[np.ndarray, ...]:
+        return tuple(map(np.asarray, _behaviour(self.products, task_of(self.model))))
+
+    @property
+    def values(self) -> Float[np.ndarray, "animal time contrast action"]:
+        r"""$Q^{tot}_a(c)$."""
+        return self._behaviour[0]
+
+    @property
+    def right_probability(self) -> Float[np.ndarray, "animal time contrast"]:
+        r"""$P(R \mid c)$, the psychometric curve."""
+        return self._behaviour[1][..., 1]
+
+    @property
+    def loss(self) -> Float[np.ndarray, "animal time"]:
+        r"""$\frac12 E_c\sum_a\pi_a(\bar r_a - Q^{tot}_a)^2$, see `stationary_points`."""
+        return self._behaviour[2]
+
+    @property
+    def reward(self) -> Float[np.ndarray, "animal time"]:
+        r"""$E_c\sum_a\pi_a\bar r_a$, the fraction of trials that are rewarded."""
+        return self._behaviour[3]
+
+    @property
+    def accuracy(self) -> Float[np.ndarray, "animal time"]:
+        """The fraction of correct choices where there is a stimulus."""
+        seen = np.asarray(self.model.contrasts) != 0
+        correct = (self._behaviour[1] * self.model.rewards).sum(axis=-1)
+        return correct[..., seen].mean(axis=-1)
+
+    @property
+    def bias(self) -> Float[np.ndarray, "animal time"]:
+        r"""$P(R) - \frac12$ when there is no stimulus, whether or not such trials occur."""
+        constant = self.products[..., 2]
+        preference = constant[..., 1] - constant[..., 0]
+        return 0.5 * np.tanh(0.5 * self.model.inverse_temperature * preference)
+
+    @property
+    def final(self) -> Animals:
+        """The animals at the last time, to go on from there."""
+        return Animals(self.gains[:, -1], self.striatum[:, -1])
+
+    def to_dataset(self) -> "xr.Dataset":
+        """All of it with named axes: `animal`, `time`, then `action`, `line` or `contrast`."""
+        import xarray as xr
+
+        over = ("animal", "time")
+        return xr.Dataset(
+            {
+                "gains": ((*over, "line"), self.gains),
+                "striatum": ((*over, "action", "line"), self.striatum),
+                "products": ((*over, "action", "line"), self.products),
+                "values": ((*over, "contrast", "action"), self.values),
+                "right_probability": ((*over, "contrast"), self.right_probability),
+                "loss": (over, self.loss, {"long_name": "½ E Σ π (r̄ − Q)²"}),
+                "reward": (over, self.reward),
+                "accuracy": (over, self.accuracy),
+                "bias": (over, self.bias),
+            },
+            coords={
+                "animal": np.arange(len(self.gains)),
+                "time": self.time,
+                "action": list(ACTIONS),
+                "line": list(LINES),
+                "contrast": np.asarray(self.model.contrasts, dtype=float),
+            },
+            attrs={
+                "model": "perceptual decisions, festina's reconstruction",
+                "architecture": self.model.architecture,
+                "teaching": self.model.teaching,
+                "inverse_temperature": float(self.model.inverse_temperature),
+                "tau": float(self.model.tau),
+                "method": self.method,
+            },
+        )
+
+
+@compiled()
+def _behaviour(
+    w: Float[Array, "animal time action line"], task: Task
+) -> tuple[Float[Array, "..."], ...]:
+    return jax.vmap(jax.vmap(lambda one: behaviour(one, task)))(w)

@@ -1,0 +1,125 @@
+r"""The task, the animal's architecture and what teaches it.
+
+**From the slides:** the contrasts and which action each of them rewards, three squared errors on
+the action that was chosen (one each for the value of the stimulus, of the constant input and of
+both), the hierarchy of saddle points, the contrast between shallow and deep, and that individuals
+differ.
+
+**Our reconstruction**, because the slides do not give it: how a contrast is encoded, the two stages
+(a gain for each input line, then a weight for each action and line), which error teaches which
+weight, the softmax, the initial weights and every number that follows from them.
+"""
+
+import difflib
+import functools
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Float
+
+from ..linear._checks import check_finite, check_positive
+
+LINES = ("left", "right", "constant")
+"""The three inputs: a stimulus on the left, one on the right, and a line that is always on."""
+
+ACTIONS = ("left", "right")
+
+Architecture = Literal["deep", "shallow"]
+Teaching = Literal["total", "heterogeneous"]
+
+
+@dataclass(frozen=True)
+class DecisionModel:
+    r"""An animal that learns to report on which side a stimulus is. (Our reconstruction.)
+
+    On each trial a contrast $c$ is drawn, all with equal probability. Negative ones are on the left
+    and reward the action *left*, positive ones reward *right*, and zero rewards either with
+    probability ½. With $c_{max} = \max|c|$ the input is
+
+    $$x(c) = \left(\max(-c, 0)/c_{max},\ \max(c, 0)/c_{max},\ 1\right).$$
+
+    A `deep` animal has a gain $v_i$ for each line and a weight $u_{ai}$ from line to action, a
+    `shallow` one has $W_{ai}$ alone:
+
+    $$Q^{stim}_a = \sum_{i=L,R} W_{ai} x_i,\quad Q^{const}_a = W_{a0},\quad
+      Q^{tot} = Q^{stim} + Q^{const},\qquad W_{ai} = u_{ai} v_i,\qquad
+      \pi_a \propto e^{\beta Q^{tot}_a}.$$
+
+    Only the action that was chosen is learned about, from the reward $r$ and the errors
+    $\delta^\bullet_a = r_a - Q^\bullet_a$. In the mean over trials
+
+    $$\tau\dot v_i = E_c \sum_a \pi_a \delta^{tot}_a u_{ai} x_i,\qquad
+      \tau\dot u_{ai} = E_c\,\pi_a \delta_a v_i x_i,$$
+
+    where $\delta$ is $\delta^{tot}$ throughout if `teaching` is `total`; if it is `heterogeneous`
+    the $u$ of a stimulus are taught by $\delta^{stim}$ and those of the constant line by
+    $\delta^{const}$. A shallow animal has $\tau\dot W_{ai} = E_c\,\pi_a\delta_a x_i$.
+
+    From the slides are the contrasts, the rewards, the three errors on the chosen action, the
+    hierarchy of saddle points and the contrast of shallow and deep; the rest of the above is ours.
+
+    **Arguments:**
+
+    - `contrasts`: $c$, on both sides of zero.
+    - `inverse_temperature`: $\beta \ge 0$; at 0 the animal chooses at random.
+    - `architecture`: `deep` or `shallow`.
+    - `teaching`: `total` or `heterogeneous`.
+    - `tau`: time constant $\tau$, one over the learning rate for each trial.
+    """
+
+    contrasts: tuple[float, ...] = (-0.5, -0.25, 0.0, 0.25, 0.5)
+    inverse_temperature: float = 5.0
+    architecture: Architecture = "deep"
+    teaching: Teaching = "total"
+    tau: float = 1.0
+
+    def __post_init__(self) -> None:
+        contrasts = np.asarray(self.contrasts, dtype=float)
+        check_finite("contrasts", contrasts)
+        if contrasts.ndim != 1 or not ((contrasts < 0).any() and (contrasts > 0).any()):
+            raise ValueError(
+                "`contrasts` must be a list of numbers with at least one below zero (left) and "
+                f"one above (right), got {self.contrasts!r}: an animal does not learn about a "
+                "stimulus that it never sees."
+            )
+        object.__setattr__(self, "contrasts", tuple(contrasts.tolist()))
+        check_finite("inverse_temperature", self.inverse_temperature)
+        if self.inverse_temperature < 0:
+            raise ValueError(
+                f"`inverse_temperature` must not be negative, got {self.inverse_temperature:g}: "
+                "the animal would prefer what it thinks is worse. Use 0 for random choices."
+            )
+        check_positive("tau", self.tau)
+        _check_choice("architecture", self.architecture, ("deep", "shallow"))
+        _check_choice("teaching", self.teaching, ("total", "heterogeneous"))
+
+    @functools.cached_property
+    def stimuli(self) -> Float[np.ndarray, "contrast line"]:
+        """$x(c)$, what each line carries at each contrast."""
+        c = np.asarray(self.contrasts, dtype=float)
+        sides = np.maximum([-c, c], 0.0) / np.abs(c).max()
+        return np.stack([*sides, np.ones_like(c)], axis=1)
+
+    @functools.cached_property
+    def rewards(self) -> Float[np.ndarray, "contrast action"]:
+        r"""$\bar r_a(c)$, the probability that an action is rewarded."""
+        right = 0.5 * (1.0 + np.sign(self.contrasts))
+        return np.stack([1.0 - right, right], axis=1)
+
+
+def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    if value in choices:
+        return
+    near = difflib.get_close_matches(str(value), choices, n=1, cutoff=0.4)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    raise ValueError(f"`{name}` must be {' or '.join(map(repr, choices))}, got {value!r}.{hint}")
+
+
+def check_distinguishable(model: DecisionModel) -> None:
+    """Without it the constant line can stand in for the stimuli, and no point is by itself."""
+    if np.linalg.matrix_rank(model.stimuli) < len(LINES):
+        raise ValueError(
+            f"With the `contrasts` {model.contrasts} the constant line does what both stimuli do "
+            "together, so that stationary points are not isolated. Add a contrast, such as 0."
+        )

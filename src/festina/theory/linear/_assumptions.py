@@ -1,0 +1,111 @@
+"""What the balanced solution needs, measured: balance of the weights and white inputs."""
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+
+# Weights made to be balanced are so to rounding, which products of them amplify a little.
+_EXACT = 1e-10
+_WHITE = 1e-8
+
+
+class BalanceWarning(UserWarning):
+    """The weights are nearly balanced: the solution has an error that goes with the residual."""
+
+
+def balance(first: ArrayLike, second: ArrayLike) -> tuple[float, float]:
+    r"""How a two-layer network is balanced, and how far it is from that.
+
+    $$\lambda = \frac{1}{N_h}\mathrm{tr}\,(W_2^\top W_2 - W_1W_1^\top),\qquad
+      \Delta = W_2^\top W_2 - W_1W_1^\top - \lambda I,$$
+
+    both conserved by gradient flow on any loss of $W_2W_1$. $\Delta = 0$ is λ-balance (Dominé et
+    al., 2025); it needs $N_h \le N_o$ for $\lambda > 0$ and $N_h \le N_i$ for $\lambda < 0$, because
+    $W_1W_1^\top$ and $W_2^\top W_2$ cannot have more than that many positive eigenvalues.
+
+    **Arguments:**
+
+    - `first`: $W_1$, shape `(hidden, input)`.
+    - `second`: $W_2$, shape `(output, hidden)`.
+
+    **Returns:**
+
+    λ and the largest eigenvalue of Δ in size.
+    """
+    first, second = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
+    difference = second.T @ second - first @ first.T
+    value = float(np.trace(difference)) / len(first)
+    return value, residual(first, second, value)
+
+
+def residual(first: np.ndarray, second: np.ndarray, value: float) -> float:
+    r"""$\lVert W_2^\top W_2 - W_1W_1^\top - \lambda I\rVert_2$."""
+    difference = second.T @ second - first @ first.T - value * np.eye(len(first))
+    return float(np.linalg.norm(difference, 2))
+
+
+def is_exact(first: np.ndarray, second: np.ndarray, found: float) -> bool:
+    """Whether a residual is rounding."""
+    return found <= _EXACT * float(np.sum(first**2) + np.sum(second**2))
+
+
+def check_existence(value: float, inputs: int, hidden: int, outputs: int) -> None:
+    """Raises where no weights of this shape have this balance."""
+    for sign, side, size in ((1, "outputs", outputs), (-1, "inputs", inputs)):
+        if sign * value > 0 and hidden > size:
+            raise ValueError(
+                f"`balance` {value:g} is not possible for {inputs}-{hidden}-{outputs}: a "
+                f"{'positive' if sign > 0 else 'negative'} one needs at most as many hidden units "
+                f"as {side}. Use at most {size} hidden units, the other sign, or balance 0."
+            )
+
+
+def whitened(
+    first: ArrayLike, correlation: ArrayLike, covariance: ArrayLike
+) -> tuple[Float[np.ndarray, "hidden input"], Float[np.ndarray, "output input"]]:
+    r"""The same network and task in coordinates where the inputs are white.
+
+    With $\tilde x = \Sigma_{xx}^{-1/2}x$ the map $Wx$ is $\tilde W\tilde x$, $\tilde W_1 =
+    W_1\Sigma_{xx}^{1/2}$, and the task has $\tilde\Sigma_{yx} = \Sigma_{yx}\Sigma_{xx}^{-1/2}$.
+    The loss of a network is the same in both. **The flow is not**: gradients follow the coordinates
+    of the weights, so that this is the learning of a network that is given whitened inputs. For the
+    flow in the original coordinates use `festina.gradient_flow`.
+
+    **Arguments:**
+
+    - `first`: $W_1$, shape `(hidden, input)`.
+    - `correlation`: $\Sigma_{yx}$, shape `(output, input)`.
+    - `covariance`: $\Sigma_{xx}$, shape `(input, input)`, invertible.
+
+    **Returns:**
+
+    $\tilde W_1$ and $\tilde\Sigma_{yx}$, for `balanced_flow`.
+    """
+    first, correlation, covariance = (
+        np.asarray(a, dtype=float) for a in (first, correlation, covariance)
+    )
+    size = correlation.shape[-1]
+    if covariance.shape != (size, size) or not np.allclose(covariance, covariance.T):
+        raise ValueError(
+            f"`covariance` must be a symmetric matrix of {size} inputs, as `correlation` has, got "
+            f"shape {covariance.shape}."
+        )
+    variances, axes = np.linalg.eigh(covariance)
+    if variances[0] <= 1e-12 * variances[-1]:
+        raise ValueError(
+            f"`covariance` has variances from {variances[0]:.3g} to {variances[-1]:.3g}: inputs "
+            "that do not vary in some direction cannot be whitened. Drop that direction first."
+        )
+    root = (axes * np.sqrt(variances)) @ axes.T
+    return first @ root, correlation @ ((axes / np.sqrt(variances)) @ axes.T)
+
+
+def check_white(covariance: Float[np.ndarray, "input input"]) -> None:
+    """Raises unless the inputs are white, with the ways out."""
+    found = float(np.linalg.norm(covariance - np.eye(len(covariance)), 2))
+    if found > _WHITE:
+        raise ValueError(
+            f"The balanced solution needs white inputs, ⟨xxᵀ⟩ = I; this task's differ from that by "
+            f"{found:.3g}. Give the network whitened inputs (`whitened`, which is another flow), or "
+            "integrate this one: festina.gradient_flow(network, task)."
+        )

@@ -1,0 +1,301 @@
+"""From lazy to rich: the exact learning of two-layer linear networks with balanced weights."""
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Bool, Float
+from numpy.typing import ArrayLike
+
+from ..._precision import compiled, is_traced
+from ..._types import Array
+from ...networks import AbstractNetwork, DeepLinear, Layer, Neuron
+from ...tasks import AbstractTask
+from ._assumptions import BalanceWarning, balance, check_white, is_exact, residual
+from ._balanced_solve import factor, reduced
+from ._balanced_state import BalancedState
+from ._checks import check_finite, check_positive, check_times
+from ._spectrum import spectrum
+
+_FOREVER = 1e250  # every difference of rates has decided by then
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False, repr=False)
+class BalancedFlow:
+    """A network with balanced weights on its way: call it with times. See `balanced_flow`."""
+
+    first: Float[Array, "*batch hidden input"]
+    second: Float[Array, "*batch output hidden"]
+    correlation: Float[Array, "*task output input"]
+    tau: Float[Array, "*tau"]
+    balance: Float[Array, "*balance"]
+
+    def __repr__(self) -> str:
+        if not hasattr(self.first, "shape") or is_traced(self.first, self.balance):
+            return "BalancedFlow(…)"
+        hidden, inputs = self.first.shape[-2:]
+        value = f"{float(self.balance):g}" if np.ndim(self.balance) == 0 else "…"
+        return f"BalancedFlow({inputs}-{hidden}-{self.second.shape[-2]}, balance {value})"
+
+    def __call__(self, times: ArrayLike) -> BalancedState:
+        """The network at these times, in the order given."""
+        check_times(times)
+        times = times if isinstance(times, jax.Array) else np.asarray(times, dtype=float)
+        inward, outward = _blocks(
+            times, self.first, self.second, self.correlation, self.tau, self.balance
+        )
+        return self._state(times, inward, outward)
+
+    def _state(self, times: Array, inward: Array, outward: Array) -> BalancedState:
+        return BalancedState(
+            times, inward, outward, self.first, self.second, self.correlation, self.balance
+        )
+
+    def limit(self) -> BalancedState:
+        r"""Where the flow ends, as a state at time infinity.
+
+        $M \to 2PF$, with $P$ the projector on the fastest growing eigenvectors of $F$ that the
+        initial weights reach, at most one for each hidden unit: generically the $N_h$ largest
+        positive eigenvalues. For $N_h = \min(N_i, N_o)$ that is $W_2W_1 = \Sigma$,
+        $W_1^\top W_1 = V(S_\lambda - \frac\lambda2)V^\top$ and $W_2W_2^\top = U(S_\lambda +
+        \frac\lambda2)U^\top$. It may be a saddle: see `obstructed`.
+        """
+        state = self(self.tau * np.array([_FOREVER]))
+        return self._state(np.array([np.inf]), state.inward, state.outward)
+
+    @property
+    def obstructed(self) -> Bool[Array, ""]:
+        r"""Whether the flow ends at a saddle, because the weights do not reach what is to be learned.
+
+        For $\lambda = 0$ and square full-rank weights the sign of $\det W_2W_1$ is conserved. Where
+        it is not that of $\det\Sigma$, as in half of random draws, the weakest mode is not learned
+        and the loss stays at $s_\min^2/2$ or above; so it does where weights are zero. The loss is
+        that of `limit()`. The saddle is unstable: a network that is trained leaves it by
+        rounding, after a time of about $36\tau/s_\min$, and this solution does not. Overlaps count
+        as none below $10^{-13}$ of the weights.
+        """
+        return _obstructed(self.first, self.second, self.correlation, self.balance)
+
+    @property
+    def balance_residual(self) -> float:
+        r"""$\lVert W_2^\top W_2 - W_1W_1^\top - \lambda I\rVert_2$, conserved along the flow."""
+        return residual(
+            np.asarray(self.first), np.asarray(self.second), float(np.asarray(self.balance))
+        )
+
+    def error_estimate(self, times: ArrayLike) -> Float[np.ndarray, " time"]:
+        r"""Size of the error that comes from weights which are not quite balanced.
+
+        With $\Delta = W_2^\top W_2 - W_1W_1^\top - \lambda I$ the exact flow is $\tau\dot Q = FQ -
+        \frac12QQ^\top Q + \frac12 JQ\Delta$, $J = \mathrm{diag}(-I, I)$: each unit has a balance of
+        its own. Were Δ the same for all, $\Delta = \pm\delta I$, this is the solution for
+        $\lambda\pm\delta$. The estimate is how far that is away for $\delta =
+        \lVert\Delta\rVert_2$, as a fraction of $\lVert M\rVert_F$: a size, not a bound.
+        """
+        own = self(times).factor
+        shift = self.balance_residual
+        there = [
+            BalancedFlow(
+                self.first, self.second, self.correlation, self.tau, self.balance + sign * shift
+            )(times).factor
+            for sign in (-1.0, 1.0)
+        ]
+        square = lambda b: b @ b.swapaxes(-1, -2)
+        norm = lambda m: np.linalg.norm(m, axis=(-2, -1))
+        away = np.max([norm(square(b) - square(own)) for b in there], axis=0)
+        return away / np.maximum(norm(square(own)), np.finfo(float).tiny)
+
+
+def balanced_flow(
+    first: ArrayLike,
+    second: ArrayLike,
+    correlation: ArrayLike,
+    *,
+    tau: float | ArrayLike = 1.0,
+    balance: float | ArrayLike | None = None,
+    tolerance: float = 0.1,
+) -> BalancedFlow:
+    r"""Exact learning of $W_2W_1$ from balanced weights of any size, between lazy and rich.
+
+    For white inputs, loss $L = \frac12\langle\lVert y - W_2W_1x\rVert^2\rangle$, $\tau\dot W =
+    -\partial L/\partial W$ and weights with $W_2^\top W_2 - W_1W_1^\top = \lambda I$ the stack
+    $Q = (W_1^\top; W_2)$ follows $\tau\dot Q = FQ - \frac12QQ^\top Q$, a matrix Riccati equation for
+    $M = QQ^\top$ with the solution
+
+    $$M(t) = e^{Ft/\tau}Q_0\left[I + Q_0^\top\int_0^{t/\tau}\!e^{2Fr}\,dr\;Q_0\right]^{-1}
+      Q_0^\top e^{Ft/\tau},\qquad
+      F = \begin{pmatrix}-\frac\lambda2I & \Sigma^\top\\ \Sigma & \frac\lambda2I\end{pmatrix}.$$
+
+    Braun et al. (2022) for $\lambda = 0$, Dominé et al. (2025) for any λ; their form in singular
+    vectors is `balanced_blocks`, with an exponent corrected. Neither the rank of Σ nor the number
+    of hidden units is restricted. Large $|\lambda|$ is lazy in square networks, for $\lambda > 0$
+    also in those with more inputs than outputs and for $\lambda < 0$ in the opposite ones; the other
+    sign is rich with a delay (`regime`).
+
+    It is evaluated without differences of large numbers: any time, any λ. The result can be
+    differentiated with respect to everything but, where singular values of Σ coincide or vanish,
+    Σ itself (NaN there).
+
+    **Arguments:**
+
+    - `first`: $W_1(0)$, shape `(hidden, input)`.
+    - `second`: $W_2(0)$, shape `(output, hidden)`.
+    - `correlation`: $\Sigma = \langle yx^\top\rangle$ for white inputs, shape `(output, input)`.
+    - `tau`: time constant of a layer, one over the learning rate.
+    - `balance`: λ; that of the weights, $\mathrm{tr}(W_2^\top W_2 - W_1W_1^\top)/N_h$, if not given.
+    - `tolerance`: how far from balanced the weights may be: the residual
+      $\lVert\Delta\rVert_2$ as a fraction of the fastest rate $\sqrt{s_1^2+\lambda^2/4}$. Weights
+      within it, but not balanced to rounding, get a `BalanceWarning`; small random weights are an
+      example, and the error falls as their variance.
+
+    **Returns:**
+
+    A `BalancedFlow`: `flow(times)` is the network at these times, `flow.limit()` where it ends.
+
+    !!! note "When it stops being exact"
+
+        Inputs that are not white, finite learning rates, and unbalanced weights: see
+        `BalancedFlow.error_estimate`, and `festina.gradient_flow` for those.
+    """
+    for name, value in (("first", first), ("second", second), ("correlation", correlation)):
+        check_finite(name, value)
+    first, second, correlation = (_array(a) for a in (first, second, correlation))
+    _check_shapes(first, second, correlation)
+    check_positive("tau", tau)
+    if balance is None:
+        balance = _own_balance(first, second)
+    else:
+        check_finite("balance", balance)
+    balance, tau = _array(balance), _array(tau)
+    if balance.ndim or tau.ndim:
+        raise ValueError(
+            f"`balance` and `tau` must be numbers, got shapes {balance.shape} and {tau.shape}. For "
+            "many of them use jax.vmap."
+        )
+    if not is_traced(first, second, correlation, balance):
+        _check_balance(first, second, correlation, float(balance), tolerance)
+    return BalancedFlow(first, second, correlation, tau, balance)
+
+
+def balanced_flow_of(
+    network: AbstractNetwork, task: AbstractTask, *, tau: float = 1.0, tolerance: float = 0.1
+) -> BalancedFlow:
+    """`balanced_flow` of a two-layer linear network that learns a task with white inputs.
+
+    The moments are those of the task, exact for a population; whether its inputs are white, without
+    a mean or with one as part of ⟨xxᵀ⟩, is checked.
+
+    **Arguments:**
+
+    - `network`: a `Layer` of linear neurons or a `DeepLinear` of two layers; one, not a batch.
+    - `task`: what it learns.
+    - `tau`, `tolerance`: as in `balanced_flow`.
+    """
+    first, second = _two_layers(network)
+    statistics = task.statistics(Neuron())
+    psi, y, weight = statistics.psi, statistics.y, statistics.weight
+    check_white((psi * weight[:, None]).T @ psi)
+    return balanced_flow(first, second, (y * weight[:, None]).T @ psi, tau=tau, tolerance=tolerance)
+
+
+@compiled()
+def _blocks(
+    times: Float[Array, " time"],
+    first: Float[Array, "hidden input"],
+    second: Float[Array, "output hidden"],
+    correlation: Float[Array, "output input"],
+    tau: Float[Array, ""],
+    balance: Float[Array, ""],
+) -> tuple[Float[Array, "input unit time"], Float[Array, "output unit time"]]:
+    both = factor(times, first, second, correlation, tau, balance)
+    return both[: first.shape[1]], both[first.shape[1] :]
+
+
+@compiled()
+def _obstructed(
+    first: Float[Array, "hidden input"],
+    second: Float[Array, "output hidden"],
+    correlation: Float[Array, "output input"],
+    balance: Float[Array, ""],
+) -> Bool[Array, ""]:
+    system = spectrum(correlation, balance)
+    _, _, start = reduced(first, second, system)
+    excess = jnp.where(system.rates > 0, system.excess, -1.0)  # of growing directions, ≥ 0
+    reached = jnp.sort(jnp.where(start >= 0, excess[start], -1.0), descending=True)
+    return jnp.any(reached < excess[: len(reached)])  # those are sorted
+
+
+def _own_balance(first: Array, second: Array) -> Array:
+    """λ of the weights; what is rounding there is zero, or a long time would make something of it."""
+    above, below = (second**2).sum(), (first**2).sum()
+    value = (above - below) / first.shape[0]
+    rounding = abs(above - below) <= 64 * np.finfo(first.dtype).eps * (above + below)
+    return (
+        value - jax.lax.stop_gradient(value) * rounding
+        if is_traced(value)
+        else np.where(rounding, 0.0, value)
+    )
+
+
+def _two_layers(network: AbstractNetwork) -> tuple[np.ndarray, np.ndarray]:
+    if isinstance(network, Layer) and network.unit == Neuron():
+        network = DeepLinear.from_layer(network)
+    if isinstance(network, DeepLinear) and len(network.weights) == 2:
+        first, second = (np.asarray(w, dtype=float) for w in network.weights)
+    else:
+        raise ValueError(
+            f"`network` must be linear with two layers, got {network!r}. Deeper and nonlinear ones "
+            "have no such solution: festina.gradient_flow(network, task)."
+        )
+    if first.ndim != 2:
+        raise ValueError(
+            f"`network` is a batch of networks, {first.shape[:-2]}. Take one of them: "
+            "jax.tree.map(lambda weights: weights[0], network)."
+        )
+    return first, second
+
+
+def _check_shapes(first: Array, second: Array, correlation: Array) -> None:
+    shapes = first.shape, second.shape, correlation.shape
+    fits = all(len(shape) == 2 and 0 not in shape for shape in shapes)
+    if not fits or shapes[2] != (shapes[1][0], shapes[0][1]) or shapes[0][0] != shapes[1][1]:
+        raise ValueError(
+            "`first`, `second` and `correlation` must have shapes (hidden, input), (output, "
+            f"hidden) and (output, input), got {shapes[0]}, {shapes[1]} and {shapes[2]}."
+        )
+
+
+def _check_balance(
+    first: Array, second: Array, correlation: Array, value: float, tolerance: float
+) -> None:
+    first, second = np.asarray(first), np.asarray(second)
+    found = residual(first, second, value)
+    if is_exact(first, second, found):
+        return
+    rate = float(np.hypot(np.linalg.norm(np.asarray(correlation), 2), value / 2))
+    words = (
+        f"W₂ᵀW₂ − W₁W₁ᵀ differs from {value:.6g} I by {found:.3g}, which is "
+        f"{found / rate if rate else np.inf:.2g} of the fastest rate {rate:.3g}"
+    )
+    if not found <= tolerance * rate:
+        own = balance(first, second)[0]
+        hint = "" if np.isclose(own, value) else f"The weights' own `balance` is {own:.6g}. "
+        raise ValueError(
+            f"The weights are not balanced: {words}, above `tolerance` {tolerance:g}. {hint}For "
+            "such weights integrate the flow, festina.gradient_flow(network, task), or accept the "
+            "error with a larger `tolerance`."
+        )
+    warnings.warn(
+        f"The weights are nearly balanced: {words}. Expect relative errors of that order; "
+        "`error_estimate(times)` says more.",
+        BalanceWarning,
+        stacklevel=3,
+    )
+
+
+def _array(value: Any) -> Array:
+    return value if isinstance(value, jax.Array) else np.asarray(value, dtype=float)

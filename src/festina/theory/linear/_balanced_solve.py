@@ -1,0 +1,102 @@
+r"""The exact flow of a λ-balanced network, for all times at once and for any length of time.
+
+With $R = O^\top Q_0$ in the eigenbasis of F, rates $f$ and $r = t/\tau$,
+
+$$M = QQ^\top = O\,e^{fr} R\,\left[I + R^\top \phi R\right]^{-1} R^\top e^{fr} O^\top,\qquad
+  \phi = \frac{e^{2fr} - 1}{2f}.$$
+
+Nothing in it is bounded, and the inverse is singular to rounding once one mode has outgrown the
+next. Two steps make it harmless. Column operations $K = RC$ give each column a first row of its
+own (`echelon`), and dividing column $j$ by the growth $e^{g_j r}$ of that row leaves only
+exponents below zero. Then
+
+$$M = BB^\top,\qquad B = O\,e^{fr} K e^{-gr}\,\rho^{-1},\qquad
+  q\rho = \begin{pmatrix}\phi^{1/2} K e^{-gr}\\ C e^{-gr}\end{pmatrix},$$
+
+where only the triangle ρ is needed, which modified Gram–Schmidt gives as accurately as Householder
+reflections do. Time is the last axis throughout: processors work along it.
+"""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Float
+
+from ..._types import Array
+from ._spectrum import Spectrum, echelon, spectrum
+
+_CHUNK = 64  # times whose columns fit into a cache
+_LARGEST = 300.0  # an exponent of this size only multiplies zeros, whose derivatives count
+
+
+def factor(
+    times: Float[Array, " time"],
+    first: Float[Array, "hidden input"],
+    second: Float[Array, "output hidden"],
+    correlation: Float[Array, "output input"],
+    tau: Float[Array, ""],
+    balance: Float[Array, ""],
+) -> Float[Array, "n unit time"]:
+    """B(t) with B Bᵀ = Q Qᵀ: the weights (W₁ᵀ; W₂) up to a rotation of the hidden units."""
+    system = spectrum(correlation, balance)
+    k, c, start = reduced(first, second, system)
+
+    def solve(r: Float[Array, " _"]) -> Float[Array, "n unit _"]:
+        return jnp.tensordot(system.basis, _columns(r, system, k, c, start), axes=1)
+
+    r, count = times / tau, len(times)
+    if count <= _CHUNK:
+        return solve(r)
+    r = jnp.pad(r, (0, -count % _CHUNK)).reshape(-1, _CHUNK)
+    chunks = jnp.moveaxis(jax.lax.map(solve, r), 0, -2)
+    return chunks.reshape(*chunks.shape[:-2], -1)[..., :count]
+
+
+def reduced(
+    first: Float[Array, "hidden input"], second: Float[Array, "output hidden"], system: Spectrum
+) -> tuple[Array, Array, Array]:
+    """The initial weights in the basis of F and echelon form."""
+    weights = jnp.concatenate([first.T, second])
+    if weights.shape[1] > weights.shape[0]:  # more units than they have weights: rotate them away
+        weights = jnp.linalg.qr(weights.T, mode="r").T
+    return echelon(system.basis.T @ weights)
+
+
+def _columns(r: Array, system: Spectrum, k: Array, c: Array, start: Array) -> Array:
+    f, excess = system.rates, system.excess
+    begun = start >= 0
+    growth = jnp.where(begun, jnp.maximum(f[start], 0.0), 0.0)
+    both = (f > 0)[:, None] & (begun & (f[start] > 0))
+    exponent = jnp.where(
+        both, excess[:, None] - excess[start], jnp.maximum(f, 0.0)[:, None] - growth
+    )
+    # ∫e^{2fr} without its growth: φ = ψ e^{2 max(f, 0) r}.
+    speed = 2 * jnp.abs(f)[:, None]
+    still = speed == 0
+    psi = jnp.where(still, r, -jnp.expm1(-speed * r) / jnp.where(still, 1.0, speed))
+    decay = jnp.exp(-growth[:, None] * r)
+    # Any factor may go with a column; this one keeps weights of any size in range.
+    size = jnp.max(jnp.abs(c), axis=0)[:, None]
+    scale = jax.lax.stop_gradient(1 / (1 + size * decay))
+    top = k[:, :, None] * (scale * jnp.exp(jnp.minimum(exponent[:, :, None] * r, _LARGEST)))
+    bottom = c[:, :, None] * (scale * decay)
+    columns = _orthonormal(top, bottom, psi)
+    return jnp.exp(jnp.minimum(f, 0.0)[:, None] * r)[:, None, :] * columns
+
+
+def _orthonormal(
+    top: Float[Array, "n h time"], bottom: Float[Array, "m h time"], psi: Float[Array, "n time"]
+) -> Float[Array, "n h time"]:
+    """Gram–Schmidt over h in the metric diag(ψ, 1); the rows of `top` are what is wanted."""
+    h = top.shape[1]
+
+    def take(j: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
+        top, bottom = state
+        a, b = top[:, j], bottom[:, j]
+        norm = jnp.sqrt(jnp.sum(psi * a**2, axis=0) + jnp.sum(b**2, axis=0))
+        a, b = a / norm, b / norm
+        overlap = jnp.sum((psi * a)[:, None] * top, axis=0) + jnp.sum(b[:, None] * bottom, axis=0)
+        overlap = jnp.where((jnp.arange(h) > j)[:, None], overlap, 0.0)
+        top = (top - a[:, None] * overlap).at[:, j].set(a)
+        return top, (bottom - b[:, None] * overlap).at[:, j].set(b)
+
+    return jax.lax.fori_loop(0, h, take, (top, bottom))[0]

@@ -1,0 +1,165 @@
+"""What is known of a balanced network along its flow: everything but a rotation of its units."""
+
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+
+from ..._precision import compiled
+from ..._types import Array
+from ._checks import check_finite
+from ._kernels import kernel_distance, tangent_kernel
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False, repr=False)
+class BalancedState:
+    r"""A λ-balanced network at given times: $M = QQ^\top$ with $Q = (W_1^\top; W_2)$.
+
+    $M$ holds the map $W_2W_1$ and the Gram matrices $W_1^\top W_1$, $W_2W_2^\top$, hence the loss,
+    the representations and the tangent kernel. It is kept as a factor $B$, $M = BB^\top$; $B$ is
+    $Q$ up to a rotation of the hidden units, which the closed form does not tell.
+
+    Time is the first axis of every result; axes of a `vmap` come in front of it.
+
+    **Attributes:**
+
+    - `times`: when.
+    - `inward`, `outward`: the two blocks of $B$, time last: `(input, unit, time)` and
+      `(output, unit, time)`.
+    - `first`, `second`, `correlation`, `balance`: where it came from, as in `balanced_flow`.
+    """
+
+    times: Float[Array, "*batch time"]
+    inward: Float[Array, "*batch input unit time"]
+    outward: Float[Array, "*batch output unit time"]
+    first: Float[Array, "*batch hidden input"]
+    second: Float[Array, "*batch output hidden"]
+    correlation: Float[Array, "*task output input"]
+    balance: Float[Array, "*balance"]
+
+    def __repr__(self) -> str:
+        if not hasattr(self.inward, "shape"):  # a tree of something else, as JAX makes them
+            return "BalancedState(…)"
+        inputs, units, times = self.inward.shape[-3:]
+        return f"BalancedState({times} times, {inputs}-{units}-{self.outward.shape[-3]})"
+
+    @property
+    def factor(self) -> Float[Array, "*batch time both unit"]:
+        """B(t): the weights (W₁ᵀ; W₂), inputs above outputs, up to a rotation of the units."""
+        return _time_first(_numpy_or_jax(self.inward).concatenate([self.inward, self.outward], -3))
+
+    @property
+    def map(self) -> Float[Array, "*batch time output input"]:
+        """W₂W₁."""
+        return _time_first(_product(self.outward, self.inward))
+
+    @property
+    def input_gram(self) -> Float[Array, "*batch time input input"]:
+        """W₁ᵀW₁, the similarity of inputs in the hidden layer."""
+        return _time_first(_product(self.inward, self.inward))
+
+    @property
+    def output_gram(self) -> Float[Array, "*batch time output output"]:
+        """W₂W₂ᵀ, the similarity of outputs in the hidden layer."""
+        return _time_first(_product(self.outward, self.outward))
+
+    def loss(self, correlation: ArrayLike | None = None) -> Float[Array, "*batch time"]:
+        r"""$\frac12\lVert\Sigma - W_2W_1\rVert_F^2$, the loss above that of least squares.
+
+        Of the task that is being learned, or of any other with the same (white) inputs.
+        """
+        target = self.correlation if correlation is None else correlation
+        check_finite("correlation", target)
+        return _loss(self.outward, self.inward, _array(target))
+
+    def alignment(self, correlation: ArrayLike | None = None) -> Float[Array, "*batch time"]:
+        r"""Cosine of the angle between $W_2W_1$ and Σ, or the `correlation` of another task."""
+        target = self.correlation if correlation is None else correlation
+        check_finite("correlation", target)
+        return _alignment(self.outward, self.inward, _array(target))
+
+    def neural_tangent_kernel(
+        self, inputs: ArrayLike | None = None
+    ) -> Float[Array, "*batch time output_sample output_sample"]:
+        r"""$I\otimes XW_1^\top W_1X^\top + W_2W_2^\top\otimes XX^\top$ for examples in rows.
+
+        `inputs` has shape `(sample, input)`; the unit vectors if there are none. Outputs are the
+        slow index.
+        """
+        x = self._inputs(inputs)
+        return tangent_kernel(self.input_gram, self.output_gram, x)
+
+    def kernel_distance(self, inputs: ArrayLike | None = None) -> Float[Array, "*batch time"]:
+        r"""How far the tangent kernel has moved: $1 - \cos(K(0), K(t))$.
+
+        Zero throughout is the lazy regime. `inputs` as in `neural_tangent_kernel`; the kernel
+        itself is not formed.
+        """
+        x = self._inputs(inputs)
+        first, second = self.first, self.second
+        return kernel_distance(
+            self.input_gram,
+            self.output_gram,
+            (first.swapaxes(-1, -2) @ first)[..., None, :, :],
+            (second @ second.swapaxes(-1, -2))[..., None, :, :],
+            x.T @ x,
+        )
+
+    def _inputs(self, inputs: ArrayLike | None) -> Float[Array, "sample input"]:
+        size = self.inward.shape[-3]
+        if inputs is None:
+            return np.eye(size)
+        check_finite("inputs", inputs)
+        x = _array(inputs)
+        if x.ndim != 2 or x.shape[1] != size:
+            raise ValueError(
+                f"`inputs` must be examples in rows, (sample, {size}), got shape {x.shape}."
+            )
+        return x
+
+
+@compiled()
+def _product(
+    left: Float[Array, "*batch left unit time"], right: Float[Array, "*batch right unit time"]
+) -> Float[Array, "*batch left right time"]:
+    return jnp.sum(left[..., :, None, :, :] * right[..., None, :, :, :], axis=-2)
+
+
+@compiled()
+def _loss(
+    outward: Float[Array, "*batch output unit time"],
+    inward: Float[Array, "*batch input unit time"],
+    correlation: Float[Array, "*task output input"],
+) -> Float[Array, "*batch time"]:
+    return jnp.sum((correlation[..., None] - _product(outward, inward)) ** 2, axis=(-3, -2)) / 2
+
+
+@compiled()
+def _alignment(
+    outward: Float[Array, "*batch output unit time"],
+    inward: Float[Array, "*batch input unit time"],
+    correlation: Float[Array, "*task output input"],
+) -> Float[Array, "*batch time"]:
+    w, sigma = _product(outward, inward), correlation[..., None]
+    inside = lambda a, b: jnp.sum(a * b, axis=(-3, -2))
+    return inside(w, sigma) / jnp.sqrt(inside(w, w) * inside(sigma, sigma))
+
+
+def _array(value: Any) -> Array:
+    """As it is if it is an array, of JAX's or a tracer; else NumPy's in float64."""
+    return value if isinstance(value, jax.Array) else np.asarray(value, dtype=float)
+
+
+def _time_first(value: Array) -> Array:
+    """A view where it is NumPy's: nothing is copied."""
+    return _numpy_or_jax(value).moveaxis(value, -1, -3)
+
+
+def _numpy_or_jax(value: Array) -> ModuleType:
+    return np if isinstance(value, np.ndarray) else jnp

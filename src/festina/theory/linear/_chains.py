@@ -1,0 +1,259 @@
+r"""Balanced chains of scalar weights, of any depth.
+
+A chain $y = b_D \cdots b_1 x$ sees its data through two numbers, $s = \langle yx\rangle$ and
+$\lambda_x = \langle x^2\rangle$. With $L = \frac12\langle(y - b_D\cdots b_1 x)^2\rangle$ and
+$\tau\,\dot b_l = -\partial L/\partial b_l$ all $b_l^2 - b_k^2$ are conserved; where they are zero
+(*balanced*: $|b_l| = |a|^{1/D}$) the product $a = b_D\cdots b_1$ obeys an equation of its own,
+
+$$\tau\,\dot a = D\,|a|^{2-2/D}\,(s - \lambda_x a).$$
+
+The modes of a deep linear network whose layers share their singular directions with the data are
+such chains (Saxe, McClelland & Ganguli 2014).
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from ..._precision import compiled, is_traced
+from ..._types import Array
+from ._chain_clock import position
+from ._checks import check_finite, check_positive, check_times
+
+Depth: TypeAlias = int | float | np.integer | np.floating
+
+Values: TypeAlias = float | int | np.number | Array | Sequence[Any]
+
+# Below this fraction of λ|a₀| a correlation is zero: its square would not be a double.
+_NO_CORRELATION = 1e-150
+
+
+def chain_strength(
+    times: Values,
+    correlation: Values,
+    initial_strength: Values,
+    *,
+    depth: Depth,
+    input_variance: Values = 1.0,
+    tau: Values = 1.0,
+) -> Float[Array, "time *mode"]:
+    r"""Product of the weights of a balanced chain, exactly, at any depth.
+
+    The solution of $\tau\,\dot a = D\,|a|^{2-2/D}(s - \lambda_x a)$:
+
+    - $D = 1$: $a = \frac{s}{\lambda_x}(1 - e^{-\lambda_x t/\tau}) + a_0 e^{-\lambda_x t/\tau}$.
+    - $D = 2$: $a = \dfrac{s/\lambda_x}{1 - \left(1 - \frac{s}{\lambda_x a_0}\right)
+      e^{-2st/\tau}}$.
+    - $D \ge 3$, in $x = \lambda_x a/s$ and with $q = 2/D - 1$:
+      $$t = \frac{\tau}{D s}\left(\frac{s}{\lambda_x}\right)^{q} [F(x) - F(x_0)],\qquad
+        F(x) = \frac{x^q}{q}\,{}_2F_1(1, q; q + 1; x),$$
+      which is inverted numerically to rounding.
+    - $D = \infty$: $\tau_\infty\dot a = a^2 (s - \lambda_x a)$, hence
+      $$a = \frac{s/\lambda_x}{1 + W\!\left[\left(\frac{s}{\lambda_x a_0} - 1\right)\exp\left(
+        \frac{s}{\lambda_x a_0} - 1 - \frac{s^2 t}{\lambda_x\tau_\infty}\right)\right]},$$
+      with Lambert's $W_0$ for $a_0$ of the sign of $s$ and $W_{-1}$ for the other. (Not evaluated
+      like this: the exponential overflows for $a_0 \lesssim s/700\lambda_x$.)
+
+    $D = 1$, 2 and $\infty$ are the solutions of Saxe, McClelland & Ganguli (2014). The slides print
+    $e^{-t/\tau}$ where $e^{-\lambda_x t/\tau}$ ($D = 1$) and $e^{-s^2 t/\lambda_x\tau_\infty}$
+    ($D = \infty$) are right.
+
+    **The clock each uses.** For finite depth $\tau$ is the time constant of one layer. The limit of
+    infinite depth exists only if the learning rate falls as $1/D$, and its clock is
+    $\tau_\infty = \tau/D$: with `depth=math.inf`, `tau` means $\tau_\infty$. To compare depths on
+    one clock pass `tau=tau_at_depth(depth)`.
+
+    Starts above the target shrink to it. With two layers or more $a = 0$ is a saddle: a chain that
+    starts there stays, and one that starts with the sign opposite to $s$ creeps up to it for ever.
+    Where $s = 0$ the strength decays, $|a| = |a_0|(1 + pD\lambda_x|a_0|^p t/\tau)^{-1/p}$ with
+    $p = 2 - 2/D$. Where the input does not vary ($\lambda_x = 0$, hence $s = 0$) nothing happens.
+
+    **Arguments:**
+
+    - `times`: when to evaluate, in the units of `tau`, shape `(time,)`.
+    - `correlation`: $s$, of either sign; one number, or one for each mode.
+    - `initial_strength`: $a_0$, likewise.
+    - `depth`: $D$, the number of layers: an integer, or `math.inf`.
+    - `input_variance`: $\lambda_x$, likewise. Zero only where `correlation` is.
+    - `tau`: $\tau$, or $\tau_\infty$ for infinite depth.
+
+    **Returns:**
+
+    $a(t)$ with shape `(time, *mode)`; `correlation`, `initial_strength`, `input_variance` and `tau`
+    broadcast to `mode`.
+
+    !!! note "When it stops being exact"
+
+        Unequal layers have another curve (`unbalanced_strength` for two of them), and so have modes
+        that are not aligned with the data. The transition of a deep chain is the sharper the
+        smaller $a_0$: there $a(t)$ magnifies the last digit of its arguments, by
+        $(s/\lambda_x a_0)^{1-2/D}$.
+    """
+    depth = check_depth(depth)
+    check_times(times)
+    check_chain(correlation, initial_strength, input_variance, tau)
+    arguments = as_arrays(times, correlation, initial_strength, input_variance, tau)
+    if depth == 1:
+        return _shallow(*arguments)
+    if depth == 2:
+        return _two_layers(*arguments)
+    # Clock and exponent are numbers to the program: one serves all depths.
+    layers = 1.0 if math.isinf(depth) else depth
+    return _deep(*arguments, *as_arrays(layers, 1.0 / depth))
+
+
+def tau_at_depth(depth: Depth, tau: float | Array = 1.0) -> float | Array:
+    r"""Time constant of one layer if the learning rate falls as $1/D$.
+
+    $D\,\tau_\infty$ for finite depth and $\tau_\infty$ itself for `math.inf`, so that
+    `chain_strength(..., depth=depth, tau=tau_at_depth(depth))` runs on the same clock at each
+    depth, and tends to the curve of infinite depth. That takes a fixed $a_0$; a time of transition
+    approaches its limit as $O(\ln(1/a_0)/D)$.
+
+    **Arguments:**
+
+    - `depth`: $D$.
+    - `tau`: $\tau_\infty$, the time constant that all depths share.
+    """
+    depth = check_depth(depth)
+    return tau if math.isinf(depth) else depth * tau
+
+
+@compiled()
+def _shallow(t: Array, s: Array, a0: Array, lam: Array, tau: Array) -> Array:
+    t, s, a0, lam, tau = with_time(t, s, a0, lam, tau)
+    return a0 * jnp.exp(-lam * t / tau) + s * relaxation(lam, t / tau)
+
+
+@compiled()
+def _two_layers(t: Array, s: Array, a0: Array, lam: Array, tau: Array) -> Array:
+    t, s, a0, lam, tau = with_time(t, s, a0, lam, tau)
+    sign, w0 = _mirrored(a0)
+    rate = 2.0 * sign * s
+    theta = t / tau
+    # Logistic curve of |a|, divided by the exponential that grows: by none, or by e^{rate t}.
+    grows = rate >= 0
+    size = jnp.where(grows, rate, -rate)  # not abs, whose slope at zero is that of neither side
+    decay = jnp.exp(-size * theta)
+    integral = 2.0 * lam * w0 * relaxation(size, theta)
+    # At the saddle both terms vanish in the end, and zero may be divided by any number.
+    below = jnp.maximum(jnp.where(grows, decay, 1.0) + integral, jnp.finfo(t.dtype).tiny)
+    return sign * w0 * jnp.where(grows, 1.0, decay) / below
+
+
+@compiled()
+def _deep(
+    t: Array,
+    s: Array,
+    a0: Array,
+    lam: Array,
+    tau: Array,
+    layers: Array,
+    e: Array,
+) -> Array:
+    t, s, a0, lam, tau = with_time(t, s, a0, lam, tau)
+    kappa, p = layers / tau, 2.0 - 2.0 * e  # e = 1/D
+    sign, w0 = _mirrored(a0)
+    sigma = sign * s  # the correlation that |a| sees
+    saddle = w0 == 0
+    flat = jnp.abs(sigma) <= _NO_CORRELATION * lam * w0
+    ordinary = ~(saddle | flat)
+
+    def safely(value: Array) -> Array:
+        return jnp.where(ordinary, value, 1.0)
+
+    size, variance = safely(jnp.abs(sigma)), safely(lam)
+    target = size / variance
+    rate = safely(kappa) * size * target ** (1.0 - 2.0 * e)
+    x, _ = position(
+        jnp.minimum(rate * t, jnp.finfo(t.dtype).max / 4),
+        safely(w0) / target,
+        ordinary & (sigma < 0),
+        e,
+    )
+
+    # Without a correlation: its decay, and the slope of that in s, for the sake of derivatives.
+    w = jnp.where(flat & ~saddle, w0, 1.0)
+    shrunk = (1.0 + jnp.minimum(p * kappa * lam * w**p * t, 1e300)) ** (-1.0 / p)
+    varies = lam > 0
+    slope = (1.0 - shrunk ** (p + 1.0)) / ((p + 1.0) * jnp.where(varies, lam, 1.0))
+    decayed = w * shrunk + jnp.where(varies, sigma * slope, 0.0)
+
+    return sign * jnp.where(saddle, w0, jnp.where(flat, decayed, target * x))
+
+
+def _mirrored(a0: Array) -> tuple[Array, Array]:
+    """The flow of (−a, −s) is that of (a, s): with two layers or more |a| never leaves its side."""
+    sign = jnp.where(a0 < 0, -1.0, 1.0)
+    return sign, sign * a0
+
+
+def relaxation(rate: Array, theta: Array) -> Array:
+    r"""$\int_0^\theta e^{-\text{rate}\,t}\,dt$, also for a rate of zero."""
+    u = rate * theta
+    slow = jnp.abs(u) < 0.5
+    # (1 − e^{−u})/u by its series: the quotient has a poor derivative, and none at zero.
+    small = jnp.where(slow, u, 0.0)
+    series = jnp.zeros_like(u)
+    for k in reversed(range(16)):
+        series = series * small + (-1.0) ** k / math.factorial(k + 1)
+    fast = -jnp.expm1(-jnp.where(slow, 1.0, u)) / jnp.where(slow, 1.0, rate)
+    return jnp.where(slow, theta * series, fast)
+
+
+def with_time(times: Array, *values: Array) -> tuple[Array, ...]:
+    """Everything in the shape (time, *mode)."""
+    modes = jnp.broadcast_arrays(*values)
+    t = times.reshape((-1,) + (1,) * modes[0].ndim)
+    return tuple(jnp.broadcast_arrays(t, *modes))
+
+
+def as_arrays(*values: Values) -> tuple[Array, ...]:
+    """Numbers, lists and arrays in one form, for which a program is compiled once."""
+    return tuple(
+        jnp.asarray(value, dtype=float) if is_traced(value) else np.asarray(value, dtype=float)
+        for value in values
+    )
+
+
+def check_depth(depth: Depth) -> float:
+    """Depth as a number: a positive integer or infinity."""
+    value = float(depth)
+    if not (value >= 1 and (math.isinf(value) or value.is_integer())):
+        raise ValueError(
+            f"`depth` must be the number of layers, 1, 2, 3 … or math.inf, got {depth}."
+        )
+    return value
+
+
+def check_chain(s: Values, a0: Values, lam: Values, tau: Values) -> None:
+    check_finite("correlation", s)
+    check_finite("initial_strength", a0)
+    check_input_variance(s, lam)
+    check_positive("tau", tau)
+    try:
+        np.broadcast_shapes(*(np.shape(value) for value in (s, a0, lam, tau)))
+    except ValueError:
+        shapes = ", ".join(str(np.shape(value)) for value in (s, a0, lam, tau))
+        raise ValueError(
+            "`correlation`, `initial_strength`, `input_variance` and `tau` must be numbers or have "
+            f"one value for each mode, got shapes {shapes}."
+        ) from None
+
+
+def check_input_variance(s: Values, lam: Values) -> None:
+    check_finite("input_variance", lam)
+    if is_traced(s, lam):
+        return
+    s, lam = np.asarray(s, dtype=float), np.asarray(lam, dtype=float)
+    if (lam < 0).any():
+        raise ValueError(f"`input_variance` must not be negative, got {lam.min():g}.")
+    if ((lam == 0) & (s != 0)).any():
+        raise ValueError(
+            "`input_variance` is 0 where `correlation` is not: an input that does not vary is "
+            "correlated with nothing. Leave such modes out, or set their correlation to 0."
+        )

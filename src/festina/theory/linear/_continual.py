@@ -1,0 +1,129 @@
+"""Continual learning: one task after the other, without looking back."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Int
+from numpy.typing import ArrayLike
+
+from ._balanced import BalancedFlow, balanced_flow
+from ._balanced_state import BalancedState
+from ._checks import check_finite, check_times
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Curriculum:
+    """Tasks learned in turn, and the loss of each all the while.
+
+    **Attributes:**
+
+    - `times`: since the beginning of the first task; where one ends and the next begins, twice.
+    - `stage`: which task is being learned, counted from 0.
+    - `map`: W₂W₁.
+    - `losses`: ½‖Σ_j − W₂W₁‖² for every task j, above its loss of least squares.
+    - `states`: one for each stage, with all that a `BalancedState` knows.
+    - `correlations`: Σ_j.
+    """
+
+    times: Float[np.ndarray, " time"]
+    stage: Int[np.ndarray, " time"]
+    map: Float[np.ndarray, "time output input"]
+    losses: Float[np.ndarray, "time task"]
+    states: tuple[BalancedState, ...]
+    correlations: Float[np.ndarray, "task output input"]
+
+    def __repr__(self) -> str:
+        return f"Curriculum({len(self.states)} tasks, {len(self.times)} times)"
+
+    @property
+    def after(self) -> Float[np.ndarray, "stage task"]:
+        """Loss of every task at the end of every stage."""
+        return np.array([self.losses[self.stage == k][-1] for k in range(len(self.states))])
+
+    @property
+    def forgetting(self) -> Float[np.ndarray, "stage task"]:
+        """By how much a task's loss has risen since the end of its own stage; NaN before that."""
+        after = self.after
+        risen = after - np.diagonal(after)
+        return np.where(np.tri(len(after), dtype=bool), risen, np.nan)
+
+
+def continual(
+    first: ArrayLike,
+    second: ArrayLike,
+    correlations: Sequence[ArrayLike],
+    times: Sequence[ArrayLike],
+    *,
+    tau: float = 1.0,
+    balance: float | None = None,
+    tolerance: float = 0.1,
+) -> Curriculum:
+    r"""Exact learning of one task after another, from balanced weights.
+
+    Balance is conserved and $M = QQ^\top$ is all that the flow depends on, so that the state at the
+    end of a task is the start of the next (Braun et al., 2022). All tasks have white inputs. The
+    loss of each, up to that of least squares, is $\frac12\lVert\Sigma_j - W_2W_1\rVert_F^2$; once
+    both are learned to the end, learning $k$ has cost task $i$ exactly
+    $\frac12\lVert\Sigma_i - \Sigma_k\rVert_F^2$ whatever the balance (`interference`).
+
+    **Arguments:**
+
+    - `first`, `second`, `tau`, `balance`, `tolerance`: as in `balanced_flow`.
+    - `correlations`: $\Sigma_j$ of each task in the order of learning.
+    - `times`: for each task when to look, from its beginning; it is left after the last of them.
+
+    **Returns:**
+
+    A `Curriculum`: the losses of all tasks over time, and what was forgotten.
+    """
+    if not len(correlations) or len(correlations) != len(times):
+        raise ValueError(
+            f"`correlations` and `times` must have an entry for each task, got {len(correlations)} "
+            f"and {len(times)}."
+        )
+    stages = [np.asarray(t, dtype=float) for t in times]
+    for t in stages:
+        check_times(t)
+        if (np.diff(t) < 0).any():
+            raise ValueError("`times` must increase within a task: it is left after the last.")
+    sigmas = [np.asarray(sigma, dtype=float) for sigma in correlations]
+    for sigma in sigmas:
+        check_finite("correlations", sigma)
+        if sigma.shape != sigmas[0].shape:
+            raise ValueError(
+                f"`correlations` must have one shape, got {sigma.shape} and {sigmas[0].shape}."
+            )
+
+    flow = balanced_flow(first, second, sigmas[0], tau=tau, balance=balance, tolerance=tolerance)
+    states = []
+    for sigma, t in zip(sigmas, stages, strict=True):
+        flow = BalancedFlow(flow.first, flow.second, sigma, flow.tau, flow.balance)
+        state = flow(t)
+        states.append(state)
+        # The factor is Q up to a rotation of the hidden units, which nothing depends on.
+        flow = BalancedFlow(
+            state.inward[..., -1].T, state.outward[..., -1], sigma, flow.tau, flow.balance
+        )
+    starts = np.cumsum([0.0, *(t[-1] for t in stages[:-1])])
+    return Curriculum(
+        times=np.concatenate([start + t for start, t in zip(starts, stages, strict=True)]),
+        stage=np.repeat(np.arange(len(stages)), [len(t) for t in stages]),
+        map=np.concatenate([state.map for state in states]),
+        losses=np.concatenate(
+            [np.stack([state.loss(sigma) for sigma in sigmas], axis=-1) for state in states]
+        ),
+        states=tuple(states),
+        correlations=np.stack(sigmas),
+    )
+
+
+def interference(correlations: ArrayLike) -> Float[np.ndarray, "learned task"]:
+    r"""Loss of each task when another has been learned to the end: $\frac12\lVert\Sigma_i -
+    \Sigma_k\rVert_F^2$.
+
+    The limit of `Curriculum.forgetting` for long stages; it depends on neither balance nor depth.
+    """
+    check_finite("correlations", correlations)
+    sigma = np.asarray(correlations, dtype=float)
+    return np.sum((sigma[:, None] - sigma) ** 2, axis=(-2, -1)) / 2

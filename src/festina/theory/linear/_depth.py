@@ -1,0 +1,167 @@
+r"""Training time against depth: small weights, greedy pretraining, orthogonal layers.
+
+All with the learning rate that a deep network needs to stay stable, $1/D$, that is $\tau = D$ per
+layer, and layers of one singular value $b_0$ along the mode: $a_0 = b_0^D$.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float
+
+from ..._types import Array
+from ._chains import Depth, Values, check_depth, tau_at_depth
+from ._checks import check_positive
+from ._learning_time import learning_time
+
+
+def training_time(
+    depths: Sequence[Depth] | Array,
+    layer_strength: float,
+    *,
+    correlation: float = 1.0,
+    input_variance: float = 1.0,
+    fraction: float = 0.9,
+) -> Float[np.ndarray, " depth"]:
+    r"""Time to learn a mode against depth, at a learning rate of $1/D$.
+
+    The balanced chain of `learning_time` from $a_0 = b_0^D$ with $\tau = D$. Two starts matter:
+
+    - *small weights*, $b_0 < 1$: exponential in depth,
+      $$T \to \frac{D}{D-2}\,\frac{1}{s\,b_0^{D-2}}.$$
+      The slides give $O(1/s b_0^D)$, which is the formula of infinite depth with $a_0 = b_0^D$ put
+      into it: the same rate, a prefactor too large by about $b_0^{-2}$.
+    - *orthogonal layers*, $b_0 = 1$: bounded, with a limit as $D \to\infty$. It does not depend on
+      depth because of the learning rate; at a fixed one the time falls as $1/D$. And it takes
+      layers whose singular directions follow those of the data.
+
+    **Arguments:**
+
+    - `depths`: $D$, a list of them; `math.inf` is allowed and is infinite unless $b_0 = 1$.
+    - `layer_strength`: $b_0$, initial singular value of each layer.
+    - `correlation`, `input_variance`: $s$ and $\lambda_x$ of the mode.
+    - `fraction`: how much of the target $s/\lambda_x$ is to be learned: within `1 - fraction` of
+      it from whichever side the mode starts.
+
+    **Returns:**
+
+    $T$, one for each depth; zero where the mode is learned from the start, infinity where the
+    time or $1/b_0^D$ is beyond a double.
+    """
+    check_positive("layer_strength", layer_strength)
+    depths = [check_depth(depth) for depth in depths]
+    starts = [_product(layer_strength, depth) for depth in depths]
+    return _times(depths, starts, correlation, input_variance, fraction)
+
+
+def greedy_training_time(
+    depths: Sequence[Depth] | Array,
+    layer_strength: float,
+    *,
+    module_depth: int = 2,
+    module_fraction: float = 0.99,
+    correlation: float = 1.0,
+    input_variance: float = 1.0,
+    fraction: float = 0.9,
+) -> Float[np.ndarray, " depth"]:
+    r"""Time to learn a mode if layers are first trained one by one to pass on their input.
+
+    $D$ autoencoders, each a chain of `module_depth` layers that learns $s = \lambda_x = 1$ from
+    $b_0$ with $\tau = 1$; one layer of each is kept. Their stack starts from
+    $a_0 = f^{D/m}$ with $f$ the `module_fraction` and $m$ the `module_depth`, nearly orthogonal,
+    and is tuned as in `training_time`:
+
+    $$T = D\,T_m(b_0) + T_D\left(f^{1/m}\right),\qquad
+      T_2 \approx \ln\frac{1}{b_0},\quad T_4 \approx \frac{1}{2b_0^2}.$$
+
+    Linear in depth. The slides' $O(D/b_0^2)$ is what modules of four layers take; two layers, as
+    an autoencoder has, take $O(D\ln(1/b_0))$.
+
+    **Arguments:**
+
+    - `depths`: $D$, a list of them.
+    - `layer_strength`: $b_0$, initial singular value of each layer of a module.
+    - `module_depth`: $m$, layers of an autoencoder.
+    - `module_fraction`: $f$, how far each is trained.
+    - `correlation`, `input_variance`, `fraction`: as in `training_time`, for the tuning.
+
+    **Returns:**
+
+    $T$, one for each depth.
+    """
+    check_positive("layer_strength", layer_strength)
+    module = learning_time(
+        1.0,
+        _product(layer_strength, check_depth(module_depth)),
+        depth=module_depth,
+        fraction=module_fraction,
+        never="infinite",
+    )
+    depths = [check_depth(depth) for depth in depths]
+    kept = module_fraction ** (1.0 / module_depth)
+    starts = [_product(kept, depth) for depth in depths]
+    tuning = _times(depths, starts, correlation, input_variance, fraction)
+    return np.array(depths) * module + tuning
+
+
+def small_weight_law(
+    layer_strength: Values, *, depth: Depth, correlation: Values = 1.0, tau: Values = 1.0
+) -> Float[np.ndarray, "..."]:
+    r"""How the learning time of a chain grows as its weights become small, to leading order.
+
+    $$\frac{\tau}{s}\ln\frac{1}{b_0}\quad(D = 2),\qquad
+      \frac{\tau}{s\,(D-2)\,b_0^{D-2}}\quad(2 < D < \infty).$$
+
+    Whatever fraction is to be learned: that changes the next order, a constant. One layer has no
+    such law; for infinite depth it is $\tau_\infty/(s a_0)$.
+
+    **Arguments:**
+
+    - `layer_strength`: $b_0$, with $a_0 = b_0^D$.
+    - `depth`: $D$, two or more and finite.
+    - `correlation`: $s$.
+    - `tau`: time constant of a layer; `tau_at_depth(depth)` for a learning rate of $1/D$.
+    """
+    depth = check_depth(depth)
+    if depth < 2 or math.isinf(depth):
+        raise ValueError(f"`depth` must be two or more and finite for this law, got {depth:g}.")
+    check_positive("layer_strength", layer_strength)
+    check_positive("correlation", correlation)
+    check_positive("tau", tau)
+    b0, s, tau = (np.asarray(value, dtype=float) for value in (layer_strength, correlation, tau))
+    if depth == 2:
+        return np.asarray(tau / s * np.log(1.0 / b0))
+    return np.asarray(tau / (s * (depth - 2.0)) * b0 ** (2.0 - depth))
+
+
+def _times(
+    depths: list[float], starts: list[float], s: float, lam: float, fraction: float
+) -> Float[np.ndarray, " depth"]:
+    check_positive("correlation", s)
+    check_positive("input_variance", lam)
+    if not 0 < fraction < 1:
+        raise ValueError(f"`fraction` must be between 0 and 1, got {fraction:g}.")
+    target = s / lam
+    return np.array(
+        [
+            learning_time(
+                s,
+                a0,
+                depth=depth,
+                strength=(fraction if a0 <= target else 2.0 - fraction) * target,
+                input_variance=lam,
+                tau=tau_at_depth(depth),
+                never="infinite",
+            )
+            for depth, a0 in zip(depths, starts, strict=True)
+        ],
+        dtype=float,
+    )
+
+
+def _product(layer_strength: float, depth: float) -> float:
+    try:
+        return float(layer_strength) ** depth
+    except OverflowError:
+        return math.inf

@@ -1,0 +1,168 @@
+"""Chains, rings, grids and tori: Gaussian Markov random fields whose modes are waves."""
+
+import itertools
+import math
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from ._checks import check_positive
+from ._graphs import check_precision, circle, markov_covariance
+from ._world import Kind, World, check_count, cosines, world
+
+
+def chain(items: int, *, coupling: float = 1.0, precision: float = 1.0) -> World:
+    r"""Items in a row with free ends, an order.
+
+    The Markov random field of `graph` on a path. Its modes are cosines (DCT-II), with
+
+    $$c_k = \frac1{g + 2w\,(1 - \cos\frac{\pi k}P)}.$$
+
+    **Arguments:**
+
+    - `items`: $P$.
+    - `coupling`: $w$, between neighbours.
+    - `precision`: $g = 1/\sigma^2$, see `graph`.
+
+    **Returns:**
+
+    A `World`, one kind for each number of half waves $k$.
+    """
+    check_count("items", items, 1)
+    position = np.stack([np.arange(items) - (items - 1) / 2, np.zeros(items)], axis=1)
+    return _lattice("chain", (items,), False, coupling, precision, position)
+
+
+def ring(items: int, *, coupling: float = 1.0, precision: float = 1.0) -> World:
+    r"""Items on a closed ring, like the hours or the colours.
+
+    The Markov random field of `graph` on a cycle. Its modes are Fourier waves, with
+
+    $$c_k = \frac1{g + 2w\,(1 - \cos\frac{2\pi k}P)}.$$
+
+    **Arguments:**
+
+    - `items`: $P$, at least 3.
+    - `coupling`: $w$, between neighbours.
+    - `precision`: $g = 1/\sigma^2$, see `graph`.
+
+    **Returns:**
+
+    A `World`, one kind for each number of waves $k = 0, \dots, \lfloor P/2\rfloor$: a cosine and a
+    sine, where both exist.
+    """
+    check_count("items", items, 3)
+    position = circle(2 * np.pi * np.arange(items) / items)
+    return _lattice("ring", (items,), True, coupling, precision, position)
+
+
+def grid(rows: int, columns: int, *, coupling: float = 1.0, precision: float = 1.0) -> World:
+    r"""Items on a rectangle with free edges.
+
+    The Markov random field of `graph` on a square lattice. Its modes are products of cosines, with
+
+    $$c_{kl} = \frac1{g + 2w\,(1 - \cos\frac{\pi k}{P_1}) + 2w\,(1 - \cos\frac{\pi l}{P_2})}.$$
+
+    **Arguments:**
+
+    - `rows`, `columns`: $P_1, P_2$; item $iP_2 + j$ is at row $i$, column $j$.
+    - `coupling`: $w$, between neighbours.
+    - `precision`: $g = 1/\sigma^2$, see `graph`.
+
+    **Returns:**
+
+    A `World`, one kind for each pair $(k, l)$.
+    """
+    check_count("rows", rows, 1)
+    check_count("columns", columns, 1)
+    return _lattice("grid", (rows, columns), False, coupling, precision, _plane(rows, columns))
+
+
+def torus(rows: int, columns: int, *, coupling: float = 1.0, precision: float = 1.0) -> World:
+    r"""A grid whose opposite edges are joined: $c_{kl}$ of `grid` with $2\pi$ for $\pi$.
+
+    **Arguments:**
+
+    - `rows`, `columns`: $P_1, P_2$, at least 3; item $iP_2 + j$ is at row $i$, column $j$.
+    - `coupling`: $w$, between neighbours.
+    - `precision`: $g = 1/\sigma^2$, see `graph`.
+
+    **Returns:**
+
+    A `World`, one kind for each pair of wave numbers $(k, l)$, of one, two or four phases. Items
+    are drawn on the plane: a torus has no place for all neighbours in it.
+    """
+    check_count("rows", rows, 3)
+    check_count("columns", columns, 3)
+    return _lattice("torus", (rows, columns), True, coupling, precision, _plane(rows, columns))
+
+
+class _Wave(NamedTuple):
+    """A wave number of one axis, its eigenvalue of the Laplacian with w = 1, and its phases."""
+
+    number: int
+    stiffness: float
+    phases: Float[np.ndarray, "item phase"]
+
+
+def _lattice(
+    name: str,
+    shape: tuple[int, ...],
+    periodic: bool,
+    coupling: float,
+    precision: float,
+    position: Float[np.ndarray, "item 2"],
+) -> World:
+    """Laplacians of the axes add up, their modes multiply."""
+    check_positive("coupling", coupling)
+    check_precision(precision)
+    weights = np.zeros((1, 1))
+    for size in shape:
+        axis = _neighbours(size, periodic)
+        weights = np.kron(weights, np.eye(size)) + np.kron(np.eye(len(weights)), axis)
+    axes = [_fourier(size) if periodic else _half_waves(size) for size in shape]
+    kinds = []
+    for waves in itertools.product(*axes):
+        modes = np.ones((1, 1))
+        for wave in waves:
+            modes = np.kron(modes, wave.phases)
+        numbers = ", ".join(str(wave.number) for wave in waves)
+        stiffness = math.fsum(wave.stiffness for wave in waves)
+        kinds.append(Kind(f"wave {numbers}", 1 / (precision + coupling * stiffness), modes))
+    return world(
+        f"{name} of {' × '.join(map(str, shape))}, w = {coupling:g}, g = {precision:g}",
+        markov_covariance(coupling * weights, precision),
+        kinds,
+        position=position,
+    )
+
+
+def _neighbours(size: int, periodic: bool) -> Float[np.ndarray, "item item"]:
+    step = np.eye(size, k=1)
+    if periodic:
+        step[-1, 0] = 1.0
+    return step + step.T
+
+
+def _half_waves(size: int) -> list[_Wave]:
+    modes = cosines(size)
+    return [
+        _Wave(k, 2 * (1 - math.cos(math.pi * k / size)), modes[:, k : k + 1]) for k in range(size)
+    ]
+
+
+def _fourier(size: int) -> list[_Wave]:
+    angle = 2 * np.pi * np.arange(size) / size
+    waves = []
+    for k in range(size // 2 + 1):
+        phases = np.sqrt(2 / size) * np.stack([np.cos(k * angle), np.sin(k * angle)], axis=1)
+        if k in (0, size / 2):  # no sine, and a cosine of ±1
+            phases = phases[:, :1] / np.sqrt(2)
+        waves.append(_Wave(k, 2 * (1 - math.cos(2 * math.pi * k / size)), phases))
+    return waves
+
+
+def _plane(rows: int, columns: int) -> Float[np.ndarray, "item 2"]:
+    i, j = np.divmod(np.arange(rows * columns), columns)
+    return np.stack([j - (columns - 1) / 2, (rows - 1) / 2 - i], axis=1)

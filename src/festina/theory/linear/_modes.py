@@ -1,0 +1,139 @@
+"""Modes: the directions in which a deep linear network learns independently."""
+
+import itertools
+from dataclasses import dataclass
+
+import jax
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+
+from ..._types import Array
+from ._checks import check_finite
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class Modes:
+    r"""What a linear network sees of its data, one mode at a time.
+
+    $$\Sigma^{yx} = \sum_\alpha s_\alpha u_\alpha v_\alpha^\top,\qquad
+      \Sigma^{xx} v_\alpha = \lambda_\alpha v_\alpha.$$
+
+    - `left`: $u_\alpha$, one column each.
+    - `singular_values`: $s_\alpha$, largest first.
+    - `right`: $v_\alpha$, one column each.
+    - `input_variance`: $\lambda_\alpha$.
+    """
+
+    left: Float[Array, "output mode"]
+    singular_values: Float[Array, " mode"]
+    right: Float[Array, "input mode"]
+    input_variance: Float[Array, " mode"]
+
+    def __len__(self) -> int:
+        return len(self.singular_values)
+
+    def __repr__(self) -> str:
+        outputs, inputs = len(self.left), len(self.right)
+        return f"Modes({len(self)} of a map from {inputs} inputs to {outputs} outputs)"
+
+
+def modes(
+    correlation: ArrayLike,
+    covariance: ArrayLike | None = None,
+    *,
+    tolerance: float = 1e-8,
+    degeneracy: float = 1e-9,
+) -> Modes:
+    r"""Singular modes of the input-output correlation, with the input variance along each.
+
+    If $\Sigma^{xx}$ is diagonal in the right singular vectors of $\Sigma^{yx}$, a network of layers
+    $W^l = R_l\,\mathrm{diag}(b_l)\,R_{l-1}^\top$ with $R_0 = V$, $R_D = U$ and any orthonormal
+    frames in between keeps that form under the flow, and each mode is a scalar chain with
+    $(s_\alpha, \lambda_\alpha)$: exactly, at any depth (Saxe, McClelland & Ganguli 2014, for white
+    inputs). White inputs always do; so does $\Sigma^{yx} = \mathrm{diag}$ with independent inputs.
+
+    Where singular values coincide their vectors are a choice, and the one is taken in which
+    $\Sigma^{xx}$ is diagonal too. It still is a choice if the variances coincide as well.
+
+    **Arguments:**
+
+    - `correlation`: $\Sigma^{yx} = \langle yx^\top\rangle$, shape `(output, input)`.
+    - `covariance`: $\Sigma^{xx} = \langle xx^\top\rangle$; identity by default.
+    - `tolerance`: largest $\lVert\Sigma^{xx}v_\alpha - \lambda_\alpha v_\alpha\rVert$ that passes
+      for shared directions, as a fraction of $\lVert\Sigma^{xx}\rVert$.
+    - `degeneracy`: singular values closer than this fraction of the largest count as equal.
+
+    **Returns:**
+
+    `Modes`, $\min(\text{outputs}, \text{inputs})$ of them, those without correlation included.
+    """
+    correlation = np.asarray(correlation, dtype=float)
+    if correlation.ndim != 2 or 0 in correlation.shape:
+        raise ValueError(
+            f"`correlation` must be a matrix (output, input), got shape {correlation.shape}."
+        )
+    check_finite("correlation", correlation)
+    size = correlation.shape[1]
+    covariance = np.eye(size) if covariance is None else _checked(covariance, size)
+
+    u, s, vt = np.linalg.svd(correlation)
+    v = vt.T
+    rank = int(np.sum(s > 8.0 * np.finfo(float).eps * max(correlation.shape) * s[0]))
+    s[rank:] = 0.0
+    edges = [0, *(np.flatnonzero(-np.diff(s[:rank]) > degeneracy * s[0]) + 1).tolist(), rank]
+    for start, stop in itertools.pairwise(edges):
+        turn = _diagonalising(covariance, v[:, start:stop])
+        u[:, start:stop], v[:, start:stop] = u[:, start:stop] @ turn, v[:, start:stop] @ turn
+    # Inputs that nothing correlates with: their vectors need not match anything on the left.
+    v[:, rank:] = v[:, rank:] @ _diagonalising(covariance, v[:, rank:])
+
+    lam = np.einsum("ik,ij,jk->k", v, covariance, v)
+    scale = np.linalg.norm(covariance, 2)
+    residual = np.linalg.norm(covariance @ v - lam * v, axis=0).max() / max(scale, 1e-300)
+    if residual > tolerance:
+        raise ValueError(
+            "`covariance` must be diagonal in the right singular vectors of `correlation`, else "
+            f"modes mix: |Σxx v − λv| is {residual:.3g} of |Σxx|, above `tolerance` "
+            f"{tolerance:.3g}. Whiten the inputs (`whitened`), or simulate with "
+            "`festina.gradient_flow`; raise `tolerance` if this is sampling noise."
+        )
+    # Below rounding an input does not vary.
+    lam = np.where(np.abs(lam) > 8.0 * np.finfo(float).eps * size * scale, lam, 0.0)
+    if (lam < 0).any():
+        raise ValueError(f"`covariance` must have no negative eigenvalue, got {lam.min():.3g}.")
+    if (lam[:rank] == 0).any():
+        raise ValueError(
+            "`covariance` is zero along a direction that `correlation` uses: an input that does "
+            "not vary is correlated with nothing."
+        )
+    count = min(correlation.shape)
+    return Modes(u[:, :count], s, v[:, :count], lam[:count])
+
+
+def _diagonalising(
+    covariance: Float[np.ndarray, "input input"], v: Float[np.ndarray, "input mode"]
+) -> Float[np.ndarray, "mode mode"]:
+    """The rotation within the span of v that makes its part of the covariance diagonal."""
+    block = v.T @ covariance @ v
+    variance = np.trace(block) / max(len(block), 1)
+    if np.linalg.norm(block - variance * np.eye(len(block))) <= 1e-12 * variance:
+        return np.eye(len(block))  # nothing to choose: keep what the SVD gave
+    return np.linalg.eigh((block + block.T) / 2)[1][:, ::-1]
+
+
+def _checked(covariance: ArrayLike, size: int) -> Float[np.ndarray, "input input"]:
+    covariance = np.asarray(covariance, dtype=float)
+    if covariance.shape != (size, size):
+        raise ValueError(
+            f"`covariance` must be {size} × {size} to go with the inputs of `correlation`, got "
+            f"shape {covariance.shape}."
+        )
+    check_finite("covariance", covariance)
+    asymmetry = np.abs(covariance - covariance.T).max()
+    if asymmetry > 1e-10 * np.abs(covariance).max():
+        raise ValueError(
+            f"`covariance` must be symmetric, the largest asymmetry is {asymmetry:.3g}."
+        )
+    return (covariance + covariance.T) / 2

@@ -1,0 +1,90 @@
+"""Lazy, rich, or rich with a delay: what balance does to how a network learns."""
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from ._balanced import BalancedFlow
+
+Kind: TypeAlias = Literal["rich", "lazy", "delayed rich"]
+
+_POINTS = 128  # on a grid of times, refined twice
+
+
+@dataclass(frozen=True)
+class Regime:
+    """How a balanced network learns, in numbers.
+
+    **Attributes:**
+
+    - `kind`: `"rich"` while |λ|/2 is below the largest singular value; beyond it `"lazy"` or, where
+      the side with more neurons holds the larger weights, `"delayed rich"`.
+    - `rate_gap`: S_λ − |λ|/2 of the weakest mode that is not zero, about s²/|λ|: how much faster a
+      mode grows than directions without one. Its inverse is the delay.
+    - `kernel_distance`: how far the tangent kernel moves in all, 1 − cos(K(0), K(∞)).
+    - `half_change_time`: when it has moved half as far, for the first time; None if it does not move.
+    - `half_loss_time`: when the loss has fallen to half; None if it does not.
+    """
+
+    kind: Kind
+    rate_gap: float
+    kernel_distance: float
+    half_change_time: float | None
+    half_loss_time: float | None
+
+
+def regime(flow: BalancedFlow) -> Regime:
+    r"""The regime of a balanced network on its task (Dominé et al., 2025).
+
+    Where $|\lambda|$ dominates the singular values one layer is much larger than the other, and the
+    loss falls on the scale $\tau/|\lambda|$. What becomes of the kernel depends on the shape. In a
+    square network, for $\lambda > 0$ in one with more inputs than outputs (funnel) and for
+    $\lambda < 0$ in one with more outputs (inverted funnel), the large layer can serve every task as
+    it is: the kernel stays, as $\lambda^{-2}$. With the other sign it spans $N_h$ of the
+    directions of the larger side, in general not those that the task needs, and the loss halts on a
+    plateau. The directions without a mode grow at $|\lambda|/2$ and those with one at
+    $S_\lambda = \sqrt{s^2 + \lambda^2/4}$: only after a time of order
+    $1/(S_\lambda - |\lambda|/2) \approx |\lambda|/s^2$ has the kernel turned, and then by as
+    much as in the rich regime.
+
+    **Arguments:**
+
+    - `flow`: see `balanced_flow`.
+    """
+    singular_values = np.linalg.svd(np.asarray(flow.correlation), compute_uv=False)
+    lam, tau = float(np.asarray(flow.balance)), float(np.asarray(flow.tau))
+    modes = singular_values[singular_values > 1e-12 * singular_values[0]]
+    if not len(modes):
+        raise ValueError("`flow` has a correlation of zero: there is nothing to learn.")
+    outputs, inputs = flow.correlation.shape
+    if abs(lam) / 2 <= modes[0]:
+        kind: Kind = "rich"
+    else:
+        kind = "delayed rich" if (outputs - inputs) * lam > 0 else "lazy"
+    gap = float(modes[-1] ** 2 / (np.hypot(modes[-1], lam / 2) + abs(lam) / 2))
+    fastest = tau / float(np.hypot(modes[0], lam / 2))
+    scale = float(np.sum(np.asarray(flow.first) ** 2) + np.sum(np.asarray(flow.second) ** 2))
+    latest = tau / gap * (10.0 + abs(np.log(max(scale, 1e-300))))
+
+    moved = float(flow.limit().kernel_distance()[0])
+    change = lambda times: flow(times).kernel_distance() - moved / 2
+    fallen = lambda times: flow(times[:1] * 0).loss() / 2 - flow(times).loss()
+    return Regime(
+        kind,
+        gap,
+        moved,
+        _first_crossing(change, 1e-3 * fastest, latest) if moved > 1e-14 else None,
+        _first_crossing(fallen, 1e-3 * fastest, latest),
+    )
+
+
+def _first_crossing(function, earliest: float, latest: float) -> float | None:
+    """Where a function of time turns positive, by grids ever finer, logarithmic at first."""
+    times = np.concatenate([[0.0], np.geomspace(earliest, latest, _POINTS - 1)])
+    for _ in range(7):  # each pass divides the interval by 127
+        index = int(np.argmax(function(times) >= 0))
+        if index == 0:
+            return None
+        times = np.linspace(times[index - 1], times[index], _POINTS)
+    return float(times[_POINTS // 2])

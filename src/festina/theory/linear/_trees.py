@@ -1,0 +1,108 @@
+"""Trees: features that spread from the root to the leaves and flip on the way."""
+
+from collections.abc import Sequence
+
+import jax
+import numpy as np
+from jaxtyping import Float, PRNGKeyArray
+from numpy.typing import ArrayLike
+
+from ._world import Kind, World, world
+
+
+def tree(branching: Sequence[int], flip: float | ArrayLike) -> World:
+    r"""Leaves of a tree, with ±1 features that are inherited and flip now and then.
+
+    A feature is ±1 at the root with equal odds, and on each edge into level $k$ it changes sign
+    with probability $\epsilon_k$. With $M_k$ nodes at level $k = 0, \dots, L$, $P = M_L$ items and
+
+    $$q_k = \prod_{m > k} (1 - 2\epsilon_m)^2,\qquad q_{-1} := 0,$$
+
+    two leaves whose last common ancestor is at level $k$ have the covariance $q_k$, and the
+    eigenvalues are
+
+    $$c_m = \sum_{k=m}^{L} (q_k - q_{k-1})\,\frac{P}{M_k}$$
+
+    with one uniform mode for $m = 0$ and $M_m - M_{m-1}$ contrasts between the children of the
+    nodes at level $m - 1$: the branching diffusion of Saxe, McClelland & Ganguli (2019).
+    $c_0 \ge c_1 \ge \dots$, strictly where $0 < \epsilon_k < 1/2$: broad distinctions before fine
+    ones (progressive differentiation). Edges that never flip ($\epsilon_m = 0$) make $c_m =
+    c_{m+1}$, edges that always forget ($\epsilon_m = 1/2$) make $c_0 = \dots = c_m$.
+
+    **Arguments:**
+
+    - `branching`: children of each node, level by level from the root: `[2, 2, 2]` has 8 leaves.
+    - `flip`: $\epsilon$, one for all edges or one for each level, from 0 to 1/2.
+
+    **Returns:**
+
+    A `World`, with a kind of modes for each level that branches. `groups[k]` is the ancestor of
+    each leaf at level $k$.
+    """
+    sizes = np.asarray(branching)
+    if sizes.ndim != 1 or not sizes.size or (sizes < 1).any() or (sizes != sizes.astype(int)).any():
+        raise ValueError(
+            "`branching` must list the children of a node for each level, whole numbers from 1 "
+            f"up, like [2, 2, 2]; got {branching!r}."
+        )
+    sizes = sizes.astype(int)
+    levels = len(sizes)
+    epsilon = np.asarray(flip, dtype=float)
+    if epsilon.shape not in ((), (levels,)):
+        raise ValueError(
+            f"`flip` must be one probability, or one for each of the {levels} levels below the "
+            f"root, got shape {epsilon.shape}."
+        )
+    if not ((epsilon >= 0) & (epsilon <= 0.5)).all():
+        raise ValueError(
+            f"`flip` must lie between 0 and 1/2, got {flip}. Leaves do not tell ε above 1/2 from "
+            "1 − ε: both flip together, so use that."
+        )
+    epsilon = np.broadcast_to(epsilon, levels)
+
+    nodes = np.concatenate(([1], np.cumprod(sizes)))  # M_k
+    items = int(nodes[-1])
+    # q_k for k = −1, 0, …, L
+    q = np.concatenate(([0.0], np.cumprod((1 - 2 * epsilon[::-1]) ** 2)[::-1], [1.0]))
+    c = np.cumsum((np.diff(q) * items / nodes)[::-1])[::-1]
+
+    ancestor = np.arange(items) // (items // nodes)[:, None]
+    same = ancestor[:, :, None] == ancestor[:, None, :]
+    covariance = np.einsum("k,kij->ij", np.diff(q), same.astype(float))
+    kinds = [Kind("level 0", float(c[0]), np.full((items, 1), items**-0.5))]
+    for m in range(1, levels + 1):
+        modes = _level_contrasts(int(nodes[m - 1]), int(sizes[m - 1]), items)
+        kinds.append(Kind(f"level {m}", float(c[m]), modes))
+
+    odds = np.repeat([0.5, *epsilon], nodes)  # of a −1 at the root, of a flip into each node
+
+    def draw(features: int, key: PRNGKeyArray) -> Float[np.ndarray, "feature item"]:
+        flips = np.asarray(jax.random.uniform(key, (features, len(odds)))) < odds
+        value, *edges = np.split(1.0 - 2.0 * flips, np.cumsum(nodes)[:-1], axis=1)
+        for signs, b in zip(edges, sizes, strict=True):
+            value = np.repeat(value, b, axis=1) * signs
+        return value
+
+    shown = ", ".join(f"{e:g}" for e in np.atleast_1d(flip))
+    return world(
+        f"tree {sizes.tolist()}, flip {shown}",
+        covariance,
+        kinds,
+        position=np.stack([np.arange(items) - (items - 1) / 2, np.zeros(items)], axis=1),
+        groups=ancestor,
+        draw=draw,
+    )
+
+
+def contrasts(size: int) -> Float[np.ndarray, "size less"]:
+    """Orthonormal columns that sum to zero: each item against the mean of those before it."""
+    columns = np.triu(np.ones((size, size - 1)))
+    columns[np.arange(1, size), np.arange(size - 1)] = -np.arange(1.0, size)
+    return columns / np.linalg.norm(columns, axis=0)
+
+
+def _level_contrasts(parents: int, children: int, items: int) -> Float[np.ndarray, "item mode"]:
+    """Between the children of each node of one level, spread evenly over the leaves below."""
+    leaves = items // (parents * children)
+    one = np.kron(contrasts(children), np.full((leaves, 1), leaves**-0.5))
+    return np.kron(np.eye(parents), one)

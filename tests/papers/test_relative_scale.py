@@ -1,0 +1,236 @@
+"""Grokking and relative scale, on clocks small enough for a test."""
+
+import functools
+import itertools
+import json
+
+import jax
+import numpy as np
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from scipy.integrate import solve_ivp
+
+import festina
+from festina.papers.linear import _relative_scale as experiment
+from festina.tasks import modular_addition
+
+WAYS = ["embedding", "both", "readout", "exchange"]
+# So few pairs do not generalise: a level of accuracy that is passed on the way shows as much.
+TINY = {
+    "modulus": 5,
+    "width": 10,
+    "scale": 0.3,
+    "train_fraction": 0.8,
+    "grokked": 0.3,
+    "t_end": 60.0,
+    "seeds": 3,
+}
+SMALLEST = {"modulus": 3, "width": 3, "scale": 0.4, "train_fraction": 0.6, "t_end": 20.0}
+
+
+@functools.cache
+def tiny():
+    parameters = experiment.Parameters(**TINY, factors=(1.0, 0.7, 0.5), seed=40)
+    return experiment.run(parameters)
+
+
+def pixels(figure):
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    return np.asarray(canvas.buffer_rgba())
+
+
+def verdicts(run):
+    return {claim.claim: claim.verdict for claim in experiment.claims(run)}
+
+
+def altered(run, **times):
+    """The run with other times to grok, one for each way at the smallest factor."""
+    copy = run.copy(deep=True)
+    for way, time in times.items():
+        copy["simulation"]["grok_time"].loc[{"way": way, "factor": 0.5}] = time
+    return copy
+
+
+# The networks
+
+
+def test_ways_differ_in_relative_scale_at_equal_function():
+    parameters = experiment.Parameters(**json.loads(tiny().attrs["parameters"]))
+    network = experiment._scaled(parameters, jax.random.key(3))
+    x = modular_addition(5, 0.8, key=jax.random.key(0))[0].x
+    f = network.predict(x).reshape(4, 3, len(x), 5)
+    for way, power in zip(f, (2, 2, 2, 0), strict=True):
+        for outputs, factor in zip(way, (1.0, 0.7, 0.5), strict=True):
+            np.testing.assert_allclose(outputs, factor**power * f[0, 0], rtol=1e-10)
+    u, v = (part.reshape(4, 3, *part.shape[1:]) for part in (network.u, network.v))
+    sizes = [np.linalg.norm(part, axis=(2, 3)) for part in (u, v)]
+    relative = (sizes[0] / sizes[1]) / (sizes[0] / sizes[1])[:, :1]
+    np.testing.assert_allclose(relative, tiny()["simulation"]["relative_scale"], rtol=1e-12)
+    np.testing.assert_allclose(relative[1], 1)
+
+
+def test_the_flow_against_scipy():
+    """One network of the batch, from its weights at the start, by another integrator."""
+    parameters = experiment.Parameters(**SMALLEST, factors=(1.0, 0.6), seeds=1, seed=7, rtol=1e-9)
+    data = experiment.run(parameters)["simulation"].sel(seed=7, way="exchange", factor=0.6)
+    pairs_key, weights_key = jax.random.split(festina.seeds(1, first=7)[0])
+    train, test = modular_addition(3, 0.6, key=pairs_key)
+    network = experiment._scaled(parameters, weights_key)
+    u, v = network.u[-1], network.v[-1]
+
+    def outputs(theta, x):
+        return (x @ theta[: u.size].reshape(u.shape).T) ** 2 @ theta[u.size :].reshape(v.shape)
+
+    def velocity(_, theta):
+        a, b = theta[: u.size].reshape(u.shape), theta[u.size :].reshape(v.shape)
+        z = train.x @ a.T
+        error = (train.y - z**2 @ b) / train.samples
+        back = 2 * z * (error @ b.T)
+        return np.concatenate(((back.T @ train.x).ravel(), (z**2).T.dot(error).ravel()))
+
+    times = data["time"].values
+    start = np.concatenate((u.ravel(), v.ravel()))
+    flow = solve_ivp(velocity, (0, times[-1]), start, t_eval=times, rtol=1e-11, atol=1e-13)
+    found = [outputs(theta, train.x) for theta in flow.y.T]
+    loss = [0.5 * np.mean(np.sum((train.y - f) ** 2, axis=1)) for f in found]
+    np.testing.assert_allclose(data["train_loss"].values, loss, rtol=1e-5, atol=1e-9)
+    for name, part in (("train", train), ("test", test)):
+        right = [
+            np.mean(outputs(theta, part.x).argmax(1) == part.y.argmax(1)) for theta in flow.y.T
+        ]
+        np.testing.assert_array_equal(data[f"{name}_accuracy"].values, right)
+
+
+def test_what_units_conserve_drifts_by_the_error_of_the_integrator():
+    drift = [
+        float(
+            experiment.run(experiment.Parameters(**SMALLEST, seeds=1, rtol=rtol))["simulation"][
+                "balance_drift"
+            ].max()
+        )
+        for rtol in (1e-3, 1e-5, 1e-7)
+    ]
+    assert drift[0] > 10 * drift[1] > 100 * drift[2]
+    assert drift[2] < 1e-5
+
+
+# The run
+
+
+def test_axes_and_ranges():
+    data = tiny()["simulation"]
+    assert dict(data.sizes) == {"seed": 3, "way": 4, "factor": 3, "time": len(data["time"])}
+    assert data["way"].values.tolist() == WAYS
+    assert data["seed"].values.tolist() == [40, 41, 42]
+    for name in ("train_accuracy", "test_accuracy"):
+        assert ((data[name] >= 0) & (data[name] <= 1)).all()
+    for name in data.data_vars:
+        start = data[name].sel(factor=1.0)
+        np.testing.assert_array_equal(start, start.sel(way=["embedding"] * 4))
+    made = experiment.Parameters(**json.loads(tiny().attrs["parameters"]))
+    assert made.seed == 40
+    assert tiny().attrs["experiment"] == "linear/relative-scale"
+
+
+def test_times_are_the_first_at_which_the_level_is_reached():
+    data = tiny()["simulation"]
+    for time, accuracy, level in (
+        ("fit_time", "train_accuracy", 0.99),
+        ("grok_time", "test_accuracy", 0.3),
+    ):
+        reached = data[time].notnull()
+        assert reached.any()
+        before = data[accuracy].where(data["time"] < data[time])
+        assert not (before >= level).any()
+        then = data[accuracy].where(data["time"] == data[time]).max("time")
+        assert ((then >= level) == reached).all()
+        never = data[accuracy].max("time").where(~reached, 0.0)
+        assert (never < level).all()
+
+
+def test_a_seed_does_not_depend_on_how_many_are_trained():
+    parameters = experiment.Parameters(**TINY | {"seeds": 1}, factors=(1.0, 0.7, 0.5), seed=41)
+    alone = experiment.run(parameters)["simulation"]
+    together = tiny()["simulation"].sel(seed=[41])
+    np.testing.assert_allclose(alone["train_loss"], together["train_loss"], rtol=1e-6)
+    np.testing.assert_array_equal(alone["grok_time"], together["grok_time"])
+
+
+@pytest.mark.parametrize("factors", [(1.0,), (0.5, 1.0), (1.0, 1.0), (1.0, 0.0), (2.0, 1.0)])
+def test_factors_that_cannot_be(factors):
+    with pytest.raises(ValueError, match="`factors` must fall from 1"):
+        experiment.Parameters(factors=factors)
+
+
+# Claims and figure
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [100, 200])
+def test_no_claim_is_broken_on_fresh_seeds(seed):
+    """What the default shows is no luck of its draws: the same verdicts, claim by claim."""
+    claims = experiment.claims(experiment.run(experiment.Parameters(seed=seed)))
+    assert [claim.claim for claim in claims if claim.broken] == []
+    unexpected = [claim for claim in claims if claim.expected == "does not hold"]
+    assert len(unexpected) == 2
+    assert {claim.verdict for claim in unexpected} == {"does not hold"}
+
+
+def test_claims_are_json_and_follow_from_the_numbers():
+    claims = [claim.to_json() for claim in experiment.claims(tiny())]
+    assert json.loads(json.dumps(claims, allow_nan=False)) == claims
+    alone = "relative scale alone, function kept: sooner with a small embedding (median factor)"
+    versus = (
+        "equal function: sooner with a small embedding than with a small readout (median factor)"
+    )
+    balanced = "equal function: sooner with a small embedding than balanced (median factor)"
+    slow = altered(tiny(), embedding=10.0, both=10.0, readout=np.nan, exchange=np.nan)
+    slow["simulation"]["grok_time"].loc[{"factor": 1.0}] = 20.0
+    found = verdicts(slow)
+    assert (found[alone], found[versus], found[balanced]) == (
+        "does not hold",
+        "holds",
+        "does not hold",
+    )
+    fast = altered(slow, both=30.0, readout=5.0, exchange=5.0)
+    found = verdicts(fast)
+    assert (found[alone], found[versus], found[balanced]) == ("holds", "does not hold", "holds")
+    # 60 is the end, which stands for who has not grokked.
+    measured = {claim.claim: claim.measured for claim in experiment.claims(slow)}
+    assert measured[alone] == pytest.approx(20 / 60)
+    assert measured[versus] == pytest.approx(60 / 10)
+
+
+def test_a_saved_run_gives_the_same_claims_and_figure(tmp_path, monkeypatch):
+    run = tiny()
+    claims = [claim.to_json() for claim in experiment.claims(run)]
+    figure = pixels(experiment.draw(run))
+    festina.save(run, tmp_path / "run.zarr")
+    monkeypatch.setattr(experiment, "gradient_flow", None)
+    again = festina.load(tmp_path / "run.zarr")
+    assert [claim.to_json() for claim in experiment.claims(again)] == claims
+    np.testing.assert_array_equal(pixels(experiment.draw(again)), figure)
+
+
+def test_the_figure_is_legible():
+    figure = experiment.draw(tiny())
+    pixels(figure)
+    drawn, page = figure.get_tightbbox(), figure.bbox_inches
+    assert (drawn.min >= page.min).all()
+    assert (drawn.max <= page.max).all()
+    parts = [ax.get_tightbbox() for ax in figure.axes]
+    assert len(parts) == 3
+    assert not any(one.overlaps(other) for one, other in itertools.combinations(parts, 2))
+    smaller, kept, times = figure.axes
+    assert smaller.get_ylabel()
+    assert times.get_ylabel()
+    for ax in figure.axes:
+        assert ax.get_xlabel()
+        assert ax.get_title()
+    words = [text.get_text() for text in smaller.get_legend().get_texts()]
+    assert words == ["$g$ = 1", "$g$ = 0.7", "$g$ = 0.5", "trained on", "not shown"]
+    for ax in (smaller, kept):
+        assert len(ax.lines) == 2 * 3
+    labels = [label.get_window_extent() for label in times.get_xticklabels()]
+    assert not any(one.overlaps(other) for one, other in itertools.combinations(labels, 2))

@@ -1,0 +1,267 @@
+"""The balanced solution as users meet it: transformations, assumptions, kernels, regimes."""
+
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from balanced_weights import balanced_weights, gram, integrate, tabled
+
+from festina.networks import Neuron, deep_linear_from, layer
+from festina.tasks import task
+from festina.theory.linear import (
+    BalanceWarning,
+    balance,
+    balanced_flow,
+    balanced_flow_of,
+    regime,
+    whitened,
+)
+
+# ---- jit, vmap, grad ----------------------------------------------------------------------------
+
+
+def differences(function, x, h=1e-6):
+    return (function(x + h) - function(x - h)) / (2 * h)
+
+
+@pytest.mark.parametrize("shape", ["square", "funnel"])
+@pytest.mark.parametrize("lam", [0.0, -1.0])
+def test_gradients_with_respect_to_everything(shape, lam, double):
+    first, second, sigma = tabled(shape, lam)
+    rng = np.random.default_rng(0)
+    d1, d2, ds = (rng.standard_normal(a.shape) for a in (first, second, sigma))
+
+    def loss(x):
+        """Weights, task, time constant and λ all move."""
+        flow = balanced_flow(
+            first + x[0] * d1,
+            second + x[1] * d2,
+            sigma + x[2] * ds,
+            tau=1 + x[3],
+            balance=lam + x[4],
+        )
+        return jnp.sum(flow(np.array([0.7, 1.5])).loss())
+
+    at = np.zeros(5)
+    slope = jax.jit(jax.grad(loss))(at)
+    value = jax.jit(loss)
+    for k, direction in enumerate(np.eye(5)):
+        expected = differences(lambda e, direction=direction: value(e * direction), 0.0)
+        assert slope[k] == pytest.approx(float(expected), rel=1e-6, abs=1e-8)
+
+
+def test_time_to_half_the_loss_against_the_initial_scale(double):
+    first, second, sigma = tabled("square", 0.0)
+
+    def half_time(log_scale):
+        """One Newton step from a root found by bisection: the implicit function theorem."""
+        weights = jnp.exp(log_scale) * first, jnp.exp(log_scale) * second
+        loss = lambda t: balanced_flow(*weights, sigma, balance=0.0)(t[None]).loss()[0]
+        excess = lambda t: loss(t) / loss(jnp.zeros(())) - 0.5
+
+        def halve(_, bounds):
+            low, high = bounds
+            middle = (low + high) / 2
+            above = excess(middle) > 0
+            return jnp.where(above, middle, low), jnp.where(above, high, middle)
+
+        root = jax.lax.stop_gradient(
+            jax.lax.fori_loop(0, 60, halve, (jnp.zeros(()), jnp.full((), 50.0)))[0]
+        )
+        slope = jax.lax.stop_gradient(jax.grad(excess)(root))
+        return root - excess(root) / slope
+
+    half_time = jax.jit(half_time)
+    for log_scale in (-3.0, -6.0):
+        slope = jax.jit(jax.grad(half_time))(log_scale)
+        assert slope == pytest.approx(float(differences(half_time, log_scale, 1e-4)), rel=1e-6)
+    s1 = np.linalg.svd(sigma, compute_uv=False)
+    assert -1 / s1[1] < slope < -1 / s1[0]  # t grows as ln(1/scale)/s of a mode
+
+
+def test_gradient_at_an_obstruction_is_that_of_the_flow(double):
+    """Nothing reaches the second mode, but the derivative towards it exists."""
+    sigma = np.diag([2.0, 1.0])
+    weights = np.diag([0.3, 0.0])
+
+    def strength(x):
+        w = weights + jnp.zeros((2, 2)).at[1, 1].set(x)
+        flow = balanced_flow(w, w, sigma, balance=0.0)
+        return flow(np.array([2.0])).map[0, 1, 1]
+
+    curvature = jax.grad(jax.grad(strength))(0.0)
+    assert curvature == pytest.approx(2 * np.exp(2 * 2.0), rel=1e-9)  # a = x² e^{2st}
+
+
+def test_a_sweep_over_balance_is_a_loop(double):
+    rng = np.random.default_rng(1)
+    balances = np.array([-20.0, -1.0, 0.0, 0.5, 20.0])
+    pairs = [balanced_weights(3, 2, 2, lam, [0.3, 0.2], rng) for lam in balances]
+    first, second = (np.array(side) for side in zip(*pairs, strict=True))
+    sigma = np.array([[1.2, 0.4, 0.5], [-0.3, 0.8, -0.6]])
+    times = np.array([0.1, 1.0, 5.0])
+
+    def solve(w1, w2, lam):
+        return balanced_flow(w1, w2, sigma, balance=lam)(times)
+
+    states = jax.jit(jax.vmap(solve))(first, second, balances)
+    assert states.map.shape == (5, 3, 2, 3)
+    for k, lam in enumerate(balances):
+        alone = balanced_flow(first[k], second[k], sigma, balance=lam)(times)
+        assert np.allclose(states.map[k], alone.map, atol=1e-12)
+        assert np.allclose(states.kernel_distance()[k], alone.kernel_distance(), atol=1e-12)
+
+
+# ---- assumptions --------------------------------------------------------------------------------
+
+
+def test_small_random_weights_are_off_by_their_variance():
+    rng = np.random.default_rng(0)
+    first, second = rng.standard_normal((2, 4, 4))
+    sigma = np.linalg.qr(rng.standard_normal((4, 4)))[0] * [3.0, 2.0, 1.5, 1.0]
+    times = np.linspace(0.0, 4.0, 40)
+    scales = np.array([0.1, 0.03, 0.01])
+    errors = []
+    for scale in scales:
+        with pytest.warns(BalanceWarning, match="nearly balanced"):
+            flow = balanced_flow(scale * first, scale * second, sigma)
+        exact = integrate(scale * first, scale * second, sigma, times)
+        norm = np.linalg.norm(exact, axis=(1, 2))
+        relative = np.linalg.norm(gram(flow(times)) - exact, axis=(1, 2)) / norm
+        errors.append(relative.max())
+        estimate = flow.error_estimate(times)
+        assert 0.2 < relative.max() / estimate.max() < 2.0
+        assert flow.balance_residual == pytest.approx(
+            scale**2 * balance(first, second)[1], rel=1e-9
+        )
+    order = np.diff(np.log(errors)) / np.diff(np.log(scales))
+    assert np.allclose(order, 2.0, atol=0.2)
+
+
+def test_unbalanced_weights_are_refused_with_the_way_out():
+    rng = np.random.default_rng(0)
+    first, second = rng.standard_normal((2, 3, 3))
+    residual = balance(first, second)[1]
+    with pytest.raises(ValueError, match=f"by {residual:.3g}.*gradient_flow"):
+        balanced_flow(first, second, np.eye(3))
+    with pytest.warns(BalanceWarning):
+        balanced_flow(first, second, np.eye(3), tolerance=np.inf)
+    good = balanced_weights(3, 3, 3, 2.0, 0.5, rng)
+    with pytest.raises(ValueError, match="own `balance` is 2"):
+        balanced_flow(*good, np.eye(3), balance=0.0)
+
+
+def test_networks_and_tasks():
+    first, second, sigma = tabled("funnel", -1.0)
+    white = task(np.sqrt(3) * np.eye(3), np.sqrt(3) * sigma.T)
+    expected = balanced_flow(first, second, sigma)([1.5]).map
+    for network in (deep_linear_from((first, second)), layer(Neuron(), first, second.T)):
+        assert np.allclose(balanced_flow_of(network, white)([1.5]).map, expected, atol=1e-12)
+    coloured = task(np.eye(3), sigma.T)
+    with pytest.raises(ValueError, match=r"differ from that by 0\.667.*whitened.*gradient_flow"):
+        balanced_flow_of(network, coloured)
+    with pytest.raises(ValueError, match="linear with two layers"):
+        balanced_flow_of(deep_linear_from((first, second, np.eye(2))), white)
+
+
+def test_whitening_keeps_the_loss():
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((50, 3)) @ np.diag([1.0, 2.0, 0.3]), rng.standard_normal((50, 2))
+    covariance, correlation = x.T @ x / 50, y.T @ x / 50
+    first, second = rng.standard_normal((4, 3)), rng.standard_normal((2, 4))
+    w1, sigma = whitened(first, correlation, covariance)
+    floor = np.sum((y - x @ np.linalg.lstsq(x, y)[0]) ** 2) / 100
+    loss = np.sum((y - x @ first.T @ second.T) ** 2) / 100
+    assert np.sum((sigma - second @ w1) ** 2) / 2 + floor == pytest.approx(loss, rel=1e-12)
+    with pytest.raises(ValueError, match="cannot be whitened"):
+        whitened(first, correlation, np.diag([1.0, 1.0, 0.0]))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"first": np.full((2, 3), np.nan)}, "`first` must be finite, 6 of its 6"),
+        ({"second": np.full((2, 2), np.inf)}, "`second` must be finite"),
+        ({"correlation": np.eye(2)}, r"\(2, 3\), \(2, 2\) and \(2, 2\)"),
+        ({"first": np.ones(3)}, "must have shapes"),
+        ({"tau": 0.0}, "`tau` must be positive"),
+        ({"balance": np.nan}, "`balance` must be finite"),
+        ({"balance": np.array([-1.0, 1.0])}, "jax.vmap"),
+    ],
+)
+def test_bad_arguments(change, message):
+    first, second, sigma = tabled("funnel", -1.0)
+    arguments = {"first": first, "second": second, "correlation": sigma} | change
+    with pytest.raises(ValueError, match=message):
+        balanced_flow(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("times", "message"),
+    [([-1.0, 0.0], "must not be negative"), ([np.nan], "finite"), (1.0, "a list of"), ([], "list")],
+)
+def test_bad_times(times, message):
+    with pytest.raises(ValueError, match=message):
+        balanced_flow(*tabled("square", 1.0))(np.asarray(times))
+
+
+# ---- kernels and regimes ------------------------------------------------------------------------
+
+
+def test_kernel_is_that_of_the_network():
+    rng = np.random.default_rng(0)
+    first, second, sigma = tabled("inverted", -1.0)
+    x = rng.standard_normal((4, 2))
+    state = balanced_flow(first, second, sigma)([0.0, 1.0, 5.0])
+    kernels = state.neural_tangent_kernel(x)
+
+    def outputs(w1, w2):
+        return (w2 @ w1 @ x.T).ravel()
+
+    with jax.enable_x64(True):
+        parts = jax.jacobian(outputs, argnums=(0, 1))(jnp.asarray(first), jnp.asarray(second))
+    jacobian = np.concatenate([np.asarray(part).reshape(12, -1) for part in parts], axis=1)
+    assert np.allclose(kernels[0], jacobian @ jacobian.T, atol=1e-12)
+    norm = np.linalg.norm(kernels, axis=(1, 2))
+    cosine = np.einsum("tij,ij->t", kernels, kernels[0]) / (norm * norm[0])
+    assert np.allclose(state.kernel_distance(x), 1 - cosine, atol=1e-13)
+    with pytest.raises(ValueError, match=r"\(sample, 2\), got shape \(4, 3\)"):
+        state.kernel_distance(np.ones((4, 3)))
+
+
+def test_regimes_of_the_three_shapes():
+    lazy = {"square": (-50.0, 50.0), "funnel": (50.0,), "inverted": (-50.0,)}
+    delayed = {"square": (), "funnel": (-50.0,), "inverted": (50.0,)}
+    for shape in lazy:
+        rich = regime(balanced_flow(*tabled(shape, 0.0)))
+        assert rich.kind == "rich"
+        assert rich.kernel_distance > 0.03
+        for lam in lazy[shape]:
+            found = regime(balanced_flow(*tabled(shape, lam)))
+            assert found.kind == "lazy"
+            assert found.kernel_distance < 1e-5
+        for lam in delayed[shape]:
+            found = regime(balanced_flow(*tabled(shape, lam)))
+            assert found.kind == "delayed rich"
+            assert found.kernel_distance > 0.1
+            assert found.rate_gap == pytest.approx(
+                np.linalg.svd(tabled(shape, lam)[2])[1][-1] ** 2 / 50, rel=1e-2
+            )
+            assert found.half_loss_time < 0.01 * found.half_change_time
+
+
+def test_the_delay_grows_as_the_balance():
+    times = [regime(balanced_flow(*tabled("funnel", lam))).half_change_time for lam in (-20, -80)]
+    assert times[1] / times[0] == pytest.approx(4.0, rel=0.01)
+
+
+def test_lazy_kernels_move_as_the_square_of_one_over_balance():
+    moved = [
+        balanced_flow(*tabled("square", lam)).limit().kernel_distance()[0] for lam in (1e3, 1e4)
+    ]
+    assert np.log10(moved[0] / moved[1]) == pytest.approx(2.0, abs=0.01)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        balanced_flow(*tabled("square", 1e4))
