@@ -216,7 +216,7 @@ def test_square_networks_know_only_the_size_of_the_balance():
 
 @pytest.mark.parametrize("lam", [0.0, 1.5, -1.5, 1e4, -1e4])
 def test_closed_limits(lam):
-    """N_h = min: W₁ᵀW₁ → V(S_λ − λ/2)Vᵀ and W₂W₂ᵀ → U(S_λ + λ/2)Uᵀ; Σ and shares of it at large λ."""
+    """N_h = min: W₁ᵀW₁ → V(S_λ − λ/2)Vᵀ and W₂W₂ᵀ → U(S_λ + λ/2)Uᵀ."""
     rng = np.random.default_rng(2)
     sigma = rng.standard_normal((3, 5))
     u, s, vt = np.linalg.svd(sigma, full_matrices=False)

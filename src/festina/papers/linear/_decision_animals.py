@@ -1,4 +1,4 @@
-"""What the experiments on perceptual decisions share: the animals, and what is not on the slides."""
+"""What the experiments on perceptual decisions share: the animals, and what of them is ours."""
 
 from typing import Any
 

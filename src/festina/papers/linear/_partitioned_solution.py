@@ -13,7 +13,7 @@ from jaxtyping import PRNGKeyArray
 from pydantic import Field, model_validator
 
 from ..._precision import float64
-from ...networks import DeepLinear, orthogonal
+from ...networks import DeepLinear
 from ...theory.linear import balanced_blocks
 from .._parameters import Parameters as BaseParameters
 from .._registry import Progress
@@ -28,16 +28,18 @@ from ._shapes import (
     check_modes,
     check_sizes,
     flows,
-    keys_of,
+    generators,
     mirrored,
+    random_frame,
     random_networks,
     random_task,
+    rotated,
     stacked,
     train,
     widths,
 )
 
-_TIMES = np.linspace(0.0, 6.0, 61)
+_TIMES = np.linspace(0.0, 6.0, 41)
 _LITERAL = 15.0
 """Up to this S_λ t the exponentials of the printed form leave digits to compare."""
 
@@ -77,34 +79,30 @@ def run(
 ) -> xr.DataTree:
     """Train networks of each shape, and evaluate the solution at the same times."""
     say = progress or (lambda words, fraction: None)
-    keys = keys_of(parameters.seeds, parameters.seed, key)
+    random = lambda: generators(parameters.seeds, parameters.seed, key)
+    count = xr.Variable("seed", range(parameters.seeds))
     groups = {}
     for index, shape in enumerate(SHAPES):
         say(f"{shape} networks", index / 4)
-        groups[shape] = _fixed(shape, parameters.balances, keys[0])
-        tables = [_random(parameters, shape, each) for each in keys]
-        groups[f"random_{shape}"] = xr.concat(tables, xr.Variable("seed", range(len(keys))))
+        groups[shape] = _fixed(shape, parameters.balances, random()[0])
+        tables = [_random(parameters, shape, rng) for rng in random()]
+        groups[f"random_{shape}"] = xr.concat(tables, count)
     say("networks that get stuck", 3 / 4)
-    tables = [_obstruction(parameters, each) for each in keys]
-    groups["obstruction"] = xr.concat(tables, xr.Variable("seed", range(len(keys))))
+    tables = [_obstruction(parameters, rng) for rng in random()]
+    groups["obstruction"] = xr.concat(tables, count)
     return run_tree(NAME, parameters, **groups)
 
 
-def _fixed(shape: Shape, balances: tuple[float, ...], key: PRNGKeyArray) -> xr.Dataset:
+def _fixed(shape: Shape, balances: tuple[float, ...], rng: np.random.Generator) -> xr.Dataset:
     """One network without anything random, and the same with its hidden units rotated."""
     network, correlation = fixed_networks(shape, balances)
     table = _solutions(network, correlation, balances, _TIMES)
-    hidden = network.widths[1]
-    turn = np.asarray(orthogonal((hidden, hidden), key=key).weights[0])
-    first, second = network.weights
-    rotated = train(DeepLinear((turn @ first, second @ turn.T)), correlation, _TIMES)
-    trained = train(network, correlation, _TIMES)
-    moved = max(
-        np.abs(np.asarray(one) - np.asarray(other)).max()
-        for one, other in zip(rotated.weights, trained.weights, strict=True)
-    )
+    turned = rotated(network, random_frame(2, 2, rng))
+    one, other = train(network, correlation, _TIMES), train(turned, correlation, _TIMES)
+    apart = [np.asarray(a) - b for a, b in zip(one.weights, other.weights, strict=True)]
     return table.assign(
-        rotated=(table["trained"].dims, stacked(rotated)), weights_apart=((), moved)
+        rotated=(table["trained"].dims, stacked(other)),
+        weights_apart=((), max(np.abs(difference).max() for difference in apart)),
     )
 
 
@@ -127,12 +125,12 @@ def _turn(angle: float) -> np.ndarray:
     return np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
 
 
-def _random(parameters: Parameters, shape: Shape, key: PRNGKeyArray) -> xr.Dataset:
+def _random(parameters: Parameters, shape: Shape, rng: np.random.Generator) -> xr.Dataset:
     """The largest differences between solutions and training, for one random task."""
     s = parameters.singular_values
     sizes = widths(shape, len(s), parameters.wide)
-    correlation = random_task(sizes, s, key)
-    network = random_networks(sizes, parameters.balances, parameters.scale, key)
+    correlation = random_task(sizes, s, rng)
+    network = random_networks(sizes, parameters.balances, parameters.scale, rng)
     # Leaving saddles amplifies rounding by e^{st}: no longer than that leaves digits.
     times = np.linspace(0.0, 8.0 / max(s), len(_TIMES))
     table = _solutions(network, correlation, parameters.balances, times)
@@ -174,12 +172,12 @@ def _solutions(
     )
 
 
-def _obstruction(parameters: Parameters, key: PRNGKeyArray) -> xr.Dataset:
+def _obstruction(parameters: Parameters, rng: np.random.Generator) -> xr.Dataset:
     """Square and λ = 0: a random network and its mirror image, until the others have learned."""
     s = parameters.singular_values
     sizes = widths("square", len(s), parameters.wide)
-    correlation = random_task(sizes, s, key)
-    network = random_networks(sizes, (0.0,), parameters.scale, key)
+    correlation = random_task(sizes, s, rng)
+    network = random_networks(sizes, (0.0,), parameters.scale, rng)
     both = jax.tree.map(lambda *w: np.concatenate(w), network, mirrored(network))
     # Long enough to learn, too short for rounding to leave the saddle, which takes 36/s.
     times = np.linspace(0.0, 14.0 / min(s), 29)
@@ -190,4 +188,5 @@ def _obstruction(parameters: Parameters, key: PRNGKeyArray) -> xr.Dataset:
     return xr.Dataset(
         {"loss": (("sign", "sample"), loss[order]), "time": ("sample", times)},
         {"sign": signs[order]},
+        {"weakest": float(min(s))},
     )

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
 from ...dynamics import gradient_flow
-from ...networks import DeepLinear, Keys, balanced, seeds
+from ...networks import DeepLinear, balanced
 from ...tasks import linear_teacher
 from ...theory.linear import BalancedFlow, balanced_flow
 
@@ -34,40 +34,62 @@ def widths(shape: Shape, narrow: int, wide: int) -> tuple[int, int, int]:
     return inputs, narrow, outputs
 
 
-def keys_of(count: int, seed: int, key: PRNGKeyArray | None) -> Keys:
-    """One key for each seed: seed 3 is the same network however many are trained with it."""
-    return seeds(count, first=seed) if key is None else jax.random.split(key, count)
+def generators(count: int, seed: int, key: PRNGKeyArray | None) -> list[np.random.Generator]:
+    """Randomness of each seed: seed 3 is the same network however many are trained with it.
+
+    NumPy's, because JAX would compile a program for every shape of weights.
+    """
+    if key is None:
+        return [np.random.default_rng(seed + index) for index in range(count)]
+    words = np.asarray(jax.random.key_data(jax.random.split(key, count)))
+    return [np.random.default_rng(each.tolist()) for each in words]
+
+
+def random_frame(size: int, columns: int, rng: np.random.Generator) -> np.ndarray:
+    """Orthonormal columns in uniformly distributed directions."""
+    frame, triangle = np.linalg.qr(rng.standard_normal((size, columns)))
+    return frame * np.sign(np.diagonal(triangle))
 
 
 def random_task(
-    sizes: tuple[int, int, int], singular_values: Sequence[float], key: PRNGKeyArray
+    sizes: tuple[int, int, int], singular_values: Sequence[float], rng: np.random.Generator
 ) -> Float[np.ndarray, "output input"]:
     """Σ with these singular values and random singular vectors."""
     s = np.asarray(singular_values, dtype=float)
-    # The map of a network has random singular vectors; the key is not that of its weights.
-    teacher = balanced(sizes, balance=0.0, singular_values=s, key=jax.random.fold_in(key, 1))
-    return np.asarray(teacher.end_to_end())
+    u, v = (random_frame(size, len(s), rng) for size in (sizes[2], sizes[0]))
+    return (u * s) @ v.T
 
 
 def random_networks(
     sizes: tuple[int, int, int],
     balances: Sequence[float],
     scale: float,
-    key: PRNGKeyArray,
+    rng: np.random.Generator,
     *,
     correlation: Float[np.ndarray, "output input"] | None = None,
 ) -> DeepLinear:
-    """A network for each λ, all with the same random map W₂W₁.
+    """A network for each λ, all with the same random map W₂W₁, of two Gaussian layers.
 
     With a square `correlation`, a network that could not learn it at λ = 0, because the
     determinant of its map has the other sign, is mirrored.
     """
-    network = balanced(sizes, balance=np.asarray(balances, dtype=float), scale=scale, key=key)
-    if correlation is None or sizes[0] != sizes[2]:
+    inputs, hidden, outputs = sizes
+    one, other = rng.standard_normal((hidden, inputs)), rng.standard_normal((outputs, hidden))
+    product = scale**2 * other @ one
+    network = rotated(
+        balanced(sizes, balance=np.asarray(balances, dtype=float), product=product),
+        random_frame(hidden, hidden, rng),
+    )
+    if correlation is None or inputs != outputs:
         return network
-    first, second = (np.asarray(weight) for weight in network.weights)
-    wrong = np.linalg.det(second[0] @ first[0]) * np.linalg.det(correlation) < 0
+    wrong = np.linalg.det(product) * np.linalg.det(correlation) < 0
     return mirrored(network) if wrong else network
+
+
+def rotated(network: DeepLinear, turn: Float[np.ndarray, "hidden hidden"]) -> DeepLinear:
+    """The same map with its hidden units rotated."""
+    first, second = network.weights
+    return DeepLinear((turn @ first, second @ turn.T))
 
 
 def mirrored(network: DeepLinear) -> DeepLinear:

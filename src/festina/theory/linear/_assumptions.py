@@ -20,7 +20,7 @@ def balance(first: ArrayLike, second: ArrayLike) -> tuple[float, float]:
       \Delta = W_2^\top W_2 - W_1W_1^\top - \lambda I,$$
 
     both conserved by gradient flow on any loss of $W_2W_1$. $\Delta = 0$ is λ-balance (Dominé et
-    al., 2025); it needs $N_h \le N_o$ for $\lambda > 0$ and $N_h \le N_i$ for $\lambda < 0$, because
+    al., 2025); it needs $N_h \le N_o$ for $\lambda > 0$ and $N_h \le N_i$ for $\lambda < 0$, as
     $W_1W_1^\top$ and $W_2^\top W_2$ cannot have more than that many positive eigenvalues.
 
     **Arguments:**
@@ -106,6 +106,6 @@ def check_white(covariance: Float[np.ndarray, "input input"]) -> None:
     if found > _WHITE:
         raise ValueError(
             f"The balanced solution needs white inputs, ⟨xxᵀ⟩ = I; this task's differ from that by "
-            f"{found:.3g}. Give the network whitened inputs (`whitened`, which is another flow), or "
+            f"{found:.3g}. Give the network whitened inputs (`whitened`, another flow), or "
             "integrate this one: festina.gradient_flow(network, task)."
         )

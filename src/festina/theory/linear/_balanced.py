@@ -1,7 +1,7 @@
 """From lazy to rich: the exact learning of two-layer linear networks with balanced weights."""
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -69,7 +69,7 @@ class BalancedFlow:
 
     @property
     def obstructed(self) -> Bool[Array, ""]:
-        r"""Whether the flow ends at a saddle, because the weights do not reach what is to be learned.
+        r"""Whether the flow ends at a saddle, as the weights do not reach what is to be learned.
 
         For $\lambda = 0$ and square full-rank weights the sign of $\det W_2W_1$ is conserved. Where
         it is not that of $\det\Sigma$, as in half of random draws, the weakest mode is not learned
@@ -99,9 +99,7 @@ class BalancedFlow:
         own = self(times).factor
         shift = self.balance_residual
         there = [
-            BalancedFlow(
-                self.first, self.second, self.correlation, self.tau, self.balance + sign * shift
-            )(times).factor
+            replace(self, balance=np.asarray(self.balance + sign * shift))(times).factor
             for sign in (-1.0, 1.0)
         ]
         square = lambda b: b @ b.swapaxes(-1, -2)
@@ -123,8 +121,8 @@ def balanced_flow(
 
     For white inputs, loss $L = \frac12\langle\lVert y - W_2W_1x\rVert^2\rangle$, $\tau\dot W =
     -\partial L/\partial W$ and weights with $W_2^\top W_2 - W_1W_1^\top = \lambda I$ the stack
-    $Q = (W_1^\top; W_2)$ follows $\tau\dot Q = FQ - \frac12QQ^\top Q$, a matrix Riccati equation for
-    $M = QQ^\top$ with the solution
+    $Q = (W_1^\top; W_2)$ follows $\tau\dot Q = FQ - \frac12QQ^\top Q$, and $M = QQ^\top$ a matrix
+    Riccati equation with the solution
 
     $$M(t) = e^{Ft/\tau}Q_0\left[I + Q_0^\top\int_0^{t/\tau}\!e^{2Fr}\,dr\;Q_0\right]^{-1}
       Q_0^\top e^{Ft/\tau},\qquad
@@ -133,8 +131,8 @@ def balanced_flow(
     Braun et al. (2022) for $\lambda = 0$, Dominé et al. (2025) for any λ; their form in singular
     vectors is `balanced_blocks`, with an exponent corrected. Neither the rank of Σ nor the number
     of hidden units is restricted. Large $|\lambda|$ is lazy in square networks, for $\lambda > 0$
-    also in those with more inputs than outputs and for $\lambda < 0$ in the opposite ones; the other
-    sign is rich with a delay (`regime`).
+    also in those with more inputs than outputs and for $\lambda < 0$ in the opposite ones; the
+    other sign is rich with a delay (`regime`).
 
     It is evaluated without differences of large numbers: any time, any λ. The result can be
     differentiated with respect to everything but, where singular values of Σ coincide or vanish,
@@ -146,7 +144,8 @@ def balanced_flow(
     - `second`: $W_2(0)$, shape `(output, hidden)`.
     - `correlation`: $\Sigma = \langle yx^\top\rangle$ for white inputs, shape `(output, input)`.
     - `tau`: time constant of a layer, one over the learning rate.
-    - `balance`: λ; that of the weights, $\mathrm{tr}(W_2^\top W_2 - W_1W_1^\top)/N_h$, if not given.
+    - `balance`: λ; if not given that of the weights, $\mathrm{tr}(W_2^\top W_2 -
+      W_1W_1^\top)/N_h$.
     - `tolerance`: how far from balanced the weights may be: the residual
       $\lVert\Delta\rVert_2$ as a fraction of the fastest rate $\sqrt{s_1^2+\lambda^2/4}$. Weights
       within it, but not balanced to rounding, get a `BalanceWarning`; small random weights are an
@@ -230,7 +229,7 @@ def _obstructed(
 
 
 def _own_balance(first: Array, second: Array) -> Array:
-    """λ of the weights; what is rounding there is zero, or a long time would make something of it."""
+    """λ of the weights; rounding is zero, or a long time would make something of it."""
     above, below = (second**2).sum(), (first**2).sum()
     value = (above - below) / first.shape[0]
     rounding = abs(above - below) <= 64 * np.finfo(first.dtype).eps * (above + below)

@@ -89,14 +89,14 @@ def _orthonormal(
     """Gram–Schmidt over h in the metric diag(ψ, 1); the rows of `top` are what is wanted."""
     h = top.shape[1]
 
-    def take(j: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
+    def take(j: jax.Array, state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         top, bottom = state
         a, b = top[:, j], bottom[:, j]
         norm = jnp.sqrt(jnp.sum(psi * a**2, axis=0) + jnp.sum(b**2, axis=0))
         a, b = a / norm, b / norm
         overlap = jnp.sum((psi * a)[:, None] * top, axis=0) + jnp.sum(b[:, None] * bottom, axis=0)
         overlap = jnp.where((jnp.arange(h) > j)[:, None], overlap, 0.0)
-        top = (top - a[:, None] * overlap).at[:, j].set(a)
-        return top, (bottom - b[:, None] * overlap).at[:, j].set(b)
+        top = jnp.asarray(top - a[:, None] * overlap).at[:, j].set(a)
+        return top, jnp.asarray(bottom - b[:, None] * overlap).at[:, j].set(b)
 
     return jax.lax.fori_loop(0, h, take, (top, bottom))[0]

@@ -23,7 +23,7 @@ class Regime:
     - `rate_gap`: S_λ − |λ|/2 of the weakest mode that is not zero, about s²/|λ|: how much faster a
       mode grows than directions without one. Its inverse is the delay.
     - `kernel_distance`: how far the tangent kernel moves in all, 1 − cos(K(0), K(∞)).
-    - `half_change_time`: when it has moved half as far, for the first time; None if it does not move.
+    - `half_change_time`: when it has first moved half as far; None if it does not move.
     - `half_loss_time`: when the loss has fallen to half; None if it does not.
     """
 
@@ -40,8 +40,8 @@ def regime(flow: BalancedFlow) -> Regime:
     Where $|\lambda|$ dominates the singular values one layer is much larger than the other, and the
     loss falls on the scale $\tau/|\lambda|$. What becomes of the kernel depends on the shape. In a
     square network, for $\lambda > 0$ in one with more inputs than outputs (funnel) and for
-    $\lambda < 0$ in one with more outputs (inverted funnel), the large layer can serve every task as
-    it is: the kernel stays, as $\lambda^{-2}$. With the other sign it spans $N_h$ of the
+    $\lambda < 0$ in one with more outputs (inverted funnel), the large layer serves any task as it
+    is: the kernel stays, as $\lambda^{-2}$. With the other sign it spans $N_h$ of the
     directions of the larger side, in general not those that the task needs, and the loss halts on a
     plateau. The directions without a mode grow at $|\lambda|/2$ and those with one at
     $S_\lambda = \sqrt{s^2 + \lambda^2/4}$: only after a time of order

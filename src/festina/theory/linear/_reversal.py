@@ -18,9 +18,9 @@ def reversal_time(
     $$t_\times = \frac{\tau}{2S_\lambda}\ln\frac{(1+Y)^2}{2Y},\qquad
       Y = \frac{2(s + S_\lambda)}{|\lambda|},\qquad S_\lambda = \sqrt{s^2 + \lambda^2/4},$$
 
-    which is $\frac{\tau}{2s}\ln\frac{2s}{|\lambda|}$ for $\lambda\to0$ and $\tau\ln 2/|\lambda|$ for
-    $|\lambda|\to\infty$. At $\lambda = 0$ it is infinite: the network sits on a saddle of the new
-    task, with no overlap with what would grow (`reversal_overlap`). A shallow network crosses at
+    which is $\frac{\tau}{2s}\ln\frac{2s}{|\lambda|}$ for $\lambda\to0$ and $\tau\ln 2/|\lambda|$
+    for $|\lambda|\to\infty$. At $\lambda = 0$ it is infinite: the network sits on a saddle of the
+    new task, with no overlap with what would grow (`reversal_overlap`). A shallow one crosses at
     $\tau\ln2$ whatever it started from. From $\tau\dot W = \sqrt{WW^\top + \lambda^2/4}\,E +
     E\sqrt{W^\top W + \lambda^2/4}$, $E = -\Sigma - W$, for one mode (Dominé et al., 2025).
 

@@ -17,11 +17,11 @@ from ..._types import Array
 
 
 class Spectrum(NamedTuple):
-    """Eigenvalues of F, growing ones first, and their vectors.
+    r"""Eigenvalues of F, growing ones first, and their vectors.
 
-    `excess` is $|f| - |\\lambda|/2$ with the sign of $f$. Between growing directions only differences
-    of rates matter, and for large $|\\lambda|$ those would be lost in rounding: $S_\\lambda -
-    |\\lambda|/2 \\approx s^2/|\\lambda|$.
+    `excess` is $|f| - |\lambda|/2$ with the sign of $f$. Between growing directions only
+    differences of rates matter, and for large $|\lambda|$ those would be lost in rounding:
+    $S_\lambda - |\lambda|/2 \approx s^2/|\lambda|$.
     """
 
     rates: Float[Array, " n"]
@@ -148,7 +148,7 @@ def echelon(
         # What is passed over is zero; its derivative is that of the row.
         nothing = jnp.where(free & ~found, row - jax.lax.stop_gradient(row), row)
         k = k - (k @ here)[:, None] * ratio
-        k = k.at[i].set(jnp.where(others, 0.0, nothing))
+        k = jnp.asarray(k).at[i].set(jnp.where(others, 0.0, nothing))
         c = c - (c @ here)[:, None] * ratio
         return k, c, jnp.where(here & found, i, start)
 
