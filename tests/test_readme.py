@@ -31,6 +31,21 @@ def test_the_ten_lines_print_what_the_readme_shows():
     assert steady(printed.getvalue()) == pytest.approx(steady(shown), rel=1e-3)
 
 
+PAGES = [
+    pytest.param(text, id=f"{page.stem}-{number}")
+    for page in (README, *sorted((README.parent / "docs").glob("*.md")))
+    for number, text in enumerate(
+        re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    )
+]
+
+
+@pytest.mark.parametrize("text", PAGES[1:])  # the first has a test of its own
+def test_every_example_of_the_pages_runs(text, capsys):
+    exec(text, {})
+    assert capsys.readouterr().out
+
+
 def test_every_link_in_the_readme_leads_somewhere():
     text = README.read_text(encoding="utf-8")
     for target in re.findall(r"\]\(((?!http)[^)]+)\)", text) + re.findall(r'src="([^"]+)"', text):

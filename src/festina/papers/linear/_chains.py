@@ -196,8 +196,8 @@ def _random(
 ) -> xr.Dataset:
     """Two layers of small random weights on white inputs, seed by seed, and what predicts them."""
     modes, task = _data(parameters, left, right, (1.0,) * len(parameters.singular_values))
-    s, n = modes.singular_values, parameters.width
-    correlation = (modes.left * s) @ modes.right.T
+    s, n = np.asarray(modes.singular_values), parameters.width
+    correlation = np.asarray((modes.left * s) @ modes.right.T)
     network = deep_linear((n, n, n), scale=scale, key=keys)
     first, second = (np.asarray(weight) for weight in network.weights)
     start = effective_strengths(first, second, correlation)[:, : len(s)]

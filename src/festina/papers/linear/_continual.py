@@ -182,7 +182,7 @@ def claims(run: xr.DataTree) -> list[Claim]:
 
 
 def _follows(data: xr.Dataset) -> Claim:
-    apart = np.abs(data["loss"] - data["loss_theory"]).max()
+    apart = abs(data["loss"] - data["loss_theory"]).max()
     return compare(
         experiment=NAME,
         claim=f"balance {float(data['balance'][0]):g}: the loss of every task follows the closed "
@@ -312,7 +312,7 @@ def _settled(data: xr.Dataset) -> float:
     """The time into a stage after which no loss moves by a hundredth, in the slowest stage."""
     longest = 0.0
     for _, part in data.groupby("stage"):
-        moves = np.abs(part["loss"] - part["loss"].isel(time=-1)).max("task").values
+        moves = abs(part["loss"] - part["loss"].isel(time=-1)).max("task").values
         after = part["time"].values - part["time"].values[0]
         longest = max(longest, after[np.flatnonzero(moves > 0.01 * moves.max())[-1]])
     return float(longest)

@@ -29,13 +29,13 @@ class AnimalParameters(BaseParameters):
     seeds: int = Field(default=8, ge=1)
     """How many animals are drawn, beside three that are made on purpose."""
 
-    inverse_temperature: float = Field(default=5.0, ge=2.0, le=10.0)
+    inverse_temperature: float = Field(default=5.0, ge=2.0, le=8.0)
     """Sharpness β of the choices."""
 
     smallest_gain: float = Field(default=1e-3, ge=1e-5)
     """Smallest initial gain of a stimulus."""
 
-    largest_gain: float = Field(default=0.1, le=0.2)
+    largest_gain: float = Field(default=0.1, le=0.15)
     """Largest initial gain of a stimulus."""
 
     @model_validator(mode="after")

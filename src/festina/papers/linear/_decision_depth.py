@@ -31,6 +31,9 @@ from ._decision_depth_claims import claims as claims
 from ._decision_depth_draw import draw as draw
 
 _SAMPLES = 801
+_LATER, _LATE_SAMPLES = 100.0, 100
+"""Weights are followed for longer than choices: what matters little is learned slowly."""
+
 _STARTS = 300
 _AT_REST = 1e-9
 _LATE = 1e5
@@ -74,17 +77,20 @@ def run(
 
 
 def _learn(model: DecisionModel, animals: Animals, times: np.ndarray) -> xr.Dataset:
-    learning = mean_field(model, animals, times)
+    late = times[-1] * np.geomspace(1.0, _LATER, _LATE_SAMPLES)[1:]
+    learning = mean_field(model, animals, np.concatenate([times, late]))
+    soon = slice(len(times))
     return xr.Dataset(
         {
             "gain": (("animal", "side"), animals.gains[:, :2]),
             "use": (("animal", "side"), stimulus_use_times(learning)),
-            "influence": (("animal", "time", "side"), _influence(learning)),
-            "lean": (("animal", "time", "side"), _lean(learning.products)),
+            "influence": (("animal", "time", "side"), _influence(learning)[:, soon]),
+            "lean": (("animal", "until_late", "side"), _lean(learning.products)),
             "start": (("animal", "contrast"), learning.right_probability[:, 0]),
         },
         {
             "time": ("time", times, {"units": "τ"}),
+            "until_late": ("until_late", learning.time, {"units": "τ"}),
             "animal": np.arange(len(animals)),
             "contrast": np.asarray(model.contrasts),
         },

@@ -61,9 +61,8 @@ def _points(run: xr.DataTree) -> list[Claim]:
                 0.01,
             ),
         ]
-    apart = np.abs(
-        run["shallow"]["expert_products"].values - run["deep"]["expert_products"].values
-    ).max()
+    shallow, deep = (run[name].to_dataset()["expert_products"] for name in _COUNT)
+    apart = np.abs(shallow - deep).max()
     return [*found, _say("shallow and deep experts are the same (W)", 0.0, float(apart), 1e-8)]
 
 
@@ -117,7 +116,7 @@ def _behaviour(shallow: xr.Dataset, deep: xr.Dataset) -> list[Claim]:
 
 
 def _weights(shallow: xr.Dataset, deep: xr.Dataset) -> list[Claim]:
-    """How far the weights of one side are ahead of the other's, in units of what is to be learned."""
+    """How far the weights of one side are ahead of the other's, over what is to be learned."""
     goal = float(shallow["point_lean"].values[-1, 0])
     ahead = lambda table: np.abs(np.diff(table["lean"].values, axis=-1))[..., 0].max(axis=1) / goal
     at_once, staged = ahead(shallow), ahead(deep)
@@ -136,7 +135,7 @@ def _weights(shallow: xr.Dataset, deep: xr.Dataset) -> list[Claim]:
             "times as far ahead as in the same animal with one layer",
             int(apart.sum()),
             int((staged > 10 * at_once)[apart].sum()),
-            note=f"left-first: {staged[LEFT_FIRST]:.2f} of the goal; at the saddle {{L 0}}, which "
-            f"its weights do not reach, it would be {saddle:.2f}",
+            note=f"left-first: by {staged[LEFT_FIRST]:.2f} of the goal; at the saddle {{L 0}} it "
+            f"would be {saddle:.2f}",
         ),
     ]

@@ -19,9 +19,9 @@ _INPUTS, _ACTIONS = ("left", "right", "1"), ("go left", "go right")
 def draw(run: xr.DataTree) -> Figure:
     """A row for each architecture, from the same initial choices."""
     figure = sheet(
-        "Only depth has saddles: the same animals with one layer and with two", (9.6, 5.8)
+        "Only depth has saddles: the same animals with one layer and with two", (10.0, 5.6)
     )
-    rows = figure.subplots(2, 3, width_ratios=(0.75, 1, 1.25))
+    rows = figure.subplots(2, 3, width_ratios=(0.9, 1, 1.3))
     for (sketch, weights, choices), name in zip(rows, ("shallow", "deep"), strict=True):
         table = run[name].to_dataset()
         _draw_network(sketch, deep=name == "deep")
@@ -29,12 +29,14 @@ def draw(run: xr.DataTree) -> Figure:
         _draw_influence(choices, table)
         count = table.sizes["point"]
         sketch.set_title(name, weight="bold")
-        weights.set_title("one point of rest" if count == 1 else f"{count} points of rest")
-    limit = 1.12 * float(run["deep"]["point_lean"].max())
+        weights.set_title(
+            "one point of rest" if count == 1 else f"{count} points of rest, two of them at 0"
+        )
+    limit = 1.12 * float(run["deep"].to_dataset()["point_lean"].max())
     for ax in rows[:, 1]:
-        ax.set(xlim=(-0.12, limit), ylim=(-0.12, limit), aspect="equal")
-    rows[0, 2].set_title("both sides at once: the left-first animal")
-    rows[1, 2].set_title("one side after the other: the left-first animal")
+        ax.set(xlim=(-0.12, limit), ylim=(-0.12, limit), xticks=(0, 1, 2), yticks=(0, 1, 2))
+    rows[0, 2].set_title("left-first animal: both sides at once")
+    rows[1, 2].set_title("left-first animal: one side after the other")
     _add_legends(rows)
     return figure
 
@@ -55,10 +57,10 @@ def _draw_network(ax: Axes, *, deep: bool) -> None:
     for x, ys, color in columns:
         ax.plot([x] * len(ys), ys, "o", ms=9, mfc="white", mec=color, zorder=2)
     for y, words in zip(inputs, _INPUTS, strict=True):
-        ax.text(-0.12, y, words, ha="right", va="center")
+        ax.text(-0.1, y, words, ha="right", va="center")
     for y, words in zip(actions, _ACTIONS, strict=True):
         ax.text(1.12, y, words, ha="left", va="center")
-    ax.set(xlim=(-0.5, 1.75), ylim=(0, 1))
+    ax.set(xlim=(-0.55, 2.0), ylim=(0, 1))
     ax.axis("off")
 
 
@@ -70,9 +72,9 @@ def _draw_weights(ax: Axes, table: xr.Dataset) -> None:
         else:
             ax.plot(left, right, **PALE, color=COLORS[int(animal)], alpha=0.8, zorder=2)
     lean, stable = table["point_lean"].values, table["point_index"].values == 0
-    ax.plot(*lean[~stable].T, "o", ms=6, mfc="white", mec="black", zorder=3, clip_on=False)
+    ax.plot(*lean[~stable].T, "o", ms=6, mfc="white", mec="black", zorder=3)
     ax.plot(*lean[stable].T, "o", ms=6, mfc="black", mec="black", zorder=3)
-    ax.set(xlabel="weight of the left stimulus", ylabel="weight of the right one")
+    ax.set(xlabel="left stimulus, $W_{LL} - W_{RL}$", ylabel="right stimulus, $W_{RR} - W_{LR}$")
 
 
 def _draw_influence(ax: Axes, table: xr.Dataset) -> None:
@@ -86,9 +88,10 @@ def _draw_influence(ax: Axes, table: xr.Dataset) -> None:
     ax.axhline(expert, **THEORY)
     ax.set(
         xlabel="time $t/τ$",
-        ylabel="how far it moves choices",
+        ylabel="shift of choices by a stimulus",
         xlim=(0, float(one["time"][-1])),
-        ylim=(0, 1.05),
+        ylim=(0, 1.35),
+        yticks=(0, 0.5, 1),
     )
 
 
@@ -101,10 +104,9 @@ def _add_legends(rows: np.ndarray) -> None:
             ),
             Line2D([], [], color="0.6", lw=0.8, label="drawn"),
         ],
-        loc="upper left",
-        fontsize=7,
+        loc="lower right",
     )
-    rows[1, 2].legend(
+    rows[0, 2].legend(
         handles=[
             Line2D([], [], **PALE, color=COLORS[LEFT_FIRST], label="left stimulus"),
             Line2D([], [], **PALE, color=COLORS[RIGHT_FIRST], label="right stimulus"),
@@ -112,5 +114,5 @@ def _add_legends(rows: np.ndarray) -> None:
             Line2D([], [], color="0.4", lw=1, ls=":", label="used from here"),
         ],
         loc="upper right",
-        fontsize=7,
+        ncols=2,
     )

@@ -117,7 +117,8 @@ def visited(nearest: np.ndarray) -> list[int]:
 
 def _lingers(run: xr.DataTree) -> bool:
     """Whether the gains are far enough apart for a one-sided stage, and the time long enough."""
-    parameters, nearest = json.loads(run.attrs["parameters"]), run["paths"]["nearest"].values
+    parameters = json.loads(run.attrs["parameters"])
+    nearest = run["paths"].to_dataset()["nearest"].values
     ratio = parameters["largest_gain"] / parameters["smallest_gain"]
     return bool(ratio >= 30 and nearest[LEFT_FIRST, -1] == ALL)
 

@@ -32,10 +32,10 @@ _BESIDE = (
 @styled
 def draw(run: xr.DataTree) -> Figure:
     """The cube of points with the paths of animals, and their distance from the saddles."""
-    figure = sheet("Eight points of rest, and the way that animals take among them", (10, 5.4))
-    left, right = figure.subfigures(1, 2, width_ratios=(1.75, 1))
-    cube = left.subplots()
-    distance, approach = right.subplots(2, 1)
+    figure = sheet("Eight points of rest, and the way that animals take among them", (10.0, 5.4))
+    grid = figure.add_gridspec(2, 2, width_ratios=(1.75, 1))
+    cube = figure.add_subplot(grid[:, 0])
+    distance, approach = (figure.add_subplot(grid[row, 1]) for row in range(2))
     points, paths = run["softmax"].to_dataset(), run["paths"].to_dataset()
     _draw_cube(cube, points)
     _draw_paths(cube, paths)

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 import xarray as xr
 from jaxtyping import PRNGKeyArray
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from ..._precision import float64
 from ...networks._seeds import Keys
@@ -42,19 +42,32 @@ _REFERENCE = Animals([0.3, 0.1, 0.2], [[0.15, -0.05, 0.2], [-0.15, 0.05, 0.2]])
 """An animal whose weights in time are known from another integration."""
 
 _LUCK = 1
+_LARGEST_STEP = 0.7
+"""Of ηβ²: choices fluctuate by its root, and beyond this leave the mean field altogether."""
 
 
 class Parameters(AnimalParameters):
     """Animals that learn trial by trial, each of them several times over."""
 
-    runs: int = Field(default=8, ge=2)
+    runs: int = Field(default=8, ge=4)
     """How often each animal learns, with different luck."""
 
-    learning_rate: float = Field(default=0.01, gt=0, le=0.04)
+    learning_rate: float = Field(default=0.01, ge=1e-3, le=0.02)
     """Learning rate η of a trial; n trials are the time ηn in units of τ."""
 
     duration: float = Field(default=200.0, ge=50.0, le=2000.0)
     """How long they learn, in units of τ."""
+
+    @model_validator(mode="after")
+    def _many_trials_count(self) -> "Parameters":
+        if self.learning_rate * self.inverse_temperature**2 > _LARGEST_STEP:
+            most = _LARGEST_STEP / self.inverse_temperature**2
+            raise ValueError(
+                f"`learning_rate` must not exceed {most:.2g} at an `inverse_temperature` of "
+                f"{self.inverse_temperature:g}, got {self.learning_rate:g}: the luck of a few "
+                "trials would decide which side is learned, and no mean field describe it."
+            )
+        return self
 
 
 PRESETS: dict[str, dict[str, Any]] = {}

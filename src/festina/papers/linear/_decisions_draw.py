@@ -1,11 +1,10 @@
 """The figure of the animals that learn to decide: accuracy, bias and psychometric curves."""
 
-import matplotlib as mpl
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
-from matplotlib.colors import Colormap, Normalize
+from matplotlib.colors import Colormap, LinearSegmentedColormap, Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -26,7 +25,8 @@ def draw(run: xr.DataTree) -> Figure:
     """A row for each kind of teaching; colour says which side an animal starts out with."""
     figure = sheet("Every animal learns in its own way, and by one rule", (9.4, 5.6))
     rows = figure.subplots(2, 3, sharex="col", sharey="col", width_ratios=(1, 1, 0.9))
-    ratio = np.log10(np.divide(*run["total"]["gain"].values.T[::-1]))
+    left, right = run["total"].to_dataset()["gain"].values.T
+    ratio = np.log10(right / left)
     scale = Normalize(-np.abs(ratio).max(), np.abs(ratio).max())
     colormap = _colormap()
     for (accuracy, bias, choices), (teaching, title) in zip(rows, _TITLES.items(), strict=True):
@@ -42,8 +42,9 @@ def draw(run: xr.DataTree) -> Figure:
         ax.set_title(title)
     for ax, label in zip(rows[1], ("time $t/τ$", "time $t/τ$", "contrast in %"), strict=True):
         ax.set_xlabel(label)
+    end = float(run["total"].to_dataset()["time"][-1])
     for ax in rows[:, :2].flat:
-        ax.set_xlim(0, float(run["total"]["time"][-1]))
+        ax.set_xlim(0, end)
     rows[1, 1].legend(
         handles=[
             Line2D([], [], **PALE, color="0.6", label="trial by trial, mean of runs"),
@@ -58,7 +59,7 @@ def draw(run: xr.DataTree) -> Figure:
 
 
 def _colormap() -> Colormap:
-    return mpl.colors.LinearSegmentedColormap.from_list(
+    return LinearSegmentedColormap.from_list(
         "sides", ["#0072b2", "#8ab8d4", "#b8b8b8", "#e8ab84", "#d55e00"]
     )
 
@@ -67,7 +68,7 @@ def _draw_animals(ax: Axes, table: xr.Dataset, name: str, colors: np.ndarray) ->
     for animal, color in zip(table["animal"].values, colors, strict=True):
         one = table.sel(animal=animal)
         ax.plot(one["time"], one[name], **PALE, color=color, alpha=0.7)
-        ax.plot(one["time"], one[f"{name}_theory"], **(THEORY | {"lw": 0.8}))
+        ax.plot(one["time"], one[f"{name}_theory"], **THEORY)
 
 
 def _draw_stages(ax: Axes, table: xr.Dataset) -> None:

@@ -1,4 +1,4 @@
-r"""The relative scale of two layers decides whether a mode is learned as an exponential or a sigmoid.
+r"""The relative scale of two layers: modes are learned as exponentials or as sigmoids.
 
 Loss ½⟨‖y − W₂W₁x‖²⟩, white inputs, τ Ẇ = −∂L/∂W with τ = 1 and W₂ᵀW₂ − W₁W₁ᵀ = λI. In a square
 network whose initial map has the singular vectors of the task, the strength a of a mode with
@@ -62,7 +62,7 @@ class Parameters(BaseParameters):
         check_modes(self.singular_values)
         if self.balances[0] < 0:
             raise ValueError(
-                f"`balances` must not be negative, got {self.balances}: both signs of each are trained."
+                f"`balances` must not be negative, got {self.balances}: both signs are trained."
             )
         if list(self.singular_values) != sorted(self.singular_values, reverse=True):
             raise ValueError(f"`singular_values` must not increase, got {self.singular_values}.")
@@ -133,7 +133,7 @@ def _train(
     s = np.asarray(parameters.singular_values)
     size, many = len(s), parameters.seeds
     rngs = generators(many, parameters.seed, key)
-    correlation = random_task((size, size, size), s, rngs[0])
+    correlation = random_task((size, size, size), parameters.singular_values, rngs[0])
     u, _, vt = np.linalg.svd(correlation)
     pairs = []
     for sign in (1.0, -1.0):
@@ -173,7 +173,7 @@ def _shape(parameters: Parameters) -> xr.Dataset:
     """Times of the strongest mode for many balances."""
     s, a0 = parameters.singular_values[0], parameters.initial_strength
     positive = [balance for balance in parameters.balances if balance > 0]
-    balances = np.geomspace(positive[0] / 10, positive[-1], 81)
+    balances = np.geomspace(positive[0] / 30, positive[-1], 81)
     marks = np.asarray(_MARKS)[:, None]
     return xr.Dataset(
         {"time_to": (("mark", "balance"), time_to(marks * s, np.array(s), a0, balances))},

@@ -27,7 +27,9 @@ def claims(run: xr.DataTree) -> list[Claim]:
     return found + _obstruction(run["obstruction"].to_dataset())
 
 
-def _claim(claim: str, predicted: Any, measured: Any, tolerance: float = 1e-6, **more: str):
+def _claim(
+    claim: str, predicted: Any, measured: Any, tolerance: float = 1e-6, **more: Any
+) -> Claim:
     return compare(
         experiment=NAME,
         claim=claim,

@@ -30,23 +30,25 @@ from ._shapes import (
     flows,
     generators,
     random_networks,
-    random_task,
     train,
     widths,
 )
 
 
 class Parameters(BaseParameters):
-    """Random tasks and networks of three shapes, at many balances."""
+    """Random networks of three shapes, at many balances."""
 
     seeds: int = Field(default=6, ge=2)
-    """How many random tasks, each with its own weights, are learned at each balance."""
+    """How many random networks are trained, for each shape and balance."""
 
-    balances: tuple[float, ...] = (-30.0, -10.0, -3.0, -1.0, 0.0, 1.0, 3.0, 10.0, 30.0)
+    balances: tuple[float, ...] = (
+        *(-30.0, -10.0, -1.0, -0.1, -0.01),
+        *(0.0, 0.01, 0.1, 1.0, 10.0, 30.0),
+    )
     """Balances λ, in increasing order; zero among them, and with each its opposite."""
 
     singular_values: tuple[float, ...] = (1.5, 1.2, 0.9)
-    """Singular values of the random tasks; as many as there are hidden units."""
+    """Singular values of the task; as many as there are hidden units."""
 
     wide: int = Field(default=6, ge=2, le=32)
     """Neurons on the wider side of the funnels."""
@@ -66,12 +68,12 @@ class Parameters(BaseParameters):
             )
         if 0.0 not in self.balances:
             raise ValueError(f"`balances` must contain 0, the rich regime, got {self.balances}.")
-        least, most = (ratio * max(self.singular_values) for ratio in (10, 100))
+        least, most = 10 * max(self.singular_values), 100 * min(self.singular_values)
         if not least <= self.balances[-1] <= most:
             raise ValueError(
-                f"`balances` must reach {least:g} and not exceed {most:g}, ten and a hundred times "
-                f"the largest singular value, got {self.balances[-1]:g}: less is not lazy, and "
-                "more takes too long to train."
+                f"`balances` must reach {least:g}, ten times the largest singular value, or "
+                f"nothing is lazy, and not exceed {most:g}, a hundred times the smallest, "
+                f"which takes too long to train; got {self.balances[-1]:g}."
             )
         return self
 
@@ -89,8 +91,7 @@ def run(
     for index, shape in enumerate(SHAPES):
         say(f"{shape} networks", index / 4)
         rngs = generators(parameters.seeds, parameters.seed, key)
-        tables = [_one_task(parameters, shape, rng) for rng in rngs]
-        groups[shape] = xr.concat(tables, xr.Variable("seed", range(parameters.seeds)))
+        groups[shape], groups[f"theory_{shape}"] = _one_shape(parameters, shape, rngs)
     say("the semantic task", 3 / 4)
     rng = generators(1, parameters.seed, key)[0]
     for name, outputs, balance in SEMANTIC:
@@ -98,59 +99,93 @@ def run(
     return run_tree(NAME, parameters, **groups)
 
 
-def _one_task(parameters: Parameters, shape: Shape, rng: np.random.Generator) -> xr.Dataset:
-    """One random task, learned at every balance from the same initial map."""
+def _one_shape(
+    parameters: Parameters, shape: Shape, rngs: list[np.random.Generator]
+) -> tuple[xr.Dataset, xr.Dataset]:
+    """Networks trained at every balance, each from the same maps; the theory at many more.
+
+    The singular vectors of the task are the axes, the weights have random directions.
+    """
     s, balances = parameters.singular_values, parameters.balances
     sizes = widths(shape, len(s), parameters.wide)
-    correlation = random_task(sizes, s, rng)
-    network = random_networks(sizes, balances, parameters.scale, rng, correlation=correlation)
-    trained = [
-        _to_the_end(_at(network, index), correlation, balance)
-        for index, balance in enumerate(balances)
+    correlation = np.zeros((sizes[2], sizes[0]))
+    np.fill_diagonal(correlation, s)
+    # Below the strength of the initial map λ makes no difference.
+    inner = len(s) * parameters.scale**2
+    positive = np.geomspace(inner / 10, balances[-1], 20)
+    every = (*balances, *-positive[::-1], 0.0, *positive)
+    weights = [
+        random_networks(sizes, every, parameters.scale, rng, correlation=correlation).weights
+        for rng in rngs
     ]
-    final = DeepLinear(
-        tuple(np.concatenate(layer) for layer in zip(*(n.weights for n in trained), strict=True))
+    first, second = (np.stack(layer, axis=1) for layer in zip(*weights, strict=True))
+
+    moved = np.array(
+        [
+            [float(flow.limit().kernel_distance()[0]) for flow in flows(network, correlation, lam)]
+            for network, lam in (
+                (DeepLinear((one, other)), [balance] * len(rngs))
+                for one, other, balance in zip(first, second, every, strict=True)
+            )
+        ]
     )
-    before, after = (neural_tangent_kernel(each, np.eye(sizes[0])) for each in (network, final))
-    limits = [flow.limit() for flow in flows(network, correlation, balances)]
-    u, _, vt = np.linalg.svd(correlation, full_matrices=False)
+    trained = [
+        _one_balance(DeepLinear((one, other)), correlation, balance)
+        for one, other, balance in zip(first, second, balances, strict=False)
+    ]
+    table = xr.concat(trained, xr.Variable("balance", list(balances)))
+    table = table.assign(theory=(("balance", "seed"), moved[: len(balances)]))
+    limits = xr.Dataset(
+        {"kernel_distance": (("balance", "seed"), moved[len(balances) :])},
+        {"balance": list(every[len(balances) :])},
+        {"inner": inner},
+    )
+    return table.assign_coords(singular_value=("mode", list(s))), limits
+
+
+def _one_balance(network: DeepLinear, correlation: np.ndarray, balance: float) -> xr.Dataset:
+    """How far kernels move by training, and the representations that are learned."""
+    final = _to_the_end(network, correlation, balance)
+    examples = np.eye(correlation.shape[1])
+    before, after = (neural_tangent_kernel(each, examples) for each in (network, final))
     first, second = (np.asarray(weight) for weight in final.weights)
+    modes = slice(min(correlation.shape))
     return xr.Dataset(
         {
-            "kernel_distance": ("balance", np.asarray(kernel_distance(before, after))),
-            "theory": ("balance", [float(limit.kernel_distance()[0]) for limit in limits]),
-            "loss": ("balance", ((correlation - second @ first) ** 2).sum((-2, -1)) / 2),
-            # In the singular vectors of the task: diagonal once it is learned.
-            "inward": (("balance", "mode", "mode_"), vt @ _gram(first.swapaxes(-1, -2)) @ vt.T),
-            "outward": (("balance", "mode", "mode_"), u.T @ _gram(second) @ u),
-        },
-        {"balance": list(balances), "singular_value": ("mode", list(s))},
+            "kernel_distance": ("seed", np.asarray(kernel_distance(before, after))),
+            "inward": (
+                ("seed", "mode", "mode_"),
+                _gram(first.swapaxes(-1, -2))[:, modes, modes],
+            ),
+            "outward": (("seed", "mode", "mode_"), _gram(second)[:, modes, modes]),
+        }
     )
 
 
 def _to_the_end(network: DeepLinear, correlation: np.ndarray, balance: float) -> DeepLinear:
-    """Train one network until its slowest mode has been learned.
+    """Train until the slowest mode has been learned.
 
     Modes leave small weights at the rate S_λ + |λ|/2 or, where directions compete, only by the gap
     between S_λ and |λ|/2.
     """
-    s = np.linalg.svd(correlation, compute_uv=False)
-    gap = s.min() ** 2 / (np.hypot(s.min(), balance / 2) + abs(balance) / 2)
-    inputs, outputs = correlation.shape[1], correlation.shape[0]
-    rate = gap if (outputs - inputs) * balance > 0 else s.min() + abs(balance) / 2
-    last = train(network, correlation, np.array([0.0, 16.0 / rate]), rtol=1e-8)
+    weakest = np.linalg.svd(correlation, compute_uv=False).min()
+    fast = np.hypot(weakest, balance / 2) + abs(balance) / 2
+    outputs, inputs = correlation.shape
+    rate = weakest**2 / fast if (outputs - inputs) * balance > 0 else fast
+    last = train(network, correlation, np.array([0.0, 20.0 / rate]), rtol=1e-8)
     return DeepLinear(tuple(np.asarray(weight)[:, -1] for weight in last.weights))
-
-
-def _at(network: DeepLinear, index: int) -> DeepLinear:
-    return DeepLinear(tuple(np.asarray(weight)[index : index + 1] for weight in network.weights))
 
 
 def _gram(weight: np.ndarray) -> np.ndarray:
     return weight @ weight.swapaxes(-1, -2)
 
 
-SEMANTIC = (("items_first_large", 8, -30.0), ("items_equal", 8, 0.0), ("items_second_large", 8, 30.0), ("items_funnel", 4, -30.0))
+SEMANTIC = (
+    ("items_first_large", 8, -30.0),
+    ("items_equal", 8, 0.0),
+    ("items_second_large", 8, 30.0),
+    ("items_funnel", 4, -30.0),
+)
 """Name, number of features, broadest first, and balance of the networks that learn the tree."""
 
 
@@ -165,21 +200,20 @@ def _tree() -> np.ndarray:
     return np.array(rows)
 
 
-def _semantic(
-    features: int, balance: float, scale: float, rng: np.random.Generator
-) -> xr.Dataset:
+def _semantic(features: int, balance: float, scale: float, rng: np.random.Generator) -> xr.Dataset:
     """Similarity of the items in the hidden layer, before and after learning."""
     correlation = _tree()[:features] / np.sqrt(8)
     sizes = (8, features, features)
     network = random_networks(sizes, (balance,), scale, rng, correlation=correlation)
     final = _to_the_end(network, correlation, balance)
     gram = lambda each: _gram(np.asarray(each.weights[0])[0].T)
-    limit = flows(network, correlation, (balance,))[0].limit()
+    _, s, vt = np.linalg.svd(correlation, full_matrices=False)
+    expected = (vt.T * (np.hypot(s, balance / 2) - balance / 2)) @ vt
     return xr.Dataset(
         {
             "before": (("item", "item_"), gram(network)),
             "after": (("item", "item_"), gram(final)),
-            "theory": (("item", "item_"), np.asarray(limit.input_gram)[0]),
+            "theory": (("item", "item_"), expected),
         },
         attrs={"balance": balance, "features": features},
     )

@@ -29,8 +29,8 @@ from ._reversal_draw import draw as draw
 
 NAME = "linear/reversal"
 _SAMPLES = 301
-_TRAPPED = 30.0
-"""How long the trapped network is watched, in units of τ/s."""
+_TRAPPED = 15.0
+"""How long the trapped network is watched, in units of τ/s: later rounding sets it free."""
 
 
 class Parameters(BaseParameters):
@@ -117,38 +117,37 @@ def _converged(parameters: Parameters, shared: Keys, keys: Keys) -> xr.Dataset:
     )
     learned = gradient_flow(start, linear_teacher(sigma), np.array([enough]), rtol=1e-10).final
     crossing = reversal_time(s, lam[:, None])
-    # Each balance has its own clock, from fast to slow.
-    tables = []
-    for index, value in enumerate(lam):
-        times = np.linspace(0.0, 3.0 * float(crossing[index].max()), _SAMPLES)
-        network = DeepLinear(tuple(weight[index] for weight in learned.weights))
-        relearned = gradient_flow(network, linear_teacher(-sigma), times, rtol=1e-11)
-        product = np.asarray(relearned.network.end_to_end())
-        strength = np.einsum("om,...oi,im->...m", left, product, right)
-        first = np.sqrt((np.hypot(value, 2 * s) - value) / 2)
-        tables.append(
-            xr.Dataset(
-                {
-                    "time": ("sample", times, {"long_name": "time since the reversal, in τ"}),
-                    "strength": (("seed", "sample", "mode"), strength),
-                    "theory": (
-                        ("sample", "mode"),
-                        unbalanced_strength(times, first, s / first, -s),
-                    ),
-                    "crossing": (
-                        ("seed", "mode"),
-                        [[passing(times, a[:, k], 0.0) for k in range(n)] for a in strength],
-                    ),
-                    "crossing_theory": ("mode", crossing[index]),
-                    "left_to_learn": (
-                        "seed",
-                        np.linalg.norm(product[:, 0] - sigma, axis=(-2, -1)),
-                    ),
-                }
-            )
-        )
-    return xr.concat(tables, xr.Variable("balance", lam)).assign_coords(
-        mode=("mode", s), seed=parameters.seed + np.arange(len(keys))
+    # Strong balances are fast: more often at the beginning.
+    times = 2.5 * float(crossing.max()) * np.linspace(0.0, 1.0, _SAMPLES) ** 2
+    relearned = gradient_flow(learned, linear_teacher(-sigma), times, rtol=1e-11)
+    product = np.asarray(relearned.network.end_to_end())
+    strength = np.einsum("om,...oi,im->...m", left, product, right)
+    # Where Σ is learned, w₁ and w₂ of a mode have the product s and the balance λ.
+    first = np.sqrt((np.hypot(lam[:, None], 2 * s) - lam[:, None]) / 2)
+    theory = unbalanced_strength(times, first, s / first, np.broadcast_to(-s, first.shape))
+    fine = np.geomspace(lam[0], lam[-1], 61)
+    return xr.Dataset(
+        {
+            "strength": (("balance", "seed", "time", "mode"), strength),
+            "theory": (("time", "balance", "mode"), theory),
+            "crossing": (
+                ("balance", "seed", "mode"),
+                np.apply_along_axis(lambda a: passing(times, a, 0.0), 2, strength),
+            ),
+            "crossing_theory": (("balance", "mode"), crossing),
+            "crossing_curve": (("fine_balance", "mode"), reversal_time(s, fine[:, None])),
+            "left_to_learn": (
+                ("balance", "seed"),
+                np.linalg.norm(product[:, :, 0] - sigma, axis=(-2, -1)),
+            ),
+        },
+        {
+            "time": ("time", times, {"long_name": "time since the reversal, in units of τ"}),
+            "balance": lam,
+            "fine_balance": fine,
+            "mode": s,
+            "seed": parameters.seed + np.arange(len(keys)),
+        },
     )
 
 
@@ -158,7 +157,7 @@ def _trapped(parameters: Parameters) -> xr.Dataset:
     times = np.linspace(0.0, _TRAPPED / s, _SAMPLES)
     weight = np.full((1, 1), s**0.5)
     task = linear_teacher(np.array([[-s]]))
-    trained = gradient_flow(DeepLinear((weight, weight)), task, times, rtol=1e-10)
+    trained = gradient_flow(DeepLinear((weight, weight)), task, times, rtol=1e-12)
     return xr.Dataset(
         {
             "strength": ("time", np.asarray(trained.network.end_to_end())[:, 0, 0]),
@@ -193,7 +192,7 @@ def _stopped_early(parameters: Parameters, keys: Keys) -> xr.Dataset:
     sigma = s * np.eye(n)
     ahead = 3.0 * stops[-1] + 6.0 / s
     times = np.linspace(0.0, ahead, 2 * _SAMPLES)
-    tables = []
+    tables: list[xr.Dataset] = []
     for key in keys:
         first, second = _rotated(n, 0.1 * s, key)
         start = DeepLinear((first, second))
@@ -224,8 +223,7 @@ def _stopped_early(parameters: Parameters, keys: Keys) -> xr.Dataset:
                 {"stop": stops, "time": ("sample", times)},
             )
         )
-    numbers = xr.Variable("seed", parameters.seed + np.arange(len(keys)))
-    return xr.concat(tables, numbers).assign(singular_value=s)
+    return xr.concat(tables, xr.Variable("seed", parameters.seed + np.arange(len(keys))))
 
 
 def _typical(parameters: Parameters) -> float:
@@ -238,12 +236,11 @@ def _rotated(n: int, strength: float, key: Keys) -> tuple[np.ndarray, np.ndarray
 
     Near half a turn learning Σ takes much longer, and reversing it much less.
     """
-    (frame,) = orthogonal((n, n), key=key).weights
-    angles = np.linspace(0.2, 0.7, n // 2) * np.pi
-    blocks = np.kron(np.diag(np.cos(angles)), np.eye(2)) + np.kron(
+    # Which planes are turned makes no difference to a Σ that is the same in all directions.
+    angles = np.pi * np.asarray(jax.random.uniform(key, (n // 2,), minval=0.1, maxval=0.7))
+    turn = np.kron(np.diag(np.cos(angles)), np.eye(2)) + np.kron(
         np.diag(np.sin(angles)), np.array([[0.0, -1.0], [1.0, 0.0]])
     )
-    turn = np.asarray(frame @ blocks @ frame.T)
     return strength**0.5 * np.eye(n), strength**0.5 * turn
 
 

@@ -29,7 +29,7 @@ def _draw_curves(ax: Axes, run: xr.DataTree) -> None:
     data = data.sel(mode=s)
     balances = data["balance"].values
     colors = mpl.colormaps["viridis"](np.linspace(0.0, 0.85, len(balances) + 1))
-    end = 1.8 * float(data["crossing_theory"].max())
+    end = min(2.6 * float(data["crossing_theory"].max()), float(data["time"][-1]))
     time = trapped["time"].values
     shown = time <= end
     ax.plot(time[shown], trapped["strength"][shown], **PALE, color=colors[0], alpha=0.6, label="0")
@@ -48,34 +48,26 @@ def _draw_curves(ax: Axes, run: xr.DataTree) -> None:
     ax.axhline(0, color="0.85", lw=1, zorder=0)
     ax.set(
         xlim=(0, end),
-        ylim=(-1.1 * s, 1.1 * s),
+        ylim=(-1.1 * s, 1.35 * s),
         xlabel="time $t$ since the reversal, in units of $τ$",
         ylabel="mode strength $a(t)$",
         title=f"$s$ = {s:g} → {-s:g}",
     )
-    ax.legend(loc="upper right", title="balance $λ$", ncols=2)
+    ax.legend(loc="upper right", title="balance $λ$", ncols=3)
 
 
 def _draw_crossing(ax: Axes, data: xr.Dataset, shallow: xr.Dataset) -> None:
-    lam = data["balance"].values
+    lam, fine = data["balance"].values, data["fine_balance"].values
     for index, s in enumerate(data["mode"].values):
         part = data.sel(mode=s)
         color = f"C{index}"
-        ax.plot(
-            lam,
-            part["crossing"].median("seed"),
-            "o",
-            color=color,
-            ms=9,
-            alpha=0.5,
-            mew=0,
-            label=f"$s$ = {s:g}",
-        )
-        ax.plot(lam, part["crossing_theory"], **THEORY)
-        weak = lam < s
-        ax.plot(lam[weak], np.log(2 * s / lam[weak]) / (2 * s), color=color, lw=1, ls=":")
-    strong = lam[lam >= 0.5 * float(data["mode"].min())]
-    ax.plot(strong, math.log(2) / strong, color="0.4", lw=1, ls=":", label="limits")
+        middle = part["crossing"].median("seed")
+        ax.plot(lam, middle, "o", color=color, ms=9, alpha=0.5, mew=0, label=f"$s$ = {s:g}")
+        ax.plot(fine, part["crossing_curve"], **THEORY)
+        weak = fine[fine < s]
+        ax.plot(weak, np.log(2 * s / weak) / (2 * s), color=color, lw=1.2, ls=":")
+    strong = fine[fine >= 0.7 * float(data["mode"].min())]
+    ax.plot(strong, math.log(2) / strong, color="0.4", lw=1.2, ls=":", label="limits")
     ax.axhline(float(shallow["crossing"][0]), color="0.6", **PALE, alpha=0.35, zorder=0)
     ax.text(lam[-1], 1.08 * math.log(2), "shallow", color="0.4", ha="right", va="bottom")
     ax.set(

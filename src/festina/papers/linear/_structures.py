@@ -36,7 +36,7 @@ from ._structures_claims import NAME as NAME
 from ._structures_claims import claims as claims
 from ._structures_draw import draw as draw
 from ._structures_drawing import edges
-from ._structures_small_weights import growing_strengths, passage_times
+from ._structures_small_weights import growing_gram, growing_strengths, passage_times
 
 _SAMPLES = 241
 _EQUAL = 1e-9  # eigenvalues closer than this fraction of the largest are one level
@@ -79,21 +79,30 @@ class Parameters(BaseParameters):
     """Features that are drawn from the world's process, to compare its spectrum with."""
 
     hidden: int = Field(default=32, ge=1)
-    """Hidden units of the networks."""
+    """Hidden units of the networks, at least four more than items."""
 
     initial_strength: float = Field(default=1e-4, gt=0)
     """Strength a₀ of every mode at the start; in the mean, for random weights."""
 
     @model_validator(mode="after")
     def _possible(self) -> "Parameters":
+        if not self.cluster_sizes or min(self.cluster_sizes) < 1:
+            raise ValueError(
+                "`cluster_sizes` must be one or more numbers of items from 1 up, got "
+                f"{self.cluster_sizes}."
+            )
         worlds = _worlds(self)
         most = max(world.items for world in worlds.values())
-        for name in ("features", "hidden"):
-            if getattr(self, name) < most:
-                raise ValueError(
-                    f"`{name}` must be at least the number of items of the largest world, {most}, "
-                    f"got {getattr(self, name)}."
-                )
+        if self.features < most:
+            raise ValueError(
+                "`features` must be at least the number of items of the largest world, "
+                f"{most}, got {self.features}."
+            )
+        if self.hidden < most + 4:
+            raise ValueError(
+                f"`hidden` must exceed the number of items of the largest world, {most}, by four "
+                f"or more, got {self.hidden}: else modes run out of units."
+            )
         weakest = min(world.singular_values(self.features)[-1] for world in worlds.values())
         if self.initial_strength > 0.01 * weakest:
             raise ValueError(
@@ -132,10 +141,8 @@ def run(
     for index, (name, world) in enumerate(worlds.items()):
         say(f"a network learns the {name}", index / len(worlds))
         samples = world.sample(parameters.sampled_features, key=jax.random.fold_in(key, index))
-        tables[name] = xr.merge(
-            [_spectrum(name, world), _sampled(world, samples), _learned(parameters, world, network)],
-            combine_attrs="no_conflicts",
-        )
+        parts = _spectrum(name, world), _sampled(world, samples)
+        tables[name] = parts[0].merge(parts[1]).merge(_learned(parameters, world, network))
     return run_tree(NAME, parameters, **tables)
 
 
@@ -201,7 +208,8 @@ def _learned(parameters: Parameters, world: World, network: DeepLinear) -> xr.Da
     trained = _train(lanes, y, times, network.widths[0])
     learned = np.einsum("om,ltoi,im->ltm", u, trained, v)
     theory = np.asarray(chain_strength(times, s, a0, depth=2))
-    predicted = growing_strengths(times, first, second, u, s, v)
+    gram = growing_gram(first, second, u, v)
+    predicted = growing_strengths(times, gram, s)
     predicted = np.diagonal(predicted, axis1=-2, axis2=-1)
     simple = effective_strengths(first, second, y)
 
@@ -227,6 +235,7 @@ def _learned(parameters: Parameters, world: World, network: DeepLinear) -> xr.Da
             "chains_theory_half_time": ("level", half(a0)),
             "simple_half_time": (("seed", "level"), half(simple @ mean.T)),
             "singular_value": ("level", s_level),
+            "weakest_growth": ("seed", np.linalg.eigvalsh(gram)[:, 0]),
         },
         {
             "time": ("time", times, {"long_name": "time in units of τ"}),

@@ -101,6 +101,7 @@ def _order_claim(worlds: dict[str, xr.Dataset]) -> Claim:
 def _time_claims(worlds: dict[str, xr.Dataset], initial_strength: float) -> list[Claim]:
     tables = worlds.values()
     weakest = min(float(world["singular_value"].min()) for world in tables)
+    growth = min(float(world["weakest_growth"].min()) for world in tables)
     apart = lambda a, b: np.concatenate([np.ravel(world[a] / world[b] - 1) for world in tables])
     chains = apart("chains_half_time", "chains_theory_half_time")
     random = apart("random_half_time", "random_theory_half_time")
@@ -132,8 +133,9 @@ def _time_claims(worlds: dict[str, xr.Dataset], initial_strength: float) -> list
             source=_DIVERSE,
             predicted=0.0,
             measured=float(np.abs(random).max()),
-            tolerance=20 * initial_strength / weakest + 1e-5,
-            note="what the prediction leaves out is of second order in the weights",
+            tolerance=min(initial_strength**2 / (weakest * growth) + 1e-5, 0.02),
+            note="what the prediction leaves out is of second order in the weights; tolerance "
+            "a₀²/(s γ), γ the least that grows",
         ),
         compare(
             experiment=NAME,

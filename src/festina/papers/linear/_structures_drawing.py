@@ -21,10 +21,10 @@ def _branches(world: World) -> Float[np.ndarray, "line end 2"]:
     levels = len(world.groups)
     height = np.ptp(world.position[:, 0]) / (2 * max(levels - 1, 1))
     lines = []
-    above = _centres(world.position, world.groups[0]) + [0.0, (levels - 1) * height]
+    above = _centres(world.position, world.groups[0]) + np.array([0.0, (levels - 1) * height])
     for level in range(1, levels):
         nodes = _centres(world.position, world.groups[level])
-        nodes = nodes + [0.0, (levels - 1 - level) * height]
+        nodes = nodes + np.array([0.0, (levels - 1 - level) * height])
         first = np.unique(world.groups[level], return_index=True)[1]
         lines.append(np.stack([above[world.groups[level - 1][first]], nodes], axis=1))
         above = nodes
