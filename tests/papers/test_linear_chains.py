@@ -30,7 +30,7 @@ SMALL = {
         "module_strength": 0.15,
         "orthogonal_correlation": 3.0,
         "size": 3,
-        "network_depths": (2, 4, 6),
+        "network_depths": (2, 4),
         "gaussian_depths": (2, 4),
         "gain": 0.6,
         "seeds": 9,

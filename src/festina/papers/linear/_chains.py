@@ -119,10 +119,10 @@ def run(
     left, right, *frames = orthogonal((parameters.width,) * (count + 1), key=shared).weights
 
     depths = (1, *parameters.depths)
-    tables = []
+    tables: list[xr.Dataset] = []
     for index, depth in enumerate(depths):
         say(f"decoupled weights, depth {depth}", index / (len(depths) + 1))
-        kinds = [
+        kinds: list[xr.Dataset] = [
             _decoupled(parameters, left, right, variances, frames[: depth - 1])
             for variances in ((1.0,) * len(parameters.singular_values), parameters.input_variances)
         ]

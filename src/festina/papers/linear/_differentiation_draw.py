@@ -32,13 +32,13 @@ def draw(run: xr.DataTree) -> Figure:
         strengths.plot(
             deep["time"], one["random"].transpose("time", "seed"), **PALE, color=color, alpha=0.3
         )
-        strengths.plot(deep["time"], one["chains_theory"], **THEORY)
+        theory = one["random_theory"].transpose("time", "seed")
+        strengths.plot(deep["time"], theory, **{**THEORY, "lw": 0.6})
         strengths.plot([], [], **PALE, color=color, label=_words(level))
-        shade = 1 - 0.14 * level
+        # One on the other, so that all can be seen.
+        wide = 3 + 5 * (1 - level / len(colors))
         one = shallow.isel(level=level)
-        straight.plot(
-            shallow["time"], one["strength"], color=color, lw=8 * shade - 1.5 * level, alpha=0.5
-        )
+        straight.plot(shallow["time"], one["strength"], color=color, lw=wide, alpha=0.5)
     straight.plot(shallow["time"], shallow["theory"].isel(level=0), **THEORY)
     strengths.set(title="deep: level by level", ylabel="learned, $a/s$")
     straight.set(title="shallow: all levels at once")
@@ -46,13 +46,13 @@ def draw(run: xr.DataTree) -> Figure:
         ax.set(xlabel="time $t/τ$", ylim=(0, 1.06), yticks=(0, 0.5, 1))
         ax.set_xlim(left=0)
     strengths.set_xlim(right=float(deep["time"][-1]))
-    strengths.plot([], [], **THEORY, label="theory")
-    figure.legend(*strengths.get_legend_handles_labels(), loc="outside lower center", ncols=6)
+    strengths.plot([], [], **THEORY, label="theory, from initial weights")
+    figure.legend(*strengths.get_legend_handles_labels(), loc="outside lower center", ncols=5)
     return figure
 
 
 def _words(level: int) -> str:
-    return "what all share" if level == 0 else f"distinctions of level {level}"
+    return "what all share" if level == 0 else f"distinctions at level {level}"
 
 
 def _draw_places(

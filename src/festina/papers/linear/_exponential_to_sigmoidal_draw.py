@@ -31,11 +31,11 @@ def draw(run: xr.DataTree) -> Figure:
     for ax in (rise, rest):
         ax.set(xlim=(0, end), xlabel="time $t/τ$ times final rate $2S_λ$")
     rise.set(title="strongest mode", ylabel="strength $a/s$", ylim=(0, 1.05))
-    rest.set(title="what is left to learn", ylabel="$1 - a/s$", yscale="log", ylim=(1e-2, 1.4))
+    rest.set(title="what is left to learn", ylabel="$1 - a/s$", yscale="log", ylim=(1e-2, 4.0))
     rise.legend(title="$λ/s$", loc="lower right")
     rest.plot([], [], **PALE, color="0.6", alpha=0.5, label="training")
     rest.plot([], [], **THEORY, label="closed form")
-    rest.legend(loc="upper right", bbox_to_anchor=(1.0, 1.05))
+    rest.legend(loc="upper right")
     _draw_shape(shape, run["curves"].to_dataset(), run["shape"].to_dataset(), colours)
     return figure
 

@@ -32,8 +32,8 @@ from ._hierarchy_of_saddles_draw import draw as draw
 from ._structures_small_weights import growing_gram, growing_strengths, passage_times
 
 _SAMPLES = 401
-_NEARBY = (1e-16, 1e-24)
-"""Initial strengths between which the closest approach to a saddle is compared."""
+_NEARBY = (1e-3, 1e-6, 1e-10, 1e-16, 1e-24)
+"""Initial strengths for which the closest approach to a saddle is measured, over the smallest s."""
 
 
 class Parameters(BaseParameters):
@@ -201,7 +201,7 @@ def _weights(parameters: Parameters) -> tuple[np.ndarray, np.ndarray]:
 
 def _near(parameters: Parameters, s: Float[np.ndarray, " mode"]) -> xr.Dataset:
     """Closest approach to each saddle of decoupled networks that start nearer and nearer zero."""
-    strengths = np.array(_NEARBY)
+    strengths = s[-1] * np.array(_NEARBY)
     axes = np.eye(len(s))
     network = decoupled(
         axes, axes, (parameters.hidden,), initial_strength=np.repeat(strengths[:, None], len(s), 1)

@@ -83,8 +83,12 @@ def _approach_claims(near: xr.Dataset, s: np.ndarray) -> list[Claim]:
     """Between stages: (s − a) ∝ e^{−2st}/a₀ and a′ ∝ a₀ e^{2s′t} are equal at the closest."""
     closest, strength = near["closest"].values, near["initial_strength"].values
     exponent = (s[:-1] - s[1:]) / (s[:-1] + s[1:])
-    measured = np.log(closest[0] / closest[1]) / np.log(strength[0] / strength[1])
-    distance = s[:-1] * (strength[-1] / s[:-1]) ** exponent
+    law = s[:-1] * (strength[:, None] / s[:-1]) ** exponent
+    # The smallest two for which the distance is well above the error of the integration.
+    last = np.maximum((law > 1e-8 * s[:-1]).sum(axis=0) - 1, 1)
+    stage = np.arange(len(s) - 1)
+    nearer, distance = (closest[last - 1, stage] / closest[last, stage], law[last, stage])
+    measured = np.log(nearer) / np.log(strength[last - 1] / strength[last])
     return [
         compare(
             experiment=NAME,
@@ -99,11 +103,11 @@ def _approach_claims(near: xr.Dataset, s: np.ndarray) -> list[Claim]:
         *(
             compare(
                 experiment=NAME,
-                claim=f"level of plateau {k + 2}, for a₀ = {strength[-1]:g}: half the sum of s² "
-                "that is left",
+                claim=f"level of plateau {k + 2}, for a₀ = {strength[last[k]]:g}: half the sum "
+                "of s² that is left",
                 source=_STAGES,
                 predicted=float(near["saddle_loss"][k]),
-                measured=float(near["loss"][-1, k]),
+                measured=float(near["loss"][last[k], k]),
                 tolerance=float(2 * s[k + 1] * distance[k]),
                 note="tolerance: 2s′ times the distance that the law gives",
             )

@@ -74,7 +74,7 @@ def run(
 ) -> xr.DataTree:
     """Train a chain of each depth and evaluate its closed form at the same times."""
     say = progress or (lambda words, fraction: None)
-    tables = []
+    tables: list[xr.Dataset] = []
     for index, depth in enumerate(parameters.depths):
         say(f"a chain of depth {depth}", index / len(parameters.depths))
         tables.append(_curve(parameters, depth))

@@ -9,6 +9,7 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from .._style import PALE, THEORY, styled
 from ._slides import sheet
@@ -39,8 +40,8 @@ def draw(run: xr.DataTree) -> Figure:
     axes[2, 0].set_ylabel("learned, $a/s$")
     figure.legend(
         handles=[
-            mpl.lines.Line2D([], [], **PALE, color="0.6", label="training, small random weights"),
-            mpl.lines.Line2D([], [], **THEORY, label="theory, from the same weights"),
+            Line2D([], [], **PALE, color="0.6", label="training, small random weights"),
+            Line2D([], [], **THEORY, label="theory, from the same weights"),
         ],
         loc="outside lower center",
         ncols=2,

@@ -1,0 +1,216 @@
+"""One task after the other, and the same task with the other sign."""
+
+import functools
+import json
+
+import numpy as np
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+import festina
+from festina.papers.linear import _continual as continual
+from festina.papers.linear import _reversal as reversal
+
+SMALL = {
+    continual: {
+        "size": 3,
+        "tasks": 3,
+        "balance": -2.0,
+        "other_balances": (0.7,),
+        "scale": 0.2,
+        "stage": 25.0,
+        "seeds": 2,
+        "seed": 500,
+    },
+    reversal: {
+        "singular_values": (1.1, 0.5),
+        "balances": (0.02, 2.0, 8.0),
+        "stops": (4.0, 5.5),
+        "size": 2,
+        "seeds": 2,
+        "seed": 500,
+    },
+}
+
+each = pytest.mark.parametrize("experiment", [continual, reversal], ids=["continual", "reversal"])
+
+
+@functools.cache
+def default(experiment):
+    return experiment.run(experiment.Parameters())
+
+
+@functools.cache
+def small(experiment):
+    return experiment.run(experiment.Parameters(**SMALL[experiment]))
+
+
+def broken(experiment, run):
+    return [claim.claim for claim in experiment.claims(run) if claim.broken]
+
+
+def altered(run, group, name, change, **where):
+    copy = run.copy(deep=True)
+    values = copy[group][name]
+    values.loc[where] = change(values.loc[where])
+    return copy
+
+
+# Both
+
+
+@each
+def test_no_claim_is_broken(experiment):
+    assert len(experiment.claims(default(experiment))) >= 9
+    assert broken(experiment, default(experiment)) == []
+
+
+@each
+def test_no_claim_is_broken_at_other_parameters(experiment):
+    assert broken(experiment, small(experiment)) == []
+
+
+@each
+def test_a_saved_run_gives_the_same_claims(experiment, tmp_path, monkeypatch):
+    run = small(experiment)
+    claims = [claim.to_json() for claim in experiment.claims(run)]
+    assert json.loads(json.dumps(claims, allow_nan=False)) == claims
+    festina.save(run, tmp_path / "run.zarr")
+    monkeypatch.setattr(experiment, "gradient_flow", None)
+    again = festina.load(tmp_path / "run.zarr")
+    assert [claim.to_json() for claim in experiment.claims(again)] == claims
+    experiment.draw(again)
+
+
+@each
+def test_the_figure_is_legible(experiment):
+    for run in (default(experiment), small(experiment)):
+        figure = experiment.draw(run)
+        FigureCanvasAgg(figure).draw()
+        drawn, page = figure.get_tightbbox(), figure.bbox_inches
+        assert (drawn.min >= page.min).all()
+        assert (drawn.max <= page.max).all()
+        for ax in figure.axes:
+            assert ax.get_xlabel()
+            assert ax.get_ylabel()
+
+
+# Continual
+
+
+def test_two_tasks_in_two_dimensions():
+    """A for 3 τ, then B for 2 τ, at balances −1, 0 and 1."""
+    data = default(continual)["pair"].to_dataset()
+    far = [0.21058707, -0.87751059, 1.08247436, 0.50958629]
+    near = [0.21992574, -0.85500311, 1.06710409, 0.51562012]
+    for balance, expected in ((-1.0, far), (0.0, near), (1.0, far)):
+        found = data["map"].sel(balance=balance).isel(time=-1).values.ravel()
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+    learned = data["loss"].sel(task=0).isel(time=30)
+    np.testing.assert_allclose(learned, [1.085e-5, 0.00620202, 1.085e-5], atol=1e-6)
+    forgotten = data["loss"].sel(task=0).isel(time=-1) - learned
+    np.testing.assert_allclose(forgotten, [2.30326254, 2.23650991, 2.30326254], atol=1e-6)
+    assert float(data["interference"][1, 0]) == pytest.approx(2.37)
+
+
+def test_training_keeps_the_balance_and_the_loss_of_the_task_at_hand_falls():
+    data = default(continual)["sequence"].to_dataset()
+    for stage, part in data.groupby("stage"):
+        own = part["loss"].sel(task=stage)
+        assert (own.diff("time") <= 1e-9).all()
+    assert dict(data.sizes)["seed"] == 3
+    assert data["balance"].values.tolist() == [1.0, -1.0, 0.5, 3.0]
+
+
+@pytest.mark.parametrize(
+    ("group", "name", "change", "where", "words"),
+    [
+        ("sequence", "loss", lambda x: 1.001 * x, {"balance": 0.7, "seed": 501}, "balance 0.7"),
+        ("sequence", "interference", lambda x: 1.1 * x, {}, "costs task i"),
+        ("pair", "map", lambda w: w + 1e-5, {"balance": 0.0}, "balance 0: W₂W₁"),
+        ("pair", "loss_theory", lambda x: 1.001 * x, {}, "forgotten by"),
+    ],
+)
+def test_data_that_differ_break_the_claim(group, name, change, where, words):
+    found = broken(continual, altered(small(continual), group, name, change, **where))
+    assert len(found) == 1
+    assert words in found[0]
+
+
+def test_what_was_not_learned_to_the_end_makes_no_claim_about_the_end():
+    short = continual.run(continual.Parameters(**SMALL[continual] | {"stage": 2.0}))
+    assert broken(continual, short) == []
+    assert not any("to the end" in claim.claim for claim in continual.claims(short))
+    assert any("to the end" in claim.claim for claim in continual.claims(small(continual)))
+
+
+@pytest.mark.parametrize(
+    ("bad", "words"),
+    [
+        ({"balance": 0.0}, "between 0.01 and 100"),
+        ({"other_balances": (1.0,)}, "must differ"),
+        ({"other_balances": (2.0, 2.0)}, "must differ"),
+        ({"tasks": 1}, "greater than or equal to 2"),
+        ({"stage": 0.0}, "greater than 0"),
+    ],
+)
+def test_bad_parameters_of_continual(bad, words):
+    with pytest.raises(ValueError, match=words):
+        continual.Parameters(**bad)
+
+
+# Reversal
+
+
+def test_times_to_pass_through_zero():
+    """s = 1.3 at balances 0.01, 0.1, 1, 3 and 10."""
+    data = default(reversal)["converged"].to_dataset().sel(mode=1.3)
+    times = [2.14018716, 1.26696655, 0.47788189, 0.21234528, 0.06867999]
+    for seed in data["seed"].values:
+        np.testing.assert_allclose(data["crossing"].sel(seed=seed), times, rtol=1e-5)
+
+
+def test_trapped_at_balance_zero():
+    strength = default(reversal)["trapped"]["strength"].values
+    assert strength[0] == pytest.approx(1.3)
+    assert (np.diff(strength) < 0).all()
+    assert 0 <= strength[-1] < 1e-12
+
+
+@pytest.mark.parametrize(
+    ("group", "name", "change", "words"),
+    [
+        ("converged", "strength", lambda a: a + 1e-4, "follows its closed form"),
+        ("trapped", "strength", lambda a: -a, "never changes sign"),
+        ("shallow", "crossing", lambda t: 1.01 * t, "τ ln 2"),
+        ("early", "crossing", lambda t: 1.1 * t, "changes its sign"),
+        ("early", "relearned", lambda t: 1.1 * t, "half of the new map"),
+    ],
+)
+def test_a_course_that_differs_breaks_the_claim(group, name, change, words):
+    found = broken(reversal, altered(small(reversal), group, name, change))
+    assert any(words in claim for claim in found)
+    assert len(found) <= 2
+
+
+def test_when_a_level_is_passed():
+    times = np.linspace(0.0, 2.0, 41)
+    assert reversal.passing(times, np.cos(times), 0.0) == pytest.approx(np.pi / 2, abs=1e-7)
+    assert reversal.passing(times, times**3, 1.0) == pytest.approx(1.0, abs=1e-7)
+    assert np.isnan(reversal.passing(times, 1 + times, 0.5))
+
+
+@pytest.mark.parametrize(
+    ("bad", "words"),
+    [
+        ({"singular_values": (1.0, 2.0)}, "positive and falling"),
+        ({"balances": (0.0, 1.0)}, "increasing numbers from 1e-4"),
+        ({"balances": (1.0,)}, "two or more"),
+        ({"stops": (1.0, 3.0)}, "from 2 to 8"),
+        ({"stops": (3.0, 20.0)}, "from 2 to 8"),
+        ({"size": 3}, "must be even"),
+    ],
+)
+def test_bad_parameters_of_reversal(bad, words):
+    with pytest.raises(ValueError, match=words):
+        reversal.Parameters(**bad)
