@@ -54,9 +54,12 @@ def _decoupled(data: xr.Dataset) -> Claim:
 
 def _one_rate(data: xr.Dataset) -> Claim:
     """Slope of the logarithm of what is left to learn."""
-    left = 1 - data["strength"] / data["target"]
-    fall = (left.isel(sample=0) / left.isel(sample=-1)).transpose("input", "mode")
-    rate = np.log(fall.values) / data["time"].isel(sample=-1).values[:, None]
+    left = (1 - data["strength"] / data["target"]).transpose("input", "mode", "sample").values
+    # Up to the last sample at which a hundredth is left; what is less is soon rounding.
+    last = np.sum(left > 0.01, axis=-1, keepdims=True) - 1
+    fall = left[..., 0] / np.take_along_axis(left, last, axis=-1)[..., 0]
+    time = data["time"].transpose("input", "sample").values[:, None]
+    rate = np.log(fall) / np.take_along_axis(time, last, axis=-1)[..., 0]
     return compare(
         experiment=NAME,
         claim="shallow: each mode relaxes at the rate of its input's variance, on white inputs "

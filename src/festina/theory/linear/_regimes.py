@@ -41,7 +41,8 @@ def regime(flow: BalancedFlow) -> Regime:
     loss falls on the scale $\tau/|\lambda|$. What becomes of the kernel depends on the shape. In a
     square network, for $\lambda > 0$ in one with more inputs than outputs (funnel) and for
     $\lambda < 0$ in one with more outputs (inverted funnel), the large layer serves any task as it
-    is: the kernel stays, as $\lambda^{-2}$. With the other sign it spans $N_h$ of the
+    is: the kernel stays, up to a fraction of order $\lambda^{-2}$ (its distance, a cosine,
+    is of order $\lambda^{-4}$). With the other sign it spans $N_h$ of the
     directions of the larger side, in general not those that the task needs, and the loss halts on a
     plateau. The directions without a mode grow at $|\lambda|/2$ and those with one at
     $S_\lambda = \sqrt{s^2 + \lambda^2/4}$: only after a time of order
