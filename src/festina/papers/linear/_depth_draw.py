@@ -18,7 +18,7 @@ _DOT = {"ls": "none", "marker": "o", "ms": 9, "alpha": 0.5, "mew": 0}
 def draw(run: xr.DataTree) -> Figure:
     """Three kinds of initial weights: as chains, as whole networks, and a module by itself."""
     figure = sheet("Training time against depth, at a learning rate of 1/D", (9.0, 3.8))
-    figure.get_layout_engine().set(h_pad=0.12)  # pyright: ignore[reportOptionalMemberAccess]
+    figure.set_layout_engine("constrained", h_pad=0.12)
     chains, networks, modules = figure.subplots(1, 3, width_ratios=(1.2, 1.2, 1))
     parameters = json.loads(run.attrs["parameters"])
     _draw_chains(chains, run, parameters)

@@ -155,13 +155,13 @@ def _train(
     return np.asarray(trained.network.end_to_end())[:, 0, 0]
 
 
-def _theory(parameters: Parameters, depth: float, times: np.ndarray) -> np.ndarray:
+def _theory(parameters: Parameters, depth: int | float, times: np.ndarray) -> np.ndarray:
     chain = parameters.correlation, parameters.initial_strength
     variance = parameters.input_variance
     return np.asarray(chain_strength(times, *chain, depth=depth, input_variance=variance))
 
 
-def _times(parameters: Parameters, depth: float) -> np.ndarray:
+def _times(parameters: Parameters, depth: int | float) -> np.ndarray:
     """From the start until nearly all is learned, on the clock of one layer."""
     chain = parameters.correlation, parameters.initial_strength
     variance = parameters.input_variance
@@ -169,7 +169,7 @@ def _times(parameters: Parameters, depth: float) -> np.ndarray:
     return np.linspace(0.0, float(end), _SAMPLES)
 
 
-def _half_time(parameters: Parameters, depth: float) -> float:
+def _half_time(parameters: Parameters, depth: int | float) -> float:
     """When half of the target is reached, on the common clock."""
     chain = parameters.correlation, parameters.initial_strength
     variance, tau = parameters.input_variance, tau_at_depth(depth)
