@@ -61,7 +61,7 @@ def _legend(ax: Axes, factors: np.ndarray, colors: np.ndarray) -> None:
     ]
     kinds = [
         Line2D([], [], color="0.3", lw=1.2, ls=":", label="trained on"),
-        Line2D([], [], **PALE, color="0.3", alpha=0.8, label="not shown"),
+        Line2D([], [], **PALE, color="0.3", alpha=0.8, label="held out"),
     ]
     ax.legend(handles=[*lines, *kinds], loc="upper left", handlelength=1.6)
 
