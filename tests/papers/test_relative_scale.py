@@ -229,7 +229,7 @@ def test_the_figure_is_legible():
         assert ax.get_xlabel()
         assert ax.get_title()
     words = [text.get_text() for text in smaller.get_legend().get_texts()]
-    assert words == ["$g$ = 1", "$g$ = 0.7", "$g$ = 0.5", "trained on", "not shown"]
+    assert words == ["$g$ = 1", "$g$ = 0.7", "$g$ = 0.5", "trained on", "held out"]
     for ax in (smaller, kept):
         assert len(ax.lines) == 2 * 3
     labels = [label.get_window_extent() for label in times.get_xticklabels()]

@@ -107,11 +107,24 @@ def test_a_sweep_over_balance_is_a_loop(double):
         return balanced_flow(w1, w2, sigma, balance=lam)(times)
 
     states = jax.jit(jax.vmap(solve))(first, second, balances)
-    assert states.map.shape == (5, 3, 2, 3)
+    batch = balanced_flow(first, second, sigma)
+    assert batch(times).map.shape == states.map.shape == (5, 3, 2, 3)
     for k, lam in enumerate(balances):
-        alone = balanced_flow(first[k], second[k], sigma, balance=lam)(times)
-        assert np.allclose(states.map[k], alone.map, atol=1e-12)
-        assert np.allclose(states.kernel_distance()[k], alone.kernel_distance(), atol=1e-12)
+        flow = balanced_flow(first[k], second[k], sigma, balance=lam)
+        alone = flow(times)
+        for many in (states, batch(times)):
+            assert np.allclose(many.map[k], alone.map, atol=1e-12)
+            assert np.allclose(many.loss()[k], alone.loss(), atol=1e-12)
+            assert np.allclose(many.kernel_distance()[k], alone.kernel_distance(), atol=1e-12)
+        assert np.allclose(batch.limit().map[k], flow.limit().map, atol=1e-12)
+        assert batch.balance[k] == pytest.approx(lam, abs=1e-12)
+        assert batch.obstructed[k] == flow.obstructed
+
+
+def test_one_network_of_a_batch_that_is_not_balanced_is_named():
+    first, second, sigma = tabled("square", 1.0)
+    with pytest.raises(ValueError, match=r"\(network 1\).*own `balance` is"):
+        balanced_flow(np.stack([first, 2 * first]), np.stack([second, second]), sigma, balance=1.0)
 
 
 # ---- assumptions --------------------------------------------------------------------------------
@@ -188,7 +201,9 @@ def test_whitening_keeps_the_loss():
         ({"first": np.ones(3)}, "must have shapes"),
         ({"tau": 0.0}, "`tau` must be positive"),
         ({"balance": np.nan}, "`balance` must be finite"),
-        ({"balance": np.array([-1.0, 1.0])}, "jax.vmap"),
+        ({"balance": np.array([-1.0, 1.0])}, r"one for each network.*got shape \(2,\)"),
+        ({"tau": np.array([1.0, 2.0])}, "`tau` must be a number"),
+        ({"first": np.ones((4, 2, 3))}, "must have shapes"),
     ],
 )
 def test_bad_arguments(change, message):

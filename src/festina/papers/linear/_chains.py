@@ -5,7 +5,6 @@ directions with the data) follow the chains exactly, for white inputs and for ot
 along the modes. Small random weights come near them, and nearer the exact balanced solution.
 """
 
-import itertools
 import warnings
 from typing import Any
 
@@ -17,8 +16,9 @@ from pydantic import Field, model_validator
 
 from ..._precision import float64
 from ..._types import Array
+from ...diagnose import passage_time
 from ...dynamics import gradient_flow
-from ...networks import decoupled, deep_linear, orthogonal, seeds
+from ...networks import decoupled, deep_linear, orthogonal
 from ...networks._seeds import Keys
 from ...tasks import Task, linear_teacher
 from ...theory.linear import (
@@ -35,6 +35,7 @@ from .._registry import Progress
 from .._tree import run_tree
 from ._chains_claims import claims as claims
 from ._chains_draw import draw as draw
+from ._slides import keys_of
 
 NAME = "linear/chains"
 _SAMPLES = 401
@@ -108,12 +109,8 @@ def run(
 ) -> xr.DataTree:
     """Train decoupled networks of each depth and random ones of each scale, beside theory."""
     say = progress or (lambda words, fraction: None)
-    if key is None:
-        keys = seeds(parameters.seeds, first=parameters.seed)
-        shared = jax.random.fold_in(keys[0], 1)
-    else:
-        shared, rest = jax.random.split(key)
-        keys = jax.random.split(rest, parameters.seeds)
+    keys = keys_of(parameters, key)
+    shared = jax.random.fold_in(keys[0], 1)
     # Directions of outputs, of inputs, and of the modes in each hidden layer.
     count = 1 + parameters.depths[-1]
     left, right, *frames = orthogonal((parameters.width,) * (count + 1), key=shared).weights
@@ -226,7 +223,7 @@ def _random(
             "half_time_trained": (
                 ("seed", "mode"),
                 [
-                    [first_time(times, a[:, mode], s[mode] / 2) for mode in range(len(s))]
+                    [passage_time(times, -a[:, mode], -s[mode] / 2) for mode in range(len(s))]
                     for a in strength
                 ],
             ),
@@ -259,11 +256,3 @@ def _strengths(product: np.ndarray, modes: Modes) -> Float[np.ndarray, "*batch m
 
 def _norm(matrices: np.ndarray) -> np.ndarray:
     return np.linalg.norm(matrices, axis=(-2, -1))
-
-
-def first_time(times: np.ndarray, values: np.ndarray, level: float) -> float:
-    """When a level is first passed, between two samples by a straight line; NaN if never."""
-    for k, (before, after) in enumerate(itertools.pairwise(values)):
-        if before < level <= after:
-            return float(times[k] + (times[k + 1] - times[k]) * (level - before) / (after - before))
-    return float("nan")

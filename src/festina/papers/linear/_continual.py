@@ -17,7 +17,7 @@ from pydantic import Field, model_validator
 
 from ..._precision import float64
 from ...dynamics import gradient_flow
-from ...networks import DeepLinear, balanced, deep_linear, seeds
+from ...networks import DeepLinear, balanced, deep_linear
 from ...tasks import linear_teacher
 from ...theory.linear import continual, interference
 from .._claim import Claim, compare
@@ -25,7 +25,7 @@ from .._parameters import Parameters as BaseParameters
 from .._registry import Progress
 from .._style import PALE, THEORY, styled
 from .._tree import parameters_of, run_tree
-from ._slides import sheet, slide
+from ._slides import keys_of, sheet, slide
 
 NAME = "linear/continual"
 _SLIDE = slide("Exact continual learning dynamics")
@@ -94,12 +94,8 @@ def run(
 ) -> xr.DataTree:
     """Train on one task after the other, and evaluate the closed form at the same times."""
     say = progress or (lambda words, fraction: None)
-    if key is None:
-        keys = seeds(parameters.seeds, first=parameters.seed)
-        tasks_key = jax.random.fold_in(keys[0], 1)
-    else:
-        tasks_key, rest = jax.random.split(key)
-        keys = jax.random.split(rest, parameters.seeds)
+    keys = keys_of(parameters, key)
+    tasks_key = jax.random.fold_in(keys[0], 1)
     n, count = parameters.size, parameters.tasks
     # Every layer of this network is a task: one draw, with singular values up to two.
     draws = deep_linear((n,) * (count + 1), scale=n**-0.5, key=tasks_key).weights
@@ -186,7 +182,7 @@ def _follows(data: xr.Dataset) -> Claim:
     return compare(
         experiment=NAME,
         claim=f"balance {float(data['balance'][0]):g}: the loss of every task follows the closed "
-        "form through all stages (largest difference, of the largest loss)",
+        "form in all stages (error over the largest loss)",
         source=_SLIDE,
         predicted=0.0,
         measured=float(apart / data["loss"].max()),
@@ -216,8 +212,8 @@ def _forgetting(data: xr.Dataset) -> list[Claim]:
     return [
         compare(
             experiment=NAME,
-            claim="learning Σ_k to the end costs task i exactly ½‖Σ_i − Σ_k‖², from any weights of "
-            "any balance (largest difference, of the largest)",
+            claim="learning Σ_k to the end costs task i exactly ½‖Σ_i − Σ_k‖², at every balance "
+            "(error over the largest)",
             source=_SLIDE,
             predicted=0.0,
             measured=float(apart / whole),
@@ -250,9 +246,9 @@ def _pair_forgetting(data: xr.Dataset) -> Claim:
     limit = float(data["interference"].isel(learned=1, task=0))
     return compare(
         experiment=NAME,
-        claim="the same, at balances "
+        claim="two tasks in two dimensions, balances "
         + ", ".join(f"{value:g}" for value in data["balance"].values)
-        + ": the first task is forgotten by",
+        + ": rise of the loss of the first",
         source=_SLIDE,
         predicted=forgotten[0],
         measured=forgotten[1],

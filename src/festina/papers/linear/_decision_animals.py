@@ -2,17 +2,16 @@
 
 from typing import Any
 
-import jax
 import numpy as np
 import xarray as xr
 from jaxtyping import PRNGKeyArray
 from pydantic import Field, model_validator
 
-from ...networks import seeds
 from ...networks._seeds import Keys
 from ...theory.decisions import Animals, draw_naive_animals, naive_animals
 from .._claim import Claim, compare
 from .._parameters import Parameters as BaseParameters
+from ._slides import keys_of
 
 LEFT_FIRST, RIGHT_FIRST, EVEN, DRAWN = 0, 1, 2, 3
 """Places in the herd: three animals made on purpose, then those that were drawn."""
@@ -50,10 +49,7 @@ class AnimalParameters(BaseParameters):
 
 def herd(parameters: AnimalParameters, key: PRNGKeyArray | None) -> tuple[Animals, Keys]:
     """One for each side, one for both alike, then one for each seed; and the keys of the seeds."""
-    if key is None:
-        keys = seeds(parameters.seeds, first=parameters.seed)
-    else:
-        keys = jax.random.split(key, parameters.seeds)
+    keys = keys_of(parameters, key)
     low, high = parameters.smallest_gain, parameters.largest_gain
     middle = float(np.sqrt(low * high))
     drawn = [draw_naive_animals(1, smallest=low, largest=high, key=one).gains for one in keys]

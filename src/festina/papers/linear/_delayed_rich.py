@@ -34,7 +34,7 @@ _SLOW = np.geomspace(1e-4, 1e2, 601)
 class Parameters(BaseParameters):
     """Funnels whose first layer is larger than the second, by more and more."""
 
-    seeds: int = Field(default=6, ge=2)
+    seeds: int = Field(default=6, ge=1)
     """How many random networks are trained, for each balance."""
 
     balances: tuple[float, ...] = (5.0, 20.0, 80.0)

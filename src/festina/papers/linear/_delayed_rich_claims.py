@@ -1,15 +1,15 @@
 """A fast drop of the loss and a slow turn of the kernel, on times that separate with |λ|."""
 
-from typing import Any
-
 import numpy as np
 import xarray as xr
 
-from .._claim import Claim, compare
-from ._slides import slide
+from ...diagnose import passage_time
+from .._claim import Claim
+from ._slides import claims_of, slide
 
 NAME = "linear/delayed-rich"
 _SLIDE = slide("Delayed rich regime")
+_claim = claims_of(NAME, _SLIDE)
 
 
 def claims(run: xr.DataTree) -> list[Claim]:
@@ -54,18 +54,6 @@ def claims(run: xr.DataTree) -> list[Claim]:
     ]
 
 
-def _claim(claim: str, predicted: Any, measured: Any, tolerance: float, **more: Any) -> Claim:
-    return compare(
-        experiment=NAME,
-        claim=claim,
-        source=_SLIDE,
-        predicted=predicted,
-        measured=measured,
-        tolerance=tolerance,
-        **more,
-    )
-
-
 def _follow(curves: xr.Dataset) -> list[Claim]:
     pairs = (("loss", "loss_theory"), ("kernel_distance", "kernel_theory"))
     words = ("the loss", "the tangent kernel's distance from its start")
@@ -85,7 +73,7 @@ def _plateau(curves: xr.Dataset, slow: xr.Dataset, tolerance: float) -> Claim:
     last = curves.isel(balance=-1)
     height = _at(last["time"].values, last["loss"].values, 5 / float(last["balance"]))
     return _claim(
-        "then it halts at the part of the task that the hidden units cannot see (each seed)",
+        "the loss then halts at the part of the task that hidden units cannot see (each seed)",
         slow["plateau"].values / last["loss"].isel(sample=0).values,
         height / last["loss"].isel(sample=0).values,
         tolerance,
@@ -120,23 +108,14 @@ def _crossings(curves: xr.Dataset, values: np.ndarray, level: np.ndarray) -> np.
     times = curves["time"].transpose("balance", "sample").values
     return np.array(
         [
-            [first_time(time, each, mark) for each, mark in zip(of_balance, marks, strict=True)]
+            [passage_time(time, -each, -mark) for each, mark in zip(of_balance, marks, strict=True)]
             for time, of_balance, marks in zip(times, values, level, strict=True)
         ]
     )
-
-
-def first_time(time: np.ndarray, rising: np.ndarray, level: float) -> float:
-    """When a curve first reaches a level, by interpolation."""
-    after = int(np.argmax(rising >= level))
-    if after == 0:
-        return float("nan")
-    pair = slice(after - 1, after + 1)
-    return float(np.interp(level, rising[pair], time[pair]))
 
 
 def slow_turn_times(slow: xr.Dataset) -> np.ndarray:
     """The same by the slow law, in units of |λ|."""
     time = slow["time"].values
     moved = slow["kernel_distance"].transpose("seed", "time").values
-    return np.array([first_time(time, each, each[-1] / 2) for each in moved])
+    return np.array([passage_time(time, -each, -each[-1] / 2) for each in moved])

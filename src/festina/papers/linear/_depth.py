@@ -8,14 +8,12 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import jax
 import numpy as np
 import xarray as xr
 from jaxtyping import Float, PRNGKeyArray
 from pydantic import Field, model_validator
 
 from ..._precision import float64
-from ...networks import seeds
 from ...theory.linear import greedy_training_time, learning_time, training_time
 from .._parameters import Parameters as BaseParameters
 from .._registry import Progress
@@ -23,6 +21,7 @@ from .._tree import run_tree
 from ._depth_claims import claims as claims
 from ._depth_draw import draw as draw
 from ._depth_networks import train_networks
+from ._slides import keys_of
 
 NAME = "linear/depth"
 _MODULES = (2, 4)
@@ -61,10 +60,10 @@ class Parameters(BaseParameters):
     size: int = Field(default=6, ge=2, le=16)
     """Number of inputs, outputs and units of every hidden layer of a whole network."""
 
-    network_depths: tuple[int, ...] = (2, 4, 8, 12)
+    network_depths: tuple[int, ...] = (2, 4, 8)
     """Depths of networks with orthogonal matrices."""
 
-    gaussian_depths: tuple[int, ...] = (2, 3, 4, 5)
+    gaussian_depths: tuple[int, ...] = (2, 3, 4)
     """Depths of networks with small Gaussian matrices."""
 
     gain: float = Field(default=0.7, gt=0, lt=1)
@@ -96,8 +95,7 @@ def run(
 ) -> xr.DataTree:
     """Times by integration beside times in closed form, for each kind of initial weights."""
     say = progress or (lambda words, fraction: None)
-    count = parameters.seeds
-    keys = seeds(count, first=parameters.seed) if key is None else jax.random.split(key, count)
+    keys = keys_of(parameters, key)
     say("chains", 0.0)
     chains = {
         "small": _small(parameters),
@@ -105,7 +103,7 @@ def run(
         "modules": _modules(parameters),
         "orthogonal": _orthogonal(parameters),
     }
-    numbers = parameters.seed + np.arange(count)
+    numbers = parameters.seed + np.arange(parameters.seeds)
     networks, gaussian = train_networks(
         parameters.size,
         parameters.network_depths,

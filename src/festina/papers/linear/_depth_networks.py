@@ -6,6 +6,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
+from ...diagnose import passage_time
 from ...dynamics import Trajectory, gradient_flow
 from ...networks import DeepLinear, deep_linear, orthogonal
 from ...networks._seeds import Keys
@@ -111,17 +112,10 @@ def _times(network: DeepLinear, depth: int, target: np.ndarray) -> Float[np.ndar
 
 
 def _reached(lane: Trajectory[DeepLinear], level: float) -> float:
-    """Between two samples by the cubic that has their losses and slopes, L̇ = −|∂L/∂θ|²."""
-    from scipy.interpolate import CubicHermiteSpline
-
-    below = np.flatnonzero(lane.loss <= level)
-    if not len(below):
-        return float("inf")
-    around = slice(int(below[0]) - 1, int(below[0]) + 1)
-    time, loss, rate = lane.time[around], lane.loss[around], lane.squared_gradient[around]
-    curve = CubicHermiteSpline(time, np.log(loss), -rate / loss)
-    fine = np.linspace(time[0], time[1], 1001)
-    return float(np.interp(-np.log(level), -curve(fine), fine))
+    """When the logarithm of the loss passes the level, with its slope from L̇ = −|∂L/∂θ|²."""
+    slope = -lane.squared_gradient / lane.loss
+    when = passage_time(lane.time, np.log(lane.loss), np.log(level), slope=slope)
+    return float("inf") if np.isnan(when) else when
 
 
 def _aligned_time(target: np.ndarray, depth: int, guess: float) -> float:

@@ -15,7 +15,8 @@ from pydantic import Field, model_validator
 
 from ..._precision import float64
 from ...dynamics import gradient_flow
-from ...networks import DeepLinear, decoupled, deep_linear, seeds
+from ...networks import DeepLinear, decoupled, deep_linear
+from ...networks._seeds import Keys
 from ...tasks import structured_task
 from ...theory.linear import (
     World,
@@ -31,6 +32,7 @@ from .._tree import run_tree
 from ._differentiation_claims import NAME as NAME
 from ._differentiation_claims import claims as claims
 from ._differentiation_draw import draw as draw
+from ._slides import keys_of
 from ._structures_small_weights import growing_gram, growing_strengths, passage_times
 
 _SAMPLES = 301
@@ -99,12 +101,14 @@ def run(
 ) -> xr.DataTree:
     """The tree's modes, deep and shallow networks that learn them, and other trees."""
     say = progress or (lambda words, fraction: None)
-    key = jax.random.key(parameters.seed) if key is None else key
+    keys = keys_of(parameters, key)
     world = tree(parameters.branching, parameters.flip)
     say("sampling features", 0.0)
-    hierarchy = _hierarchy(world, world.sample(parameters.sampled_features, key=key))
+    hierarchy = _hierarchy(
+        world, world.sample(parameters.sampled_features, key=jax.random.fold_in(keys[0], 1))
+    )
     say("deep networks", 0.1)
-    deep = _deep(parameters, world)
+    deep = _deep(parameters, world, keys)
     say("a shallow network", 0.6)
     shallow = _shallow(parameters, world)
     return run_tree(
@@ -140,7 +144,7 @@ def _hierarchy(world: World, samples: Float[np.ndarray, "feature item"]) -> xr.D
     )
 
 
-def _deep(parameters: Parameters, world: World) -> xr.Dataset:
+def _deep(parameters: Parameters, world: World, keys: Keys) -> xr.Dataset:
     """Decoupled and small random networks, what they tell apart, and the theory of both."""
     y, a0 = world.exact_features(parameters.features), parameters.initial_strength
     s, v = world.singular_values(parameters.features), world.modes
@@ -151,7 +155,7 @@ def _deep(parameters: Parameters, world: World) -> xr.Dataset:
     random = deep_linear(
         (world.items, hidden, len(y)),
         scale=float(np.sqrt(2 * a0 / hidden)),  # whose strength is a₀ in the mean
-        key=seeds(parameters.seeds, first=parameters.seed),
+        key=keys,
     )
     first, second = (np.asarray(weight) for weight in random.weights)
     own = decoupled(u, v, (hidden,), initial_strength=a0)

@@ -32,8 +32,8 @@ def _mirror_claims(hierarchy: xr.Dataset, features: int) -> list[Claim]:
     claims = [
         compare(
             experiment=NAME,
-            claim="singular vectors mirror the hierarchy: contrasts between the branches of a node "
-            "are uncorrelated (largest covariance of two)",
+            claim="singular vectors mirror the tree: contrasts between branches are uncorrelated "
+            "(largest covariance)",
             source=_MUST,
             predicted=0.0,
             measured=float(np.abs(along - np.diag(np.diag(along))).max()),
@@ -116,7 +116,7 @@ def _deep_claims(deep: xr.Dataset, initial_strength: float) -> list[Claim]:
         ),
         compare(
             experiment=NAME,
-            claim="levels are learned from the top: those that come after the one above",
+            claim="levels are learned from the top: how many come after the one above",
             source=_MUST,
             predicted=len(half) - 1,
             measured=int((np.diff(half) > 0).sum()),
@@ -133,8 +133,8 @@ def _deep_claims(deep: xr.Dataset, initial_strength: float) -> list[Claim]:
         ),
         compare(
             experiment=NAME,
-            claim="small random weights: half-rise times of the levels from the growing part of "
-            "each network's weights (largest relative difference)",
+            claim="small random weights: half-rise times of levels from the growing part of the "
+            "weights (largest relative error)",
             source=_MUST,
             predicted=0.0,
             measured=float(np.abs(random / predicted - 1).max()),
@@ -168,7 +168,7 @@ def _deep_claims(deep: xr.Dataset, initial_strength: float) -> list[Claim]:
 def _trees_claim(trees: xr.Dataset) -> Claim:
     return compare(
         experiment=NAME,
-        claim="these networks must exhibit progressive differentiation: of random trees, those "
+        claim="networks must differentiate progressively: how many of these random trees are "
         "learned level by level",
         source=_MUST,
         predicted=trees.sizes["tree"],

@@ -1,15 +1,14 @@
 """What becomes of the learning curve between the two limits."""
 
-from typing import Any
-
 import numpy as np
 import xarray as xr
 
-from .._claim import Claim, compare
-from ._slides import slide
+from .._claim import Claim
+from ._slides import claims_of, slide
 
 NAME = "linear/exponential-to-sigmoidal"
 _SLIDE = slide("From exponential to sigmoidal dynamics")
+_claim = claims_of(NAME, _SLIDE)
 
 
 def claims(run: xr.DataTree) -> list[Claim]:
@@ -34,18 +33,6 @@ def claims(run: xr.DataTree) -> list[Claim]:
             2.0,
         ),
     ]
-
-
-def _claim(claim: str, predicted: Any, measured: Any, tolerance: float, **more: Any) -> Claim:
-    return compare(
-        experiment=NAME,
-        claim=claim,
-        source=_SLIDE,
-        predicted=predicted,
-        measured=measured,
-        tolerance=tolerance,
-        **more,
-    )
 
 
 def _follows(curve: xr.Dataset) -> Claim:

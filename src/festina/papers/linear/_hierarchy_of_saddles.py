@@ -19,7 +19,8 @@ from ..._precision import float64
 from ..._types import Array
 from ...diagnose import plateaus
 from ...dynamics import gradient_flow
-from ...networks import DeepLinear, decoupled, deep_linear, seeds
+from ...networks import DeepLinear, decoupled, deep_linear
+from ...networks._seeds import Keys
 from ...tasks import linear_teacher
 from ...theory.linear import effective_strengths, modes, saddle_sequence
 from ...theory.saddles import mode_drop_times
@@ -29,6 +30,7 @@ from .._tree import run_tree
 from ._hierarchy_of_saddles_claims import NAME as NAME
 from ._hierarchy_of_saddles_claims import claims as claims
 from ._hierarchy_of_saddles_draw import draw as draw
+from ._slides import keys_of
 from ._structures_small_weights import growing_gram, growing_strengths, passage_times
 
 _SAMPLES = 401
@@ -39,7 +41,7 @@ _NEARBY = (1e-3, 1e-6, 1e-10, 1e-16, 1e-24)
 class Parameters(BaseParameters):
     """A few modes, and individuals whose initial weights hold more or less of each."""
 
-    seeds: int = Field(default=12, ge=2)
+    seeds: int = Field(default=12, ge=1)
     """How many individuals."""
 
     singular_values: tuple[float, ...] = (3.0, 2.5, 1.2)
@@ -94,7 +96,8 @@ def run(
     say("saddles", 0.0)
     saddles = _saddles(s, parameters.hidden)
     say("individuals", 0.2)
-    individuals = _individuals(parameters, s)
+    weights = _weights(parameters, keys_of(parameters, key))
+    individuals = _individuals(parameters, s, weights)
     say("near saddles", 0.7)
     near = _near(parameters, s)
     say("a shallow network", 0.9)
@@ -104,7 +107,7 @@ def run(
         saddles=saddles,
         individuals=individuals,
         near=near,
-        shallow=_shallow(parameters, s),
+        shallow=_shallow(parameters, s, weights),
     )
 
 
@@ -134,9 +137,11 @@ def _saddles(s: Float[np.ndarray, " mode"], hidden: int) -> xr.Dataset:
     )
 
 
-def _individuals(parameters: Parameters, s: Float[np.ndarray, " mode"]) -> xr.Dataset:
+def _individuals(
+    parameters: Parameters, s: Float[np.ndarray, " mode"], weights: tuple[np.ndarray, np.ndarray]
+) -> xr.Dataset:
     """Networks whose weights along each mode are larger or smaller, and their predictions."""
-    first, second = _weights(parameters)
+    first, second = weights
     axes = np.eye(len(s))
     gram = growing_gram(first, second, axes, axes)
     drops = mode_drop_times(first, second.swapaxes(-1, -2), np.diag(s), axes)
@@ -187,11 +192,10 @@ def _plateaus(times: np.ndarray, loss: np.ndarray, fall: np.ndarray) -> np.ndarr
     )
 
 
-def _weights(parameters: Parameters) -> tuple[np.ndarray, np.ndarray]:
+def _weights(parameters: Parameters, keys: Keys) -> tuple[np.ndarray, np.ndarray]:
     """Small random weights, times a factor for each individual and mode."""
     count = len(parameters.singular_values)
     scale = float(np.sqrt(2 * parameters.initial_strength / parameters.hidden))
-    keys = seeds(parameters.seeds, first=parameters.seed)
     network = deep_linear((count, parameters.hidden, count), scale=scale, key=keys)
     draw = jax.vmap(lambda key: jax.random.normal(jax.random.fold_in(key, 1), (count,)))
     factor = np.exp(parameters.variability * np.asarray(draw(keys)))
@@ -228,9 +232,11 @@ def _near(parameters: Parameters, s: Float[np.ndarray, " mode"]) -> xr.Dataset:
     )
 
 
-def _shallow(parameters: Parameters, s: Float[np.ndarray, " mode"]) -> xr.Dataset:
+def _shallow(
+    parameters: Parameters, s: Float[np.ndarray, " mode"], weights: tuple[np.ndarray, np.ndarray]
+) -> xr.Dataset:
     """One layer that starts from the maps of the individuals."""
-    first, second = _weights(parameters)
+    first, second = weights
     times = np.linspace(0.0, 6.0, _SAMPLES)
     start = second @ first
     trained = gradient_flow(DeepLinear((start,)), linear_teacher(np.diag(s)), times, rtol=1e-10)

@@ -50,7 +50,7 @@ def _saddle_claims(saddles: xr.Dataset, s: np.ndarray, hidden: int) -> list[Clai
         ),
         compare(
             experiment=NAME,
-            claim="its loss is half the sum of s² over the modes that are left",
+            claim="the loss there is half the sum of s² over the modes that are left",
             source=_HIERARCHY,
             predicted=0.5 * (~learned @ s**2),
             measured=saddles["loss"].values,
@@ -67,7 +67,7 @@ def _saddle_claims(saddles: xr.Dataset, s: np.ndarray, hidden: int) -> list[Clai
         ),
         compare(
             experiment=NAME,
-            claim="they are left at the rate of the largest singular value left",
+            claim="saddles are left at the rate of the largest singular value that is left",
             source=_HIERARCHY,
             predicted=[r for r, i in zip(rate, index, strict=True) if i],
             measured=[
@@ -123,8 +123,8 @@ def _curve_claims(individuals: xr.Dataset, s: np.ndarray) -> list[Claim]:
     return [
         compare(
             experiment=NAME,
-            claim="loss of every individual, from the growing part of its own initial weights "
-            "(largest difference over the initial loss)",
+            claim="loss of every individual from the growing part of its weights (largest error "
+            "over the initial loss)",
             source=_VARIABILITY,
             predicted=0.0,
             measured=float(apart),
@@ -165,8 +165,7 @@ def _individual_claims(individuals: xr.Dataset, s: np.ndarray) -> list[Claim]:
         ),
         compare(
             experiment=NAME,
-            claim="the same from effective strengths as independent chains (median relative "
-            "difference)",
+            claim="the same times from chains with effective strengths (median relative error)",
             source=_VARIABILITY,
             predicted=0.0,
             measured=float(np.median(np.abs(simple / half - 1))),
@@ -175,7 +174,7 @@ def _individual_claims(individuals: xr.Dataset, s: np.ndarray) -> list[Claim]:
         ),
         compare(
             experiment=NAME,
-            claim="individuals differ in order, and it is predicted: those that follow it",
+            claim="individuals learn modes in orders of their own: how many as predicted",
             source=_VARIABILITY,
             predicted=int((~tied).sum()),
             measured=int((order == expected)[~tied].all(axis=1).sum()),
@@ -202,7 +201,7 @@ def _shallow_claims(shallow: xr.Dataset) -> list[Claim]:
     return [
         compare(
             experiment=NAME,
-            claim="shallow: no saddles, the loss falls as $e^{-2t/τ}$ for everyone (largest "
+            claim="shallow: no saddles, the loss falls as exp(−2t/τ) for everyone (largest "
             "relative difference)",
             source=_STAGES,
             predicted=0.0,

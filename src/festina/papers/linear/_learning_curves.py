@@ -214,7 +214,7 @@ def _misprints(run: xr.DataTree) -> list[Claim]:
         printed = s / lam * (1 - decay) + a0 * decay
         found.append(
             _misprint(
-                "shallow: a(t) relaxes as $e^{-t/τ}$",
+                "shallow: a(t) relaxes as exp(−t/τ)",
                 shallow["strength"].values,
                 shallow["theory"].values,
                 printed,
@@ -226,7 +226,7 @@ def _misprints(run: xr.DataTree) -> list[Claim]:
     omega = _wright_omega(np.log(u0 - 1) + u0 - 1 - limit["time"].values)
     found.append(
         _misprint(
-            "infinitely deep: Lambert's function of an exponential that falls as $e^{-t/τ}$",
+            "infinitely deep: Lambert's function of an exponential that falls as exp(−t/τ)",
             limit["strength"].values,
             limit["theory"].values,
             s / lam / (1 + omega),

@@ -1,16 +1,15 @@
 """What the slides say of the exact solution, and what they leave out or misprint."""
 
-from typing import Any
-
 import numpy as np
 import xarray as xr
 
-from .._claim import Claim, compare
+from .._claim import Claim
 from ._shapes import SHAPES
-from ._slides import slide
+from ._slides import claims_of, slide
 
 NAME = "linear/partitioned-solution"
 _SLIDE = slide("Partitioned solution")
+_claim = claims_of(NAME, _SLIDE, 1e-6)
 
 
 def claims(run: xr.DataTree) -> list[Claim]:
@@ -25,20 +24,6 @@ def claims(run: xr.DataTree) -> list[Claim]:
     found += _sign_of_balance(run["funnel"].to_dataset())
     found.append(_rotation(run))
     return found + _obstruction(run["obstruction"].to_dataset())
-
-
-def _claim(
-    claim: str, predicted: Any, measured: Any, tolerance: float = 1e-6, **more: Any
-) -> Claim:
-    return compare(
-        experiment=NAME,
-        claim=claim,
-        source=_SLIDE,
-        predicted=predicted,
-        measured=measured,
-        tolerance=tolerance,
-        **more,
-    )
 
 
 def _follows(shape: str, fixed: xr.Dataset) -> Claim:

@@ -38,7 +38,7 @@ from ._shapes import (
 class Parameters(BaseParameters):
     """Random networks of three shapes, at many balances."""
 
-    seeds: int = Field(default=6, ge=2)
+    seeds: int = Field(default=6, ge=1)
     """How many random networks are trained, for each shape and balance."""
 
     balances: tuple[float, ...] = (

@@ -5,13 +5,14 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from .._claim import Claim, compare
+from .._claim import Claim
 from ._shapes import SHAPES
-from ._slides import slide
+from ._slides import claims_of, slide
 
 NAME = "linear/regimes"
 _RICH_AND_LAZY = slide("Rich and lazy learning")
 _ARCHITECTURE = slide("Architecture and learning regime")
+_claim = claims_of(NAME, _ARCHITECTURE)
 _EXPECTED = {
     "square": ("lazy", "lazy"),
     "funnel": ("delayed rich", "lazy"),
@@ -28,18 +29,6 @@ def claims(run: xr.DataTree) -> list[Claim]:
     found += [_symmetric(tables["square"]), *_slope(tables)]
     found += [_rich(tables), *_extremes(tables)]
     return [*found, *(_items(name, run[name].to_dataset()) for name in run if "items" in str(name))]
-
-
-def _claim(claim: str, predicted: Any, measured: Any, tolerance: float, **more: Any) -> Claim:
-    more.setdefault("source", _ARCHITECTURE)
-    return compare(
-        experiment=NAME,
-        claim=claim,
-        predicted=predicted,
-        measured=measured,
-        tolerance=tolerance,
-        **more,
-    )
 
 
 def _kernels(shape: str, table: xr.Dataset) -> Claim:
@@ -151,8 +140,8 @@ def _items(name: Any, table: xr.Dataset) -> Claim:
     shape = "8-8-8" if table.attrs["features"] == 8 else "8-4-4"
     apart = abs(table["after"] - table["theory"]).max() / abs(table["theory"]).max()
     return _claim(
-        f"tree of eight items, {shape}, λ = {table.attrs['balance']:g}: similarity of the items in "
-        "the hidden layer after learning (largest relative difference)",
+        f"tree of eight items, {shape}, λ = {table.attrs['balance']:g}: learned similarity of "
+        "items in the hidden layer (largest relative error)",
         0.0,
         float(apart),
         1e-4,

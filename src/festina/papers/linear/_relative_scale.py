@@ -27,7 +27,7 @@ from pydantic import Field, field_validator
 
 from ..._precision import float64
 from ...dynamics import Trajectory, gradient_flow
-from ...networks import Layer, fully_connected, seeds
+from ...networks import Layer, fully_connected
 from ...networks._seeds import Keys
 from ...tasks import Task, modular_addition
 from .._parameters import Parameters as BaseParameters
@@ -36,6 +36,7 @@ from .._tree import run_tree
 from ._relative_scale_claims import NAME as NAME
 from ._relative_scale_claims import claims as claims
 from ._relative_scale_draw import draw as draw
+from ._slides import keys_of
 
 # Powers of the factor g by which a way multiplies embedding and readout.
 _POWERS = {
@@ -100,10 +101,7 @@ def run(
 ) -> xr.DataTree:
     """Train every seed in every way, and note when it fits and when it groks."""
     say = progress or (lambda words, fraction: None)
-    if key is None:
-        keys = seeds(parameters.seeds, first=parameters.seed)
-    else:
-        keys = jax.random.split(key, parameters.seeds)
+    keys = keys_of(parameters, key)
     tables: list[xr.Dataset] = []
     for index in range(parameters.seeds):
         words = f"seed {index + 1} of {parameters.seeds}"

@@ -16,8 +16,9 @@ from pydantic import Field, model_validator
 
 from ..._precision import float64
 from ..._types import Array
+from ...diagnose import passage_time
 from ...dynamics import gradient_flow
-from ...networks import DeepLinear, balanced, orthogonal, seeds
+from ...networks import DeepLinear, balanced, orthogonal
 from ...networks._seeds import Keys
 from ...tasks import linear_teacher
 from ...theory.linear import balanced_flow, reversal_time, unbalanced_strength
@@ -26,6 +27,7 @@ from .._registry import Progress
 from .._tree import run_tree
 from ._reversal_claims import claims as claims
 from ._reversal_draw import draw as draw
+from ._slides import keys_of
 
 NAME = "linear/reversal"
 _SAMPLES = 301
@@ -87,12 +89,8 @@ def run(
 ) -> xr.DataTree:
     """Train, reverse and train again, at each balance and for learning that was stopped early."""
     say = progress or (lambda words, fraction: None)
-    if key is None:
-        keys = seeds(parameters.seeds, first=parameters.seed)
-        shared = jax.random.fold_in(keys[0], 1)
-    else:
-        shared, rest = jax.random.split(key)
-        keys = jax.random.split(rest, parameters.seeds)
+    keys = keys_of(parameters, key)
+    shared = jax.random.fold_in(keys[0], 1)
     say("learned to the end, then reversed", 0.0)
     converged = _converged(parameters, shared, keys)
     say("balance 0, and a shallow network", 0.5)
@@ -132,7 +130,7 @@ def _converged(parameters: Parameters, shared: Keys, keys: Keys) -> xr.Dataset:
             "theory": (("time", "balance", "mode"), theory),
             "crossing": (
                 ("balance", "seed", "mode"),
-                np.apply_along_axis(lambda a: passing(times, a, 0.0), 2, strength),
+                np.apply_along_axis(lambda a: passage_time(times, a, 0.0), 2, strength),
             ),
             "crossing_theory": (("balance", "mode"), crossing),
             "crossing_curve": (("fine_balance", "mode"), reversal_time(s, fine[:, None])),
@@ -179,7 +177,7 @@ def _shallow(parameters: Parameters) -> xr.Dataset:
     return xr.Dataset(
         {
             "strength": (("time", "mode"), strength),
-            "crossing": ("mode", [passing(times, strength[:, k], 0.0) for k in range(len(s))]),
+            "crossing": ("mode", [passage_time(times, a, 0.0) for a in strength.T]),
         },
         {"time": times, "mode": s},
     )
@@ -217,8 +215,8 @@ def _stopped_early(parameters: Parameters, keys: Keys) -> xr.Dataset:
                 {
                     "part": (("stop", "sample"), trained),
                     "part_theory": (("stop", "sample"), theory),
-                    "crossing": ("stop", [passing(times, curve, 0.0) for curve in trained]),
-                    "relearned": ("stop", [passing(times, curve, 0.5) for curve in trained]),
+                    "crossing": ("stop", [passage_time(times, -part, 0.0) for part in trained]),
+                    "relearned": ("stop", [passage_time(times, -part, -0.5) for part in trained]),
                 },
                 {"stop": stops, "time": ("sample", times)},
             )
@@ -249,19 +247,3 @@ def _reversed_part(
 ) -> Float[np.ndarray, "*batch"]:
     """How much of −Σ is in the map: −1 at Σ, 1 at −Σ."""
     return -np.sum(np.asarray(product) * sigma, axis=(-2, -1)) / np.sum(sigma**2)
-
-
-def passing(times: np.ndarray, values: np.ndarray, level: float) -> float:
-    """When a curve first passes a level, by a cubic through four samples; NaN if never."""
-    beyond = np.sign(values - level)
-    (changes,) = np.nonzero(beyond[:-1] * beyond[1:] <= 0)
-    if not len(changes):
-        return float("nan")
-    k = int(np.clip(changes[0] - 1, 0, len(times) - 4))
-    around = slice(k, k + 4)
-    # Time as a function of the value, which runs one way there.
-    value, result = values[around] - level, 0.0
-    for i in range(4):
-        others = np.delete(value, i)
-        result += times[around][i] * np.prod(-others / (value[i] - others))
-    return float(result)

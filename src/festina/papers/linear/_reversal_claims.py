@@ -45,8 +45,8 @@ def _crossing(data: xr.Dataset) -> Claim:
     listed = ", ".join(f"{value:g}" for value in data["balance"].values)
     return compare(
         experiment=NAME,
-        claim=f"a mode of s = {float(data['mode']):g} passes through zero, at balances {listed}, "
-        "after",
+        claim=f"s = {float(data['mode']):g}: time until the mode passes through zero, at balances "
+        f"{listed}",
         source=_SLIDE,
         predicted=data["crossing_theory"].values,
         measured=data["crossing"].median("seed").values,
@@ -141,15 +141,15 @@ def _slopes(data: xr.Dataset) -> list[Claim]:
     return [
         compare(
             experiment=NAME,
-            claim=f"balance 0, stopped early at T: {what} a time later that grows as {slope}T",
+            claim=f"balance 0, stopped early at T: {what} a time later that grows as {law}",
             source=_SLIDE,
             predicted=float(slope),
             measured=float(data[name].diff("stop").isel(stop=-1).median("seed") / span),
             tolerance=0.05 * slope,
             note="the better it was learned, the longer it takes to unlearn",
         )
-        for name, what, slope in (
-            ("crossing", "the map changes its sign", 1),
-            ("relearned", "half of the new map is learned", 2),
+        for name, what, slope, law in (
+            ("crossing", "the map changes its sign", 1, "T"),
+            ("relearned", "half of the new map is learned", 2, "2T"),
         )
     ]

@@ -15,7 +15,8 @@ from pydantic import Field, model_validator
 
 from ..._precision import float64
 from ...dynamics import gradient_flow
-from ...networks import DeepLinear, decoupled, deep_linear, seeds
+from ...networks import DeepLinear, decoupled, deep_linear
+from ...networks._seeds import Keys
 from ...tasks import structured_task
 from ...theory.linear import (
     World,
@@ -32,6 +33,7 @@ from ...theory.saddles import mode_drop_times
 from .._parameters import Parameters as BaseParameters
 from .._registry import Progress
 from .._tree import run_tree
+from ._slides import keys_of
 from ._structures_claims import NAME as NAME
 from ._structures_claims import claims as claims
 from ._structures_draw import draw as draw
@@ -134,13 +136,16 @@ def run(
 ) -> xr.DataTree:
     """Diagonalise, sample and learn each world."""
     say = progress or (lambda words, fraction: None)
-    key = jax.random.key(parameters.seed) if key is None else key
+    keys = keys_of(parameters, key)
+    samples_key = jax.random.fold_in(keys[0], 1)
     worlds = _worlds(parameters)
-    network = _network(parameters, max(world.items for world in worlds.values()))
+    network = _network(parameters, max(world.items for world in worlds.values()), keys)
     tables = {}
     for index, (name, world) in enumerate(worlds.items()):
         say(f"a network learns the {name}", index / len(worlds))
-        samples = world.sample(parameters.sampled_features, key=jax.random.fold_in(key, index))
+        samples = world.sample(
+            parameters.sampled_features, key=jax.random.fold_in(samples_key, index)
+        )
         parts = _spectrum(name, world), _sampled(world, samples)
         tables[name] = parts[0].merge(parts[1]).merge(_learned(parameters, world, network))
     return run_tree(NAME, parameters, **tables)
@@ -186,10 +191,9 @@ def _sampled(world: World, samples: Float[np.ndarray, "feature item"]) -> xr.Dat
     )
 
 
-def _network(parameters: Parameters, items: int) -> DeepLinear:
+def _network(parameters: Parameters, items: int, keys: Keys) -> DeepLinear:
     """Random weights with the mean strength a₀, one network for each seed."""
     scale = float(np.sqrt(2 * parameters.initial_strength / parameters.hidden))
-    keys = seeds(parameters.seeds, first=parameters.seed)
     return deep_linear((items, parameters.hidden, parameters.features), scale=scale, key=keys)
 
 

@@ -90,7 +90,7 @@ def _order_claim(worlds: dict[str, xr.Dataset]) -> Claim:
     late = [np.diff(world["chains_half_time"].values) > 0 for world in worlds.values()]
     return compare(
         experiment=NAME,
-        claim="modes are learned in the order of their eigenvalues: next ones that come later",
+        claim="modes are learned in the order of their eigenvalues: how often the next comes later",
         source=_DIVERSE,
         predicted=sum(len(steps) for steps in late),
         measured=int(sum(steps.sum() for steps in late)),
@@ -128,8 +128,8 @@ def _time_claims(worlds: dict[str, xr.Dataset], initial_strength: float) -> list
         ),
         compare(
             experiment=NAME,
-            claim="small random weights: half-rise times from the growing part of each network's "
-            "weights (largest relative difference)",
+            claim="small random weights: half-rise times from the growing part of the weights "
+            "(largest relative error)",
             source=_DIVERSE,
             predicted=0.0,
             measured=float(np.abs(random).max()),
@@ -139,8 +139,8 @@ def _time_claims(worlds: dict[str, xr.Dataset], initial_strength: float) -> list
         ),
         compare(
             experiment=NAME,
-            claim="small random weights: half-rise times of independent chains with effective "
-            "strengths (median relative difference)",
+            claim="small random weights: half-rise times of chains with effective strengths "
+            "(median relative error)",
             source=_DIVERSE,
             predicted=0.0,
             measured=float(np.median(np.abs(simple))),

@@ -1,7 +1,7 @@
 """What the balanced solution needs, measured: balance of the weights and white inputs."""
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from numpy.typing import ArrayLike
 
 # Weights made to be balanced are so to rounding, which products of them amplify a little.
@@ -13,7 +13,9 @@ class BalanceWarning(UserWarning):
     """The weights are nearly balanced: the solution has an error that goes with the residual."""
 
 
-def balance(first: ArrayLike, second: ArrayLike) -> tuple[float, float]:
+def balance(
+    first: ArrayLike, second: ArrayLike
+) -> tuple[Float[np.ndarray, "*batch"], Float[np.ndarray, "*batch"]]:
     r"""How a two-layer network is balanced, and how far it is from that.
 
     $$\lambda = \frac{1}{N_h}\mathrm{tr}\,(W_2^\top W_2 - W_1W_1^\top),\qquad
@@ -25,28 +27,38 @@ def balance(first: ArrayLike, second: ArrayLike) -> tuple[float, float]:
 
     **Arguments:**
 
-    - `first`: $W_1$, shape `(hidden, input)`.
-    - `second`: $W_2$, shape `(output, hidden)`.
+    - `first`: $W_1$, shape `(..., hidden, input)`; leading axes make a batch of networks.
+    - `second`: $W_2$, shape `(..., output, hidden)`.
 
     **Returns:**
 
     λ and the largest eigenvalue of Δ in size.
     """
     first, second = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
-    difference = second.T @ second - first @ first.T
-    value = float(np.trace(difference)) / len(first)
-    return value, residual(first, second, value)
+    squares = (np.sum(weights**2, axis=(-2, -1)) for weights in (second, first))
+    value = np.subtract(*squares) / first.shape[-2]
+    return np.asarray(value), residual(first, second, value)
 
 
-def residual(first: np.ndarray, second: np.ndarray, value: float) -> float:
+def residual(
+    first: Float[np.ndarray, "*batch hidden input"],
+    second: Float[np.ndarray, "*batch output hidden"],
+    value: ArrayLike,
+) -> Float[np.ndarray, "*batch"]:
     r"""$\lVert W_2^\top W_2 - W_1W_1^\top - \lambda I\rVert_2$."""
-    difference = second.T @ second - first @ first.T - value * np.eye(len(first))
-    return float(np.linalg.norm(difference, 2))
+    difference = second.swapaxes(-1, -2) @ second - first @ first.swapaxes(-1, -2)
+    shift = np.asarray(value)[..., None, None] * np.eye(first.shape[-2])
+    return np.asarray(np.linalg.norm(difference - shift, 2, axis=(-2, -1)))
 
 
-def is_exact(first: np.ndarray, second: np.ndarray, found: float) -> bool:
+def is_exact(
+    first: Float[np.ndarray, "*batch hidden input"],
+    second: Float[np.ndarray, "*batch output hidden"],
+    found: Float[np.ndarray, "*batch"],
+) -> Bool[np.ndarray, "*batch"]:
     """Whether a residual is rounding."""
-    return found <= _EXACT * float(np.sum(first**2) + np.sum(second**2))
+    size = np.sum(first**2, axis=(-2, -1)) + np.sum(second**2, axis=(-2, -1))
+    return np.asarray(found <= _EXACT * size)
 
 
 def check_existence(value: float, inputs: int, hidden: int, outputs: int) -> None:

@@ -1,5 +1,6 @@
 """From lazy to rich: the exact learning of two-layer linear networks with balanced weights."""
 
+import functools
 import warnings
 from dataclasses import dataclass, replace
 from typing import Any
@@ -39,7 +40,8 @@ class BalancedFlow:
             return "BalancedFlow(…)"
         hidden, inputs = self.first.shape[-2:]
         value = f"{float(self.balance):g}" if np.ndim(self.balance) == 0 else "…"
-        return f"BalancedFlow({inputs}-{hidden}-{self.second.shape[-2]}, balance {value})"
+        batch = f"{self.first.shape[:-2]} networks, " if self.first.ndim > 2 else ""
+        return f"BalancedFlow({batch}{inputs}-{hidden}-{self.second.shape[-2]}, balance {value})"
 
     def __call__(self, times: ArrayLike) -> BalancedState:
         """The network at these times, in the order given."""
@@ -51,6 +53,8 @@ class BalancedFlow:
         return self._state(times, inward, outward)
 
     def _state(self, times: Array, inward: Array, outward: Array) -> BalancedState:
+        batch = self.first.shape[:-2]
+        times = np.broadcast_to(times, (*batch, len(times))) if batch else times
         return BalancedState(
             times, inward, outward, self.first, self.second, self.correlation, self.balance
         )
@@ -68,7 +72,7 @@ class BalancedFlow:
         return self._state(np.array([np.inf]), state.inward, state.outward)
 
     @property
-    def obstructed(self) -> Bool[Array, ""]:
+    def obstructed(self) -> Bool[Array, "*batch"]:
         r"""Whether the flow ends at a saddle, as the weights do not reach what is to be learned.
 
         For $\lambda = 0$ and square full-rank weights the sign of $\det W_2W_1$ is conserved. Where
@@ -81,13 +85,11 @@ class BalancedFlow:
         return _obstructed(self.first, self.second, self.correlation, self.balance)
 
     @property
-    def balance_residual(self) -> float:
+    def balance_residual(self) -> Float[np.ndarray, "*batch"]:
         r"""$\lVert W_2^\top W_2 - W_1W_1^\top - \lambda I\rVert_2$, conserved along the flow."""
-        return residual(
-            np.asarray(self.first), np.asarray(self.second), float(np.asarray(self.balance))
-        )
+        return residual(*(np.asarray(a) for a in (self.first, self.second, self.balance)))
 
-    def error_estimate(self, times: ArrayLike) -> Float[np.ndarray, " time"]:
+    def error_estimate(self, times: ArrayLike) -> Float[np.ndarray, "*batch time"]:
         r"""Size of the error that comes from weights which are not quite balanced.
 
         With $\Delta = W_2^\top W_2 - W_1W_1^\top - \lambda I$ the exact flow is $\tau\dot Q = FQ -
@@ -140,12 +142,14 @@ def balanced_flow(
 
     **Arguments:**
 
-    - `first`: $W_1(0)$, shape `(hidden, input)`.
-    - `second`: $W_2(0)$, shape `(output, hidden)`.
-    - `correlation`: $\Sigma = \langle yx^\top\rangle$ for white inputs, shape `(output, input)`.
+    - `first`: $W_1(0)$, shape `(..., hidden, input)`. Leading axes make a batch of networks, whose
+      curves are computed in one call.
+    - `second`: $W_2(0)$, shape `(..., output, hidden)`.
+    - `correlation`: $\Sigma = \langle yx^\top\rangle$ for white inputs, shape `(output, input)`,
+      or one for each network.
     - `tau`: time constant of a layer, one over the learning rate.
-    - `balance`: λ; if not given that of the weights, $\mathrm{tr}(W_2^\top W_2 -
-      W_1W_1^\top)/N_h$.
+    - `balance`: λ, a number or one for each network; if not given that of the weights,
+      $\mathrm{tr}(W_2^\top W_2 - W_1W_1^\top)/N_h$.
     - `tolerance`: how far from balanced the weights may be: the residual
       $\lVert\Delta\rVert_2$ as a fraction of the fastest rate $\sqrt{s_1^2+\lambda^2/4}$. Weights
       within it, but not balanced to rounding, get a `BalanceWarning`; small random weights are an
@@ -170,27 +174,32 @@ def balanced_flow(
     else:
         check_finite("balance", balance)
     balance, tau = _array(balance), _array(tau)
-    if balance.ndim or tau.ndim:
+    if tau.ndim:
         raise ValueError(
-            f"`balance` and `tau` must be numbers, got shapes {balance.shape} and {tau.shape}. For "
-            "many of them use jax.vmap."
+            f"`tau` must be a number, got shape {tau.shape}: times are in units of it, so that "
+            "another τ is another list of times."
+        )
+    if balance.ndim and balance.shape != first.shape[:-2]:
+        raise ValueError(
+            f"`balance` must be a number or one for each network, {first.shape[:-2]} of them, got "
+            f"shape {balance.shape}."
         )
     if not is_traced(first, second, correlation, balance):
-        _check_balance(first, second, correlation, float(balance), tolerance)
+        _check_balance(first, second, correlation, np.asarray(balance), tolerance)
     return BalancedFlow(first, second, correlation, tau, balance)
 
 
 def balanced_flow_of(
     network: AbstractNetwork, task: AbstractTask, *, tau: float = 1.0, tolerance: float = 0.1
 ) -> BalancedFlow:
-    """`balanced_flow` of a two-layer linear network that learns a task with white inputs.
+    """`balanced_flow` of two-layer linear networks that learn a task with white inputs.
 
     The moments are those of the task, exact for a population; whether its inputs are white, without
     a mean or with one as part of ⟨xxᵀ⟩, is checked.
 
     **Arguments:**
 
-    - `network`: a `Layer` of linear neurons or a `DeepLinear` of two layers; one, not a batch.
+    - `network`: a `Layer` of linear neurons or a `DeepLinear` of two layers; or a batch of them.
     - `task`: what it learns.
     - `tau`, `tolerance`: as in `balanced_flow`.
     """
@@ -204,17 +213,35 @@ def balanced_flow_of(
 @compiled()
 def _blocks(
     times: Float[Array, " time"],
-    first: Float[Array, "hidden input"],
-    second: Float[Array, "output hidden"],
-    correlation: Float[Array, "output input"],
+    first: Float[Array, "*batch hidden input"],
+    second: Float[Array, "*batch output hidden"],
+    correlation: Float[Array, "*task output input"],
     tau: Float[Array, ""],
-    balance: Float[Array, ""],
-) -> tuple[Float[Array, "input unit time"], Float[Array, "output unit time"]]:
-    both = factor(times, first, second, correlation, tau, balance)
-    return both[: first.shape[1]], both[first.shape[1] :]
+    balance: Float[Array, "*balance"],
+) -> tuple[Float[Array, "*batch input unit time"], Float[Array, "*batch output unit time"]]:
+    batch, inputs = first.shape[:-2], first.shape[-1]
+    each = [
+        jnp.broadcast_to(part, (*batch, *shape)).reshape(-1, *shape)
+        for part, shape in (
+            (first, first.shape[-2:]),
+            (second, second.shape[-2:]),
+            (correlation, correlation.shape[-2:]),
+            (balance, ()),
+        )
+    ]
+
+    def one(parts: list[Array]) -> Array:
+        first, second, correlation, balance = parts
+        return factor(times, first, second, correlation, tau, balance)
+
+    # One network after the other: the columns of many at a time would not fit into a cache.
+    both = jax.lax.map(one, each)
+    both = both.reshape(*batch, *both.shape[1:])
+    return both[..., :inputs, :, :], both[..., inputs:, :, :]
 
 
 @compiled()
+@functools.partial(jnp.vectorize, signature="(h,i),(o,h),(o,i),()->()")
 def _obstructed(
     first: Float[Array, "hidden input"],
     second: Float[Array, "output hidden"],
@@ -230,8 +257,8 @@ def _obstructed(
 
 def _own_balance(first: Array, second: Array) -> Array:
     """λ of the weights; rounding is zero, or a long time would make something of it."""
-    above, below = (second**2).sum(), (first**2).sum()
-    value = (above - below) / first.shape[0]
+    above, below = ((weights**2).sum(axis=(-2, -1)) for weights in (second, first))
+    value = (above - below) / first.shape[-2]
     rounding = abs(above - below) <= 64 * np.finfo(first.dtype).eps * (above + below)
     return (
         value - jax.lax.stop_gradient(value) * rounding
@@ -250,39 +277,46 @@ def _two_layers(network: AbstractNetwork) -> tuple[np.ndarray, np.ndarray]:
             f"`network` must be linear with two layers, got {network!r}. Deeper and nonlinear ones "
             "have no such solution: festina.gradient_flow(network, task)."
         )
-    if first.ndim != 2:
-        raise ValueError(
-            f"`network` is a batch of networks, {first.shape[:-2]}. Take one of them: "
-            "jax.tree.map(lambda weights: weights[0], network)."
-        )
     return first, second
 
 
 def _check_shapes(first: Array, second: Array, correlation: Array) -> None:
     shapes = first.shape, second.shape, correlation.shape
-    fits = all(len(shape) == 2 and 0 not in shape for shape in shapes)
-    if not fits or shapes[2] != (shapes[1][0], shapes[0][1]) or shapes[0][0] != shapes[1][1]:
+    inner = [shape[-2:] for shape in shapes]
+    fits = all(len(shape) >= 2 and 0 not in shape for shape in shapes)
+    fits = fits and inner[2] == (inner[1][0], inner[0][1]) and inner[0][0] == inner[1][1]
+    if not fits or shapes[0][:-2] != shapes[1][:-2]:
         raise ValueError(
-            "`first`, `second` and `correlation` must have shapes (hidden, input), (output, "
-            f"hidden) and (output, input), got {shapes[0]}, {shapes[1]} and {shapes[2]}."
+            "`first`, `second` and `correlation` must have shapes (..., hidden, input), (..., "
+            f"output, hidden) and (output, input), got {shapes[0]}, {shapes[1]} and {shapes[2]}."
+        )
+    if shapes[2][:-2] not in ((), shapes[0][:-2]):
+        raise ValueError(
+            f"`correlation` must be one matrix or one for each of the {shapes[0][:-2]} networks, "
+            f"got shape {shapes[2]}."
         )
 
 
 def _check_balance(
-    first: Array, second: Array, correlation: Array, value: float, tolerance: float
+    first: Array, second: Array, correlation: Array, value: np.ndarray, tolerance: float
 ) -> None:
     first, second = np.asarray(first), np.asarray(second)
     found = residual(first, second, value)
-    if is_exact(first, second, found):
+    if is_exact(first, second, found).all():
         return
-    rate = float(np.hypot(np.linalg.norm(np.asarray(correlation), 2), value / 2))
+    rate = np.hypot(np.linalg.norm(np.asarray(correlation), 2, axis=(-2, -1)), value / 2)
+    own, _ = balance(first, second)
+    found, rate, value, own = np.broadcast_arrays(found, rate, value, own)
+    part = np.divide(found, rate, out=np.full(found.shape, np.inf), where=rate > 0)
+    worst = np.unravel_index(np.argmax(part), part.shape)  # of a batch
+    which = f" (network {', '.join(map(str, worst))})" if worst else ""
     words = (
-        f"W₂ᵀW₂ − W₁W₁ᵀ differs from {value:.6g} I by {found:.3g}, which is "
-        f"{found / rate if rate else np.inf:.2g} of the fastest rate {rate:.3g}"
+        f"W₂ᵀW₂ − W₁W₁ᵀ differs from {value[worst]:.6g} I by {found[worst]:.3g}{which}, which is "
+        f"{part[worst]:.2g} of the fastest rate {rate[worst]:.3g}"
     )
-    if not found <= tolerance * rate:
-        own = balance(first, second)[0]
-        hint = "" if np.isclose(own, value) else f"The weights' own `balance` is {own:.6g}. "
+    if not part[worst] <= tolerance:
+        same = np.isclose(own[worst], value[worst])
+        hint = "" if same else f"The weights' own `balance` is {own[worst]:.6g}. "
         raise ValueError(
             f"The weights are not balanced: {words}, above `tolerance` {tolerance:g}. {hint}For "
             "such weights integrate the flow, festina.gradient_flow(network, task), or accept the "
