@@ -189,6 +189,7 @@ def test_no_legend_covers_a_curve(name, which):
         (NAMES[1], {"singular_values": (1.0, 2.0)}, "not increase"),
         (NAMES[2], {"balances": (-20.0, 0.0, 30.0)}, "opposites"),
         (NAMES[2], {"balances": (-2.0, 0.0, 2.0)}, "nothing is lazy"),
+        (NAMES[2], {"singular_values": (1.0,)}, "cannot turn"),
         (NAMES[2], {"balances": (-20.0, -1.0, 1.0, 20.0)}, "contain 0"),
         (NAMES[3], {"inputs": 3}, "only a funnel"),
         (NAMES[3], {"balances": (-20.0, 80.0)}, "no delay"),

@@ -23,8 +23,8 @@ SMALL = {
         "seed": 500,
     },
     reversal: {
-        "singular_values": (1.1, 0.5),
-        "balances": (0.02, 2.0, 8.0),
+        "singular_values": (1.3, 0.5),
+        "balances": (0.01, 1.0, 10.0),
         "stops": (4.0, 5.5),
         "size": 2,
         "seeds": 2,
@@ -33,11 +33,6 @@ SMALL = {
 }
 
 each = pytest.mark.parametrize("experiment", [continual, reversal], ids=["continual", "reversal"])
-
-
-@functools.cache
-def default(experiment):
-    return experiment.run(experiment.Parameters())
 
 
 @functools.cache
@@ -59,14 +54,15 @@ def altered(run, group, name, change, **where):
 # Both
 
 
+@pytest.mark.slow
+@each
+def test_no_claim_is_broken_by_small(experiment):
+    assert broken(experiment, experiment.run(experiment.Parameters())) == []
+
+
 @each
 def test_no_claim_is_broken(experiment):
-    assert len(experiment.claims(default(experiment))) >= 9
-    assert broken(experiment, default(experiment)) == []
-
-
-@each
-def test_no_claim_is_broken_at_other_parameters(experiment):
+    assert len(experiment.claims(small(experiment))) >= 7
     assert broken(experiment, small(experiment)) == []
 
 
@@ -84,15 +80,14 @@ def test_a_saved_run_gives_the_same_claims(experiment, tmp_path, monkeypatch):
 
 @each
 def test_the_figure_is_legible(experiment):
-    for run in (default(experiment), small(experiment)):
-        figure = experiment.draw(run)
-        FigureCanvasAgg(figure).draw()
-        drawn, page = figure.get_tightbbox(), figure.bbox_inches
-        assert (drawn.min >= page.min).all()
-        assert (drawn.max <= page.max).all()
-        for ax in figure.axes:
-            assert ax.get_xlabel()
-            assert ax.get_ylabel()
+    figure = experiment.draw(small(experiment))
+    FigureCanvasAgg(figure).draw()
+    drawn, page = figure.get_tightbbox(), figure.bbox_inches
+    assert (drawn.min >= page.min).all()
+    assert (drawn.max <= page.max).all()
+    for ax in figure.axes:
+        assert ax.get_xlabel()
+        assert ax.get_ylabel()
 
 
 # Continual
@@ -100,7 +95,7 @@ def test_the_figure_is_legible(experiment):
 
 def test_two_tasks_in_two_dimensions():
     """A for 3 τ, then B for 2 τ, at balances −1, 0 and 1."""
-    data = default(continual)["pair"].to_dataset()
+    data = small(continual)["pair"].to_dataset()
     far = [0.21058707, -0.87751059, 1.08247436, 0.50958629]
     near = [0.21992574, -0.85500311, 1.06710409, 0.51562012]
     for balance, expected in ((-1.0, far), (0.0, near), (1.0, far)):
@@ -114,12 +109,12 @@ def test_two_tasks_in_two_dimensions():
 
 
 def test_training_keeps_the_balance_and_the_loss_of_the_task_at_hand_falls():
-    data = default(continual)["sequence"].to_dataset()
+    data = small(continual)["sequence"].to_dataset()
     for stage, part in data.groupby("stage"):
         own = part["loss"].sel(task=stage)
         assert (own.diff("time") <= 1e-9).all()
-    assert dict(data.sizes)["seed"] == 3
-    assert data["balance"].values.tolist() == [1.0, -1.0, 0.5, 3.0]
+    assert dict(data.sizes)["seed"] == 2
+    assert data["balance"].values.tolist() == [-2.0, 0.7]
 
 
 @pytest.mark.parametrize(
@@ -128,7 +123,7 @@ def test_training_keeps_the_balance_and_the_loss_of_the_task_at_hand_falls():
         ("sequence", "loss", lambda x: 1.001 * x, {"balance": 0.7, "seed": 501}, "balance 0.7"),
         ("sequence", "interference", lambda x: 1.1 * x, {}, "costs task i"),
         ("pair", "map", lambda w: w + 1e-5, {"balance": 0.0}, "balance 0: W₂W₁"),
-        ("pair", "loss_theory", lambda x: 1.001 * x, {}, "forgotten by"),
+        ("pair", "loss_theory", lambda x: 1.001 * x, {}, "loss of the first"),
     ],
 )
 def test_data_that_differ_break_the_claim(group, name, change, where, words):
@@ -163,15 +158,15 @@ def test_bad_parameters_of_continual(bad, words):
 
 
 def test_times_to_pass_through_zero():
-    """s = 1.3 at balances 0.01, 0.1, 1, 3 and 10."""
-    data = default(reversal)["converged"].to_dataset().sel(mode=1.3)
-    times = [2.14018716, 1.26696655, 0.47788189, 0.21234528, 0.06867999]
+    """s = 1.3 at balances 0.01, 1 and 10."""
+    data = small(reversal)["converged"].to_dataset().sel(mode=1.3)
+    times = [2.14018716, 0.47788189, 0.06867999]
     for seed in data["seed"].values:
         np.testing.assert_allclose(data["crossing"].sel(seed=seed), times, rtol=1e-5)
 
 
 def test_trapped_at_balance_zero():
-    strength = default(reversal)["trapped"]["strength"].values
+    strength = small(reversal)["trapped"]["strength"].values
     assert strength[0] == pytest.approx(1.3)
     assert (np.diff(strength) < 0).all()
     assert 0 <= strength[-1] < 1e-12
@@ -191,13 +186,6 @@ def test_a_course_that_differs_breaks_the_claim(group, name, change, words):
     found = broken(reversal, altered(small(reversal), group, name, change))
     assert any(words in claim for claim in found)
     assert len(found) <= 2
-
-
-def test_when_a_level_is_passed():
-    times = np.linspace(0.0, 2.0, 41)
-    assert reversal.passing(times, np.cos(times), 0.0) == pytest.approx(np.pi / 2, abs=1e-7)
-    assert reversal.passing(times, times**3, 1.0) == pytest.approx(1.0, abs=1e-7)
-    assert np.isnan(reversal.passing(times, 1 + times, 0.5))
 
 
 @pytest.mark.parametrize(

@@ -191,4 +191,6 @@ def _examples(x: ArrayLike | Array) -> Array:
         raise ValueError(
             f"`x` must be examples, (sample, …), got shape {examples.shape}. For one: x[None]."
         )
+    if not np.isfinite(examples).all():
+        raise ValueError(f"`x` must be finite, {np.sum(~np.isfinite(examples))} values are not.")
     return examples

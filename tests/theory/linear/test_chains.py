@@ -107,7 +107,7 @@ def test_curves_are_those_of_the_differential_equation(depth, s, lam, start, tau
 
 @pytest.mark.parametrize("depth", DEPTHS)
 def test_begins_at_the_start_and_ends_at_the_fixed_point(depth):
-    s, lam = np.array([2.0, 2.0, 2.0, -2.0, 2.0]), 0.5
+    s, lam = np.array([2.0, 2.0, 2.0, -2.0, 2.0]), np.full(5, 0.5)
     a0 = np.array([1e-3, 30.0, -0.7, -0.1, 4.0])
     a = chain_strength([0.0, 1e6, 1e300], s, a0, depth=depth, input_variance=lam)
     assert a.shape == (3, 5)
@@ -179,7 +179,7 @@ def test_finite_depth_tends_to_infinite_depth_at_the_rate_of_one_over_depth():
 @pytest.mark.parametrize("depth", DEPTHS)
 @pytest.mark.parametrize("a0", [0.7, -0.7])
 def test_without_a_correlation_the_strength_decays(depth, a0):
-    times = np.array([0.0, 0.5, 3.0, 10.0])
+    times = np.array([0.0, 0.5, 1.0, 3.0, 10.0])
     a = chain_strength(times, 0.0, a0, depth=depth, input_variance=1.3, tau=0.9)
     expected = integrated(np.append(0.0, times[1:]), depth, 0.0, 1.3, a0, 0.9)
     assert np.allclose(a, expected, rtol=1e-9)
@@ -202,9 +202,10 @@ def test_zero_is_a_saddle_from_two_layers_on(depth):
 
 @pytest.mark.parametrize("depth", DEPTHS)
 def test_an_input_that_does_not_vary_teaches_nothing(depth):
-    a = chain_strength([0.0, 5.0], [0.0, 1.0], 0.3, depth=depth, input_variance=[0.0, 1.0])
-    assert np.allclose(a[:, 0], 0.3, rtol=1e-15)
-    assert a[1, 1] > 0.3
+    lam = np.array([0.0, 1.0, 0.0, 1.0, 0.0])
+    a = chain_strength([0.0, 5.0, 6.0], lam, np.full(5, 0.3), depth=depth, input_variance=lam)
+    assert np.allclose(a[:, lam == 0], 0.3, rtol=1e-15)
+    assert (a[1:, lam == 1] > 0.3).all()
     with pytest.raises(ValueError, match="correlated with nothing"):
         chain_strength([1.0], 1.0, 0.3, depth=depth, input_variance=0.0)
 
@@ -215,52 +216,48 @@ def test_an_input_that_does_not_vary_teaches_nothing(depth):
 @pytest.mark.parametrize("depth", [3, 4, 5, 12, 1000])
 def test_clock_is_the_hypergeometric_function(double, depth):
     q = 2 / depth - 1
-    x = np.array([1e-6, 0.01, 0.3, 0.499, 0.501, 0.8, 0.99, 1 - 1e-8])
+    x = np.array([1e-6, 0.01, 0.499, 0.501, 0.9, 1 - 1e-8])
     f = x**q / q * scipy.special.hyp2f1(1, q, q + 1, x)
-    t = clock(x, np.zeros(8, bool), jnp.array(1 / depth))
+    t = clock(x, np.zeros(6, bool), jnp.array(1 / depth))
     assert np.allclose(np.diff(t), np.diff(f), rtol=2e-12 if depth < 100 else 1e-11)
 
 
 @pytest.mark.parametrize("depth", [2, 3, 5, 40, math.inf])
-@pytest.mark.parametrize(
-    ("start", "end", "creeping"),
-    [
-        (0.001, 0.4, False),
-        (0.3, 0.9999, False),
-        (40.0, 1.7, False),
-        (5.0, 1.0001, False),
-        (30.0, 0.8, True),
-        (0.9, 0.004, True),
-    ],
-)
-def test_clock_is_the_quadrature_and_position_its_inverse(double, depth, start, end, creeping):
-    p = 2 - 2 / depth
-    time, _ = scipy.integrate.quad(
-        lambda x: x**-p / (-1 - x if creeping else 1 - x), start, end, epsrel=1e-13, limit=400
-    )
-    arguments = np.array(creeping), jnp.array(1 / depth)
-    elapsed = clock(np.array(end), *arguments) - clock(np.array(start), *arguments)
-    assert elapsed == pytest.approx(time, rel=1e-11)
+def test_clock_is_the_quadrature_and_position_its_inverse(double, depth):
+    start = np.array([0.001, 0.3, 40.0, 5.0, 30.0, 0.9])
+    end = np.array([0.4, 0.9999, 1.7, 1.0001, 0.8, 0.004])
+    creeping = np.array([False, False, False, False, True, True])
+    p, arguments = 2 - 2 / depth, (creeping, jnp.array(1 / depth))
+    time = [
+        scipy.integrate.quad(
+            lambda x, creeps: x**-p / (-1 - x if creeps else 1 - x),
+            *each[:2],
+            args=each[2:],
+            epsrel=1e-13,
+            limit=400,
+        )[0]
+        for each in zip(start, end, creeping, strict=True)
+    ]
+    elapsed = clock(end, *arguments) - clock(start, *arguments)
+    assert np.allclose(elapsed, time, rtol=1e-11, atol=0)
     if depth > 2:
-        x, distance = position(elapsed, np.array(start), *arguments)
+        x, distance = position(elapsed, start, *arguments)
         # The last digit of the time is magnified by the speed at the end.
         slack = 1e-15 * (1 + end ** (p - 1) * start ** (1 - p))
-        assert x == pytest.approx(end, rel=20 * slack)
-        gap = 1 + end if creeping else abs(1 - end)
-        assert distance == pytest.approx(math.log(gap), rel=1e-10)
+        assert np.all(np.abs(x / end - 1) <= 20 * slack)
+        gap = np.where(creeping, 1 + end, np.abs(1 - end))
+        assert np.allclose(distance, np.log(gap), rtol=1e-10, atol=0)
 
 
 @pytest.mark.parametrize("depth", [3, 11, math.inf])
-@pytest.mark.parametrize("start", [0.3, 3.0])
-def test_position_near_the_target_keeps_the_distance(double, depth, start):
+def test_position_near_the_target_keeps_the_distance(double, depth):
     """d ln|1 − x|/dT → −1, far below the last digit of x."""
-    time = np.array([100.0, 400.0, 690.0])
-    x, distance = position(time, np.full(3, start), np.zeros(3, bool), jnp.array(1 / depth))
+    time, start = np.tile([40.0, 400.0, 690.0], 2), np.repeat([0.3, 3.0], 3)
+    x, distance = position(time, start, np.zeros(6, bool), jnp.array(1 / depth))
     assert np.all(x == 1.0)
-    assert np.allclose(np.diff(distance), -np.diff(time), rtol=1e-14)
-    # The constant: the linearised law from where it is good to rounding.
-    early = position(np.array([40.0]), np.full(1, start), np.zeros(1, bool), jnp.array(1 / depth))
-    assert float(distance[0]) + 60.0 == pytest.approx(float(early[1][0]), rel=1e-12)
+    # The constant too: at the first time the linearised law is good to rounding already.
+    slope = np.diff(distance.reshape(2, 3), axis=1)
+    assert np.allclose(slope, -np.diff(time.reshape(2, 3), axis=1), rtol=1e-14)
 
 
 # ---- times --------------------------------------------------------------------------------------
@@ -496,10 +493,10 @@ def test_derivatives_at_the_fixed_points(double, depth):
     assert slope(0.0) == pytest.approx(at_zero, rel=1e-12)
 
 
-@pytest.mark.parametrize("depth", DEPTHS)
+@pytest.mark.parametrize("depth", [1, 2, 7])  # deeper ones run the same program
 def test_under_jit_and_vmap(double, depth):
     times, a0 = np.array([0.1, 1.0, 3.0]), np.array([0.1, 0.5, 3.0, -0.2, 0.0])
-    whole = chain_strength(times, 1.2, a0, depth=depth)
+    whole = chain_strength(times, np.full(5, 1.2), a0, depth=depth, input_variance=np.ones(5))
     curve = lambda a0: chain_strength(times, 1.2, a0, depth=depth)
     assert np.allclose(jax.jit(curve)(a0), whole, rtol=1e-13)
     assert np.allclose(jax.vmap(curve, out_axes=1)(a0), whole, rtol=1e-13)
@@ -547,7 +544,7 @@ def test_erratum_1_the_shallow_rate_is_the_input_variance():
 
 
 def test_erratum_2_the_deep_rate_and_the_deep_clock():
-    times = np.linspace(0.0, 30.0, 31)
+    times = np.array([0.0, 7.0, 14.0, 18.0, 30.0])
 
     def printed(s, lam, a0, t):
         u = s / (lam * a0) - 1
@@ -584,6 +581,7 @@ def test_erratum_2_the_deep_rate_and_the_deep_clock():
         ({"initial_strength": [0.1, math.inf]}, "`initial_strength` must be finite"),
         ({"input_variance": -1.0}, "`input_variance` must not be negative"),
         ({"input_variance": 0.0}, "correlated with nothing"),
+        ({"initial_strength": 1e200}, "`initial_strength` must be below 1e\\+100"),
         ({"tau": 0.0}, "`tau` must be positive"),
         ({"tau": -1.0}, "`tau` must be positive"),
         ({"correlation": [1.0, 2.0], "initial_strength": [0.1] * 3}, "one value for each mode"),

@@ -102,11 +102,12 @@ def run(
         network = DeepLinear((first[index], second[index]))
         tables.append(_one_balance(network, correlation, balance))
     directions = np.linalg.qr(first[-1].swapaxes(-1, -2))[0]
+    start = np.linalg.norm(second[-1] @ first[-1], 2, axis=(-2, -1)).max()
     return run_tree(
         NAME,
         parameters,
         curves=xr.concat(tables, xr.Variable("balance", list(parameters.balances))),
-        slow=_slow_law(directions, correlation),
+        slow=_slow_law(directions, correlation).assign_attrs(unlearned=float(s.max() + start)),
     )
 
 
@@ -149,5 +150,4 @@ def _slow_law(directions: np.ndarray, correlation: np.ndarray) -> xr.Dataset:
             "plateau": ("seed", (beyond**2).sum((-2, -1)) / 2),
         },
         {"time": ("time", times, {"long_name": "time in units of |λ|τ"})},
-        {"strongest": float(s.max())},
     )

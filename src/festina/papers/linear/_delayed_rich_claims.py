@@ -17,8 +17,9 @@ def claims(run: xr.DataTree) -> list[Claim]:
     curves, slow = run["curves"].to_dataset(), run["slow"].to_dataset()
     drop, turn = drop_times(curves, slow), turn_times(curves)
     balance = curves["balance"].values
-    # What the limit of large |λ| leaves out is of order (s/λ)².
-    last, before = (8 * (slow.attrs["strongest"] / balance[at]) ** 2 for at in (-1, -2))
+    # What the limit of large |λ| leaves out is of order (s/λ)², s all that is to be learned: the
+    # task, and of the initial map what does not belong to it.
+    last, before = (8 * (slow.attrs["unlearned"] / balance[at]) ** 2 for at in (-1, -2))
     return [
         *_follow(curves),
         _claim(

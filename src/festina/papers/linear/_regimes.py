@@ -60,6 +60,11 @@ class Parameters(BaseParameters):
     def _possible(self) -> "Parameters":
         check_balances(self.balances, least=3)
         check_modes(self.singular_values)
+        if len(self.singular_values) < 2:
+            raise ValueError(
+                f"`singular_values` must be two or more, got {self.singular_values}: the kernel of "
+                "a single square unit is a number, which cannot turn."
+            )
         check_sizes(len(self.singular_values), self.wide)
         if sorted(-balance for balance in self.balances) != sorted(self.balances):
             raise ValueError(

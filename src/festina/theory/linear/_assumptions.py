@@ -4,6 +4,8 @@ import numpy as np
 from jaxtyping import Bool, Float
 from numpy.typing import ArrayLike
 
+from ._checks import check_finite
+
 # Weights made to be balanced are so to rounding, which products of them amplify a little.
 _EXACT = 1e-10
 _WHITE = 1e-8
@@ -34,7 +36,14 @@ def balance(
 
     λ and the largest eigenvalue of Δ in size.
     """
+    check_finite("first", first)
+    check_finite("second", second)
     first, second = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
+    if min(first.ndim, second.ndim) < 2 or first.shape[-2] != second.shape[-1]:
+        raise ValueError(
+            "`first` and `second` must be (..., hidden, input) and (..., output, hidden), got "
+            f"shapes {first.shape} and {second.shape}."
+        )
     squares = (np.sum(weights**2, axis=(-2, -1)) for weights in (second, first))
     value = np.subtract(*squares) / first.shape[-2]
     return np.asarray(value), residual(first, second, value)
@@ -61,17 +70,6 @@ def is_exact(
     return np.asarray(found <= _EXACT * size)
 
 
-def check_existence(value: float, inputs: int, hidden: int, outputs: int) -> None:
-    """Raises where no weights of this shape have this balance."""
-    for sign, side, size in ((1, "outputs", outputs), (-1, "inputs", inputs)):
-        if sign * value > 0 and hidden > size:
-            raise ValueError(
-                f"`balance` {value:g} is not possible for {inputs}-{hidden}-{outputs}: a "
-                f"{'positive' if sign > 0 else 'negative'} one needs at most as many hidden units "
-                f"as {side}. Use at most {size} hidden units, the other sign, or balance 0."
-            )
-
-
 def whitened(
     first: ArrayLike, correlation: ArrayLike, covariance: ArrayLike
 ) -> tuple[Float[np.ndarray, "hidden input"], Float[np.ndarray, "output input"]]:
@@ -96,7 +94,18 @@ def whitened(
     first, correlation, covariance = (
         np.asarray(a, dtype=float) for a in (first, correlation, covariance)
     )
+    for name, value in (
+        ("first", first),
+        ("correlation", correlation),
+        ("covariance", covariance),
+    ):
+        check_finite(name, value)
     size = correlation.shape[-1]
+    if first.ndim != 2 or first.shape[-1] != size:
+        raise ValueError(
+            f"`first` must be (hidden, input) with the {size} inputs of `correlation`, got shape "
+            f"{first.shape}."
+        )
     if covariance.shape != (size, size) or not np.allclose(covariance, covariance.T):
         raise ValueError(
             f"`covariance` must be a symmetric matrix of {size} inputs, as `correlation` has, got "

@@ -31,6 +31,9 @@ Values: TypeAlias = float | int | np.number | Array | Sequence[Any]
 # Below this fraction of λ|a₀| a correlation is zero: its square would not be a double.
 _NO_CORRELATION = 1e-150
 
+# Beyond this the powers of a strength are no doubles.
+LARGEST = 1e100
+
 
 def chain_strength(
     times: Values,
@@ -233,6 +236,8 @@ def check_depth(depth: Depth) -> float:
 def check_chain(s: Values, a0: Values, lam: Values, tau: Values) -> None:
     check_finite("correlation", s)
     check_finite("initial_strength", a0)
+    if not is_traced(a0) and (np.abs(np.asarray(a0, dtype=float)) > LARGEST).any():
+        raise ValueError(f"`initial_strength` must be below {LARGEST:g} in size.")
     check_input_variance(s, lam)
     check_positive("tau", tau)
     try:

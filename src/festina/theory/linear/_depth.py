@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ..._types import Array
-from ._chains import Depth, Values, check_depth, tau_at_depth
+from ._chains import LARGEST, Depth, Values, check_depth, tau_at_depth
 from ._checks import check_positive
 from ._learning_time import learning_time
 
@@ -161,7 +161,11 @@ def _times(
 
 
 def _product(layer_strength: float, depth: float) -> float:
-    try:
-        return float(layer_strength) ** depth
-    except OverflowError:
-        return math.inf
+    with np.errstate(over="ignore"):
+        product = float(np.float64(layer_strength) ** depth)
+    if product > LARGEST:
+        raise ValueError(
+            f"`layer_strength` {layer_strength:g} to the power of the depth {depth:g} is too large "
+            "a number. Use weights of size one or below, or fewer layers."
+        )
+    return product

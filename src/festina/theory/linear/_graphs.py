@@ -13,6 +13,9 @@ from ._world import Kind, World, check_count, world
 # Eigenvalues closer than this fraction of the largest are one.
 _DEGENERACY = 1e-9
 
+# Edges beside `precision` from which on the inverse has less than about four digits.
+_STIFFEST = 1e12
+
 
 def graph(
     weights: ArrayLike, *, precision: float = 1.0, items: Sequence[int] | None = None
@@ -91,11 +94,9 @@ def clusters(sizes: Sequence[int], *, coupling: float = 1.0, precision: float = 
 
     A `World`; `groups[0]` is each item's cluster.
     """
-    sizes = list(sizes)
+    sizes = [check_count("sizes", size, 1) for size in sizes]
     if not sizes:
         raise ValueError("`sizes` must name at least one cluster, got none.")
-    for size in sizes:
-        check_count("sizes", size, 1)
     check_positive("coupling", coupling)
     check_precision(precision)
     w, g = coupling, precision
@@ -133,7 +134,14 @@ def markov_covariance(
     weights: Float[np.ndarray, "node node"], precision: float
 ) -> Float[np.ndarray, "node node"]:
     """(𝓛 + gI)⁻¹."""
-    laplacian = np.diag(weights.sum(axis=1)) - weights
+    degree = weights.sum(axis=1)
+    if degree.max() > _STIFFEST * precision:
+        raise ValueError(
+            f"`precision` {precision:g} is lost beside edges that sum up to {degree.max():g} at a "
+            "node: the level that neighbours share would be rounding. Use a larger `precision` or "
+            "weaker edges."
+        )
+    laplacian = np.diag(degree) - weights
     covariance = np.linalg.inv(laplacian + precision * np.eye(len(weights)))
     return (covariance + covariance.T) / 2
 

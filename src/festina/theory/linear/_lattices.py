@@ -29,7 +29,7 @@ def chain(items: int, *, coupling: float = 1.0, precision: float = 1.0) -> World
 
     A `World`, one kind for each number of half waves $k$.
     """
-    check_count("items", items, 1)
+    items = check_count("items", items, 1)
     position = np.stack([np.arange(items) - (items - 1) / 2, np.zeros(items)], axis=1)
     return _lattice("chain", (items,), False, coupling, precision, position)
 
@@ -52,7 +52,7 @@ def ring(items: int, *, coupling: float = 1.0, precision: float = 1.0) -> World:
     A `World`, one kind for each number of waves $k = 0, \dots, \lfloor P/2\rfloor$: a cosine and a
     sine, where both exist.
     """
-    check_count("items", items, 3)
+    items = check_count("items", items, 3)
     position = circle(2 * np.pi * np.arange(items) / items)
     return _lattice("ring", (items,), True, coupling, precision, position)
 
@@ -74,8 +74,8 @@ def grid(rows: int, columns: int, *, coupling: float = 1.0, precision: float = 1
 
     A `World`, one kind for each pair $(k, l)$.
     """
-    check_count("rows", rows, 1)
-    check_count("columns", columns, 1)
+    rows = check_count("rows", rows, 1)
+    columns = check_count("columns", columns, 1)
     return _lattice("grid", (rows, columns), False, coupling, precision, _plane(rows, columns))
 
 
@@ -93,8 +93,8 @@ def torus(rows: int, columns: int, *, coupling: float = 1.0, precision: float = 
     A `World`, one kind for each pair of wave numbers $(k, l)$, of one, two or four phases. Items
     are drawn on the plane: a torus has no place for all neighbours in it.
     """
-    check_count("rows", rows, 3)
-    check_count("columns", columns, 3)
+    rows = check_count("rows", rows, 3)
+    columns = check_count("columns", columns, 3)
     return _lattice("torus", (rows, columns), True, coupling, precision, _plane(rows, columns))
 
 

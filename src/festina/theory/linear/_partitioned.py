@@ -4,7 +4,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from ._checks import check_finite, check_times
+from ._checks import check_finite, check_positive, check_times
 
 
 def balanced_blocks(
@@ -44,6 +44,8 @@ def balanced_blocks(
     check_times(times)
     for name, value in (("first", first), ("second", second), ("correlation", correlation)):
         check_finite(name, value)
+    check_finite("balance", balance)
+    check_positive("tau", tau)
     w1, w2, sigma = (np.asarray(a, dtype=float) for a in (first, second, correlation))
     outputs, inputs = sigma.shape
     k = min(outputs, inputs)
