@@ -44,12 +44,20 @@ def compiled(
         def call(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
             if is_traced(args, kwargs):
                 return program(*args, **kwargs)
+            args, kwargs = jax.tree.map(_double, (args, kwargs))
             with jax.enable_x64(True):
                 return jax.tree.map(np.asarray, program(*args, **kwargs))
 
         return call
 
     return wrap
+
+
+def _double(leaf: Any) -> Any:
+    """JAX's own arrays are float32 by default, and a program computes in what it is given."""
+    dtype = getattr(leaf, "dtype", None)
+    lower = dtype is not None and jax.dtypes.issubdtype(dtype, np.floating)
+    return np.asarray(leaf, dtype=float) if lower and dtype != np.float64 else leaf
 
 
 def is_traced(*values: Any) -> bool:

@@ -163,6 +163,8 @@ def test_bad_input():
         neural_tangent_kernel(network, np.ones(3))
     with pytest.raises(ValueError, match="vectors of 3 numbers"):
         neural_tangent_kernel(network, np.ones((2, 4)))
+    with pytest.raises(ValueError, match="`x` must be finite, 6 values are not"):
+        neural_tangent_kernel(network, np.full((2, 3), np.nan))
     with pytest.raises(ValueError, match="axes=2"):
         kernel_distance(np.eye(2), np.eye(2))
     with pytest.raises(ValueError, match="second kernel is zero"):

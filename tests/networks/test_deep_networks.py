@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import festina
 from festina.networks import (
     DeepLinear,
+    DeepStructure,
     Kernel,
     _contract,
     deep_linear,
@@ -51,7 +52,7 @@ def test_the_product_of_its_weights_is_what_it_computes(widths, batch):
 @pytest.mark.parametrize("samples", [1, 5, 60])
 @pytest.mark.parametrize("lanes", [(), (3,)])
 def test_programs_multiply_from_either_end(widths, samples, lanes):
-    structure = deep_linear(widths, scale=1.0, key=jax.random.key(0)).structure
+    structure = DeepStructure(widths)
     parts = [RNG.normal(size=(*shape, *lanes)) for shape in structure.shapes]
     psi = RNG.normal(size=(samples, widths[0]))
     expected = np.broadcast_to(psi.reshape(*psi.shape, *(1,) * len(lanes)), (*psi.shape, *lanes))
@@ -78,7 +79,7 @@ def test_columns_and_back(batch):
     again = network.structure.arrays(columns.reshape(-1, *batch))
     for part, other in zip(network.parts, again, strict=True):
         np.testing.assert_array_equal(part, other)
-    other = deep_linear((2, 3, 4), scale=1, key=jax.random.key(1))
+    other = deep_linear_from([np.ones((3, 2)), np.ones((4, 3))])
     assert hash(network.structure) == hash(other.structure)
 
 
@@ -94,12 +95,12 @@ def test_a_linear_layer_there_and_back():
     with pytest.raises(ValueError, match="Only a layer of linear neurons"):
         DeepLinear.from_layer(layer(Kernel(), np.ones((2, 2)), np.ones((2, 1, 3))))
     with pytest.raises(ValueError, match="two weight matrices, this network 3"):
-        deep_linear((2, 2, 2, 2), scale=1, key=jax.random.key(0)).to_layer()
+        deep_linear_from([np.ones((2, 2))] * 3).to_layer()
 
 
 def test_hidden_activities_are_the_partial_products():
-    network = deep_linear((3, 4, 5, 2), scale=1.0, key=jax.random.key(0))
-    w1, w2, _ = (np.asarray(weight, np.float32) for weight in network.weights)
+    w1, w2, w3 = (RNG.normal(size=size).astype(np.float32) for size in ((4, 3), (5, 4), (2, 5)))
+    network = deep_linear_from([w1, w2, w3])
     x = np.array([0.3, -1.0, 2.0], np.float32)
     first, second = network.hidden(x)
     np.testing.assert_allclose(first, w1 @ x, rtol=1e-5)
@@ -119,7 +120,7 @@ def test_gaussian_weights_have_the_scale_asked_for_and_seeds_stay_themselves():
 
 @pytest.mark.usefixtures("as_a_user")
 def test_repr_says_what_it_is():
-    network = deep_linear((3, 4, 2), scale=1, key=festina.seeds(5))
+    network = deep_linear_from([np.ones((5, 4, 3)), np.ones((5, 2, 4))])
     assert repr(network) == "DeepLinear((5,) networks, 3-4-2)"
     assert "DeepLinear" in repr(jax.tree.map(lambda _: "leaf", network))
 
@@ -150,8 +151,8 @@ def test_bad_sizes_scales_and_keys():
         deep_linear((2, 2), scale=0.0, key=key)
     with pytest.raises(ValueError, match="`key` must be a JAX random key"):
         deep_linear((2, 2), scale=1.0, key=3)
-    network = deep_linear((2, 3, 2), scale=1.0, key=key)
+    network = deep_linear_from([np.ones((3, 2)), np.ones((2, 3))])
     with pytest.raises(ValueError, match="vectors of 2 numbers"):
         network(np.ones(3))
     with pytest.raises(ValueError, match="This is a batch of networks"):
-        deep_linear((2, 2), scale=1.0, key=festina.seeds(2))(np.ones(2))
+        deep_linear_from([np.ones((2, 2, 2))])(np.ones(2))

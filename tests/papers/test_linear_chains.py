@@ -103,7 +103,7 @@ def test_the_figure_is_legible(experiment):
 def test_shallow_learns_at_once_and_deep_in_stages():
     data = small(chains)["decoupled"].to_dataset().sel(input="white")
     overlap = data["overlap"].transpose("depth", "earlier").values
-    np.testing.assert_allclose(overlap[0], 0.5, atol=1e-3)
+    np.testing.assert_allclose(overlap[0], 0.5, atol=5e-3)  # a₀ is there from the start
     assert (overlap[1:] < 0.1).all()
     assert (np.diff(overlap, axis=0) < 0).all()  # the deeper, the sharper
 

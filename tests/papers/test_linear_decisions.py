@@ -125,10 +125,10 @@ def spoilt(name: str, path: str, change) -> list[str]:
     ("name", "path", "change", "claim"),
     [
         # Animals in a mirror: the other side comes first.
-        (DECISIONS, "total/use_theory", lambda t: t[:, ::-1], "side of the larger initial gain"),
+        (DECISIONS, "total/use_theory", lambda t: t[:, ::-1], "side of the larger gain"),
         (DECISIONS, "total/use", lambda t: t[..., ::-1], "the same trial by trial"),
         (DECISIONS, "total/use", lambda t: 1.3 * t, "slope of the time of first use"),
-        (DECISIONS, "total/right_probability", lambda p: 1 - p, "goes to the other side"),
+        (DECISIONS, "total/right_probability", lambda p: 1 - p, "takes its absence"),
         (DECISIONS, "heterogeneous/right_probability", lambda p: 1 - p, "at last an expert"),
         (DECISIONS, "heterogeneous/right_probability", lambda p: p + 0.3, "every animal trial by"),
         (DECISIONS, "total/reference_products", lambda w: w + 2e-5, "weights of the reference"),

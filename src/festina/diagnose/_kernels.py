@@ -80,7 +80,7 @@ def kernel_distance(
 
 
 def _checked(a: ArrayLike | Array, b: ArrayLike | Array, axes: int) -> tuple[Array, Array]:
-    a, b = (k if isinstance(k, jax.Array) else np.asarray(k, dtype=float) for k in (a, b))
+    a, b = (k if is_traced(k) else np.asarray(k, dtype=float) for k in (a, b))
     if axes < 1 or min(a.ndim, b.ndim) < axes or a.shape[-axes:] != b.shape[-axes:]:
         raise ValueError(
             f"The last {axes} axes of both are those of one kernel and must match, got "

@@ -70,6 +70,14 @@ class AbstractNetwork(abc.ABC):
         part, axes = self.parts[0], next(iter(self.part_axes.values()))
         return part.shape[: part.ndim - len(axes)]
 
+    def lane(self: "Network", *index: int) -> "Network":
+        """One network of a batch."""
+        if len(index) != len(self.batch_shape):
+            raise ValueError(
+                f"`lane` needs one index for each of the axes {self.batch_shape}, got {index}."
+            )
+        return self.with_parts(*(part[index] for part in self.parts))
+
     @float64
     def predict(self, x: ArrayLike) -> Float[np.ndarray, "*batch sample output"]:
         """Outputs of every network of a batch for examples `(sample, ...)`, in float64."""
@@ -95,7 +103,7 @@ class AbstractNetwork(abc.ABC):
         if self.batch_shape:
             raise ValueError(
                 f"This is a batch of networks, {self.batch_shape}. Use `predict`, or take one of "
-                "them: jax.tree.map(lambda weights: weights[0], network)."
+                f"them: network.lane({', '.join('0' * len(self.batch_shape))})."
             )
 
 

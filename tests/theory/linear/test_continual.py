@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from balanced_weights import SQUARE, integrate, tabled
+from balanced_weights import SQUARE, balanced_weights, integrate, tabled
 
-from festina.theory.linear import balanced_flow, continual, interference
+from festina.theory.linear import ObstructionWarning, balanced_flow, continual, interference
 
 OTHER = np.array([[0.2, -0.9], [1.1, 0.5]])
 
@@ -52,6 +52,26 @@ def test_forgetting_of_what_was_learned_to_the_end(lam):
     assert limit[1, 0] == pytest.approx(2.37)
     assert np.allclose(run.after, limit, atol=1e-9)
     assert run.forgetting[1, 0] == pytest.approx(2.37, abs=1e-9)
+
+
+def test_forgetting_with_too_few_units():
+    rng = np.random.default_rng(0)
+    tasks = list(rng.standard_normal((3, 4, 4)))
+    first, second = balanced_weights(4, 1, 4, 0.5, [0.1], rng)
+    run = continual(first, second, tasks, [[1e3]] * 3)
+    risen = run.forgetting[np.tril_indices(3)]
+    assert np.allclose(risen, interference(tasks, hidden=1)[np.tril_indices(3)], atol=1e-9)
+    assert not np.allclose(risen, interference(tasks)[np.tril_indices(3)], atol=0.1)
+    with pytest.raises(ValueError, match="`hidden` must be at least 1"):
+        interference(tasks, hidden=0)
+
+
+def test_a_task_that_is_never_learned_is_warned_of():
+    first, second, _ = tabled("square", 0.0)
+    with pytest.warns(ObstructionWarning, match=r"ends at a saddle of loss up to"):
+        run = continual(first, second, [SQUARE, -SQUARE * [[1.0, -1.0]]], [[1.0], [30.0]])
+    smallest = np.linalg.svd(SQUARE, compute_uv=False)[-1]
+    assert run.after[1, 1] == pytest.approx(smallest**2 / 2, rel=1e-6)
 
 
 def test_bad_curricula():

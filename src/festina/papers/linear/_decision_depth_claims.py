@@ -105,9 +105,8 @@ def _behaviour(shallow: xr.Dataset, deep: xr.Dataset) -> list[Claim]:
         longest = float(np.abs(np.diff(at_once, axis=1)).max()) + step
         found.append(
             _say(
-                "deep: drawn animals with gains at a ratio above "
-                f"{_TOLD_APART:g} whose sides are ten times further apart in time than in any "
-                "shallow one",
+                f"deep: drawn animals of gains at a ratio above {_TOLD_APART:g} with sides ten "
+                "times further apart in time than any shallow one's",
                 int(apart.sum()),
                 int((second - first > 10 * longest).sum()),
             )
@@ -131,8 +130,8 @@ def _weights(shallow: xr.Dataset, deep: xr.Dataset) -> list[Claim]:
             0.05,
         ),
         _say(
-            f"deep: animals with gains at a ratio above {_TOLD_APART:g} in which one side gets ten "
-            "times as far ahead as in the same animal with one layer",
+            f"deep: animals of gains at a ratio above {_TOLD_APART:g} in which one side gets ten "
+            "times as far ahead as with one layer",
             int(apart.sum()),
             int((staged > 10 * at_once)[apart].sum()),
             note=f"left-first: by {staged[LEFT_FIRST]:.2f} of the goal; at the saddle {{L 0}} it "

@@ -83,9 +83,9 @@ def _stages(run: xr.DataTree, table: xr.Dataset, teaching: str) -> list[Claim]:
     known = np.isfinite(stage)
     near = max(0.15, _allowed(run))
     other = (
-        "goes to the other side whenever the left one is not seen"
+        "takes its absence for the right one"
         if teaching == "total"
-        else "stays near chance where the left one is not seen"
+        else "stays near chance without it"
     )
     why = "" if known.all() else "nothing rests at that stage: chance is predicted for c ≥ 0 alone"
     say = lambda words, predicted, measured, tolerance, note="": claimed(
@@ -116,8 +116,8 @@ def _order(table: xr.Dataset, teaching: str) -> list[Claim]:
     found = [
         claimed(
             NAME,
-            claim=f"{teaching} teaching: drawn animals that use the side of the larger initial "
-            "gain no later than the other (mean field)",
+            claim=f"{teaching} teaching: drawn animals that use the side of the larger gain no "
+            "later than the other (mean field)",
             source=_SYSTEMATIC,
             predicted=len(gain),
             measured=int((pick(theory, larger) <= pick(theory, 1 - larger)).sum()),
@@ -147,7 +147,7 @@ def _order(table: xr.Dataset, teaching: str) -> list[Claim]:
             claimed(
                 NAME,
                 claim=f"{teaching} teaching: slope of the time of first use with the logarithm of "
-                "the larger gain (median over runs)",
+                "the larger gain",
                 source=_SYSTEMATIC,
                 predicted=-1.0 / table.attrs["escape_rate"],
                 measured=slope_with_gain(table, typical),
@@ -167,7 +167,7 @@ def _trials(run: xr.DataTree, table: xr.Dataset, teaching: str) -> list[Claim]:
         claimed(
             NAME,
             claim=f"{teaching} teaching: {who} trial by trial follows the mean field "
-            "(largest difference in P(R) of the mean of runs)",
+            "(mean P(R), largest difference)",
             source=_MODEL,
             predicted=0.0,
             measured=apart(name),
@@ -185,12 +185,13 @@ def _trials(run: xr.DataTree, table: xr.Dataset, teaching: str) -> list[Claim]:
         claimed(
             NAME,
             claim=f"{teaching} teaching: each animal uses each stimulus when the mean field says "
-            "(largest |median over runs − prediction|, over the prediction, or over 10 τ)",
+            "(largest relative error)",
             source=_MODEL,
             predicted=0.0,
             measured=float((np.abs(typical - theory) / np.maximum(theory, 10.0))[done].max()),
             tolerance=0.2,
-            note=f"{done.sum()} times, the latest at {theory[done].max():.1f}",
+            note="median over runs; errors in units of the prediction, or of 10 τ if that is more; "
+            f"{done.sum()} times, the latest at {theory[done].max():.1f}",
         )
     )
     return found

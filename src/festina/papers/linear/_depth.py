@@ -29,6 +29,7 @@ _MODULES = (2, 4)
 _MODULE_FRACTION = 0.99
 _ORTHOGONAL = (2, 4, 8, 16, 64, 256)
 _ORTHOGONAL_FRACTION = 0.99
+_LONGEST_WAIT = 1e8
 _STRONGER = (1, 2, 4, 8)
 """Factors of the correlation at which the dependence on s is measured, at depth eight."""
 
@@ -83,6 +84,12 @@ class Parameters(BaseParameters):
                     f"`{name}` must be two or more increasing numbers from {least} up, got "
                     f"{tuple(depths)}."
                 )
+        wait = self.layer_strength ** (2 - self.depths[-1]) / self.correlation
+        if wait > _LONGEST_WAIT:
+            raise ValueError(
+                f"`depths` reach {self.depths[-1]}, where weights of {self.layer_strength:g} take "
+                f"a time of about {wait:.1g}: use fewer layers or a larger `layer_strength`."
+            )
         return self
 
 

@@ -30,7 +30,7 @@ from ._slides import sheet, slide
 NAME = "linear/learning-curves"
 _SLIDE = slide("Analytic learning trajectory")
 _SAMPLES = 201
-_DEEP = (256, 1024)
+_DEEP = (4096, 16384)
 """Depths at which the approach to infinite depth is measured."""
 
 

@@ -94,6 +94,11 @@ class Parameters(BaseParameters):
                 f"{self.cluster_sizes}."
             )
         worlds = _worlds(self)
+        if min(world.items for world in worlds.values()) < 2:
+            raise ValueError(
+                "`branching` and `cluster_sizes` must make two or more items, got "
+                f"{self.branching} and {self.cluster_sizes}: one alone has nothing to differ from."
+            )
         most = max(world.items for world in worlds.values())
         if self.features < most:
             raise ValueError(

@@ -1,6 +1,7 @@
 """Deep linear networks: exact solutions from small initial weights to large, from rich to lazy."""
 
 from ._assumptions import BalanceWarning as BalanceWarning
+from ._assumptions import ObstructionWarning as ObstructionWarning
 from ._assumptions import balance as balance
 from ._assumptions import whitened as whitened
 from ._balanced import BalancedFlow as BalancedFlow

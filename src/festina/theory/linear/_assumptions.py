@@ -15,6 +15,10 @@ class BalanceWarning(UserWarning):
     """The weights are nearly balanced: the solution has an error that goes with the residual."""
 
 
+class ObstructionWarning(UserWarning):
+    """The weights do not reach what is to be learned: the flow ends at a saddle."""
+
+
 def balance(
     first: ArrayLike, second: ArrayLike
 ) -> tuple[Float[np.ndarray, "*batch"], Float[np.ndarray, "*batch"]]:

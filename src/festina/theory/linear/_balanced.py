@@ -1,9 +1,7 @@
 """From lazy to rich: the exact learning of two-layer linear networks with balanced weights."""
 
-import functools
 import warnings
 from dataclasses import dataclass, replace
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,11 +13,17 @@ from ..._precision import compiled, is_traced
 from ..._types import Array
 from ...networks import AbstractNetwork, DeepLinear, Layer, Neuron
 from ...tasks import AbstractTask
-from ._assumptions import BalanceWarning, balance, check_white, is_exact, residual
-from ._balanced_solve import factor, reduced
-from ._balanced_state import BalancedState
+from ._assumptions import (
+    BalanceWarning,
+    ObstructionWarning,
+    balance,
+    check_white,
+    is_exact,
+    residual,
+)
+from ._balanced_solve import factor
+from ._balanced_state import BalancedState, as_array
 from ._checks import check_finite, check_positive, check_times
-from ._spectrum import spectrum
 
 _FOREVER = 1e250  # every difference of rates has decided by then
 
@@ -46,11 +50,25 @@ class BalancedFlow:
     def __call__(self, times: ArrayLike) -> BalancedState:
         """The network at these times, in the order given."""
         check_times(times)
-        times = times if isinstance(times, jax.Array) else np.asarray(times, dtype=float)
-        inward, outward = _blocks(
-            times, self.first, self.second, self.correlation, self.tau, self.balance
-        )
+        times = as_array(times)
+        inward, outward, reached = self._solve(times)
+        if not is_traced(reached) and not np.all(reached):
+            self._warn(reached)
         return self._state(times, inward, outward)
+
+    def _warn(self, reached: Array) -> None:
+        loss = np.asarray(self.limit().loss())[..., 0]
+        many = f" in {np.sum(~reached)} of {reached.size} networks" if np.ndim(reached) else ""
+        warnings.warn(
+            f"The weights do not reach what is to be learned{many}, and the flow ends at a saddle "
+            f"of loss up to {loss[~reached].max():.3g}: see `BalancedFlow.obstructed`. Other "
+            "initial weights, or a balance other than 0, go on.",
+            ObstructionWarning,
+            stacklevel=3,
+        )
+
+    def _solve(self, times: Array) -> tuple[Array, Array, Array]:
+        return _blocks(times, self.first, self.second, self.correlation, self.tau, self.balance)
 
     def _state(self, times: Array, inward: Array, outward: Array) -> BalancedState:
         batch = self.first.shape[:-2]
@@ -68,8 +86,8 @@ class BalancedFlow:
         $W_1^\top W_1 = V(S_\lambda - \frac\lambda2)V^\top$ and $W_2W_2^\top = U(S_\lambda +
         \frac\lambda2)U^\top$. It may be a saddle: see `obstructed`.
         """
-        state = self(self.tau * np.array([_FOREVER]))
-        return self._state(np.array([np.inf]), state.inward, state.outward)
+        inward, outward, _ = self._solve(self.tau * np.array([_FOREVER]))
+        return self._state(np.array([np.inf]), inward, outward)
 
     @property
     def obstructed(self) -> Bool[Array, "*batch"]:
@@ -82,7 +100,8 @@ class BalancedFlow:
         rounding, after a time of about $36\tau/s_\min$, and this solution does not. Overlaps count
         as none below $10^{-13}$ of the weights.
         """
-        return _obstructed(self.first, self.second, self.correlation, self.balance)
+        reached = self._solve(np.zeros(1))[2]
+        return ~reached if is_traced(reached) else np.asarray(~reached)
 
     @property
     def balance_residual(self) -> Float[np.ndarray, "*batch"]:
@@ -98,6 +117,11 @@ class BalancedFlow:
         $\lambda\pm\delta$. The estimate is how far that is away for $\delta =
         \lVert\Delta\rVert_2$, as a fraction of $\lVert M\rVert_F$: a size, not a bound.
         """
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ObstructionWarning)  # said before
+            return self._error_estimate(times)
+
+    def _error_estimate(self, times: ArrayLike) -> Float[np.ndarray, "*batch time"]:
         own = self(times).factor
         shift = self.balance_residual
         there = [
@@ -166,14 +190,14 @@ def balanced_flow(
     """
     for name, value in (("first", first), ("second", second), ("correlation", correlation)):
         check_finite(name, value)
-    first, second, correlation = (_array(a) for a in (first, second, correlation))
+    first, second, correlation = (as_array(a) for a in (first, second, correlation))
     _check_shapes(first, second, correlation)
     check_positive("tau", tau)
     if balance is None:
         balance = _own_balance(first, second)
     else:
         check_finite("balance", balance)
-    balance, tau = _array(balance), _array(tau)
+    balance, tau = as_array(balance), as_array(tau)
     if tau.ndim:
         raise ValueError(
             f"`tau` must be a number, got shape {tau.shape}: times are in units of it, so that "
@@ -218,7 +242,11 @@ def _blocks(
     correlation: Float[Array, "*task output input"],
     tau: Float[Array, ""],
     balance: Float[Array, "*balance"],
-) -> tuple[Float[Array, "*batch input unit time"], Float[Array, "*batch output unit time"]]:
+) -> tuple[
+    Float[Array, "*batch input unit time"],
+    Float[Array, "*batch output unit time"],
+    Bool[Array, "*batch"],
+]:
     batch, inputs = first.shape[:-2], first.shape[-1]
     each = [
         jnp.broadcast_to(part, (*batch, *shape)).reshape(-1, *shape)
@@ -230,29 +258,13 @@ def _blocks(
         )
     ]
 
-    def one(parts: list[Array]) -> Array:
+    def one(parts: list[Array]) -> tuple[Array, Array]:
         first, second, correlation, balance = parts
         return factor(times, first, second, correlation, tau, balance)
 
     # One network after the other: the columns of many at a time would not fit into a cache.
-    both = jax.lax.map(one, each)
-    both = both.reshape(*batch, *both.shape[1:])
-    return both[..., :inputs, :, :], both[..., inputs:, :, :]
-
-
-@compiled()
-@functools.partial(jnp.vectorize, signature="(h,i),(o,h),(o,i),()->()")
-def _obstructed(
-    first: Float[Array, "hidden input"],
-    second: Float[Array, "output hidden"],
-    correlation: Float[Array, "output input"],
-    balance: Float[Array, ""],
-) -> Bool[Array, ""]:
-    system = spectrum(correlation, balance)
-    _, _, start = reduced(first, second, system)
-    excess = jnp.where(system.rates > 0, system.excess, -1.0)  # of growing directions, ≥ 0
-    reached = jnp.sort(jnp.where(start >= 0, excess[start], -1.0), descending=True)
-    return jnp.any(reached < excess[: len(reached)])  # those are sorted
+    both, reached = (part.reshape(*batch, *part.shape[1:]) for part in jax.lax.map(one, each))
+    return both[..., :inputs, :, :], both[..., inputs:, :, :], reached
 
 
 def _own_balance(first: Array, second: Array) -> Array:
@@ -323,12 +335,8 @@ def _check_balance(
             "error with a larger `tolerance`."
         )
     warnings.warn(
-        f"The weights are nearly balanced: {words}. Expect relative errors of that order; "
+        f"The weights are not quite balanced: {words}. Expect relative errors of that order; "
         "`error_estimate(times)` says more.",
         BalanceWarning,
         stacklevel=3,
     )
-
-
-def _array(value: Any) -> Array:
-    return value if isinstance(value, jax.Array) else np.asarray(value, dtype=float)

@@ -19,7 +19,7 @@ reflections do. Time is the last axis throughout: processors work along it.
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 
 from ..._types import Array
 from ._spectrum import Spectrum, echelon, spectrum
@@ -35,23 +35,34 @@ def factor(
     correlation: Float[Array, "output input"],
     tau: Float[Array, ""],
     balance: Float[Array, ""],
-) -> Float[Array, "n unit time"]:
-    """B(t) with B Bᵀ = Q Qᵀ: the weights (W₁ᵀ; W₂) up to a rotation of the hidden units."""
+) -> tuple[Float[Array, "n unit time"], Bool[Array, ""]]:
+    """B(t) with B Bᵀ = Q Qᵀ: the weights (W₁ᵀ; W₂) up to a rotation of the hidden units.
+
+    And whether they reach what is to be learned.
+    """
     system = spectrum(correlation, balance)
-    k, c, start = reduced(first, second, system)
+    k, c, start = _reduced(first, second, system)
 
     def solve(r: Float[Array, " _"]) -> Float[Array, "n unit _"]:
         return jnp.tensordot(system.basis, _columns(r, system, k, c, start), axes=1)
 
     r, count = times / tau, len(times)
+    reached = _reached(system, start)
     if count <= _CHUNK:
-        return solve(r)
+        return solve(r), reached
     r = jnp.pad(r, (0, -count % _CHUNK)).reshape(-1, _CHUNK)
     chunks = jnp.moveaxis(jax.lax.map(solve, r), 0, -2)
-    return chunks.reshape(*chunks.shape[:-2], -1)[..., :count]
+    return chunks.reshape(*chunks.shape[:-2], -1)[..., :count], reached
 
 
-def reduced(
+def _reached(system: Spectrum, start: Int[Array, " unit"]) -> Bool[Array, ""]:
+    """Whether columns start at the fastest growing directions, as many as there are units."""
+    excess = jnp.where(system.rates > 0, system.excess, -1.0)  # sorted; ≥ 0 if growing
+    found = jnp.sort(jnp.where(start >= 0, excess[start], -1.0), descending=True)
+    return jnp.all(found >= excess[: len(found)])
+
+
+def _reduced(
     first: Float[Array, "hidden input"], second: Float[Array, "output hidden"], system: Spectrum
 ) -> tuple[Array, Array, Array]:
     """The initial weights in the basis of F and echelon form."""

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from ..._precision import compiled
+from ..._precision import compiled, is_traced
 from ..._types import Array
 from ._checks import check_finite
 from ._kernels import kernel_distance, tangent_kernel
@@ -78,15 +78,14 @@ class BalancedState:
 
         Of the task that is being learned, or of any other with the same (white) inputs.
         """
-        target = self.correlation if correlation is None else correlation
-        check_finite("correlation", target)
-        return _loss(self.outward, self.inward, _array(target))
+        return _loss(self.outward, self.inward, self._target(correlation))
 
     def alignment(self, correlation: ArrayLike | None = None) -> Float[Array, "*batch time"]:
-        r"""Cosine of the angle between $W_2W_1$ and Σ, or the `correlation` of another task."""
-        target = self.correlation if correlation is None else correlation
-        check_finite("correlation", target)
-        return _alignment(self.outward, self.inward, _array(target))
+        r"""Cosine of the angle between $W_2W_1$ and Σ, or the `correlation` of another task.
+
+        NaN where either is zero: it has no direction.
+        """
+        return _alignment(self.outward, self.inward, self._target(correlation))
 
     def neural_tangent_kernel(
         self, inputs: ArrayLike | None = None
@@ -103,7 +102,7 @@ class BalancedState:
         r"""How far the tangent kernel has moved: $1 - \cos(K(0), K(t))$.
 
         Zero throughout is the lazy regime. `inputs` as in `neural_tangent_kernel`; the kernel
-        itself is not formed.
+        itself is not formed. NaN for weights that are all zero.
         """
         x = self._inputs(inputs)
         first, second = self.first, self.second
@@ -115,12 +114,24 @@ class BalancedState:
             x.T @ x,
         )
 
+    def _target(self, correlation: ArrayLike | None) -> Float[Array, "*task output input"]:
+        if correlation is None:
+            return self.correlation
+        check_finite("correlation", correlation)
+        target = as_array(correlation)
+        if target.shape[-2:] != self.correlation.shape[-2:]:
+            raise ValueError(
+                "`correlation` must be (output, input) as that of the flow, "
+                f"{self.correlation.shape[-2:]}, got shape {target.shape}."
+            )
+        return target
+
     def _inputs(self, inputs: ArrayLike | None) -> Float[Array, "sample input"]:
         size = self.inward.shape[-3]
         if inputs is None:
             return np.eye(size)
         check_finite("inputs", inputs)
-        x = _array(inputs)
+        x = as_array(inputs)
         if x.ndim != 2 or x.shape[1] != size:
             raise ValueError(
                 f"`inputs` must be examples in rows, (sample, {size}), got shape {x.shape}."
@@ -160,9 +171,9 @@ def _alignment(
     return inside(w, sigma) / jnp.sqrt(inside(w, w) * inside(sigma, sigma))
 
 
-def _array(value: Any) -> Array:
-    """As it is if it is an array, of JAX's or a tracer; else NumPy's in float64."""
-    return value if isinstance(value, jax.Array) else np.asarray(value, dtype=float)
+def as_array(value: Any) -> Array:
+    """NumPy's in float64, but for what JAX is tracing."""
+    return value if is_traced(value) else np.asarray(value, dtype=float)
 
 
 def _time_first(value: Array) -> Array:

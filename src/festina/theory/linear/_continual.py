@@ -65,7 +65,8 @@ def continual(
     end of a task is the start of the next (Braun et al., 2022). All tasks have white inputs. The
     loss of each, up to that of least squares, is $\frac12\lVert\Sigma_j - W_2W_1\rVert_F^2$; once
     both are learned to the end, learning $k$ has cost task $i$ exactly
-    $\frac12\lVert\Sigma_i - \Sigma_k\rVert_F^2$ whatever the balance (`interference`).
+    $\frac12\lVert\Sigma_i - \Sigma_k\rVert_F^2$ whatever the balance (`interference`). A task that
+    is never learned, because the weights left by the one before do not reach it, is warned of.
 
     **Arguments:**
 
@@ -95,6 +96,10 @@ def continual(
                 f"`correlations` must have one shape, got {sigma.shape} and {sigmas[0].shape}."
             )
 
+    if np.ndim(first) > 2:
+        raise ValueError(
+            f"`first` must be (hidden, input), of one network, got shape {np.shape(first)}."
+        )
     flow = balanced_flow(first, second, sigmas[0], tau=tau, balance=balance, tolerance=tolerance)
     states = []
     for sigma, t in zip(sigmas, stages, strict=True):
@@ -118,12 +123,31 @@ def continual(
     )
 
 
-def interference(correlations: ArrayLike) -> Float[np.ndarray, "learned task"]:
-    r"""Loss of each task when another has been learned to the end: $\frac12\lVert\Sigma_i -
-    \Sigma_k\rVert_F^2$.
+def interference(
+    correlations: ArrayLike, *, hidden: int | None = None
+) -> Float[np.ndarray, "learned task"]:
+    r"""By how much the loss of one task rises when another is learned to the end.
 
-    The limit of `Curriculum.forgetting` for long stages; it depends on neither balance nor depth.
+    $\frac12\lVert\Sigma_i - \Sigma_k\rVert_F^2$ where there are units enough for the rank of both;
+    it depends on neither balance nor depth. With fewer, $N_h$, what is learned of a task are its
+    $N_h$ strongest modes $\Sigma^{(h)}$, and the rise is $\frac12\lVert\Sigma_i -
+    \Sigma_k^{(h)}\rVert_F^2 - \frac12\lVert\Sigma_i - \Sigma_i^{(h)}\rVert_F^2$. The limit of
+    `Curriculum.forgetting` for long stages, if none ends at a saddle.
+
+    **Arguments:**
+
+    - `correlations`: $\Sigma_i$ of each task, shape `(task, output, input)`.
+    - `hidden`: $N_h$, the number of hidden units; enough of them if not given.
     """
     check_finite("correlations", correlations)
     sigma = np.asarray(correlations, dtype=float)
-    return np.sum((sigma[:, None] - sigma) ** 2, axis=(-2, -1)) / 2
+    if sigma.ndim != 3:
+        raise ValueError(
+            f"`correlations` must have shape (task, output, input), got {sigma.shape}."
+        )
+    if hidden is not None and hidden < 1:
+        raise ValueError(f"`hidden` must be at least 1, got {hidden}.")
+    u, s, vt = np.linalg.svd(sigma, full_matrices=False)
+    learned = (u * s[:, None])[..., :hidden] @ vt[:, :hidden]
+    after = np.sum((sigma - learned[:, None]) ** 2, axis=(-2, -1)) / 2
+    return after - np.diagonal(after)

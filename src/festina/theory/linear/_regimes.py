@@ -51,8 +51,12 @@ def regime(flow: BalancedFlow) -> Regime:
 
     **Arguments:**
 
-    - `flow`: see `balanced_flow`.
+    - `flow`: see `balanced_flow`; one network, with weights that are not all zero.
     """
+    if np.ndim(flow.first) > 2:
+        raise ValueError(
+            f"`flow` is a batch of networks, {np.shape(flow.first)[:-2]}: ask for one at a time."
+        )
     singular_values = np.linalg.svd(np.asarray(flow.correlation), compute_uv=False)
     lam, tau = float(np.asarray(flow.balance)), float(np.asarray(flow.tau))
     modes = singular_values[singular_values > 1e-12 * singular_values[0]]
@@ -66,6 +70,8 @@ def regime(flow: BalancedFlow) -> Regime:
     gap = float(modes[-1] ** 2 / (np.hypot(modes[-1], lam / 2) + abs(lam) / 2))
     fastest = tau / float(np.hypot(modes[0], lam / 2))
     scale = float(np.sum(np.asarray(flow.first) ** 2) + np.sum(np.asarray(flow.second) ** 2))
+    if not scale:
+        raise ValueError("`flow` starts from weights that are zero, and nothing ever changes.")
     latest = tau / gap * (10.0 + abs(np.log(max(scale, 1e-300))))
 
     moved = float(flow.limit().kernel_distance()[0])

@@ -1,0 +1,37 @@
+"""Formulas compute in float64, whatever they are given."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from festina._precision import compiled
+from festina.theory.linear import balanced_flow
+
+
+@compiled("power")
+def _root(x, *, power):
+    return {"root": jnp.sum(x) ** (1 / power)}
+
+
+def test_single_precision_numbers_are_computed_with_in_double():
+    for given in (jnp.array([1.0, 1.0]), np.ones(2, np.float32), np.ones(2), np.ones(2, int)):
+        found = _root(given, power=2)["root"]
+        assert isinstance(found, np.ndarray)
+        assert found == np.sqrt(2.0)  # to the last digit of a double
+    assert not jax.config.jax_enable_x64
+
+
+def test_in_the_users_program_the_users_precision_holds():
+    found = jax.jit(lambda x: _root(x, power=2)["root"])(jnp.ones(2))
+    assert found.dtype == jnp.float32
+    with jax.enable_x64(True):
+        assert jax.jit(lambda x: _root(x, power=2)["root"])(np.ones(2)) == np.sqrt(2.0)
+
+
+def test_jax_arrays_make_the_flow_that_numpy_arrays_make():
+    arrays = np.array([[[0.5, 0.25], [-0.25, 0.5]], [[0.5, -0.25], [0.25, 0.5]], np.eye(2)])
+    single = balanced_flow(*jnp.asarray(arrays, dtype=jnp.float32))
+    double = balanced_flow(*arrays)
+    for times in (np.array([0.5, 40.0]), jnp.array([0.5, 40.0])):
+        np.testing.assert_array_equal(single(times).map, double(np.array([0.5, 40.0])).map)
+    assert np.asarray(single(times).loss())[-1] < 1e-28  # 40 τ: far below what float32 can reach

@@ -1,0 +1,53 @@
+"""What the balanced solution is asked of, and what it refuses."""
+
+import numpy as np
+import pytest
+
+from festina.theory.linear import (
+    balance,
+    balanced_blocks,
+    balanced_flow,
+    continual,
+    regime,
+    whitened,
+)
+
+ONE, NAN = np.eye(2), np.full((2, 2), np.nan)
+FLOW = balanced_flow(ONE, ONE, 2 * ONE)
+MANY = balanced_flow(np.stack([ONE] * 3), np.stack([ONE] * 3), ONE)
+ZERO = balanced_flow(0 * ONE, 0 * ONE, ONE)
+
+
+def test_balance_of_a_batch_is_that_of_each():
+    rng = np.random.default_rng(0)
+    first, second = rng.normal(size=(3, 2, 4)), rng.normal(size=(3, 5, 2))
+    value, residual = balance(first, second)
+    for k in range(3):
+        difference = second[k].T @ second[k] - first[k] @ first[k].T
+        eigenvalues = np.linalg.eigvalsh(difference - np.trace(difference) / 2 * ONE)
+        assert value[k] == pytest.approx(np.trace(difference) / 2, rel=1e-13)
+        assert residual[k] == pytest.approx(np.abs(eigenvalues).max(), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: balance(np.ones((1, 2)), np.ones((1, 2))), "`first` and `second` must be"),
+        (lambda: balance(NAN, ONE), "`first` must be finite"),
+        (lambda: balance(ONE, NAN), "`second` must be finite"),
+        (lambda: whitened(NAN, ONE, ONE), "`first` must be finite"),
+        (lambda: whitened(ONE, ONE, NAN), "`covariance` must be finite"),
+        (lambda: whitened(np.ones((2, 3)), ONE, ONE), "with the 2 inputs of `correlation`"),
+        (lambda: balanced_blocks([1.0], ONE, ONE, ONE, balance=np.nan), "`balance` must be finite"),
+        (lambda: balanced_blocks([1.0], ONE, ONE, ONE, balance=0.0, tau=-1.0), "`tau` must be pos"),
+        (lambda: FLOW([1.0]).loss(np.ones((1, 1))), r"\(output, input\) as that of the flow"),
+        (lambda: FLOW([1.0]).alignment(np.ones(2)), r"\(output, input\) as that of the flow"),
+        (lambda: regime(MANY), r"batch of networks, \(3,\)"),
+        (lambda: regime(ZERO), "weights that are zero"),
+        (lambda: continual(MANY.first, MANY.second, [ONE], [[1.0]]), "of one network"),
+    ],
+)
+@pytest.mark.usefixtures("as_a_user")
+def test_what_is_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
