@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
@@ -56,7 +57,7 @@ def compiled(
 def _double(leaf: Any) -> Any:
     """JAX's own arrays are float32 by default, and a program computes in what it is given."""
     dtype = getattr(leaf, "dtype", None)
-    lower = dtype is not None and jax.dtypes.issubdtype(dtype, np.floating)
+    lower = dtype is not None and jnp.issubdtype(dtype, jnp.floating)
     return np.asarray(leaf, dtype=float) if lower and dtype != np.float64 else leaf
 
 

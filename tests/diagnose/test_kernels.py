@@ -169,3 +169,11 @@ def test_bad_input():
         kernel_distance(np.eye(2), np.eye(2))
     with pytest.raises(ValueError, match="second kernel is zero"):
         kernel_alignment(np.eye(2), np.zeros((2, 2)), axes=2)
+
+
+def test_what_is_no_network_is_said(as_a_user):
+    network = fully_connected(2, 3, 1, scale=0.1, key=festina.seeds(1)[0])
+    with pytest.raises(ValueError, match=r"`network` must be a network.*got int"):
+        neural_tangent_kernel(3, np.eye(2))
+    with pytest.raises(ValueError, match="`trajectory` must be what"):
+        kernel_distance_over(network, np.eye(2))

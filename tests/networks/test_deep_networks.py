@@ -156,3 +156,11 @@ def test_bad_sizes_scales_and_keys():
         network(np.ones(3))
     with pytest.raises(ValueError, match="This is a batch of networks"):
         deep_linear_from([np.ones((2, 2, 2))])(np.ones(2))
+
+
+def test_one_network_of_a_batch():
+    batch = deep_linear((3, 2, 4), scale=1.0, key=festina.seeds(3))
+    x = np.ones((1, 3))
+    assert np.array_equal(batch.lane(1).predict(x), batch.predict(x)[1])
+    with pytest.raises(ValueError, match=r"one index for each of the axes \(3,\), got \(\)"):
+        batch.lane()

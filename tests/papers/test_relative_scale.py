@@ -23,7 +23,7 @@ TINY = {
     "train_fraction": 0.8,
     "grokked": 0.3,
     "t_end": 60.0,
-    "seeds": 3,
+    "seeds": 5,
 }
 SMALLEST = {"modulus": 3, "width": 3, "scale": 0.4, "train_fraction": 0.6, "t_end": 20.0}
 
@@ -45,8 +45,9 @@ def verdicts(run):
 
 
 def altered(run, **times):
-    """The run with other times to grok, one for each way at the smallest factor."""
+    """The run as if all fitted early, with other times to grok at the smallest factor."""
     copy = run.copy(deep=True)
+    copy["simulation"]["fit_time"][...] = 5.0
     for way, time in times.items():
         copy["simulation"]["grok_time"].loc[{"way": way, "factor": 0.5}] = time
     return copy
@@ -120,9 +121,9 @@ def test_what_units_conserve_drifts_by_the_error_of_the_integrator():
 
 def test_axes_and_ranges():
     data = tiny()["simulation"]
-    assert dict(data.sizes) == {"seed": 3, "way": 4, "factor": 3, "time": len(data["time"])}
+    assert dict(data.sizes) == {"seed": 5, "way": 4, "factor": 3, "time": len(data["time"])}
     assert data["way"].values.tolist() == WAYS
-    assert data["seed"].values.tolist() == [40, 41, 42]
+    assert data["seed"].values.tolist() == [40, 41, 42, 43, 44]
     for name in ("train_accuracy", "test_accuracy"):
         assert ((data[name] >= 0) & (data[name] <= 1)).all()
     for name in data.data_vars:
@@ -181,9 +182,7 @@ def test_claims_are_json_and_follow_from_the_numbers():
     claims = [claim.to_json() for claim in experiment.claims(tiny())]
     assert json.loads(json.dumps(claims, allow_nan=False)) == claims
     alone = "relative scale alone, function kept: sooner with a small embedding (median factor)"
-    versus = (
-        "equal function: sooner with a small embedding than with a small readout (median factor)"
-    )
+    versus = "equal function: sooner with a small embedding than a small readout (mean factor)"
     balanced = "equal function: sooner with a small embedding than balanced (median factor)"
     slow = altered(tiny(), embedding=10.0, both=10.0, readout=np.nan, exchange=np.nan)
     slow["simulation"]["grok_time"].loc[{"factor": 1.0}] = 20.0
@@ -200,6 +199,16 @@ def test_claims_are_json_and_follow_from_the_numbers():
     measured = {claim.claim: claim.measured for claim in experiment.claims(slow)}
     assert measured[alone] == pytest.approx(20 / 60)
     assert measured[versus] == pytest.approx(60 / 10)
+
+
+def test_nothing_is_compared_where_runs_cannot_tell():
+    words = "with the smallest embedding grokking comes sooner (median factor)"
+    assert words in verdicts(altered(tiny(), embedding=10.0))
+    assert words not in verdicts(altered(tiny(), embedding=np.nan))
+    assert words not in verdicts(altered(tiny(), embedding=10.0).isel(seed=slice(4)))
+    late = tiny().copy(deep=True)
+    late["simulation"]["fit_time"][...] = 30.0
+    assert len(verdicts(late)) == 1
 
 
 def test_a_saved_run_gives_the_same_claims_and_figure(tmp_path, monkeypatch):

@@ -38,6 +38,11 @@ def neural_tangent_kernel(
     K with shape `(*batch, output, sample, output, sample)`. The matrix of the formula above, output
     before sample, is `K.reshape(*batch, outputs * samples, outputs * samples)`.
     """
+    if not isinstance(network, AbstractNetwork):
+        raise ValueError(
+            f"`network` must be a network of `festina.networks`, got {type(network).__name__}. Of "
+            "a trajectory: `trajectory.network` for all its samples, `trajectory.final`."
+        )
     return _kernels(network, _examples(x))
 
 
@@ -80,7 +85,7 @@ def kernel_distance(
 
 
 def _checked(a: ArrayLike | Array, b: ArrayLike | Array, axes: int) -> tuple[Array, Array]:
-    a, b = (k if is_traced(k) else np.asarray(k, dtype=float) for k in (a, b))
+    a, b = (jnp.asarray(k) if is_traced(k) else np.asarray(k, dtype=float) for k in (a, b))
     if axes < 1 or min(a.ndim, b.ndim) < axes or a.shape[-axes:] != b.shape[-axes:]:
         raise ValueError(
             f"The last {axes} axes of both are those of one kernel and must match, got "
@@ -113,6 +118,11 @@ def kernel_distance_over(
     trajectory: Trajectory[_Network], x: ArrayLike
 ) -> Float[np.ndarray, "*batch save"]:
     """Distance of the neural tangent kernel on the examples `x` from its start, at each save."""
+    if not isinstance(trajectory, Trajectory):
+        raise ValueError(
+            "`trajectory` must be what `festina.gradient_flow` or `gradient_descent` returned, "
+            f"got {type(trajectory).__name__}."
+        )
     network, batch = trajectory.network, trajectory.batch_shape
     first = jax.tree.map(lambda part: np.take(part, 0, axis=len(batch)), network)
     distances = np.asarray(_distances(first, network, _examples(x)))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from balanced_weights import balanced_weights, gram, integrate, tabled
 
+from festina import load, save
 from festina.networks import Neuron, deep_linear_from, layer
 from festina.tasks import task
 from festina.theory.linear import (
@@ -119,6 +120,20 @@ def test_a_sweep_over_balance_is_a_loop(double):
         assert np.allclose(batch.limit().map[k], flow.limit().map, atol=1e-12)
         assert batch.balance[k] == pytest.approx(lam, abs=1e-12)
         assert batch.obstructed[k] == flow.obstructed
+
+
+def test_a_state_is_a_run_with_named_axes(tmp_path):
+    first, second, sigma = tabled("funnel", 1.0)
+    state = balanced_flow(first, second, sigma)(np.linspace(0.0, 2.0, 5))
+    save(state, tmp_path / "state.zarr")
+    table = load(tmp_path / "state.zarr")["simulation"].to_dataset()
+    assert table["map"].dims == ("time", "output", "input")
+    assert np.array_equal(table["map"], state.map)
+    assert np.array_equal(table["loss"], state.loss())
+    batch = balanced_flow(first[None], second[None], sigma)([1.0])
+    assert batch.to_dataset().sizes["network"] == 1
+    with pytest.raises(ValueError, match="`dims` must name the axes"):
+        batch.to_dataset(("seed", "scale"))
 
 
 def test_one_network_of_a_batch_that_is_not_balanced_is_named():

@@ -123,7 +123,10 @@ def test_a_mode_weaker_than_the_layers_is_learned_from_above():
     [
         (lambda: training_time([0], 0.5), "`depth` must be the number of layers"),
         (lambda: training_time([4], 0.0), "`layer_strength` must be positive"),
-        (lambda: training_time([3, 2000], 2.0), "`layer_strength` 2 to the power of the depth 2000"),
+        (
+            lambda: training_time([3, 2000], 2.0),
+            "`layer_strength` 2 to the power of the depth 2000",
+        ),
         (lambda: training_time([math.inf], 1.5), "`layer_strength` 1.5 to the power of the depth"),
         (lambda: training_time([4], 0.5, correlation=-1.0), "`correlation` must be positive"),
         (lambda: training_time([4], 0.5, input_variance=0.0), "`input_variance` must be positive"),

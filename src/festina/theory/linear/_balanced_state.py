@@ -4,7 +4,7 @@ import functools
 import operator
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +16,9 @@ from ..._precision import compiled, is_traced
 from ..._types import Array
 from ._checks import check_finite
 from ._kernels import kernel_distance, tangent_kernel
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 _FEW = 16  # units whose products are added one by one
 
@@ -126,6 +129,29 @@ class BalancedState:
             )
         return target
 
+    def to_dataset(self, dims: tuple[str, ...] | None = None) -> "xr.Dataset":
+        """Loss, map, Gram matrices and kernel distance with named axes, as a run has them.
+
+        `dims` name the axes of a batch, `network` by default.
+        """
+        import xarray as xr
+
+        leading = self.inward.shape[:-3]
+        batch = dims or ("network",) * bool(leading)
+        if len(batch) != len(leading):
+            raise ValueError(f"`dims` must name the axes {leading}, got {batch}.")
+        over = (*batch, "time")
+        return xr.Dataset(
+            {
+                "loss": (over, np.asarray(self.loss())),
+                "map": ((*over, "output", "input"), np.asarray(self.map)),
+                "input_gram": ((*over, "input", "input_too"), np.asarray(self.input_gram)),
+                "output_gram": ((*over, "output", "output_too"), np.asarray(self.output_gram)),
+                "kernel_distance": (over, np.asarray(self.kernel_distance())),
+            },
+            {"time": np.asarray(self.times)[(0,) * len(leading)]},
+        )
+
     def _inputs(self, inputs: ArrayLike | None) -> Float[Array, "sample input"]:
         size = self.inward.shape[-3]
         if inputs is None:
@@ -173,7 +199,7 @@ def _alignment(
 
 def as_array(value: Any) -> Array:
     """NumPy's in float64, but for what JAX is tracing."""
-    return value if is_traced(value) else np.asarray(value, dtype=float)
+    return jnp.asarray(value) if is_traced(value) else np.asarray(value, dtype=float)
 
 
 def _time_first(value: Array) -> Array:

@@ -225,7 +225,7 @@ def as_arrays(*values: Values) -> tuple[Array, ...]:
 
 def check_depth(depth: Depth) -> float:
     """Depth as a number: a positive integer or infinity."""
-    value = float(depth)
+    value = float(depth) if np.ndim(depth) == 0 else math.nan
     if not (value >= 1 and (math.isinf(value) or value.is_integer())):
         raise ValueError(
             f"`depth` must be the number of layers, 1, 2, 3 … or math.inf, got {depth}."

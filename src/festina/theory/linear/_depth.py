@@ -17,7 +17,7 @@ from ._learning_time import learning_time
 
 
 def training_time(
-    depths: Sequence[Depth] | Array,
+    depths: Depth | Sequence[Depth] | Array,
     layer_strength: float,
     *,
     correlation: float = 1.0,
@@ -50,13 +50,13 @@ def training_time(
     time or $1/b_0^D$ is beyond a double.
     """
     check_positive("layer_strength", layer_strength)
-    depths = [check_depth(depth) for depth in depths]
+    depths = [check_depth(depth) for depth in np.atleast_1d(np.asarray(depths, dtype=float))]
     starts = [_product(layer_strength, depth) for depth in depths]
     return _times(depths, starts, correlation, input_variance, fraction)
 
 
 def greedy_training_time(
-    depths: Sequence[Depth] | Array,
+    depths: Depth | Sequence[Depth] | Array,
     layer_strength: float,
     *,
     module_depth: int = 2,
@@ -98,7 +98,7 @@ def greedy_training_time(
         fraction=module_fraction,
         never="infinite",
     )
-    depths = [check_depth(depth) for depth in depths]
+    depths = [check_depth(depth) for depth in np.atleast_1d(np.asarray(depths, dtype=float))]
     kept = module_fraction ** (1.0 / module_depth)
     starts = [_product(kept, depth) for depth in depths]
     tuning = _times(depths, starts, correlation, input_variance, fraction)
