@@ -202,7 +202,7 @@ def test_parameters_that_make_no_sense_are_refused(name, values, words):
         load(name).parameters(**values)
 
 
-@each
+@pytest.mark.parametrize("name", [NAMES[1], NAMES[3]])
 def test_a_key_gives_other_networks_and_the_same_verdicts(name):
     experiment = load(name)
     run = experiment.run(experiment.parameters(**HELD_OUT[name]), key=jax.random.key(3))

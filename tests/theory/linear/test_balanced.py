@@ -105,7 +105,7 @@ def problems(draw):
 
 
 @pytest.mark.filterwarnings("ignore:The weights do not reach")
-@settings(max_examples=120)
+@settings(max_examples=200)
 @given(problem=problems())
 def test_closed_form_is_the_flow(problem):
     first, second, sigma, lam, times = problem

@@ -153,7 +153,7 @@ def test_small_random_weights_are_off_by_their_variance():
     scales = np.array([0.1, 0.03, 0.01])
     errors = []
     for scale in scales:
-        with pytest.warns(BalanceWarning, match="nearly balanced"):
+        with pytest.warns(BalanceWarning, match="not quite balanced"):
             flow = balanced_flow(scale * first, scale * second, sigma)
         exact = integrate(scale * first, scale * second, sigma, times)
         norm = np.linalg.norm(exact, axis=(1, 2))

@@ -185,8 +185,8 @@ def _networks(data: xr.Dataset) -> list[Claim]:
     depth = data["depth"].values
     middle = data["rotated"].median("seed").values
     powers = np.diff(np.log(middle)) / np.diff(np.log(depth))
-    # A constant is approached ever more slowly; any power of depth would stay the same.
-    levels = powers[-1] < 1 and bool((np.diff(powers) < 0).all())
+    # A constant is approached ever more slowly, until only noise is left of the powers.
+    levels = powers[-1] < 1 and bool((np.diff(np.abs(powers)) < 0.1).all())
     longer = middle / data["aligned"].values
     listed = ", ".join(f"{d:g}" for d in depth)
     return [

@@ -187,6 +187,7 @@ def _sampled(world: World, samples: Float[np.ndarray, "feature item"]) -> xr.Dat
     products = (along.T @ along) / count
     # Of a mean of products z_i z_j that has the mean zero.
     error = np.sqrt((along**2).T @ along**2) / count
+    error = np.maximum(error, 1e-12)  # two items alike have exactly none
     apart = ~np.eye(world.items, dtype=bool)
     return xr.Dataset(
         {

@@ -52,7 +52,7 @@ class BalancedFlow:
         check_times(times)
         times = as_array(times)
         inward, outward, reached = self._solve(times)
-        if not is_traced(reached) and not np.all(reached):
+        if not is_traced(inward, reached) and not np.all(reached):
             self._warn(reached)
         return self._state(times, inward, outward)
 
