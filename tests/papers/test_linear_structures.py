@@ -8,16 +8,11 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from pydantic import ValidationError
-from scipy.integrate import solve_ivp
 
 import festina
 from festina.papers import load
 from festina.papers.linear import _structures as structures
-from festina.papers.linear._structures_small_weights import (
-    growing_gram,
-    growing_strengths,
-    passage_times,
-)
+from festina.papers.linear._passage import passage_times
 
 # Held out: neither the sizes nor the seeds of the defaults.
 OTHER = {
@@ -148,45 +143,6 @@ def test_parameters_that_make_no_sense_are_refused(name, wrong, words):
 
 
 # Small weights
-
-
-def test_the_growing_part_of_small_weights_against_scipy():
-    """Balanced weights are all growing part: then the solution is that of the flow, exactly."""
-    s = np.array([2.0, 1.3, 0.6])
-    rng = np.random.default_rng(5)
-    first = 0.1 * rng.normal(size=(4, 3))
-    second = first.T
-    axes = np.eye(3)
-    times = np.linspace(0, 6, 25)
-
-    def velocity(_, theta):
-        w1, w2 = theta[:12].reshape(4, 3), theta[12:].reshape(3, 4)
-        error = np.diag(s) - w2 @ w1
-        return np.concatenate([(w2.T @ error).ravel(), (error @ w1.T).ravel()])
-
-    start = np.concatenate([first.ravel(), second.ravel()])
-    flow = solve_ivp(velocity, (0, 6), start, "DOP853", times, rtol=1e-11, atol=1e-14)
-    w = [y[12:].reshape(3, 4) @ y[:12].reshape(4, 3) for y in flow.y.T]
-    found = growing_strengths(times, growing_gram(first, second, axes, axes), s)
-    np.testing.assert_allclose(found, w, atol=1e-9)
-
-
-def test_what_the_growing_part_leaves_out_is_of_second_order():
-    s = np.array([2.0, 1.0])
-    axes = np.eye(2)
-    errors = []
-    for scale in (3e-2, 3e-3):
-        network = festina.networks.deep_linear((2, 6, 2), scale=scale, key=festina.seeds(4))
-        first, second = map(np.asarray, network.weights)
-        times = np.linspace(0, 1.5 * np.log(1 / scale**2), 101)
-        task = festina.tasks.linear_teacher(np.diag(s))
-        trained = festina.gradient_flow(network, task, times, rtol=1e-11)
-        found = growing_strengths(times, growing_gram(first, second, axes, axes), s)
-        late = times > 0.3 * times[-1]
-        apart = np.asarray(trained.network.end_to_end()) - found
-        errors.append(np.abs(apart[:, late]).max())
-    assert errors[0] < 0.05
-    np.testing.assert_allclose(np.log10(errors[0] / errors[1]), 2, atol=0.4)
 
 
 def test_passages_of_logistic_curves_are_exact_between_samples():

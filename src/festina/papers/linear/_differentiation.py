@@ -21,6 +21,8 @@ from ...tasks import structured_task
 from ...theory.linear import (
     World,
     differentiation_times,
+    growing_gram,
+    growing_strengths,
     layer_similarity,
     mode_strengths,
     modes,
@@ -32,8 +34,8 @@ from .._tree import run_tree
 from ._differentiation_claims import NAME as NAME
 from ._differentiation_claims import claims as claims
 from ._differentiation_draw import draw as draw
+from ._passage import passage_times
 from ._slides import keys_of
-from ._structures_small_weights import growing_gram, growing_strengths, passage_times
 
 _SAMPLES = 301
 _SHALLOW_END = 5.0  # in units of τ, at which e⁻⁵ of everything is left to learn

@@ -22,7 +22,13 @@ from ...dynamics import gradient_flow
 from ...networks import DeepLinear, decoupled, deep_linear
 from ...networks._seeds import Keys
 from ...tasks import linear_teacher
-from ...theory.linear import effective_strengths, modes, saddle_sequence
+from ...theory.linear import (
+    effective_strengths,
+    growing_gram,
+    growing_strengths,
+    modes,
+    saddle_sequence,
+)
 from ...theory.saddles import mode_drop_times
 from .._parameters import Parameters as BaseParameters
 from .._registry import Progress
@@ -30,8 +36,8 @@ from .._tree import run_tree
 from ._hierarchy_of_saddles_claims import NAME as NAME
 from ._hierarchy_of_saddles_claims import claims as claims
 from ._hierarchy_of_saddles_draw import draw as draw
+from ._passage import passage_times
 from ._slides import keys_of
-from ._structures_small_weights import growing_gram, growing_strengths, passage_times
 
 _SAMPLES = 401
 _NEARBY = (1e-3, 1e-6, 1e-10, 1e-16, 1e-24)

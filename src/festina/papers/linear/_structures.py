@@ -25,6 +25,8 @@ from ...theory.linear import (
     clusters,
     effective_strengths,
     grid,
+    growing_gram,
+    growing_strengths,
     ring,
     torus,
     tree,
@@ -33,12 +35,12 @@ from ...theory.saddles import mode_drop_times
 from .._parameters import Parameters as BaseParameters
 from .._registry import Progress
 from .._tree import run_tree
+from ._passage import passage_times
 from ._slides import keys_of
 from ._structures_claims import NAME as NAME
 from ._structures_claims import claims as claims
 from ._structures_draw import draw as draw
 from ._structures_drawing import edges
-from ._structures_small_weights import growing_gram, growing_strengths, passage_times
 
 _SAMPLES = 241
 _EQUAL = 1e-9  # eigenvalues closer than this fraction of the largest are one level

@@ -21,6 +21,8 @@ from ._effective import effective_strengths as effective_strengths
 from ._effective import strengths_of as strengths_of
 from ._graphs import clusters as clusters
 from ._graphs import graph as graph
+from ._growing import growing_gram as growing_gram
+from ._growing import growing_strengths as growing_strengths
 from ._lattices import chain as chain
 from ._lattices import grid as grid
 from ._lattices import ring as ring
