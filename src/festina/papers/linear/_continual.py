@@ -49,7 +49,7 @@ class Parameters(BaseParameters):
     size: int = Field(default=5, ge=2, le=16)
     """Number of inputs, hidden units and outputs."""
 
-    tasks: int = Field(default=4, ge=2, le=12)
+    tasks: int = Field(default=4, ge=2, le=8)
     """How many tasks are learned, one after the other."""
 
     balance: float = 1.0
@@ -280,7 +280,7 @@ def _draw_course(ax: Axes, data: xr.Dataset, parameters: Parameters) -> None:
         ax.text(
             (task + 0.5) * width,
             1.02,
-            f"learns {task + 1}",
+            f"learns {task + 1}" if parameters.tasks < 6 else f"{task + 1}",
             color=f"C{task}",
             ha="center",
             transform=ax.get_xaxis_transform(),

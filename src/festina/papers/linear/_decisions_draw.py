@@ -37,7 +37,7 @@ def draw(run: xr.DataTree) -> Figure:
         accuracy.set(ylabel=f"{title}\n\nfraction correct", ylim=(0.45, 1.02))
         bias.set(ylabel="$P(R\\,|\\,0) - ½$", ylim=(-0.5, 0.5))
         choices.set(ylabel="$P(R)$", ylim=(-0.05, 1.05))
-    titles = ("accuracy", "bias: choices without a stimulus", "the animal that goes left first")
+    titles = ("accuracy", "bias: choices without a stimulus", "an animal that learns left first")
     for ax, title in zip(rows[0], titles, strict=True):
         ax.set_title(title)
     for ax, label in zip(rows[1], ("time $t/τ$", "time $t/τ$", "contrast in %"), strict=True):

@@ -291,27 +291,41 @@ def draw(run: xr.DataTree) -> Figure:
     curves, limit = run["curves"].to_dataset(), run["limit"].to_dataset()
     target = parameters.correlation / parameters.input_variance
     figure = sheet("A chain of weights learns one number")
-    axes = shallow, deep, deepest = figure.subplots(1, 3, sharey=True)
-    for ax in axes:
+    titles = {1: "shallow, $D = 1$", 2: "deep, $D = 2$", math.inf: "deeper, $D$ as written on top"}
+    shown = [depth for depth in titles if depth in (*parameters.depths, math.inf)]
+    axes = dict(zip(shown, np.atleast_1d(figure.subplots(1, len(shown), sharey=True)), strict=True))
+    for depth, ax in axes.items():
         ax.axhline(target, color="0.85", lw=1, zorder=0)
+        ax.set(title=titles[depth], xlabel="time $t$ in units of $τ/D$", ylim=(0, 1.12 * target))
+    deepest = axes[math.inf]
     for depth in parameters.depths:
-        _draw_curve(axes[min(depth, 3) - 1], curves.sel(depth=depth), "C0")
-    _draw_curve(deepest, limit.assign_coords(depth=math.inf), "0.6")
-    for depth, half in ((depth, curves["half_time"].sel(depth=depth)) for depth in curves["depth"]):
-        if depth > 2:
-            deepest.text(float(half), 1.03 * target, f"{int(depth)}", ha="center")
-    deepest.text(float(limit["half_time"]), 1.03 * target, "∞", ha="center")
-    for ax in axes:
-        ax.set(xlabel="time $t$ in units of $τ/D$", ylim=(0, 1.12 * target))
+        _draw_curve(axes.get(depth, deepest), curves.sel(depth=depth), "C0")
+    _draw_curve(deepest, limit, "0.6")
+    for ax in axes.values():
         ax.set_xlim(left=0)
-    shallow.set(title="shallow, $D = 1$", ylabel="strength $a(t)$")
-    deep.set(title="deep, $D = 2$")
-    deepest.set(title="deeper, $D$ as written on top")
-    shallow.plot([], [], **PALE, color="C0", alpha=0.5, label="training")
-    shallow.plot([], [], **PALE, color="0.6", alpha=0.5, label="integration ($D = ∞$)")
-    shallow.plot([], [], **THEORY, label="closed form")
-    shallow.legend(loc="lower right")
+    halves = {depth: curves["half_time"].sel(depth=depth) for depth in parameters.depths}
+    labels = {f"{depth}": half for depth, half in halves.items() if depth not in axes}
+    _label(deepest, labels | {"∞": limit["half_time"]}, 1.03 * target)
+    first = axes[shown[0]]
+    first.set_ylabel("strength $a(t)$")
+    first.plot([], [], **PALE, color="C0", alpha=0.5, label="training")
+    first.plot([], [], **PALE, color="0.6", alpha=0.5, label="integration ($D = ∞$)")
+    first.plot([], [], **THEORY, label="closed form")
+    first.legend(loc="lower right")
     return figure
+
+
+def _label(ax: Axes, places: dict[str, xr.DataArray], height: float) -> None:
+    """Words above the curves, together where there is no room for each."""
+    room = 0.06 * ax.get_xlim()[1]
+    groups: list[tuple[list[str], float]] = []
+    for word, place in sorted(places.items(), key=lambda item: float(item[1])):
+        if groups and float(place) - groups[-1][1] < room:
+            groups[-1][0].append(word)
+        else:
+            groups.append(([word], float(place)))
+    for words, place in groups:
+        ax.text(place, height, ", ".join(words), ha="center")
 
 
 def _draw_curve(ax: Axes, curve: xr.Dataset, color: str) -> None:
