@@ -1,5 +1,7 @@
 """Shapes in annotations are checked while tests run, and hypothesis draws the same everywhere."""
 
+import gc
+
 import jax
 import jaxtyping
 import pytest
@@ -7,6 +9,10 @@ from hypothesis import settings
 
 # Before anything of festina is imported.
 jaxtyping.install_import_hook("festina", "beartype.beartype")
+
+# Programs are large trees of objects that live until the end: looking through them takes longer
+# than all they could give back.
+gc.set_threshold(100_000, 50, 100)
 
 # A failure that nobody can repeat helps nobody.
 settings.register_profile("festina", derandomize=True, deadline=None)

@@ -40,6 +40,7 @@ PAGES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", PAGES[1:])  # the first has a test of its own
 def test_every_example_of_the_pages_runs(text, capsys):
     exec(text, {})

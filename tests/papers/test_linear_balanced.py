@@ -22,6 +22,8 @@ NAMES = (
     "linear/delayed-rich",
 )
 each = pytest.mark.parametrize("name", NAMES)
+# Minutes of compilation; the solution itself is tested in theory/linear.
+pytestmark = pytest.mark.slow
 
 HELD_OUT = {
     "linear/partitioned-solution": {

@@ -39,6 +39,8 @@ SMALL = {
 }
 
 each = pytest.mark.parametrize("experiment", [chains, depth], ids=["chains", "depth"])
+# A minute of compilation; chains and times themselves are tested in theory/linear.
+pytestmark = pytest.mark.slow
 
 
 @functools.cache
