@@ -8,6 +8,7 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 import festina
+from experiments import altered, broken
 from festina.papers.linear import _chains as chains
 from festina.papers.linear import _chains_claims
 from festina.papers.linear import _depth as depth
@@ -46,18 +47,6 @@ pytestmark = pytest.mark.slow
 @functools.cache
 def small(experiment):
     return experiment.run(experiment.Parameters(**SMALL[experiment]))
-
-
-def broken(experiment, run):
-    return [claim.claim for claim in experiment.claims(run) if claim.broken]
-
-
-def altered(run, group, name, change, **where):
-    """The run with one variable changed, at the given labels."""
-    copy = run.copy(deep=True)
-    values = copy[group][name]
-    values.loc[where] = change(values.loc[where])
-    return copy
 
 
 # Both

@@ -8,6 +8,7 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 import festina
+from experiments import altered, broken
 from festina.papers.linear import _continual as continual
 from festina.papers.linear import _reversal as reversal
 
@@ -40,23 +41,12 @@ def small(experiment):
     return experiment.run(experiment.Parameters(**SMALL[experiment]))
 
 
-def broken(experiment, run):
-    return [claim.claim for claim in experiment.claims(run) if claim.broken]
-
-
-def altered(run, group, name, change, **where):
-    copy = run.copy(deep=True)
-    values = copy[group][name]
-    values.loc[where] = change(values.loc[where])
-    return copy
-
-
 # Both
 
 
 @pytest.mark.slow
 @each
-def test_no_claim_is_broken_by_small(experiment):
+def test_no_claim_is_broken_by_default(experiment):
     assert broken(experiment, experiment.run(experiment.Parameters())) == []
 
 
