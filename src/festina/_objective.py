@@ -102,6 +102,6 @@ def objective(network: AbstractNetwork, task: AbstractTask, convention: str) -> 
     for name, part in zip(network.part_axes, network.parts, strict=True):
         if not np.isfinite(part).all():
             raise ValueError(f"The initial weights `{name}` are not all finite.")
-    statistics = task.statistics(network.first_unit)
+    statistics = task.statistics(network.view)
     data = Data(statistics.psi, statistics.y, factor * statistics.weight)
     return Objective(network.structure, data, factor * statistics.floor)

@@ -7,7 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from festina.networks import Activation, Algebra, Neuron, activation, measure_algebra, power
+from festina.networks import (
+    Activation,
+    Algebra,
+    Neuron,
+    activation,
+    measure_algebra,
+    measure_defects,
+    power,
+)
 from helpers import ARCHITECTURES, ODD, SCALARS, each, inputs
 
 pytestmark = pytest.mark.usefixtures("double")
@@ -131,6 +139,30 @@ def test_powers(p):
     psi = Neuron(a).features(jnp.asarray(x))
     assert psi.shape == (2,) * p
     np.testing.assert_allclose(Neuron(a).response(psi[None], u), [(u @ x) ** p], rtol=1e-13)
+
+
+def test_defects_are_the_departure_in_units_of_the_response():
+    """Of σ(a) = a² at |u| ≤ 1: α² against α, (u + u′)² against u² + u′², and nothing else."""
+    draws, two = np.array([1.0, -0.7, 0.45]), np.ones(2)
+    found = measure_defects(lambda u: (u * np.linspace(-1, 1, 5)) ** 2, draws)
+    assert found.zero == found.even == 0
+    assert found.positive == pytest.approx(2.6**2 - 2.6)
+    assert found.negative == pytest.approx(1.3**2 + 1.3)
+    assert found.additive == pytest.approx(2 * 0.7)  # of 1 and −0.7
+    offset = measure_defects(lambda u: 1 + 0 * u * two, draws)
+    assert (offset.zero, offset.additive, offset.even) == (1, 1, 0)
+    assert measure_defects(lambda u: 3 * u * two, draws).even == pytest.approx(2)
+    # Infinite somewhere off the draws is as far as can be.
+    far = measure_defects(lambda u: np.where(np.abs(u * two) > 2, np.inf, u), draws)
+    assert far.positive == np.inf
+
+
+@each(ARCHITECTURES)
+def test_inputs_for_given_weights(row):
+    network = row.network()
+    weight, read = network.u.shape[1:], network.v.shape[2:]
+    shape = row.unit.input_shape(weight, read)
+    assert (row.unit.weight_shape(shape), row.unit.read_shape(shape)) == (weight, read)
 
 
 def test_a_function_is_measured_once_and_known_again():

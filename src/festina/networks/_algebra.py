@@ -34,6 +34,69 @@ class Algebra:
     even: bool
     order: int | None
 
+    @property
+    def kinked(self) -> bool:
+        """Whether φ is homogeneous over R≥0 alone: two different lines, one for each side."""
+        return self.homogeneous == "positive" and self.order == 1
+
+
+@dataclass(frozen=True)
+class Defects:
+    r"""By how much a response misses each property, relative to its largest value.
+
+    - `zero`: $\phi(z; 0)$ against 0.
+    - `positive`: $\phi(z; \alpha u)$ against $\alpha\phi(z; u)$ for $\alpha$ = 0.37 and 2.6.
+    - `negative`: the same for $\alpha$ = −1.3.
+    - `additive`: $\phi(z; u + u')$ against $\phi(z; u) + \phi(z; u')$.
+    - `even`: $\phi(z; -u)$ against $\phi(z; u)$.
+    """
+
+    zero: float
+    positive: float
+    negative: float
+    additive: float
+    even: float
+
+
+@float64
+def measure_defects(response: Callable[[np.ndarray], np.ndarray], weights: np.ndarray) -> Defects:
+    r"""Measure how far a response is from each property that `Algebra` names.
+
+    **Arguments:**
+
+    - `response`: $u \mapsto \phi(z; u)$ over a fixed set of inputs $z$, as one array.
+    - `weights`: several random $u$ of order one, shape `(draw, ...)`, at least three.
+
+    **Returns:**
+
+    The largest difference over all inputs and draws for each property, as a fraction of the largest
+    response: of the order of rounding where the property holds.
+    """
+    draws = [np.asarray(u, dtype=float) for u in weights]
+    if len(draws) < 3:
+        raise ValueError(f"`weights` needs at least three draws, got {len(draws)}.")
+    at = [np.asarray(response(u), dtype=float) for u in draws]
+    if not all(np.isfinite(values).all() for values in at):
+        raise ValueError("The response is not finite at weights of order one: its algebra is open.")
+    scale = max(float(np.abs(values).max()) for values in at) or 1.0
+
+    def apart(left: np.ndarray, right: np.ndarray) -> float:
+        difference = float(np.abs(left - right).max())
+        return difference / scale if np.isfinite(difference) else np.inf
+
+    def scaled(factor: float) -> float:
+        return max(apart(response(factor * u), factor * r) for u, r in zip(draws, at, strict=True))
+
+    sums = [apart(response(draws[i] + draws[i - 1]), at[i] + at[i - 1]) for i in range(len(draws))]
+    silent = np.asarray(response(0.0 * draws[0]), dtype=float)
+    return Defects(
+        zero=apart(silent, np.zeros_like(silent)),
+        positive=max(scaled(0.37), scaled(2.6)),
+        negative=scaled(-1.3),
+        additive=max(sums),
+        even=max(apart(response(-u), r) for u, r in zip(draws, at, strict=True)),
+    )
+
 
 @float64
 def measure_algebra(
@@ -49,44 +112,28 @@ def measure_algebra(
     - `response`: $u \mapsto \phi(z; u)$ over a fixed set of inputs $z$, as one array. Evaluate in
       float64: the order is read off responses at $|u| \sim 10^{-5}$.
     - `weights`: several random $u$ of order one, shape `(draw, ...)`, at least three.
-    - `tolerance`: largest error, relative to the response, at which a property counts as holding.
+    - `tolerance`: largest defect (see `Defects`) at which a property counts as holding.
 
     A property that holds for every input and draw is taken to hold; a response that differs only
     outside the region sampled is not told apart.
     """
-    draws = [np.asarray(u, dtype=float) for u in weights]
-    if len(draws) < 3:
-        raise ValueError(f"`weights` needs at least three draws, got {len(draws)}.")
-    at = [np.asarray(response(u), dtype=float) for u in draws]
-    if not all(np.isfinite(values).all() for values in at):
-        raise ValueError("The response is not finite at weights of order one: its algebra is open.")
-    scale = max(float(np.abs(values).max()) for values in at) or 1.0
-
-    def same(left: np.ndarray, right: np.ndarray) -> bool:
-        return bool(np.abs(left - right).max() <= tolerance * scale)
-
-    def scales(factor: float) -> bool:
-        return all(same(response(factor * u), factor * r) for u, r in zip(draws, at, strict=True))
-
-    positive = scales(0.37) and scales(2.6)
-    real = positive and scales(-1.3)
-    additive = all(
-        same(response(draws[i] + draws[i - 1]), at[i] + at[i - 1]) for i in range(len(draws))
-    )
-    zero = bool(np.abs(response(0.0 * draws[0])).max() <= tolerance * scale)
+    defects = measure_defects(response, weights)
+    zero = defects.zero <= tolerance
+    positive = defects.positive <= tolerance
+    real = positive and defects.negative <= tolerance
     return Algebra(
         zero=zero,
         homogeneous="real" if real else "positive" if positive else None,
-        linear=real and additive,
-        even=all(same(response(-u), r) for u, r in zip(draws, at, strict=True)),
-        order=_lowest_order(response, draws, scale) if zero else 0,
+        linear=real and defects.additive <= tolerance,
+        even=defects.even <= tolerance,
+        order=_lowest_order(response, weights) if zero else 0,
     )
 
 
-def _lowest_order(
-    response: Callable[[np.ndarray], np.ndarray], draws: list[np.ndarray], scale: float
-) -> int | None:
+def _lowest_order(response: Callable[[np.ndarray], np.ndarray], weights: np.ndarray) -> int | None:
     """Slope of log|φ(z; hu)| against log h as h → 0, which also serves kinked functions."""
+    draws = [np.asarray(u, dtype=float) for u in weights]
+    scale = max(float(np.abs(response(u)).max()) for u in draws) or 1.0
     size = lambda h: np.sqrt(np.mean([np.mean(response(h * u) ** 2) for u in draws]))
     # From coarse to fine, stopping before cancellation in φ eats the digits.
     slope = 0.0

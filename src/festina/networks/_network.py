@@ -15,6 +15,7 @@ from .._precision import float64
 from .._types import Array
 from ._structure import AbstractStructure
 from ._units import AbstractUnit
+from ._view import AbstractView
 
 
 class AbstractNetwork(abc.ABC):
@@ -46,7 +47,17 @@ class AbstractNetwork(abc.ABC):
     @property
     @abc.abstractmethod
     def first_unit(self) -> AbstractUnit:
-        """What the inputs meet first: its features are all that the network sees of them."""
+        """What the inputs meet first."""
+
+    @property
+    def view(self) -> AbstractView:
+        """All that the network sees of the inputs: features of its first unit, unless it says."""
+        return self.first_unit
+
+    @property
+    def kinked(self) -> bool:
+        """Whether any response has a kink, which a flow can slide along."""
+        return self.first_unit.algebra.kinked
 
     @property
     @abc.abstractmethod
@@ -93,11 +104,11 @@ class AbstractNetwork(abc.ABC):
 
     def features(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
         """ψ(x): what the response is computed from, without any weights."""
-        return self.first_unit.features(x)
+        return self.view.features(x)
 
     def skip(self, x: Float[Array, "..."]) -> Float[Array, " output"] | float:
         """What a residual connection adds."""
-        return self.first_unit.skip(x, self.outputs)
+        return self.view.skip(x, self.outputs)
 
     def _check_single(self) -> None:
         if self.batch_shape:

@@ -22,11 +22,10 @@ from .._types import Array
 from ._activations import Activation, linear
 from ._algebra import Algebra
 from ._contract import mix, outer
+from ._view import AbstractView, Shape
 
-Shape = tuple[int, ...]
 
-
-class AbstractUnit(abc.ABC):
+class AbstractUnit(AbstractView):
     """One kind of unit. Holds no weights and is hashable: part of a network's structure."""
 
     weight_axes: ClassVar[tuple[str, ...]]
@@ -39,16 +38,6 @@ class AbstractUnit(abc.ABC):
     def algebra(self) -> Algebra:
         """What φ does as a function of u."""
 
-    @property
-    @abc.abstractmethod
-    def fixed_features(self) -> bool:
-        """Whether the response is linear in the features."""
-
-    @property
-    @abc.abstractmethod
-    def degree(self) -> int | None:
-        """Degree of φ as a polynomial in the input, None if it is not one."""
-
     @abc.abstractmethod
     def weight_shape(self, input_shape: Shape) -> Shape:
         """Shape of one unit's u for inputs of this shape; raises if they do not fit."""
@@ -57,9 +46,13 @@ class AbstractUnit(abc.ABC):
     def read_shape(self, input_shape: Shape) -> Shape:
         """Shape of the response, which a unit's v reads for each output."""
 
-    @abc.abstractmethod
-    def features(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
-        """ψ(x)."""
+    def input_shape(self, weight_shape: Shape, read_shape: Shape) -> Shape:
+        """Shape of inputs for which u and the response have these shapes."""
+        del read_shape
+        return weight_shape
+
+    def check_input(self, input_shape: Shape) -> None:
+        self.weight_shape(input_shape)
 
     @abc.abstractmethod
     def response(
@@ -73,10 +66,9 @@ class AbstractUnit(abc.ABC):
         """c(u), where φ(x; u) = ⟨ψ(x), c(u)⟩ over the last axes of ψ: with fixed features only."""
         raise TypeError(f"{self} has no fixed features, hence no coefficients of them.")
 
-    def skip(self, x: Float[Array, "..."], outputs: int) -> Float[Array, " {outputs}"] | float:
-        """What a residual connection adds to the output."""
-        del x, outputs
-        return 0.0
+    def bypass(self, x: Float[Array, "..."]) -> Float[Array, " _"]:
+        """What a connection past the unit carries: the input, or of tokens the query."""
+        return x
 
 
 @dataclass(frozen=True)
@@ -163,6 +155,10 @@ class Kernel(_Activated):
     def read_shape(self, input_shape: Shape) -> Shape:
         return (self._positions(input_shape),)
 
+    def input_shape(self, weight_shape: Shape, read_shape: Shape) -> Shape:
+        del weight_shape
+        return (self.stride * (read_shape[0] - 1) + self.size,)
+
     def features(self, x: Float[Array, " _"]) -> Float[Array, "..."]:
         starts = self.stride * jnp.arange(self._positions(x.shape))
         return self._tensor_power(x[starts[:, None] + jnp.arange(self.size)])
@@ -200,6 +196,13 @@ class _Head(AbstractUnit):
 
     def read_shape(self, input_shape: Shape) -> Shape:
         return (input_shape[0],)
+
+    def input_shape(self, weight_shape: Shape, read_shape: Shape) -> Shape:
+        del weight_shape
+        return (read_shape[0], 5)  # any number of tokens will do
+
+    def bypass(self, x: Float[Array, "_ _"]) -> Float[Array, " _"]:
+        return x[:, -1]
 
     def skip(self, x: Float[Array, "_ _"], outputs: int) -> Float[Array, " {outputs}"] | float:
         return x[-outputs:, -1] if self.residual else 0.0

@@ -8,7 +8,7 @@ from jaxtyping import Float, PRNGKeyArray
 from numpy.typing import ArrayLike
 
 from .._precision import float64
-from ..networks import AbstractUnit, LinearHead
+from ..networks import AbstractView, LinearHead
 from ._cubature import gaussian_points, square_root
 from ._task import AbstractTask, Statistics, Task, compress
 
@@ -92,11 +92,11 @@ class InContextPopulation(AbstractTask):
     def samples(self) -> int | None:
         return None
 
-    def _statistics(self, unit: AbstractUnit) -> Statistics:
-        if not isinstance(unit, LinearHead):
+    def _statistics(self, view: AbstractView) -> Statistics:
+        if not isinstance(view, LinearHead):
             raise ValueError(
                 "The population of in-context regression is known in closed form for linear "
-                f"attention only, not for {unit}. Use `in_context_regression(samples=…, key=…)`."
+                f"attention only, not for {view}. Use `in_context_regression(samples=…, key=…)`."
             )
         lam, n = self.token_covariance, self.context
         d = len(lam)
@@ -121,7 +121,7 @@ class InContextPopulation(AbstractTask):
         )
         cross = np.einsum("iab,ic->abc", task_mean, q2[:d])
 
-        gain = 1.0 if unit.per_token else float(n)
+        gain = 1.0 if view.per_token else float(n)
         size = (d + 1) ** 3
         return compress(
             gain**2 * second.reshape(size, size),

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from .._precision import float64
-from ..networks import AbstractUnit
+from ..networks import AbstractView
 
 # Above this many features their singular vectors cost more than the samples they replace.
 _MOST_FEATURES = 2048
@@ -27,7 +27,7 @@ _MOST_WORK = 1e10
 class Statistics(NamedTuple):
     r"""All that a loss depends on: $L = \frac12\sum_k w_k\lVert y_k - f(\psi_k)\rVert^2 + $ floor.
 
-    For a unit with fixed features the ψ_k are pseudo-samples that carry the moments (see
+    For a view with fixed features the ψ_k are pseudo-samples that carry the moments (see
     `compress`), for any other they are the features of the samples themselves.
     """
 
@@ -41,7 +41,7 @@ class AbstractTask(abc.ABC):
     """A task, finite (these samples) or population (exact averages)."""
 
     @abc.abstractmethod
-    def _statistics(self, unit: AbstractUnit) -> Statistics: ...
+    def _statistics(self, view: AbstractView) -> Statistics: ...
 
     @property
     @abc.abstractmethod
@@ -58,15 +58,15 @@ class AbstractTask(abc.ABC):
     def samples(self) -> int | None:
         """Number of samples, None for a population."""
 
-    def statistics(self, unit: AbstractUnit) -> Statistics:
-        """What a network of such units sees of this task; computed once for each kind of unit."""
+    def statistics(self, view: AbstractView) -> Statistics:
+        """What a network with this view sees of the task; computed once for each view."""
         known = _STATISTICS.setdefault(self, {})
-        if unit not in known:
-            known[unit] = self._statistics(unit)
-        return known[unit]
+        if view not in known:
+            known[view] = self._statistics(view)
+        return known[view]
 
 
-_STATISTICS: "weakref.WeakKeyDictionary[AbstractTask, dict[AbstractUnit, Statistics]]" = (
+_STATISTICS: "weakref.WeakKeyDictionary[AbstractTask, dict[AbstractView, Statistics]]" = (
     weakref.WeakKeyDictionary()
 )
 
@@ -106,33 +106,33 @@ class Task(AbstractTask):
         return None if self.population else len(self.x)
 
     @float64
-    def _statistics(self, unit: AbstractUnit) -> Statistics:
-        if self.degree is not None and (unit.degree is None or unit.degree > self.degree):
-            kind = "no polynomial" if unit.degree is None else f"of degree {unit.degree}"
+    def _statistics(self, view: AbstractView) -> Statistics:
+        if self.degree is not None and (view.degree is None or view.degree > self.degree):
+            kind = "no polynomial" if view.degree is None else f"of degree {view.degree}"
             raise ValueError(
                 f"This population task is exact for networks of degree up to {self.degree} in the "
-                f"input; {unit} is {kind}. Give the task `nodes=20` for a quadrature rule, or "
+                f"input; {view} is {kind}. Give the task `nodes=20` for a quadrature rule, or "
                 "`samples=…, key=…`."
             )
-        unit.weight_shape(self.input_shape)
+        view.check_input(self.input_shape)
         x = np.asarray(self.x, dtype=float)
         y = self.y
-        if np.ndim(unit.skip(x[0], self.outputs)):  # else there is no residual connection
-            y = y - np.asarray(jax.vmap(lambda x: unit.skip(x, self.outputs))(x))
-        shape = _feature_shape(unit, self.input_shape)
+        if np.ndim(view.skip(x[0], self.outputs)):  # else there is no residual connection
+            y = y - np.asarray(jax.vmap(lambda x: view.skip(x, self.outputs))(x))
+        shape = _feature_shape(view, self.input_shape)
         features = math.prod(shape)
-        if unit.fixed_features and features <= _MOST_FEATURES and len(x) > 1:
-            return self._compressed(unit, x, y, shape)
+        if view.fixed_features and features <= _MOST_FEATURES and len(x) > 1:
+            return self._compressed(view, x, y, shape)
         if len(x) * features > _MOST_NUMBERS:
             raise ValueError(
-                f"{unit} sees {features} features of each input, which for {len(x)} samples are "
+                f"{view} sees {features} features of each input, which for {len(x)} samples are "
                 f"{len(x) * features:.2g} numbers, too many to hold. Use fewer samples, or an "
                 "activation that is a function of your own: it sees the inputs as they are."
             )
-        return Statistics(np.asarray(jax.vmap(unit.features)(x)), y, self.weight, 0.0)
+        return Statistics(np.asarray(jax.vmap(view.features)(x)), y, self.weight, 0.0)
 
     def _compressed(
-        self, unit: AbstractUnit, x: np.ndarray, y: np.ndarray, shape: tuple[int, ...]
+        self, view: AbstractView, x: np.ndarray, y: np.ndarray, shape: tuple[int, ...]
     ) -> Statistics:
         r"""What `compress` does, from samples: by singular values instead of their squares.
 
@@ -149,7 +149,7 @@ class Task(AbstractTask):
         def chunks() -> Iterator[tuple[np.ndarray, np.ndarray]]:
             for start in range(0, len(x), rows):
                 part = slice(start, start + rows)
-                psi = np.asarray(jax.vmap(unit.features)(x[part])).reshape(-1, features)
+                psi = np.asarray(jax.vmap(view.features)(x[part])).reshape(-1, features)
                 yield root[part] * psi, root[part] * y[part]
 
         power = (y**2).T @ self.weight
@@ -183,8 +183,8 @@ class Task(AbstractTask):
 
 
 @functools.cache
-def _feature_shape(unit: AbstractUnit, input_shape: tuple[int, ...]) -> tuple[int, ...]:
-    return jax.eval_shape(unit.features, jax.ShapeDtypeStruct(input_shape, float)).shape
+def _feature_shape(view: AbstractView, input_shape: tuple[int, ...]) -> tuple[int, ...]:
+    return jax.eval_shape(view.features, jax.ShapeDtypeStruct(input_shape, float)).shape
 
 
 def task(

@@ -1,0 +1,160 @@
+"""Diagonal linear networks: every input has a chain of two weights of its own."""
+
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+
+from .._precision import float64
+from .._types import Array
+from ._build import Scale, check_keys, check_scale, normals
+from ._contract import mix
+from ._network import AbstractNetwork, pytree
+from ._seeds import Keys
+from ._structure import AbstractStructure
+from ._units import Neuron
+
+_LINEAR = Neuron()
+
+
+@pytree
+@dataclass(frozen=True, eq=False, repr=False)
+class DiagonalLinear(AbstractNetwork):
+    r"""Diagonal linear network, $x \mapsto \sum_i u_i v_i x_i$, with one output.
+
+    From small weights it learns one coordinate after the other and finds sparse solutions
+    (Woodworth et al. 2020; Pesme & Flammarion 2023). `u` and `v` have shape `(input,)`; axes in
+    front make a batch of networks (seeds, initial scales), which the dynamics train together.
+    """
+
+    u: Float[Array, "..."]
+    v: Float[Array, "..."]
+
+    def __repr__(self) -> str:
+        if not hasattr(self.u, "shape"):  # a tree of something else, as JAX makes them
+            return f"DiagonalLinear({self.u!r}, {self.v!r})"
+        batch = f"{self.batch_shape} networks, " if self.batch_shape else ""
+        return f"DiagonalLinear({batch}{self.inputs} inputs)"
+
+    def __call__(self, x: Float[Array, " input"]) -> Float[Array, " output"]:
+        """One network, one example, in the precision of JAX's setting; `predict` is float64."""
+        return jnp.sum(self._products(x), keepdims=True)
+
+    def hidden(self, x: Float[Array, " input"]) -> tuple[Float[Array, "..."], ...]:
+        """u_i x_i of every coordinate."""
+        self._products(x)
+        return (self.u * jnp.asarray(x),)
+
+    def _products(self, x: Float[Array, "..."]) -> Float[Array, " input"]:
+        self._check_single()
+        x = jnp.asarray(x)
+        if x.shape != (self.inputs,):
+            raise ValueError(f"Inputs are vectors of {self.inputs} numbers, got {x.shape}.")
+        return self.coefficients() * x
+
+    def coefficients(self) -> Float[Array, "*batch input"]:
+        """β = u∘v, the linear map that each network of a batch computes."""
+        return self.u * self.v
+
+    @property
+    def inputs(self) -> int:
+        return self.u.shape[-1]
+
+    @property
+    def outputs(self) -> int:
+        return 1
+
+    @property
+    def parts(self) -> tuple[Array, ...]:
+        return self.u, self.v
+
+    @property
+    def part_axes(self) -> dict[str, tuple[str, ...]]:
+        return {"u": ("input",), "v": ("input",)}
+
+    def with_parts(self, *parts: Float[Array, "..."]) -> "DiagonalLinear":
+        return DiagonalLinear(*parts)
+
+    @property
+    def structure(self) -> "DiagonalStructure":
+        return DiagonalStructure(self.inputs)
+
+    @property
+    def first_unit(self) -> Neuron:
+        """A linear neuron: its features are the inputs, and all of it is linear in them."""
+        return _LINEAR
+
+    def check_fit(self, input_shape: tuple[int, ...], outputs: int) -> None:
+        if ((self.inputs,), 1) != (input_shape, outputs):
+            raise ValueError(
+                f"Network and task do not fit: the task has inputs of shape {input_shape} and "
+                f"{outputs} outputs, the diagonal network {self.inputs} inputs and one output."
+            )
+
+
+@dataclass(frozen=True)
+class DiagonalStructure(AbstractStructure):
+    """A diagonal linear network without its weights; in programs these are `(input, *lane)`."""
+
+    inputs: int
+
+    @property
+    def size(self) -> int:
+        return 2 * self.inputs
+
+    def split(self, weights: Float[Array, "weight *lane"]) -> tuple[Float[Array, "..."], ...]:
+        return weights[: self.inputs], weights[self.inputs :]
+
+    def outputs(
+        self, psi: Float[Array, "sample input"], *parts: Float[Array, "..."]
+    ) -> Float[Array, "sample output *lane"]:
+        """Σ_i u_i v_i ψ_i for every sample."""
+        u, v = parts
+        return mix(psi, u * v)[:, None]
+
+    def columns(self, *parts: Float[Array, "..."]) -> Float[np.ndarray, "weight lane"]:
+        return np.concatenate(
+            [np.asarray(part, float).reshape(-1, self.inputs).T for part in parts]
+        )
+
+    def arrays(
+        self, weights: Float[np.ndarray, "weight *batch"]
+    ) -> tuple[Float[np.ndarray, "..."], ...]:
+        u, v = self.split(weights)
+        return np.moveaxis(np.asarray(u), 0, -1), np.moveaxis(np.asarray(v), 0, -1)
+
+
+@float64
+def diagonal_linear(inputs: int, *, scale: Scale, key: Keys) -> DiagonalLinear:
+    """Diagonal linear network with weights from N(0, scale²).
+
+    **Arguments:**
+
+    - `inputs`: number of coordinates.
+    - `scale`: standard deviation of the initial weights, or an array of them.
+    - `key`: randomness. An array of keys makes a batch of networks, one each; `scale` and `key`
+      broadcast against each other, so `scale[:, None]` with eight keys is a sweep with eight seeds.
+    """
+    if inputs < 1 or inputs != int(inputs):
+        raise ValueError(f"`inputs` must be a whole number from 1 up, got {inputs}.")
+    scales, key = check_scale(scale), check_keys(key)
+    # Not in the program, where rounding would depend on how many networks it makes.
+    parts = (scales[..., None] * np.asarray(draw) for draw in normals(key, ((int(inputs),),) * 2))
+    batch = np.broadcast_shapes(scales.shape, key.shape)
+    return DiagonalLinear(*(np.broadcast_to(part, (*batch, inputs)) for part in parts))
+
+
+def diagonal_linear_from(u: ArrayLike, v: ArrayLike) -> DiagonalLinear:
+    """A diagonal linear network from given weights `(*batch, input)`, checked."""
+    u, v = np.array(u, dtype=float), np.array(v, dtype=float)
+    if u.shape != v.shape or u.ndim < 1 or 0 in u.shape:
+        raise ValueError(
+            f"`u` and `v` must be (*batch, input), one entry each for every input, got shapes "
+            f"{u.shape} and {v.shape}."
+        )
+    for name, part in (("u", u), ("v", v)):
+        if not np.isfinite(part).all():
+            raise ValueError(f"`{name}` must be finite, {np.sum(~np.isfinite(part))} are not.")
+    return DiagonalLinear(u, v)

@@ -1,0 +1,225 @@
+"""Networks of depth: a layer of any units, fully-connected layers behind it, and skips."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+
+from .._types import Array
+from ._activations import Activation, Scalar, activation
+from ._network import AbstractNetwork, pytree
+from ._stack_structure import Skips, StackStructure
+from ._units import AbstractUnit, SoftmaxHead
+from ._view import AbstractView
+
+Choice = str | Activation | Scalar
+
+
+@pytree
+@dataclass(frozen=True, eq=False, repr=False)
+class Stack(AbstractNetwork):
+    r"""A layer of units and fully-connected layers behind it, with or without skips.
+
+    $a_1 = \phi(x; u)$, the responses of all units, then
+    $a_l = \sigma_l(W_l a_{l-1}) + \sum_{k \to l} a_k$, and the output is $a_D$, whose σ is the
+    identity. The sum is over the `skips` (k, l), which carry the activity of layer k past all
+    layers between; layer 0 is the input, or of tokens the query. Eq. (18) of Zhang, Saxe & Latham
+    has the skips (1, 2) and (1, 3).
+
+    `weights` are u `(unit, *weight_shape)`, W₂ `(out, *read_shape, unit)` and W₃, … `(out, in)`;
+    axes in front make a batch of networks. `activations` are those of layers 2 to D − 1. Where all
+    of them are linear and the unit has fixed features, so has the network, and the cost of training
+    does not depend on the number of samples.
+    """
+
+    weights: tuple[Float[Array, "..."], ...]
+    unit: AbstractUnit = field(metadata={"static": True})
+    activations: tuple[Activation, ...] = field(metadata={"static": True})
+    skips: Skips = field(default=(), metadata={"static": True})
+
+    def __repr__(self) -> str:
+        if not all(hasattr(weight, "shape") for weight in self.weights):
+            return f"Stack({self.weights!r}, {self.unit})"  # a tree of something else, as JAX makes
+        batch = f"{self.batch_shape} networks, " if self.batch_shape else ""
+        units = self.structure.shapes[0][0]
+        widths = "-".join(str(shape[0]) for shape in self.structure.shapes[1:])
+        names = "".join(f", {a.name}" for a in self.activations)
+        skips = f", skips {self.skips}" if self.skips else ""
+        return f"Stack({batch}{units} units {self.unit}, then {widths}{names}{skips})"
+
+    def __call__(self, x: Float[Array, "..."]) -> Float[Array, " output"]:
+        """One network, one example, in the precision of JAX's setting; `predict` is float64."""
+        return self._activities(x)[-1]
+
+    def hidden(self, x: Float[Array, "..."]) -> tuple[Float[Array, "..."], ...]:
+        """The activity of each hidden layer; of the first as `(*read, unit)`."""
+        first, *others, _ = self._activities(x)
+        return first.reshape(self.structure.shapes[1][1:]), *others
+
+    def _activities(self, x: Float[Array, "..."]) -> list[Float[Array, " _"]]:
+        """Of every layer from the first to the output."""
+        self._check_single()
+        x = jnp.asarray(x)
+        self.check_fit(x.shape, self.outputs)
+        u, *others = self.weights
+        parts = (jnp.moveaxis(u, 0, -1), *others)
+        return [a[0] for a in self.structure.activities(self.features(x)[None], *parts)]
+
+    @property
+    def depth(self) -> int:
+        """Number of weight arrays, one more than there are hidden layers."""
+        return len(self.weights)
+
+    @property
+    def outputs(self) -> int:
+        return self.weights[-1].shape[-2]
+
+    @property
+    def parts(self) -> tuple[Array, ...]:
+        return self.weights
+
+    @property
+    def part_axes(self) -> dict[str, tuple[str, ...]]:
+        depth = self.depth
+        names = {layer: f"hidden_{layer}" for layer in range(2, depth)} | {depth: "output"}
+        return {
+            "u": ("unit", *self.unit.weight_axes),
+            "w2": (names[2], *self.unit.read_axes, "unit"),
+            **{f"w{layer}": (names[layer], names[layer - 1]) for layer in range(3, depth + 1)},
+        }
+
+    def with_parts(self, *parts: Float[Array, "..."]) -> "Stack":
+        return Stack(parts, self.unit, self.activations, self.skips)
+
+    @property
+    def structure(self) -> StackStructure:
+        axes = len(self.batch_shape)
+        shapes = tuple(weight.shape[axes:] for weight in self.weights)
+        return StackStructure(self.unit, shapes, self.activations, self.skips)
+
+    @property
+    def first_unit(self) -> AbstractUnit:
+        return self.unit
+
+    @property
+    def view(self) -> AbstractView:
+        view = self.structure.view
+        # Linear layers behind a unit see of the inputs what the unit does, statistics included.
+        same = view.fixed_features and not view.bypassed
+        return self.unit if same else view
+
+    @property
+    def kinked(self) -> bool:
+        return any(part.algebra.kinked for part in (self.unit, *self.activations))
+
+    def check_fit(self, input_shape: tuple[int, ...], outputs: int) -> None:
+        structure = self.structure
+        found = structure.shapes[0][1:], structure.shapes[1][1:-1], structure.widths[-1]
+        expected = self.unit.weight_shape(input_shape), self.unit.read_shape(input_shape), outputs
+        if found != expected:
+            raise ValueError(
+                f"Network and task do not fit: inputs of shape {input_shape} and {outputs} outputs "
+                f"need units with weights {expected[0]} and responses {expected[1]}; the network's "
+                f"have {found[0]} and {found[1]}, and it has {found[2]} outputs."
+            )
+        for source, target in self.skips:
+            if source == 0 and structure.widths[target - 1] != input_shape[0]:
+                raise ValueError(
+                    f"The skip (0, {target}) adds {input_shape[0]} numbers of the input to the "
+                    f"{structure.widths[target - 1]} of layer {target}: it needs equally many."
+                )
+
+
+def stack_from(
+    unit: AbstractUnit,
+    weights: Sequence[ArrayLike],
+    *,
+    activations: Choice | Sequence[Choice] = "linear",
+    skips: Sequence[tuple[int, int]] = (),
+) -> Stack:
+    """A network of depth from given arrays, checked.
+
+    **Arguments:**
+
+    - `unit`: of the first layer; its activation is part of it.
+    - `weights`: u, W₂, …, W_D from input to output, with the shapes of `Stack`.
+    - `activations`: of layers 2 to D − 1, one for all or one for each.
+    - `skips`: pairs (k, l): the activity of layer k is added to that of layer l; 0 is the input.
+    """
+    arrays = tuple(np.array(weight, dtype=float) for weight in weights)
+    if len(arrays) < 2:
+        raise ValueError(
+            f"`weights` needs those of the units and those of an output, got {len(arrays)} arrays."
+        )
+    for layer, array in enumerate(arrays, start=1):
+        if 0 in array.shape:
+            raise ValueError(
+                f"`weights` of layer {layer} have shape {array.shape}: there must be at least one "
+                "along every axis."
+            )
+        if not np.isfinite(array).all():
+            bad = int(np.sum(~np.isfinite(array)))
+            raise ValueError(
+                f"`weights` must be finite, {bad} of the {array.size} of layer {layer} are not."
+            )
+    if not _fit_together(unit, [array.shape for array in arrays]):
+        raise ValueError(
+            f"`weights` do not fit together: for {unit} they are u (*batch, "
+            f"{', '.join(('unit', *unit.weight_axes))}), W2 (*batch, "
+            f"{', '.join(('out', *unit.read_axes, 'unit'))}) and (*batch, out, in) from there on, "
+            f"with the same batch; got {', '.join(str(array.shape) for array in arrays)}."
+        )
+    chosen = check_activations(activations, len(arrays) - 2)
+    pairs = tuple((int(source), int(target)) for source, target in skips)
+    network = Stack(arrays, unit, chosen, pairs)
+    _check_skips(network)
+    return network
+
+
+def _fit_together(unit: AbstractUnit, shapes: Sequence[tuple[int, ...]]) -> bool:
+    axes = (1 + len(unit.weight_axes), 2 + len(unit.read_axes), *(2,) * (len(shapes) - 2))
+    if any(len(shape) < n for shape, n in zip(shapes, axes, strict=True)):
+        return False
+    batches = {shape[: len(shape) - n] for shape, n in zip(shapes, axes, strict=True)}
+    into = [shape[-1] for shape in shapes[1:]]
+    out_of = [shape[-n] for shape, n in zip(shapes, axes, strict=True)][:-1]
+    return len(batches) == 1 and into == out_of
+
+
+def check_activations(
+    activations: Choice | Sequence[Choice], layers: int
+) -> tuple[Activation, ...]:
+    """One activation for each of so many layers; one that is given alone serves all."""
+    if isinstance(activations, str | Activation) or callable(activations):
+        return (activation(activations),) * max(layers, 0)
+    if len(activations) != layers:
+        raise ValueError(
+            f"`activations` must be one for all or one for each of {layers} layers, got "
+            f"{len(activations)}."
+        )
+    return tuple(activation(choice) for choice in activations)
+
+
+def _check_skips(network: Stack) -> None:
+    widths, unit = network.structure.widths, network.unit
+    if getattr(unit, "residual", False):
+        raise ValueError(
+            f"The residual connection of {unit} is a skip of a stack: give `residual=False` and "
+            "`skips=((0, 2),)`."
+        )
+    for source, target in network.skips:
+        if not 0 <= source < target <= network.depth or target == 1:
+            raise ValueError(
+                f"`skips` must lead from a layer to a later one, at most {network.depth} and not "
+                f"the first: got {(source, target)}."
+            )
+        if source > 0 and widths[source - 1] != widths[target - 1]:
+            raise ValueError(
+                f"The skip {(source, target)} adds {widths[source - 1]} numbers to "
+                f"{widths[target - 1]}: layers that it connects must be equally wide."
+            )
+    if network.structure.bypassed and isinstance(unit, SoftmaxHead):
+        raise ValueError("A skip from the input past softmax attention is not supported.")

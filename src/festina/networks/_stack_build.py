@@ -1,0 +1,151 @@
+"""Networks of depth by architecture, with small random initial weights."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from .._precision import float64
+from ._build import Scale, check_keys, check_scale, normals
+from ._deep import check_widths
+from ._seeds import Keys
+from ._stack import Choice, Stack, check_activations, stack_from
+from ._units import AbstractUnit, Kernel, LinearHead, Neuron
+
+
+def stack(
+    widths: Sequence[int],
+    *,
+    activations: Choice | Sequence[Choice] = "linear",
+    skips: Sequence[tuple[int, int]] = (),
+    scale: Scale,
+    key: Keys,
+) -> Stack:
+    """Fully-connected network of any depth, with weights from N(0, scale²).
+
+    **Arguments:**
+
+    - `widths`: layer sizes from input to output, at least three of them.
+    - `activations`: of the hidden layers, one for all or one for each: names, `Activation`s, or
+      scalar JAX functions of your own.
+    - `skips`: pairs (k, l): the activity of layer k, after its activation, is added to that of
+      layer l. Layer 1 is the first hidden one, 0 the input: `((1, 3),)` skips two layers.
+    - `scale`: standard deviation of the initial weights, or an array of them.
+    - `key`: randomness. An array of keys makes a batch of networks, one each; `scale` and `key`
+      broadcast against each other, so `scale[:, None]` with eight keys is a sweep with eight seeds.
+    """
+    inputs, *layers = check_widths(widths)
+    first, *others = check_activations(activations, _hidden(layers))
+    return gaussian_stack(
+        Neuron(first), (inputs,), layers, activations=others, skips=skips, scale=scale, key=key
+    )
+
+
+def convolutional_stack(
+    inputs: int,
+    widths: Sequence[int],
+    *,
+    kernel: int = 2,
+    stride: int = 1,
+    activations: Choice | Sequence[Choice] = "linear",
+    skips: Sequence[tuple[int, int]] = (),
+    scale: Scale,
+    key: Keys,
+) -> Stack:
+    """A 1-d convolution and fully-connected layers behind it, with weights from N(0, scale²).
+
+    `inputs` is the length of the input, `kernel` and `stride` are those of the convolution;
+    `widths` are the number of kernels, the widths of the hidden layers behind, and of the output.
+    The rest as in `stack`.
+    """
+    layers = list(check_widths(widths))
+    first, *others = check_activations(activations, _hidden(layers))
+    unit = Kernel(first, size=kernel, stride=stride)
+    return gaussian_stack(
+        unit, (inputs,), layers, activations=others, skips=skips, scale=scale, key=key
+    )
+
+
+def linear_transformer(
+    dimension: int,
+    heads: int,
+    widths: Sequence[int],
+    *,
+    rank: int = 1,
+    per_token: bool = True,
+    residual: bool = True,
+    activations: Choice | Sequence[Choice] = "linear",
+    scale: Scale,
+    key: Keys,
+) -> Stack:
+    r"""One layer of linear self-attention, Eq. (69), and fully-connected layers behind it.
+
+    What is passed on is $x_q + \sum_i V_i X X^\top K_i^\top Q_i x_q$, the whole embedding of the
+    query.
+
+    **Arguments:**
+
+    - `dimension`: of a token's input part; the embedding has one more row for its label.
+    - `heads`, `rank`: number of heads, and rank of each head's key and query.
+    - `widths`: of the hidden layers behind attention, and of the output.
+    - `per_token`: divide attention by the context length (Eq. 69 as printed does not).
+    - `residual`: add the query's embedding, as Eq. (69) does.
+    - `activations`: of the layers in `widths` but for the output, one for all or one for each.
+    - `scale`, `key`: as in `stack`.
+    """
+    if dimension < 1 or heads < 1:
+        raise ValueError(f"`dimension` and `heads` must be at least 1, got {dimension}, {heads}.")
+    embedding = dimension + 1
+    behind = check_activations(activations, len(widths) - 1)
+    return gaussian_stack(
+        LinearHead(rank, residual=False, per_token=per_token),
+        (embedding, 2),  # the number of tokens does not matter for the shapes of the weights
+        (heads, embedding, *widths),
+        activations=("linear", *behind),
+        skips=((0, 2),) if residual else (),
+        scale=scale,
+        key=key,
+    )
+
+
+@float64
+def gaussian_stack(
+    unit: AbstractUnit,
+    input_shape: tuple[int, ...],
+    widths: Sequence[int],
+    *,
+    activations: Choice | Sequence[Choice] = "linear",
+    skips: Sequence[tuple[int, int]] = (),
+    scale: Scale,
+    key: Keys,
+) -> Stack:
+    """Independent weights from N(0, scale²), for any unit.
+
+    `widths` are the number of units, the widths of the hidden layers behind, and of the output;
+    `activations` those of the hidden layers behind the units.
+    """
+    units, *others = check_widths(widths)
+    scales, key = check_scale(scale), check_keys(key)
+    shapes = (
+        (units, *unit.weight_shape(input_shape)),
+        (others[0], *unit.read_shape(input_shape), units),
+        *zip(others[1:], others[:-1], strict=True),
+    )
+    batch = np.broadcast_shapes(scales.shape, key.shape)
+    # Not in the program, where rounding would depend on how many networks it makes.
+    weights = [
+        np.broadcast_to(
+            scales.reshape(*scales.shape, *(1,) * len(shape)) * np.asarray(draw), (*batch, *shape)
+        )
+        for draw, shape in zip(normals(key, shapes), shapes, strict=True)
+    ]
+    return stack_from(unit, weights, activations=activations, skips=skips)
+
+
+def _hidden(layers: Sequence[int]) -> int:
+    """Number of hidden layers, which must be at least one."""
+    if len(layers) < 2:
+        raise ValueError(
+            f"`widths` needs a hidden layer between input and output, got {len(layers)} layers. "
+            "For a linear map without any: `deep_linear`."
+        )
+    return len(layers) - 1

@@ -1,0 +1,64 @@
+"""Diagonal linear networks: what they compute, how they train, and what they refuse."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import festina
+from festina.networks import DiagonalLinear, diagonal_linear, diagonal_linear_from, seeds
+from festina.tasks import linear_teacher
+
+RNG = np.random.default_rng(0)
+
+
+@pytest.mark.parametrize("batch", [(), (3,), (2, 3)])
+def test_the_products_of_its_weights_are_what_it_computes(batch):
+    u, v = RNG.normal(size=(2, *batch, 4))
+    network = diagonal_linear_from(u, v)
+    x = RNG.normal(size=(5, 4))
+    np.testing.assert_allclose(network.predict(x)[..., 0], (u * v) @ x.T, rtol=1e-12)
+    assert network.batch_shape == batch
+    assert repr(network).endswith("4 inputs)")
+
+
+def test_columns_and_parts_are_each_others_inverse():
+    network = diagonal_linear(4, scale=np.array([1.0, 2.0])[:, None], key=seeds(3))
+    columns = network.structure.columns(*network.parts)
+    parts = network.structure.arrays(columns.reshape(-1, 2, 3))
+    np.testing.assert_array_equal(parts, network.parts)
+    assert network.structure.size == len(columns)
+
+
+def test_training_keeps_the_balance_and_finds_the_target():
+    target, covariance = np.array([[1.0, -0.5, 0.0]]), np.diag([1.0, 0.5, 2.0])
+    network = diagonal_linear(3, scale=0.1, key=seeds(4))
+    run = festina.gradient_flow(network, linear_teacher(target, covariance), converged=1e-12)
+    trained = run.final
+    np.testing.assert_allclose(trained.coefficients(), np.repeat(target, 4, axis=0), atol=1e-5)
+    for before, after in ((network, trained),):
+        np.testing.assert_allclose(after.u**2 - after.v**2, before.u**2 - before.v**2, atol=1e-6)
+
+
+def test_hidden_activity_is_that_before_the_second_weight():
+    network = diagonal_linear_from([1.0, 2.0], [3.0, 4.0])
+    x = jnp.array([1.0, -1.0])
+    np.testing.assert_allclose(network.hidden(x)[0], [1.0, -2.0])
+    np.testing.assert_allclose(network(x), [3.0 - 8.0])
+    assert jax.tree.map(lambda leaf: leaf + 1, network).u[0] == 2.0
+
+
+def test_what_does_not_fit_is_refused():
+    network = diagonal_linear_from([1.0, 2.0], [3.0, 4.0])
+    with pytest.raises(ValueError, match="vectors of 2"):
+        network(jnp.ones(3))
+    with pytest.raises(ValueError, match="do not fit"):
+        festina.gradient_flow(network, linear_teacher(np.eye(2)))
+    with pytest.raises(ValueError, match="one entry each"):
+        diagonal_linear_from([1.0], [1.0, 2.0])
+    with pytest.raises(ValueError, match="`v` must be finite"):
+        diagonal_linear_from([1.0], [np.nan])
+    with pytest.raises(ValueError, match="`inputs`"):
+        diagonal_linear(0, scale=1.0, key=seeds(1)[0])
+    with pytest.raises(ValueError, match="batch of networks"):
+        DiagonalLinear(np.ones((2, 3)), np.ones((2, 3)))(jnp.ones(3))
