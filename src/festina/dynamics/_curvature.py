@@ -21,11 +21,11 @@ def extreme_curvatures(
     """Smallest and largest eigenvalue of the Hessian, by Lanczos where it is too large to form."""
     n = weights.size
     if n <= _DENSE:
-        eigenvalues = np.linalg.eigvalsh(np.asarray(_hessian(structure, weights, data)))
+        eigenvalues = np.linalg.eigvalsh(np.asarray(hessian(structure, weights, data)))
         return float(eigenvalues[0]), float(eigenvalues[-1])
 
     def product(direction: np.ndarray) -> np.ndarray:
-        return np.asarray(_hessian_product(structure, weights, direction.ravel(), data))
+        return np.asarray(hessian_product(structure, weights, direction.ravel(), data))
 
     largest = _top(product, n)
     # The smallest relative to the largest: near zero it has no digits of its own.
@@ -51,14 +51,14 @@ def _top(product: Callable[[np.ndarray], np.ndarray], n: int) -> float:
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _hessian(
+def hessian(
     structure: AbstractStructure, weights: Float[Array, " weight"], data: Data
 ) -> Float[Array, "weight weight"]:
     return jax.hessian(excess_loss, argnums=1)(structure, weights, data)
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _hessian_product(
+def hessian_product(
     structure: AbstractStructure,
     weights: Float[Array, " weight"],
     direction: Float[Array, " weight"],

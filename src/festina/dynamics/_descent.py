@@ -83,6 +83,7 @@ def gradient_descent(
         task,
         loss=loss,
         method="gradient descent",
+        solver="descent",
         step=descent_step,
         step_size=lambda weights, velocity: np.zeros(weights.shape[1]),
         evaluations_per_step=1,

@@ -3,15 +3,26 @@
 import numpy as np
 from jaxtyping import Float
 
-from .._objective import Convention
+from .._objective import Convention, objective
 from .._precision import float64
 from ..networks import AbstractNetwork
 from ..networks._network import Network
 from ..tasks import AbstractTask
+from ._adaptive import first_step
 from ._drive import Progress
+from ._implicit_solve import derivatives_per_solve
 from ._logbook import Resolution
-from ._runge_kutta import first_step, kinked_runge_kutta_step, runge_kutta_step
+from ._rosenbrock import STAGES, rosenbrock_step
+from ._runge_kutta import kinked_runge_kutta_step, runge_kutta_step
 from ._simulate import simulate
+from ._stiffness import (
+    IMPLICIT_RTOL,
+    Solver,
+    can_be_implicit,
+    learns_by_units,
+    prefers_implicit,
+    rows_to_solve,
+)
 from ._trajectory import Trajectory
 
 _SMOOTH, _KINKED = 1e-8, 1e-5  # default tolerances
@@ -25,6 +36,7 @@ def gradient_flow(
     *,
     t_end: float | None = None,
     loss: Convention = "half",
+    solver: Solver = "automatic",
     rtol: float | None = None,
     atol: float | None = None,
     resolution: Resolution | None = None,
@@ -48,12 +60,18 @@ def gradient_flow(
     - `t_end`: latest time at which to stop.
     - `loss`: the loss convention, which sets the clock: `"half"` $\frac12\langle|y-f|^2\rangle$ by
       default, `"mean-square"`, `"mean-over-outputs"`, `"half-sum"` or `"sum-square"`.
+    - `solver`: `"explicit"` steps (Dormand–Prince 5(4)), or `"implicit"` ones (Rodas 4(3), with the
+      exact Hessian), whose number does not grow with the length of plateaus. `"automatic"` chooses
+      implicit ones for a layer of units of lowest order two and more (quadratic, cubic, attention)
+      that starts so small that explicit steps would cost more; `solver` of the trajectory says
+      which it was.
     - `rtol`, `atol`: error allowed per step, relative to each weight and absolute (`rtol` times the
       initial scale by default). Leaving a saddle amplifies errors: the drop times move by about
-      `rtol` over the rate of escape. `rtol` is 1e-8 by default, and 1e-5 for units with a kink
-      (ReLU), which other networks than those of theory slide along: both sides push towards it and
-      every step crosses it. There the tolerance is loosened step by step, down to √`rtol`, and the
-      ending says so.
+      `rtol` over the rate of escape. `rtol` is 1e-8 by default; 1e-6 for implicit steps, with which
+      the drop times of a quadratic network are right to about 1e-6 of themselves; and 1e-5 for
+      units with a kink (ReLU), which other networks than those of theory slide along: both sides
+      push towards it and every step crosses it. There the tolerance is loosened step by step, down
+      to √`rtol`, and the ending says so.
     - `resolution`: how far loss or gradient must move before the next step is saved; no finer than
       the steps themselves, which follow from `rtol`. Ask for `times` where you need more.
     - `converged`: training has converged when the loss is above its lowest possible value by less
@@ -70,25 +88,31 @@ def gradient_flow(
     """
     if not 0 < converged < 1:
         raise ValueError(f"`converged` must lie between 0 and 1, got {converged}.")
-    kinked = isinstance(network, AbstractNetwork) and _has_kink(network)
-    if rtol is None:
-        rtol = _KINKED if kinked else _SMOOTH
-    if not 0 < rtol < 0.1:
+    kinked = isinstance(network, AbstractNetwork) and network.kinked
+    if solver not in ("automatic", "explicit", "implicit"):
+        raise ValueError(f"`solver` must be 'automatic', 'explicit' or 'implicit', got {solver!r}.")
+    if rtol is not None and not 0 < rtol < 0.1:
         raise ValueError(f"`rtol` must lie between 0 and 0.1, got {rtol}.")
     if atol is not None and not 0 < atol < np.inf:
         raise ValueError(f"`atol` must be positive and finite, got {atol}.")
     if max_steps < 1 or max_steps != int(max_steps):
         raise ValueError(f"`max_steps` must be a whole number from 1 up, got {max_steps}.")
     stops = _stops(times, t_end)
+    implicit = _takes_implicit_steps(network, task, loss, solver, rtol)
+    if rtol is None:
+        rtol = IMPLICIT_RTOL if implicit else _KINKED if kinked else _SMOOTH
 
     return simulate(
         network,
         task,
         loss=loss,
         method="gradient flow",
-        step=kinked_runge_kutta_step if kinked else runge_kutta_step,
+        solver="implicit" if implicit else "explicit",
+        step=(
+            rosenbrock_step if implicit else kinked_runge_kutta_step if kinked else runge_kutta_step
+        ),
         step_size=first_step,
-        evaluations_per_step=6,
+        evaluations_per_step=(STAGES + derivatives_per_solve(network.structure) if implicit else 6),
         stops=stops,
         times_requested=times is not None,
         rtol=rtol,
@@ -101,10 +125,22 @@ def gradient_flow(
     )
 
 
-def _has_kink(network: AbstractNetwork) -> bool:
-    """Whether φ is homogeneous over R≥0 alone: two different lines, one for each side."""
-    algebra = network.first_unit.algebra
-    return algebra.homogeneous == "positive" and algebra.order == 1
+def _takes_implicit_steps(
+    network: AbstractNetwork, task: AbstractTask, loss: str, solver: Solver, rtol: float | None
+) -> bool:
+    if solver == "explicit":
+        return False
+    if solver == "automatic":
+        return learns_by_units(network) and prefers_implicit(
+            network, objective(network, task, loss), rtol or IMPLICIT_RTOL
+        )
+    problem = objective(network, task, loss)
+    if not can_be_implicit(network, problem):
+        raise ValueError(
+            f"`solver` 'implicit' would invert a matrix of {rows_to_solve(network, problem)} rows "
+            "in every step. Use 'explicit', fewer samples or a narrower network."
+        )
+    return True
 
 
 def _stops(times: np.ndarray | None, t_end: float | None) -> np.ndarray:

@@ -16,7 +16,8 @@ from ..networks._network import Network
 from ..networks._seeds import Keys
 from ..tasks import AbstractTask, Task
 from ._program import start
-from ._trajectory import Ending, Trajectory
+from ._trajectory import Ending, Samples, Trajectory
+from ._width import as_it_is
 
 
 def minibatch_descent(
@@ -60,7 +61,7 @@ def minibatch_descent(
     initial = whole.structure.columns(*network.parts)
     rates = learning_rate.reshape(-1)
     shufflers = [np.random.default_rng(seed) for seed in _seeds(keys)]
-    epochs = [_Epochs(shuffler, task.samples, batch_size) for shuffler in shufflers]
+    epochs = [Epochs(shuffler, task.samples, batch_size) for shuffler in shufflers]
 
     weights, rows, times = jnp.asarray(initial), [], []
     step = 0
@@ -72,7 +73,7 @@ def minibatch_descent(
             break
         count = min(every, steps - step)
         indices = np.stack([epoch.take(count) for epoch in epochs], axis=1)
-        weights = _interval(whole.structure, weights, psi, y, indices, rates, weight)
+        weights = take_steps(whole.structure, weights, psi, y, indices, rates, weight)
         step += count
         if progress is not None:
             progress(f"step {step}, loss {np.nanmean(rows[-1][1]) + whole.floor:.3g}", step / steps)
@@ -80,7 +81,7 @@ def minibatch_descent(
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _interval(
+def take_steps(
     structure: AbstractStructure,
     weights: Float[Array, "weight lane"],
     psi: Float[Array, "sample ..."],
@@ -101,7 +102,7 @@ def _interval(
     return jax.lax.scan(body, weights, indices)[0]
 
 
-class _Epochs:
+class Epochs:
     """Mini-batches without replacement; what does not fill one at an epoch's end is dropped."""
 
     def __init__(self, shuffler: np.random.Generator, samples: int, batch_size: int):
@@ -164,12 +165,14 @@ def _trajectory(
             for part in (weights, losses, rate):
                 part[lane, count:] = part[lane, max(count - 1, 0)]
     samples = len(times)
-    columns = np.moveaxis(weights.reshape(*batch, samples, -1), -1, 0)
+    columns = np.moveaxis(weights, -1, 0)
     return Trajectory(
         time=np.broadcast_to(np.array(times, float), (*batch, samples)).copy(),
         loss=losses.reshape(*batch, samples) + whole.floor,
         squared_gradient=rate.reshape(*batch, samples),
-        network=network.with_parts(*whole.structure.arrays(columns)),
+        weights=Samples(
+            network.with_parts(*whole.structure.arrays(columns)), as_it_is, batch
+        ),
         saves=saves.reshape(batch),
         endings=tuple(endings),
         floor=whole.floor,

@@ -63,13 +63,21 @@ class Record(NamedTuple):
     numbers: Float[Array, "5 step lane"]
 
 
-Field = Callable[
-    [Float[Array, "weight *lane"]], tuple[Float[Array, "*lane"], Float[Array, "weight *lane"]]
-]
-"""Weights to loss and velocity −∂L/∂θ."""
+class Field(NamedTuple):
+    """What moves the weights: a loss, on the data it is taken over."""
+
+    structure: AbstractStructure
+    data: Data
+
+    def __call__(
+        self, weights: Float[Array, "weight *lane"]
+    ) -> tuple[Float[Array, "*lane"], Float[Array, "weight *lane"]]:
+        """Loss and velocity −∂L/∂θ."""
+        return descent(self.structure, weights, self.data)
+
 
 Step = Callable[[State, Field, Controls], State]
-"""One step of every lane, by Runge–Kutta or by gradient descent."""
+"""One step of every lane: by Runge–Kutta, by Rosenbrock or by gradient descent."""
 
 
 @functools.partial(jax.jit, static_argnames=("step", "structure", "length"))
@@ -93,7 +101,7 @@ def advance(
         # A batch of one is slower than no batch.
         state = jax.tree.map(lambda part: part[..., 0], state)
         controls = controls.of(0)
-    field = lambda weights: descent(structure, weights, data)
+    field = Field(structure, data)
     empty = (
         jnp.zeros((length, *state.weights.shape)),
         jnp.zeros((length, 5, *state.time.shape)),
@@ -156,4 +164,7 @@ def _select_running(before: State, after: State) -> State:
     """Freeze the lanes that have ended."""
     running = before.status == RUNNING
     kept = jax.tree.map(lambda old, new: jnp.where(running, new, old), before, after)
-    return kept._replace(event=jnp.where(running, after.event, jnp.full_like(after.event, IDLE)))
+    event = jnp.where(running, after.event, IDLE)
+    # A number of Python's has a type of its own in JAX, and with it the chunks after the first
+    # would be another program, compiled once more.
+    return kept._replace(event=event.astype(before.event.dtype))

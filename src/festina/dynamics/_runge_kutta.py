@@ -6,18 +6,8 @@ import numpy as np
 from jaxtyping import Float
 
 from .._types import Array
-from ._program import (
-    ACCEPTED,
-    AT_STOP,
-    REJECTED,
-    RUNNING,
-    STEP_UNDERFLOW,
-    Controls,
-    Field,
-    State,
-    ending,
-    over_weights,
-)
+from ._adaptive import next_step, relative_error, settle
+from ._program import REJECTED, Controls, Field, State
 
 # Dormand & Prince (1980). SciPy has the same table, but importing it costs more than a run. Row s
 # leads from the slopes 0 … s to the next point; the sixth is the solution, at which the last slope
@@ -35,15 +25,7 @@ _POINTS = np.array(
     ]
 )
 _ERROR = np.array((-71 / 57600, 0, 71 / 16695, -71 / 1920, 17253 / 339200, -22 / 525, 1 / 40))
-_SAFETY, _SHRINK, _GROW = 0.9, 0.2, 10.0
 _SLIDING, _FORGET = 400.0, 0.05  # kinks that make a slide, and their part forgotten in a step
-
-
-def first_step(weights: np.ndarray, velocity: np.ndarray) -> np.ndarray:
-    """A hundredth of the time in which the weights would move by their own size."""
-    size = np.linalg.norm(weights, axis=0)
-    speed = np.linalg.norm(velocity, axis=0)
-    return np.where((size > 0) & (speed > 0), 0.01 * size / np.maximum(speed, 1e-300), 1e-3)
 
 
 def runge_kutta_step(state: State, field: Field, controls: Controls) -> State:
@@ -57,51 +39,21 @@ def kinked_runge_kutta_step(state: State, field: Field, controls: Controls) -> S
 
 
 def _step(state: State, field: Field, controls: Controls, *, kinked: bool) -> State:
-    h_wanted = state.step_size
-    until_stop = controls.stops[state.stop] - state.time
-    lands = h_wanted >= until_stop
-    h = jnp.where(lands, until_stop, h_wanted)
-
+    h, lands = next_step(state, controls)
     stages = _written_out if state.loss.ndim == 0 else _in_a_loop
     weights, loss, slopes = stages(state, h, field)
-    velocity = slopes[-1]
-
-    scale = controls.atol + controls.rtol * jnp.maximum(jnp.abs(state.weights), jnp.abs(weights))
-    error = jnp.sqrt(over_weights((h * _combine(_ERROR, slopes) / scale) ** 2) / len(weights))
-    finite = jnp.isfinite(error) & jnp.isfinite(loss)
-    error = jnp.where(finite, error, jnp.inf)
+    error = relative_error(
+        state, controls, weights, h * _combine(_ERROR, slopes), jnp.isfinite(loss)
+    )
     accepted = error <= (state.slack if kinked else 1.0)
     slides = _slide(state, controls, error / (h * h), accepted) if kinked else {}
     allowed = slides.get("slack", 1.0)
-    factor = jnp.clip(_SAFETY * jnp.maximum(error / allowed, 1e-10) ** -0.2, _SHRINK, _GROW)
-    # A step cut short to land on a requested time says nothing against the step wanted before.
-    grown = jnp.where(lands, jnp.maximum(h_wanted, h * factor), h * factor)
-    step_size = jnp.where(accepted, grown, h * jnp.minimum(factor, _SAFETY))
-
-    rate = over_weights(velocity**2)
-    taken = state._replace(
-        time=jnp.where(lands, controls.stops[state.stop], state.time + h),
-        weights=weights,
-        loss=loss,
-        velocity=velocity,
-        rate=rate,
-        peak=jnp.maximum(state.peak, rate),
-        step_size=step_size,
-        stop=state.stop + lands,
-        event=jnp.where(lands, AT_STOP, ACCEPTED),
+    settled = settle(
+        *(state, controls, h, lands, weights, loss, slopes[-1], error / allowed, accepted),
+        exponent=0.2,
+        safety=0.9,
     )
-    taken = taken._replace(status=ending(taken, controls, accepted))
-    refused = state._replace(
-        step_size=step_size,
-        event=jnp.full_like(state.event, REJECTED),
-        status=jnp.where(
-            step_size <= 1e-15 * jnp.maximum(state.time, h_wanted), STEP_UNDERFLOW, RUNNING
-        ),
-    )
-    chosen = State(
-        *(jnp.where(accepted, new, old) for new, old in zip(taken, refused, strict=True))
-    )
-    return chosen._replace(**slides)
+    return settled._replace(**slides)
 
 
 def _slide(

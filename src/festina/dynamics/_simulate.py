@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 
-import jax
 import numpy as np
 from jaxtyping import Bool, Float
 
 from .._objective import Objective, objective
 from ..networks._network import Network
 from ..tasks import AbstractTask
+from ._adaptive import first_step
 from ._curvature import extreme_curvatures
 from ._drive import Progress, drive, initial_state
 from ._logbook import Logbook, Resolution
@@ -22,8 +22,8 @@ from ._program import (
     State,
     Step,
 )
-from ._runge_kutta import first_step, runge_kutta_step
-from ._trajectory import Ending, Trajectory
+from ._runge_kutta import runge_kutta_step
+from ._trajectory import Ending, Samples, TakenSolver, Trajectory
 from ._width import Widen, condense
 
 _NEVER = -1.0
@@ -35,6 +35,7 @@ def simulate(
     *,
     loss: str,
     method: str,
+    solver: TakenSolver,
     step: Step,
     step_size: Callable[[np.ndarray, np.ndarray], np.ndarray],
     evaluations_per_step: int,
@@ -58,7 +59,7 @@ def simulate(
     state = initial_state(problem, initial, step_size)
     if not times_requested:
         state = state._replace(status=np.where(_at_rest(problem, state), STATIONARY, state.status))
-    size = np.sqrt(np.mean(network.structure.columns(*network.parts) ** 2, axis=0))
+    size = np.sqrt(np.sum(initial**2, axis=0) / network.structure.size)
     # Weights known to a relative error rtol leave a loss of order rtol² that no step can remove.
     precision = max(converged, 100 * rtol**2) * state.loss
     never = each * _NEVER
@@ -115,6 +116,7 @@ def simulate(
         evaluations_per_step,
         loss,
         method,
+        solver,
         learning_rate,
     )
 
@@ -243,11 +245,12 @@ def _assemble(
     evaluations_per_step: int,
     loss: str,
     method: str,
+    solver: TakenSolver,
     learning_rate: Float[np.ndarray, "*batch"] | None,
 ) -> Trajectory[Network]:
     table, saves = book.table()
     columns = np.moveaxis(table.weights, -1, 0)
-    trained = widen(network.with_parts(*problem.structure.arrays(columns)))
+    trained = network.with_parts(*problem.structure.arrays(columns))
     batch, longest = network.batch_shape, table.time.shape[1]
     over = (*batch, longest)
     # The axis is the one asked for, also beyond where a lane broke off; `saves` says where.
@@ -256,13 +259,14 @@ def _assemble(
         time=time.reshape(over),
         loss=table.loss.reshape(over) + problem.floor,
         squared_gradient=table.rate.reshape(over),
-        network=jax.tree.map(lambda leaf: leaf.reshape(*over, *leaf.shape[2:]), trained),
+        weights=Samples(trained, widen, batch),
         saves=saves.reshape(batch),
         endings=tuple(endings[lane] for lane in range(len(saves))),
         floor=problem.floor,
         evaluations=(1 + evaluations_per_step * book.steps).reshape(batch),
         convention=loss,
         method=method,
+        solver=solver,
         learning_rate=learning_rate,
         shared_times=times_requested,
     )

@@ -1,6 +1,8 @@
 """What a simulation returns, and how it becomes a Run."""
 
+import functools
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Literal
 
@@ -17,6 +19,8 @@ Reason = Literal[
     "converged", "stationary", "saddle", "finished", "out of steps", "diverged", "step underflow"
 ]
 
+TakenSolver = Literal["explicit", "implicit", "descent"]
+
 
 @dataclass(frozen=True)
 class Ending:
@@ -30,6 +34,19 @@ class Ending:
         return self.reason in ("diverged", "step underflow", "out of steps")
 
 
+@dataclass(frozen=True)
+class Samples(Generic[Network]):
+    """The weights at samples of a run, made as wide as the network when they are asked for."""
+
+    condensed: Network  # (lane, save, unit, …)
+    widen: Callable[[Network], Network]
+    batch_shape: tuple[int, ...]
+
+    def __call__(self, which: slice) -> Network:
+        wide = self.widen(jax.tree.map(lambda leaf: leaf[:, which], self.condensed))
+        return jax.tree.map(lambda leaf: leaf.reshape(*self.batch_shape, *leaf.shape[1:]), wide)
+
+
 @dataclass(frozen=True, repr=False)
 class Trajectory(Generic[Network]):
     r"""Training of one network or of a batch of them.
@@ -40,16 +57,18 @@ class Trajectory(Generic[Network]):
 
     - `time`: of each sample: flow time for `gradient_flow`, steps for `gradient_descent`.
     - `loss`, `squared_gradient`: $L$ and $|\partial L/\partial\theta|^2$ there.
-    - `network`: the weights there, as one network with leading axes.
+    - `network`: the weights there, as one network with leading axes. Of many linear units they are
+      computed when first looked at.
     - `endings`: how each lane ended, in the order of the flattened batch.
     - `floor`: the loss of least squares on fixed features, which no training can go below.
-    - `evaluations`: gradients computed for each lane.
+    - `evaluations`: gradients computed for each lane, derivatives of them included.
+    - `solver`: the steps that a flow took, `"explicit"` or `"implicit"` ones, or `"descent"`.
     """
 
     time: Float[np.ndarray, "*batch save"]
     loss: Float[np.ndarray, "*batch save"]
     squared_gradient: Float[np.ndarray, "*batch save"]
-    network: Network
+    weights: Callable[[slice], Network]
     saves: Int[np.ndarray, "*batch"]
     endings: tuple[Ending, ...]
     floor: float
@@ -58,6 +77,11 @@ class Trajectory(Generic[Network]):
     method: str
     learning_rate: Float[np.ndarray, "*batch"] | None
     shared_times: bool
+    solver: TakenSolver = "descent"
+
+    @functools.cached_property
+    def network(self) -> Network:
+        return self.weights(slice(None))
 
     @property
     def batch_shape(self) -> tuple[int, ...]:
@@ -77,13 +101,14 @@ class Trajectory(Generic[Network]):
     def final(self) -> Network:
         """The trained network, or the batch of them."""
         last = (*(slice(None),) * len(self.batch_shape), -1)
-        return jax.tree.map(lambda leaf: leaf[last], self.network)
+        return jax.tree.map(lambda leaf: leaf[last], self.weights(slice(-1, None)))
 
     def __repr__(self) -> str:
         batch = f"{self.batch_shape} networks, " if self.batch_shape else ""
         start, end = (_range(self.loss[..., save]) for save in (0, -1))
+        steps = " by implicit steps" if self.solver == "implicit" else ""
         return (
-            f"Trajectory({batch}{self.method}, {self.time.shape[-1]} samples, time 0 to "
+            f"Trajectory({batch}{self.method}{steps}, {self.time.shape[-1]} samples, time 0 to "
             f"{self.time.max():.6g}, loss from {start} to {end}, {self._ends()})"
         )
 
@@ -115,7 +140,7 @@ class Trajectory(Generic[Network]):
             time=self.time[upto],
             loss=self.loss[upto],
             squared_gradient=self.squared_gradient[upto],
-            network=jax.tree.map(lambda leaf: leaf[upto], self.network),
+            weights=functools.partial(_within, self, upto),
             saves=np.asarray(self.saves[index]),
             endings=(self.endings[flat],),
             floor=self.floor,
@@ -126,6 +151,7 @@ class Trajectory(Generic[Network]):
                 None if self.learning_rate is None else np.asarray(self.learning_rate[index])
             ),
             shared_times=self.shared_times,
+            solver=self.solver,
         )
 
     def to_dataset(self, dims: tuple[str, ...] | None = None) -> "xr.Dataset":
@@ -167,11 +193,16 @@ class Trajectory(Generic[Network]):
                 "loss_convention": self.convention,
                 "loss_floor": self.floor,
                 "method": self.method,
+                "solver": self.solver,
                 "clock": "steps" if self.learning_rate is not None else "flow time",
                 "learning_rate": _rates(self.learning_rate),
                 "unit": repr(self.network.first_unit),
             },
         )
+
+
+def _within(batch: Trajectory[Network], upto: tuple[int | slice, ...], which: slice) -> Network:
+    return jax.tree.map(lambda leaf: leaf[upto][which], batch.network)
 
 
 def _range(values: Float[np.ndarray, "*batch"]) -> str:

@@ -4,10 +4,13 @@ A linear unit's weights θ_i = (u_i, v_i) move by $\dot\theta_i = M\theta_i$, wi
 for every unit, which depends on the units only through $\sum_i v_i \otimes u_i$. Rotating units
 into each other therefore commutes with training. With $\Theta(0) = QR$, one row for each unit, the
 rows of R are the units of a network no wider than a unit has weights, and $\Theta(t) = Q R(t)$ with
-the loss and the gradient norm of R(t): the cost does not grow with the width.
+the loss and the gradient norm of R(t): the cost does not grow with the width. Q is left for when
+the weights of all units are looked at.
 """
 
+import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,9 +18,12 @@ from jaxtyping import Float
 
 from .._types import Array
 from ..networks import AbstractNetwork, Layer
+from ..networks._network import Network
 
 # The part of a weight's column, over units, that the columns before it do not have.
 _INDEPENDENT = 1e-6
+# Smallest eigenvalue of the columns' cosines from which squaring them costs no more than a digit.
+_FAR_FROM_DEPENDENT = 0.1
 
 Widen = Callable[[Any], Any]
 """From networks `(lane, save, unit, …)` of the few units back to all units."""
@@ -28,37 +34,72 @@ def condense(network: AbstractNetwork) -> tuple[AbstractNetwork, Widen]:
 
     Of a deep network there are none to spare: what surrounds a hidden layer is as wide as it is.
     """
-    return _condense(network) if isinstance(network, Layer) else (network, _as_it_is)
+    return _condense(network) if isinstance(network, Layer) else (network, as_it_is)
 
 
 def _condense(network: Layer) -> tuple[Layer, Widen]:
     batch, width = network.batch_shape, network.width
-    u = np.asarray(network.u, float).reshape(-1, width, *network.structure.weight_shape)
-    v = np.asarray(network.v, float).reshape(-1, width, *network.structure.value_shape)
-    rows = _rows(u, v, leading=1)
+    u = np.asarray(network.u, float).reshape(-1, width, math.prod(network.structure.weight_shape))
+    v = np.asarray(network.v, float).reshape(-1, width, math.prod(network.structure.value_shape))
     # Linear by construction: a measured algebra knows nothing of weights that it has not tried.
-    if network.unit.degree != 1 or width <= rows.shape[-1]:
-        return network, _as_it_is
-    # Not by SVD: Householder's R keeps the relative accuracy of each weight's column.
-    basis, few = np.linalg.qr(rows)
-    independent = np.abs(np.diagonal(few, axis1=-2, axis2=-1))
-    if (independent <= _INDEPENDENT * np.linalg.norm(few, axis=-2)).any():
-        # Units that span less (all alike, say) lie on an invariant manifold, and rounding in R
-        # would lead away from it.
-        return network, _as_it_is
-    basis[~rows.any(axis=-1)] = 0.0  # a unit without weights has none ever after, not even rounding
-
-    def widen(condensed: Layer) -> Layer:
-        samples = _rows(condensed.u, condensed.v, leading=2)
-        wide = basis[:, None] @ samples
-        unmoved = (samples == few[:, None]).all(axis=(-1, -2))
-        wide[unmoved] = rows[np.nonzero(unmoved)[0]]
-        return _layer(network, wide)
-
+    if network.unit.degree != 1 or width <= u.shape[-1] + v.shape[-1]:
+        return network, as_it_is
+    basis, few = None, _from_gram(u, v)
+    if few is None:
+        # Not by SVD: Householder's R keeps the relative accuracy of each weight's column.
+        basis, few = np.linalg.qr(np.concatenate((u, v), axis=-1))
+        independent = np.abs(np.diagonal(few, axis1=-2, axis2=-1))
+        if (independent <= _INDEPENDENT * np.linalg.norm(few, axis=-2)).any():
+            # Units that span less (all alike, say) lie on an invariant manifold, and rounding in R
+            # would lead away from it.
+            return network, as_it_is
+    widen = _Rotation(network, u, v, few, basis)
     return _layer(network, few.reshape(*batch, *few.shape[1:])), widen
 
 
-def _as_it_is(condensed: AbstractNetwork) -> AbstractNetwork:
+def _from_gram(
+    u: Float[np.ndarray, "lane unit input"], v: Float[np.ndarray, "lane unit output"]
+) -> Float[np.ndarray, "lane weight weight"] | None:
+    """R from RᵀR = ΘᵀΘ, which reads the units once; where columns are far from dependent."""
+    across = u.swapaxes(-1, -2) @ v
+    gram = np.block([[_square(u), across], [across.swapaxes(-1, -2), _square(v)]])
+    size = np.sqrt(np.diagonal(gram, axis1=-2, axis2=-1))
+    if not size.all():
+        return None
+    cosines = gram / (size[:, :, None] * size[:, None])
+    if np.linalg.eigvalsh(cosines).min() < _FAR_FROM_DEPENDENT:
+        return None
+    return np.linalg.cholesky(cosines).swapaxes(-1, -2) * size[:, None]
+
+
+def _square(x: Float[np.ndarray, "lane unit weight"]) -> Float[np.ndarray, "lane weight weight"]:
+    return x.swapaxes(-1, -2) @ x
+
+
+@dataclass(frozen=True)
+class _Rotation:
+    """Θ(t) = Q R(t), with Q = Θ(0) R(0)⁻¹ formed when it is asked for."""
+
+    network: Layer
+    u: Float[np.ndarray, "lane unit input"]
+    v: Float[np.ndarray, "lane unit output"]
+    few: Float[np.ndarray, "lane weight weight"]
+    basis: Float[np.ndarray, "lane unit weight"] | None
+
+    def __call__(self, condensed: Layer) -> Layer:
+        rows = np.concatenate((self.u, self.v), axis=-1)
+        basis = rows @ np.linalg.inv(self.few) if self.basis is None else self.basis.copy()
+        # A unit without weights has none ever after, not even rounding.
+        basis[~rows.any(axis=-1)] = 0.0
+        samples = _rows(condensed.u, condensed.v, leading=2)
+        wide = basis[:, None] @ samples
+        unmoved = (samples == self.few[:, None]).all(axis=(-1, -2))
+        wide[unmoved] = rows[np.nonzero(unmoved)[0]]
+        return _layer(self.network, wide)
+
+
+def as_it_is(condensed: Network) -> Network:
+    """The way back where nothing was condensed."""
     return condensed
 
 
@@ -70,7 +111,7 @@ def _rows(u: Array, v: Array, *, leading: int) -> Float[np.ndarray, "... unit we
 
 def _layer(like: Layer, rows: Float[np.ndarray, "... unit weight"]) -> Layer:
     structure = like.structure
-    border = int(np.prod(structure.weight_shape))
+    border = math.prod(structure.weight_shape)
     front = rows.shape[:-1]
     return Layer(
         rows[..., :border].reshape(*front, *structure.weight_shape),

@@ -1,0 +1,85 @@
+r"""One adaptive step of Rodas 4(3), for flows that are stiff.
+
+With a unit or two of order one and the rest tiny, a flow is stiff: curvatures of order one hold the
+learned units in place, while the others grow at a rate of the order of their weights. An explicit
+step is no longer than the first allow, and a plateau takes as many as it is long; an implicit one
+is as long as the second do. Rodas is linearly implicit: each of its stages solves one linear system
+with the exact Hessian, and none is iterated. It is L-stable, so that what has come to rest stays at
+rest whatever the step, and stiffly accurate.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from .._types import Array
+from ._adaptive import next_step, relative_error, settle
+from ._implicit_solve import implicit_solve
+from ._program import Controls, Field, State
+
+# Hairer & Wanner, Solving Ordinary Differential Equations II, Section VI.4, RODAS. In increments
+# U = ΣγK, for which no Jacobian has to be multiplied. Row s leads from the increments 0 … s to the
+# next point; the last is the solution, and the last increment the error of that before it.
+_GAMMA = 0.25
+_FOURTH = (1.221224509226641, 6.019134481288629, 12.53708332932087, -0.6878860361058950)
+_POINTS = np.array(
+    [
+        (1.544, 0, 0, 0, 0, 0),
+        (0.9466785280815826, 0.2557011698983284, 0, 0, 0, 0),
+        (3.314825187068521, 2.896124015972201, 0.9986419139977817, 0, 0, 0),
+        (*_FOURTH, 0, 0),
+        (*_FOURTH, 1, 0),
+        (*_FOURTH, 1, 1),
+    ]
+)
+_COUPLINGS = np.array(
+    [
+        (0, 0, 0, 0, 0, 0),
+        (-5.6688, 0, 0, 0, 0, 0),
+        (-2.430093356833875, -0.2063599157091915, 0, 0, 0, 0),
+        (-0.1073529058151375, -9.594562251023355, -20.47028614809616, 0, 0, 0),
+        (7.496443313967647, -10.24680431464352, -33.99990352819905, 11.70890893206160, 0, 0),
+        (
+            *(8.083246795921522, -7.981132988064893, -31.52159432874371, 16.31930543123136),
+            *(-6.058818238834054, 0),
+        ),
+    ]
+)
+STAGES = len(_POINTS)
+
+# At 0.9 of the step that would just pass, every other one does not: its error has next to no part
+# of higher order.
+_SAFETY = 0.8
+
+
+def rosenbrock_step(state: State, field: Field, controls: Controls) -> State:
+    """Try a step; accept it if the embedded error estimate is within rtol·|θ| + atol."""
+    h, lands = next_step(state, controls)
+    solve = implicit_solve(field, state.weights, 1.0 / (_GAMMA * h))
+
+    def stage(s: Array, carry: tuple[Array, ...]) -> tuple[Array, ...]:
+        _, _, slope, increments = carry
+        b = slope + _combine(_COUPLINGS, s, increments) / h
+        increments = jax.lax.dynamic_update_index_in_dim(increments, solve(b), s, 0)
+        point = state.weights + _combine(_POINTS, s, increments)
+        return point, *field(point), increments
+
+    increments = jnp.zeros((STAGES, *state.weights.shape))
+    start = (state.weights, state.loss, state.velocity, increments)
+    weights, loss, velocity, increments = jax.lax.fori_loop(0, STAGES, stage, start)
+    error = relative_error(state, controls, weights, increments[-1], jnp.isfinite(loss))
+    return settle(
+        *(state, controls, h, lands, weights, loss, velocity, error, error <= 1.0),
+        exponent=0.25,
+        safety=_SAFETY,
+    )
+
+
+def _combine(
+    table: Float[np.ndarray, "stage stage"],
+    s: Array,
+    increments: Float[Array, "stage weight *lane"],
+) -> Float[Array, "weight *lane"]:
+    c = jnp.asarray(table)[s].reshape(-1, *(1,) * (increments.ndim - 1))
+    return jnp.sum(c * increments, axis=0)

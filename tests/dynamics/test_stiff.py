@@ -1,0 +1,238 @@
+"""Implicit steps: the same flow, whatever the length of its plateaus."""
+
+import functools
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.integrate import solve_ivp
+
+import festina
+from festina._objective import objective
+from festina.diagnose import passage_time, plateaus
+from festina.dynamics import Trajectory
+from festina.dynamics._drive import initial_state
+from festina.dynamics._implicit_solve import assembled, hessian, implicit_solve, unit_curvature
+from festina.dynamics._program import Controls, Field
+from festina.dynamics._rosenbrock import STAGES, rosenbrock_step
+from festina.networks import Layer, attention, fully_connected
+from festina.tasks import in_context_regression, linear_teacher, quadratic_teacher, task
+
+TASK = quadratic_teacher(np.eye(2))
+MIDDLES = (16 / 3, 4 / 3)  # between the levels 8, 8/3 and 0 of the loss ⟨‖y − f‖²⟩
+X = np.random.default_rng(5).normal(size=(40, 2))
+
+
+def bump(a):
+    return 1 - jnp.cos(a)
+
+
+def quadratic(scale: float, seed: int = 0) -> Layer:
+    return fully_connected(2, 10, activation="quadratic", scale=scale, key=jax.random.key(seed))
+
+
+def flow(network, data=TASK, **options) -> Trajectory:
+    return festina.gradient_flow(network, data, loss="mean-square", **options)
+
+
+def drops(run: Trajectory) -> np.ndarray:
+    slope = -run.squared_gradient
+    return np.array([passage_time(run.time, run.loss, level, slope=slope) for level in MIDDLES])
+
+
+def steps(run: Trajectory) -> np.ndarray:
+    """Of a quadratic network, each unit of which has three weights."""
+    return (run.evaluations - 1) // (STAGES + 3)
+
+
+def test_drop_times_are_those_of_tight_explicit_steps():
+    network = quadratic(1e-3)
+    exact = drops(flow(network, solver="explicit", rtol=1e-11))
+    ours = flow(network)
+    assert ours.solver == "implicit"
+    assert ours.endings[0].reason == "converged"
+    np.testing.assert_allclose(drops(ours), exact, rtol=5e-6)
+    np.testing.assert_allclose(ours.loss[-1], 0.0, atol=1e-8)
+
+
+def test_the_error_falls_with_the_tolerance():
+    """By a factor of ten and more for each factor of a hundred in the tolerance."""
+    network, times = quadratic(0.3), np.array([0.1, 0.2, 0.4])
+    exact = flow(network, times=times, solver="explicit", rtol=1e-12).network
+    errors = []
+    for rtol in (1e-3, 1e-5, 1e-7, 1e-9):
+        ours = flow(network, times=times, solver="implicit", rtol=rtol).network
+        errors.append(max(np.abs(ours.u - exact.u).max(), np.abs(ours.v - exact.v).max()))
+    assert errors[-1] < 1e-9
+    assert all(fine < coarse / 10 for coarse, fine in itertools.pairwise(errors))
+
+
+def test_one_step_is_of_fourth_order():
+    """Its error falls with the fifth power of its length, against SciPy's DOP853."""
+    with jax.enable_x64(True):
+        problem = objective(quadratic(0.5, seed=3), TASK, "half")
+        field = Field(problem.structure, jax.tree.map(jnp.asarray, problem.data))
+        weights = problem.structure.columns(*quadratic(0.5, seed=3).parts)
+        step = jax.jit(lambda state, controls: rosenbrock_step(state, field, controls))
+        slope = jax.jit(lambda weights: field(weights)[1])
+        one = np.ones(1)
+        loose = Controls(np.array([np.inf]), np.asarray(0.1), 1e3 * one, -one, -one, one)
+
+        def error(h: float) -> float:
+            state = step(initial_state(problem, weights, lambda w, v: h * one), loose)
+            exact = solve_ivp(
+                lambda t, w: np.asarray(slope(w)),
+                (0.0, h),
+                weights[:, 0],
+                method="DOP853",
+                rtol=1e-13,
+                atol=1e-15,
+            )
+            assert float(state.time[0]) == h
+            return float(np.abs(np.asarray(state.weights)[:, 0] - exact.y[:, -1]).max())
+
+        order = np.diff(np.log2([error(2e-3), error(1e-3), error(5e-4)]))
+    np.testing.assert_allclose(order, -5.0, atol=0.4)
+
+
+def test_steps_grow_with_the_logarithm_of_the_scale():
+    scale, one = np.logspace(-3, -7, 5)[:, None], quadratic(1.0)
+    networks = Layer(scale[..., None] * one.u, scale[..., None] * one.v, one.unit)
+    run = flow(networks)
+    assert run.solver == "implicit"
+    counts = steps(run)
+    assert (counts < 1500).all()
+    assert (counts[1:] < 2 * counts[:-1]).all()
+    # The plateaus get longer in proportion all the same.
+    lanes = [run.lane(lane) for lane in range(5)]
+    ratios = np.diff(np.log10([drops(lane) for lane in lanes]), axis=0)
+    np.testing.assert_allclose(ratios[1:], 1.0, atol=1e-2)
+
+
+def test_a_batch_is_each_of_its_networks():
+    both = fully_connected(2, 10, activation="quadratic", scale=1e-4, key=festina.seeds(2))
+    times = np.array([10.0, 200.0])
+    together, alone = flow(both, times=times), flow(both.lane(1), times=times)
+    assert together.solver == alone.solver == "implicit"
+    np.testing.assert_allclose(together.network.u[1], alone.network.u, rtol=1e-6)
+    np.testing.assert_array_equal(together.time[1], times)
+
+
+def test_each_unit_keeps_its_balance():
+    """|u|² − 2v² of a quadratic unit does not change; small units keep it to their own size."""
+    network = quadratic(1e-4)
+    run = flow(network)
+    balance = lambda layer: np.sum(layer.u**2, axis=-1) - 2 * layer.v[..., 0] ** 2
+    size = np.max(np.sum(run.network.u**2, axis=-1) + 2 * run.network.v[..., 0] ** 2, axis=0)
+    drift = np.max(np.abs(balance(run.network) - balance(network)), axis=0)
+    assert (size < 1e-2).sum() >= 7
+    assert (drift < 3e-5 * size + 1e-12).all()
+
+
+@pytest.mark.parametrize("name", ["attention", "cubic", "no polynomial"])
+def test_other_units(name):
+    key = jax.random.key(2)
+    if name == "attention":
+        network, data = attention(2, 3, scale=1e-2, key=key), in_context_regression(2, 32)
+    elif name == "cubic":
+        network = fully_connected(2, 10, activation="cubic", scale=0.05, key=key)
+        data = task(X, np.sum(X**3, axis=1, keepdims=True))
+    else:
+        network = fully_connected(2, 10, activation=bump, scale=0.02, key=key)
+        data = task(X, np.sum(bump(X), axis=1, keepdims=True))
+    explicit = flow(network, data, t_end=100.0, solver="explicit")
+    implicit = flow(network, data, t_end=100.0, solver="implicit")
+    found = plateaus(explicit.time, explicit.loss, explicit.squared_gradient)
+    level = np.mean(found.level[:2])
+    first, ours = (
+        passage_time(run.time, run.loss, level, slope=-run.squared_gradient)
+        for run in (explicit, implicit)
+    )
+    assert ours == pytest.approx(first, rel=1e-5)
+    assert implicit.evaluations < explicit.evaluations * 4
+
+
+def test_what_is_chosen_is_said():
+    small, large = quadratic(1e-4), quadratic(5e-2)
+    linear = fully_connected(2, 10, scale=1e-6, key=jax.random.key(0))
+    end = {"t_end": 1e-3}
+    assert flow(large, **end).solver == "explicit"
+    assert flow(small, solver="explicit", **end).solver == "explicit"
+    assert flow(linear, linear_teacher(np.eye(2)[:1]), **end).solver == "explicit"
+    run = flow(small, **end)
+    assert run.solver == run.lane().solver == run.to_dataset().attrs["solver"] == "implicit"
+    assert "implicit" in repr(run)
+    assert festina.gradient_descent(large, TASK, 0.01, 2).solver == "descent"
+
+
+@pytest.mark.usefixtures("as_a_user")
+def test_a_solver_that_is_none():
+    with pytest.raises(ValueError, match="`solver` must be 'automatic', 'explicit' or 'implicit'"):
+        flow(quadratic(1e-3), solver="stiff")  # pyright: ignore[reportArgumentType]
+    wide = fully_connected(20, 40, activation=bump, scale=1e-3, key=jax.random.key(0))
+    rng = np.random.default_rng(0)
+    data = task(rng.normal(size=(1000, 20)), rng.normal(size=(1000, 1)))
+    with pytest.raises(ValueError, match="a matrix of 840 weights"):
+        flow(wide, data, solver="implicit")
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def solved(structure, data, weights, shift, b):
+    field = Field(structure, data)
+    parts = assembled(*unit_curvature(structure, weights, data))
+    return hessian(field, weights), parts, implicit_solve(field, weights, shift)(b)
+
+
+@settings(max_examples=12)
+@given(
+    seed=st.integers(0, 10_000),
+    kind=st.sampled_from(["attention", "two outputs", "few samples", "samples"]),
+    shift=st.floats(0.01, 100.0),
+)
+def test_units_are_solved_for_as_the_whole_is(seed, kind, shift):
+    rng, key = np.random.default_rng(seed), jax.random.key(seed)
+    if kind == "attention":
+        network, data = attention(2, 3, scale=0.5, key=key), in_context_regression(2, 32)
+    elif kind == "two outputs":
+        network = fully_connected(2, 4, 2, activation="quadratic", scale=0.5, key=key)
+        data = task(X, rng.normal(size=(40, 2)))
+    else:
+        network = fully_connected(2, 4, activation=bump, scale=0.5, key=key)
+        rows = 5 if kind == "few samples" else 40
+        data = task(X[:rows], rng.normal(size=(rows, 1)))
+    with jax.enable_x64(True):
+        problem = objective(network, data, "half")
+        weights = problem.structure.columns(*network.parts)
+        b = rng.normal(size=weights.shape)
+        for factor in (shift, 1e-3 * shift):
+            whole, parts, x = map(
+                np.asarray,
+                solved(problem.structure, problem.data, weights, np.array([factor]), b),
+            )
+            np.testing.assert_allclose(parts, whole, atol=1e-12 * np.abs(whole).max())
+            matrix = whole[..., 0] + factor * np.eye(len(b))
+            exact = np.linalg.solve(matrix, b)
+            lost = np.linalg.cond(matrix)
+            np.testing.assert_allclose(x, exact, atol=1e-12 * lost * np.abs(exact).max())
+
+
+def test_a_tiny_unit_is_found_to_its_own_accuracy():
+    """Beside units of order one, for b of each unit's size."""
+    network = quadratic(1.0)
+    size = np.array([1.0, 1.0] + [1e-6] * 8)[:, None]
+    tiny = Layer(size * network.u, size * network.v, network.unit)
+    with jax.enable_x64(True):
+        problem = objective(tiny, TASK, "half")
+        field = Field(problem.structure, jax.tree.map(jnp.asarray, problem.data))
+        weights = problem.structure.columns(*tiny.parts)
+        x = implicit_solve(field, jnp.asarray(weights), jnp.asarray([2.0]))(jnp.asarray(weights))
+        whole = np.asarray(hessian(field, jnp.asarray(weights)))[..., 0]
+    scaled = np.tile(size[:, 0], 3)
+    # D⁻¹(σ + ∂²L)D with b of order one: every unknown is of order one too.
+    matrix = (whole + 2.0 * np.eye(30)) * scaled / scaled[:, None]
+    exact = scaled[:, None] * np.linalg.solve(matrix, weights / scaled[:, None])
+    np.testing.assert_allclose(x, exact, rtol=1e-9)
