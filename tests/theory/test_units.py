@@ -5,7 +5,7 @@ import pytest
 import scipy.integrate
 import scipy.optimize
 
-from festina.theory.saddles import _units, escape_times, winner
+from festina.theory.saddles import _unit_time, _unit_ways, escape_times, winner
 
 SPECTRUM = np.array([1.0, 0.4, -0.7])  # the example of the theory page: both signs, bounces
 
@@ -167,13 +167,13 @@ def test_error_falls_with_the_number_of_nodes():
     a = np.abs(u) / np.sqrt(2)
     seen = set()
     for s in (SPECTRUM, np.array([1.0, 0.6, 0.3])):
-        for way in _units._ways(s, a, v):
+        for way in _unit_ways.ways(s, a, v):
             seen.add(way.kind)
 
             def time(panels, way=way):
                 n = way.unit.size
                 row, low = np.repeat(np.arange(n), panels), np.tile(np.arange(panels) / panels, n)
-                parts = _units._panel_time(way, row, low, np.full(n * panels, 1 / panels))
+                parts = _unit_time.panel_time(way, row, low, np.full(n * panels, 1 / panels))
                 return np.bincount(row, parts)
 
             exact = time(64)

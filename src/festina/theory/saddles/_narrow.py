@@ -10,7 +10,7 @@ from jaxtyping import Float
 from ..._objective import Convention, Data, excess_loss, objective
 from ..._precision import float64
 from ..._types import Array
-from ...networks import AbstractStructure, AbstractUnit, Layer
+from ...networks import AbstractNetwork, AbstractStructure, AbstractUnit, Layer
 from ...tasks import AbstractTask
 from ._bfgs import bfgs
 
@@ -24,7 +24,7 @@ class NarrowMinima:
     """
 
     loss: Float[np.ndarray, " minimum"]
-    network: Layer
+    network: AbstractNetwork
     share: Float[np.ndarray, " minimum"]
 
 
@@ -65,12 +65,27 @@ def narrow_minima(
             (task.outputs, *unit.read_shape(task.input_shape)),
         )
     )
-    networks = Layer(u, v, unit)
+    return minima_from(Layer(u, v, unit), task, loss=loss, tolerance=tolerance)
+
+
+@float64
+def minima_from(
+    networks: AbstractNetwork,
+    task: AbstractTask,
+    *,
+    loss: Convention = "half",
+    tolerance: float = 1e-7,
+) -> NarrowMinima:
+    """Minimise the loss from each network of a batch, of any kind and depth: see `narrow_minima`.
+
+    Corollary 2 of Zhang, Saxe & Latham makes of the minima of a deep network that is narrow in
+    every layer fixed points of each wider one.
+    """
     problem = objective(networks, task, loss)
     structure, data = problem.structure, jax.device_put(problem.data)
 
     def function(weights: np.ndarray) -> tuple[float, np.ndarray]:
-        value, gradient = _value_and_gradient(structure, weights, data)
+        value, gradient = value_and_gradient(structure, weights, data)
         return float(value), np.asarray(gradient)
 
     columns = structure.columns(*networks.parts)
@@ -104,18 +119,18 @@ def narrow_minima(
             counts.append(1)
     if not levels:
         raise ValueError(
-            f"None of {starts} starts led to a minimum: nowhere did the gradient vanish to within "
-            f"`tolerance` {tolerance:g}. The loss may have no minimum at finite weights."
+            f"None of {columns.shape[1]} starts led to a minimum: nowhere did the gradient vanish "
+            f"to within `tolerance` {tolerance:g}. The loss may have no minimum at finite weights."
         )
     return NarrowMinima(
         loss=np.array(levels) + problem.floor,
         network=networks.with_parts(*structure.arrays(np.stack(chosen, axis=1))),
-        share=np.array(counts) / starts,
+        share=np.array(counts) / columns.shape[1],
     )
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _value_and_gradient(
+def value_and_gradient(
     structure: AbstractStructure, weights: Float[Array, " weight"], data: Data
 ) -> tuple[Float[Array, ""], Float[Array, " weight"]]:
     return jax.value_and_grad(excess_loss, argnums=1)(structure, weights, data)

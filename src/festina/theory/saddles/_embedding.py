@@ -1,0 +1,238 @@
+r"""Embedded fixed points: a narrow network inside a wider one (Zhang, Saxe & Latham, Theorem 1).
+
+All four constructions are one. Let the rows of $U^*$ and $V^*$ be the units of the narrow network.
+Units added to it are combinations of those there, and what they compute is taken from those there:
+
+$$U = \begin{bmatrix} U^* \\ \Gamma_u U^* \end{bmatrix},\qquad
+  V = \begin{bmatrix} V^* - \Gamma_u^\top \Gamma_v V^* \\ \Gamma_v V^* \end{bmatrix},$$
+
+with one row of $\Gamma_u$ and $\Gamma_v$ for each unit added. The rows are zero in Eq. (5), have a
+single entry, at unit $i$, in Eqs. (4) and (6), and are arbitrary in Eq. (7). With several rows this
+is what repeating the theorem leads to (Corollary 2).
+"""
+
+from collections.abc import Sequence
+
+import jax
+import numpy as np
+from jaxtyping import Float, PRNGKeyArray
+from numpy.typing import ArrayLike
+
+from ..._precision import float64
+from ..._types import Array
+from ...networks import AbstractUnit, Defects, measure_defects
+from ...networks._network import Network
+from ._generator import generator
+from ._hidden import hidden_layers, with_hidden_layer
+from ._kinds import EQUATION, SIMPLEST_FIRST, Kind, admissible
+
+Mixing = Float[np.ndarray, "added unit"]
+
+
+@float64
+def embed(
+    network: Network,
+    width: int | Sequence[int],
+    kind: Kind = "equal",
+    *,
+    gamma_u: float | ArrayLike | None = None,
+    gamma_v: float | ArrayLike | None = None,
+    parent: int | Sequence[int] | None = None,
+    key: PRNGKeyArray | None = None,
+) -> Network:
+    r"""A wider network that computes the same and is a fixed point where the narrow one is.
+
+    Theorem 1 of Zhang, Saxe & Latham: of the units of the wider network the first are those given,
+    with their v changed, the others are
+
+    - `"equal"`, Eq. (4), for any φ: $u_H = u_i$, $v_H = \gamma_v v_i$;
+    - `"zero"`, Eq. (5), for $\phi(z; 0) = 0$: $u_H = 0$, $v_H = 0$;
+    - `"proportional"`, Eq. (6), for φ homogeneous of degree one: $u_H = \gamma_u u_i$,
+      $v_H = \gamma_v v_i$;
+    - `"linear"`, Eq. (7), for linear φ: $u_H = \sum_i \gamma_{u_i} u_i$,
+      $v_H = \sum_i \gamma_{v_i} v_i$.
+
+    The theorem does not need the loss: it holds for whatever the network is trained on, and for the
+    units of every hidden layer of a deep network (Corollary 2).
+
+    **Arguments:**
+
+    - `network`: a network, or a batch of them, which all get the same γ.
+    - `width`: number of units of the wider network; for several hidden layers one number for each,
+      from the input's side.
+    - `kind`: which of the four.
+    - `gamma_u`, `gamma_v`: γ, one for all units that are added, or one for each; for `"linear"` of
+      shape `(added, unit)`. What is not given is drawn with `key` from N(0, 1), and from its
+      absolute value where φ is homogeneous over positive numbers only.
+    - `parent`: the unit $i$ that each added unit is taken from, counted from 0; all in turn by
+      default.
+    - `key`: randomness of the γ that are not given.
+
+    **Returns:**
+
+    The wider network.
+
+    !!! note "When it is no fixed point"
+
+        A rectifier has no derivative at u = 0: there the gradient is that of the silent side.
+    """
+    layers = hidden_layers(network)
+    widths = [width] if isinstance(width, int) else list(width)
+    if len(widths) != len(layers):
+        raise ValueError(
+            f"`width` needs one number for each of the {len(layers)} hidden layers, got {width}."
+        )
+    rng = None if key is None else generator(key)
+    for layer, wide in enumerate(widths):
+        unit, u, v = hidden_layers(network)[layer]
+        axis = len(network.batch_shape)
+        added = wide - u.shape[axis]
+        if added < 0:
+            raise ValueError(
+                f"`width` {wide} is below the {u.shape[axis]} units that there are: embedding only "
+                "adds units."
+            )
+        if added == 0:
+            continue
+        _check_kind(kind, unit, u.shape[axis + 1 :], v.shape[axis + 2 :])
+        mixing = _mixing(kind, unit, added, u.shape[axis], gamma_u, gamma_v, parent, rng)
+        if kind == "proportional" and unit.algebra.homogeneous == "positive":
+            _check_sign(mixing[0], unit, u.shape[axis + 1 :], v.shape[axis + 2 :])
+        network = with_hidden_layer(network, layer, *embed_units(u, v, *mixing, axis=axis))
+    return network
+
+
+def embed_units(
+    u: Float[Array, "..."],
+    v: Float[Array, "..."],
+    gamma_u: Mixing,
+    gamma_v: Mixing,
+    *,
+    axis: int = 0,
+) -> tuple[Float[np.ndarray, "..."], Float[np.ndarray, "..."]]:
+    """The construction itself, on weights whose units lie along `axis`, whatever φ is.
+
+    For which Γ the result is a fixed point depends on φ: `embed` checks it, this does not.
+    """
+    u, v = np.asarray(u, dtype=float), np.asarray(v, dtype=float)
+    mix = lambda matrix, rows: np.moveaxis(np.tensordot(matrix, rows, (1, axis)), 0, axis)
+    new_v = mix(gamma_v, v)
+    return (
+        np.concatenate((u, mix(gamma_u, u)), axis=axis),
+        np.concatenate((v - mix(gamma_u.T, new_v), new_v), axis=axis),
+    )
+
+
+def _mixing(
+    kind: Kind,
+    unit: AbstractUnit,
+    added: int,
+    units: int,
+    gamma_u: float | ArrayLike | None,
+    gamma_v: float | ArrayLike | None,
+    parent: int | Sequence[int] | None,
+    rng: np.random.Generator | None,
+) -> tuple[Mixing, Mixing]:
+    """Γ_u and Γ_v."""
+    fixed = {"zero": ("gamma_u", "gamma_v", "parent"), "equal": ("gamma_u",), "linear": ("parent",)}
+    given = {"gamma_u": gamma_u, "gamma_v": gamma_v, "parent": parent}
+    for name in fixed.get(kind, ()):
+        if given[name] is not None:
+            raise ValueError(f"Eq. ({EQUATION[kind]}), kind '{kind}', has no `{name}` to choose.")
+    if kind == "zero":
+        return np.zeros((added, units)), np.zeros((added, units))
+    missing = [name for name in ("gamma_u", "gamma_v") if given[name] is None]
+    if kind == "equal":
+        missing = [name for name in missing if name != "gamma_u"]
+    if missing and rng is None:
+        raise ValueError(
+            f"Kind '{kind}' has γ to choose: give `{'` and `'.join(missing)}`, or a `key` to draw "
+            "them with."
+        )
+    shape = (added, units) if kind == "linear" else (added,)
+    factors = []
+    for name in ("gamma_u", "gamma_v"):
+        if rng is not None and name in missing:
+            draw = rng.standard_normal(shape)
+            positive = name == "gamma_u" and unit.algebra.homogeneous == "positive"
+            factors.append(np.abs(draw) if positive else draw)
+        else:
+            factors.append(_factor(name, 1.0 if given[name] is None else given[name], shape))
+    if kind == "linear":
+        return factors[0], factors[1]
+    chosen = np.eye(units)[_parents(parent, added, units)]
+    return factors[0][:, None] * chosen, factors[1][:, None] * chosen
+
+
+def _factor(name: str, value: object, shape: tuple[int, ...]) -> Float[np.ndarray, "..."]:
+    factor = np.asarray(value, dtype=float)
+    if not np.isfinite(factor).all():
+        raise ValueError(f"`{name}` must be finite, got {factor.tolist()}.")
+    try:
+        return np.broadcast_to(factor, shape)
+    except ValueError:
+        raise ValueError(
+            f"`{name}` must be one number or have shape {shape}, one entry for each unit that is "
+            f"added{' and each that is there' if len(shape) == 2 else ''}: got {factor.shape}."
+        ) from None
+
+
+def _parents(parent: int | Sequence[int] | None, added: int, units: int) -> np.ndarray:
+    if parent is None:
+        return np.arange(added) % units
+    chosen = np.asarray(parent)
+    if chosen.shape not in ((), (added,)) or not ((chosen >= 0) & (chosen < units)).all():
+        raise ValueError(
+            f"`parent` must name one of the units 0 to {units - 1}, once or for each of the "
+            f"{added} that are added: got {parent}."
+        )
+    return np.broadcast_to(chosen, (added,))
+
+
+def _check_kind(
+    kind: Kind, unit: AbstractUnit, weight_shape: tuple[int, ...], read_shape: tuple[int, ...]
+) -> None:
+    """Raises where the unit's algebra does not admit the kind, with the defect that forbids it."""
+    if kind not in EQUATION:
+        raise ValueError(f"Unknown kind '{kind}'. There are: {', '.join(EQUATION)}.")
+    allowed = admissible(unit.algebra)
+    if kind in allowed:
+        return
+    defects = unit_defects(unit, weight_shape, read_shape)
+    misses = {
+        "zero": [("φ(z; 0) differs from 0", defects.zero)],
+        "proportional": [("φ(z; αu) differs from α φ(z; u) at α = 0.37 or 2.6", defects.positive)],
+        "linear": [
+            ("φ(z; u + u′) differs from φ(z; u) + φ(z; u′)", defects.additive),
+            ("φ(z; −1.3u) differs from −1.3 φ(z; u)", defects.negative),
+        ],
+    }
+    words, size = max(misses[kind], key=lambda miss: miss[1])
+    others = [f"'{other}' (Eq. {EQUATION[other]})" for other in SIMPLEST_FIRST if other in allowed]
+    raise ValueError(
+        f"{unit} does not admit the kind '{kind}', Eq. ({EQUATION[kind]}): {words} by "
+        f"{100 * size:.3g} % of the largest response. It admits {', '.join(others)}."
+    )
+
+
+def _check_sign(
+    gamma_u: Mixing, unit: AbstractUnit, weight_shape: tuple[int, ...], read_shape: tuple[int, ...]
+) -> None:
+    if gamma_u.min() < 0:
+        size = unit_defects(unit, weight_shape, read_shape).negative
+        raise ValueError(
+            f"`gamma_u` must not be negative for {unit}, got {gamma_u.min():.3g}: its response is "
+            "homogeneous over positive numbers only, φ(z; −1.3u) differs from −1.3 φ(z; u) by "
+            f"{100 * size:.3g} % of the largest response."
+        )
+
+
+def unit_defects(
+    unit: AbstractUnit, weight_shape: tuple[int, ...], read_shape: tuple[int, ...]
+) -> Defects:
+    """How far φ is from each property of its algebra, at random inputs and weights."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((32, *unit.input_shape(weight_shape, read_shape)))
+    psi = jax.vmap(unit.features)(x)
+    weights = rng.standard_normal((4, *weight_shape))
+    return measure_defects(lambda u: np.asarray(unit.response(psi, u)), weights)

@@ -1,0 +1,147 @@
+"""Fixed points of any architecture: how to make one, and how to tell one."""
+
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, PRNGKeyArray
+from numpy.typing import ArrayLike
+
+from ..._objective import Convention, Data, excess_loss, objective
+from ..._precision import float64
+from ..._types import Array
+from ...networks import AbstractNetwork, AbstractStructure
+from ...tasks import AbstractTask, Task, task
+from ._generator import generator
+
+
+@float64
+def stationary_task(
+    network: AbstractNetwork, inputs: ArrayLike, *, residual: float = 1.0, key: PRNGKeyArray
+) -> Task:
+    r"""A task for which the given weights are a fixed point, though not a solution.
+
+    Gradient flow stands still where $J^\top R = 0$, with $J$ the derivative of all outputs at all
+    samples by the weights and $R$ the errors $y - f$. So draw $R$ at random, project it on
+    $\ker J^\top$ and take $y = f + R$ for the targets: an exact fixed point of any architecture,
+    to hold statements about fixed points against (Definition 1 of Zhang, Saxe & Latham).
+
+    **Arguments:**
+
+    - `network`: one network, with any weights.
+    - `inputs`: `(sample, ...)`. There must be more numbers to predict (samples times outputs) than
+      directions in which the weights can move them.
+    - `residual`: root mean square error of each output that is left at the fixed point.
+    - `key`: randomness of the errors.
+
+    **Returns:**
+
+    The task, of which `network` is a fixed point to rounding.
+    """
+    if network.batch_shape:
+        raise ValueError(
+            f"`network` must be a single one, got a batch {network.batch_shape}: a task has room "
+            "for the fixed point of one. Take network.lane(0)."
+        )
+    if not (np.isfinite(residual) and residual > 0):
+        raise ValueError(f"`residual` must be a positive number, got {residual}.")
+    x = np.asarray(inputs, dtype=float)
+    f, jacobian = map(np.asarray, _outputs_and_jacobian(network, x))
+    left, s, _ = np.linalg.svd(jacobian, full_matrices=False)
+    # Rounding counts as a direction rather than a weak direction as rounding.
+    moved = left[:, s > np.finfo(float).eps * s[0]]
+    if moved.shape[1] >= f.size:
+        raise ValueError(
+            f"`inputs` are too few: the {jacobian.shape[1]} weights move the {f.size} outputs "
+            f"({len(x)} samples of {f.shape[1]}) in all directions, so that only a perfect fit is "
+            f"stationary. More than {jacobian.shape[1] // f.shape[1]} samples are always enough."
+        )
+    errors = generator(key).standard_normal(f.size)
+    for _ in range(2):  # the second time for what rounding left
+        errors = errors - moved @ (moved.T @ errors)
+    errors *= residual / np.sqrt(np.mean(errors**2))
+    return task(x, f + errors.reshape(f.shape))
+
+
+class Stationarity(NamedTuple):
+    """How far from a fixed point each network of a batch is.
+
+    `gradient` is $|\\partial L/\\partial\\theta|$. `relative` is $|\\partial L/\\partial\\theta|
+    \\,|\\theta|/L(0)$: to first order no relative change of the weights changes the loss by more
+    than that fraction of what it is without a network.
+    """
+
+    gradient: Float[np.ndarray, "*batch"]
+    relative: Float[np.ndarray, "*batch"]
+
+
+@float64
+def stationarity(
+    network: AbstractNetwork, task: AbstractTask, *, loss: Convention = "half"
+) -> Stationarity:
+    """The gradient at a point, bare and on the scale of the weights and of the loss.
+
+    **Arguments:**
+
+    - `network`: a network or a batch of them.
+    - `task`, `loss`: the data and the loss convention.
+
+    **Returns:**
+
+    `gradient` and `relative`, each of the shape of the batch. At a manufactured or embedded fixed
+    point both are of the order of rounding; on a plateau of training they fall with the initial
+    scale.
+    """
+    none = network.with_parts(*(np.zeros(part.shape) for part in network.parts))
+    losses, _ = losses_and_gradients(none, task, loss=loss)
+    _, slopes = losses_and_gradients(network, task, loss=loss)
+    gradient = np.linalg.norm(slopes, axis=1)
+    size = np.linalg.norm(network.structure.columns(*network.parts), axis=0)
+    batch, scale = network.batch_shape, losses[0] or 1.0
+    return Stationarity(gradient.reshape(batch), (gradient * size / scale).reshape(batch))
+
+
+def check_stationary(
+    network: AbstractNetwork, task: AbstractTask, tolerance: float, loss: Convention
+) -> None:
+    """Raises where a statement about fixed points would be made of something else."""
+    found = stationarity(network, task, loss=loss)
+    if not found.relative <= tolerance:
+        raise ValueError(
+            f"`network` is not at a fixed point: |∂L/∂θ| is {float(found.gradient):.3g}, and "
+            f"|∂L/∂θ||θ| is {float(found.relative):.3g} of the loss without a network, above "
+            f"`stationary` {tolerance:g}. Minimise or embed first, or allow for more."
+        )
+
+
+@float64
+def losses_and_gradients(
+    network: AbstractNetwork, task: AbstractTask, *, loss: Convention = "half"
+) -> tuple[Float[np.ndarray, " lane"], Float[np.ndarray, "lane weight"]]:
+    """Loss and ∂L/∂θ of every network of a batch, as columns of its structure are."""
+    problem = objective(network, task, loss)
+    columns = problem.structure.columns(*network.parts)
+    losses, slopes = _excess(problem.structure, columns, problem.data)
+    return np.asarray(losses) + problem.floor, np.asarray(slopes)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _excess(
+    structure: AbstractStructure, columns: Float[Array, "weight lane"], data: Data
+) -> tuple[Float[Array, " lane"], Float[Array, "lane weight"]]:
+    """Each column on its own, which compiles faster than as lanes."""
+    each = jax.value_and_grad(lambda weights: excess_loss(structure, weights, data))
+    return jax.vmap(each, in_axes=1)(columns)
+
+
+@jax.jit
+def _outputs_and_jacobian(
+    network: AbstractNetwork, x: Float[Array, "sample ..."]
+) -> tuple[Float[Array, "sample output"], Float[Array, "number weight"]]:
+    """f at every sample, and its derivative by all weights."""
+    outputs = lambda network: jax.vmap(network)(x)
+    f = outputs(network)
+    slopes = jax.tree.leaves(jax.jacfwd(outputs)(network))
+    return f, jnp.concatenate([slope.reshape(f.size, -1) for slope in slopes], axis=1)

@@ -1,0 +1,53 @@
+"""The hidden layers of a network, each as the weights into and out of its units."""
+
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+from jaxtyping import Float
+
+from ..._types import Array
+from ...networks import AbstractNetwork, AbstractUnit, DeepLinear, Layer, Neuron, Stack
+from ...networks._network import Network
+
+
+class HiddenLayer(NamedTuple):
+    """Units of one hidden layer, `(*batch, unit, …)`: what they compute, receive and send."""
+
+    unit: AbstractUnit
+    incoming: Float[Array, "..."]
+    outgoing: Float[Array, "..."]
+
+
+def hidden_layers(network: AbstractNetwork) -> tuple[HiddenLayer, ...]:
+    """Each hidden layer of a network as Eq. (1) of Zhang, Saxe & Latham sees it."""
+    if isinstance(network, Layer):
+        return (HiddenLayer(network.unit, network.u, network.v),)
+    if isinstance(network, DeepLinear):
+        units: tuple[AbstractUnit, ...] = (network.first_unit,) * (network.depth - 1)
+    elif isinstance(network, Stack):
+        units = (network.unit, *(Neuron(activation) for activation in network.activations))
+    else:
+        raise ValueError(f"No hidden layers are known of a {type(network).__name__}.")
+    axis, weights = len(network.batch_shape), network.parts
+    return tuple(
+        HiddenLayer(unit, before, np.moveaxis(np.asarray(after), -1, axis))
+        for unit, before, after in zip(units, weights[:-1], weights[1:], strict=True)
+    )
+
+
+def with_hidden_layer(
+    network: Network,
+    layer: int,
+    incoming: Float[np.ndarray, "..."],
+    outgoing: Float[np.ndarray, "..."],
+) -> Network:
+    """The network with other weights, and possibly more units, in one of its hidden layers."""
+    if isinstance(network, Stack) and any(layer + 1 in skip for skip in network.skips):
+        raise ValueError(
+            f"Hidden layer {layer + 1} is an end of a skip of {network.skips}: what its units "
+            "compute is not Σ φ(z; u_i) v_i alone, and it keeps its width."
+        )
+    axis, parts = len(network.batch_shape), list[Any](network.parts)
+    flat = isinstance(network, Layer)
+    parts[layer : layer + 2] = incoming, outgoing if flat else np.moveaxis(outgoing, axis, -1)
+    return cast(Network, network.with_parts(*parts))

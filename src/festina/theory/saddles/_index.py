@@ -1,0 +1,138 @@
+"""How a saddle is left: in how many directions, and how fast."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import jax
+import numpy as np
+from jaxtyping import Float
+
+from ..._objective import Convention, objective
+from ..._precision import float64
+from ...dynamics._curvature import hessian, hessian_product
+from ...networks import AbstractNetwork
+from ...tasks import AbstractTask
+from ._fixed_points import check_stationary
+
+_DENSE = 600
+_AT_ONCE = 8  # eigenvalues that a run of Lanczos looks for
+_PRECISION = 1e-11  # of an eigenvalue, relative to the largest
+
+
+@dataclass(frozen=True)
+class Escape:
+    r"""The directions of negative curvature at a fixed point.
+
+    - `index`: how many there are; zero at a minimum, and at a saddle of higher order.
+    - `rates`: how fast each is left, largest first: $-\lambda$ for the eigenvalues $\lambda < 0$ of
+      the Hessian. A displacement grows as $e^{\text{rate}\,t}$ under gradient flow.
+    - `directions`: the unit eigenvectors as a batch of networks of the same kind.
+    - `sharpness`: the largest absolute curvature.
+    """
+
+    index: int
+    rates: Float[np.ndarray, " direction"]
+    directions: AbstractNetwork
+    sharpness: float
+
+
+@float64
+def escape(
+    network: AbstractNetwork,
+    task: AbstractTask,
+    *,
+    loss: Convention = "half",
+    tolerance: float = 1e-8,
+    stationary: float = 1e-6,
+    most: int | None = None,
+) -> Escape:
+    r"""Index of a fixed point, its escape rates and directions, from the Hessian of the loss.
+
+    Up to 600 weights the Hessian is formed and diagonalised. Above, it is only multiplied with: by
+    Lanczos, a few eigenvectors at a time, each time on the complement of those found, because
+    Lanczos sees an eigenvalue once and embedded saddles have the same one many times.
+
+    **Arguments:**
+
+    - `network`: one network at a fixed point.
+    - `task`, `loss`: the data and the loss convention, which sets the unit of the rates.
+    - `tolerance`: curvatures above −`tolerance` times the largest absolute one are zero: a fixed
+      point lies in a continuum of others (any γ in Theorem 1), along which rounding would count.
+    - `stationary`: largest relative gradient (see `stationarity`) that passes for a fixed point.
+    - `most`: look for no more directions than this, those that are left fastest; all by default.
+
+    **Returns:**
+
+    An `Escape`.
+
+    !!! note "What the Hessian does not see"
+
+        Where φ is of order two or higher in u a silent unit is left more slowly than exponentially,
+        and the Hessian vanishes there. A rectifier has none at u·x = 0: a silent unit, or one
+        orthogonal to a sample, counts as if that sample did not exist for it.
+    """
+    if network.batch_shape:
+        raise ValueError(
+            f"`network` must be a single one, got a batch {network.batch_shape}: take "
+            "network.lane(0)."
+        )
+    if most is not None and most < 1:
+        raise ValueError(f"`most` must be at least 1, got {most}.")
+    check_stationary(network, task, stationary, loss)
+    problem = objective(network, task, loss)
+    structure, data = problem.structure, jax.device_put(problem.data)
+    weights = structure.columns(*network.parts)[:, 0]
+    if structure.size <= _DENSE:
+        values, vectors = np.linalg.eigh(np.asarray(hessian(structure, weights, data)))
+        sharpness = float(np.abs(values).max())
+        count = int(np.sum(values < -tolerance * sharpness))
+        values, vectors = values[:count], vectors[:, :count]
+    else:
+
+        def product(direction: np.ndarray) -> np.ndarray:
+            return np.asarray(hessian_product(structure, weights, direction.ravel(), data))
+
+        values, vectors, sharpness = _lanczos(product, structure.size, tolerance, most)
+    rates, vectors = -values[:most], vectors[:, :most]
+    return Escape(
+        index=len(rates),
+        rates=rates,
+        directions=network.with_parts(*structure.arrays(vectors)),
+        sharpness=sharpness,
+    )
+
+
+def _lanczos(
+    product: Callable[[np.ndarray], np.ndarray], size: int, tolerance: float, most: int | None
+) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, "weight n"], float]:
+    """All eigenvalues below −tolerance·sharpness, smallest first, with their vectors."""
+    from scipy.sparse.linalg import LinearOperator, eigsh
+
+    rng = np.random.default_rng(0)
+    linear = lambda function: LinearOperator((size, size), matvec=function, dtype=float)  # pyright: ignore
+    ends = eigsh(linear(product), k=1, which="LM", tol=_PRECISION, v0=rng.normal(size=size))[0]  # pyright: ignore
+    sharpness = float(np.abs(ends[0]))
+    values, vectors = np.zeros(0), np.zeros((size, 0))
+    while True:
+        known = vectors
+
+        def rest(x: np.ndarray, known: np.ndarray = known) -> np.ndarray:
+            """Sharpness minus Hessian, to the digits of the sharpness; zero on what is known."""
+            x = x.ravel() - known @ (known.T @ x.ravel())
+            y = sharpness * x - product(x)
+            return y - known @ (known.T @ y)
+
+        found, columns = eigsh(
+            linear(rest),
+            k=_AT_ONCE,
+            which="LA",
+            tol=_PRECISION,  # pyright: ignore[reportArgumentType]
+            v0=rng.normal(size=size),
+            ncv=6 * _AT_ONCE,
+        )
+        negative = found > (1 + tolerance) * sharpness
+        values = np.concatenate((values, sharpness - found[negative]))
+        vectors = np.linalg.qr(np.concatenate((vectors, columns[:, negative]), axis=1))[0]
+        if not negative.any() or len(values) >= (most or size):
+            order = np.argsort(values)
+            return values[order], vectors[:, order], sharpness

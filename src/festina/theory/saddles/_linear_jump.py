@@ -1,0 +1,170 @@
+"""The way of a linear network from one saddle to the next, and the growth of what waits there.
+
+Weights are columns Θ = [v; u], one for each unit. Few of them are active and make up W, the others
+are small and only carried along: all move by the same matrix, which Σ̃ = Σ_yz − WΣ_zz makes up.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from ._staircase import root
+
+# A jump has ended when the active columns' gradient is this fraction of that at its start, or this
+# fraction of the largest there is, below which an integration is not exact.
+_SETTLED = 1e-4
+_STILL = 1e-6
+
+_RTOL = 1e-8
+_ROUND_OFF = 1e-13
+
+
+class Moments(NamedTuple):
+    """Σ_yz, Σ_zz and its pseudoinverse."""
+
+    correlation: Float[np.ndarray, "output input"]
+    covariance: Float[np.ndarray, "input input"]
+    inverse: Float[np.ndarray, "input input"]
+
+    def drive(self, active: Float[np.ndarray, "weight unit"]) -> Float[np.ndarray, "output input"]:
+        """Σ̃ = Σ_yz − WΣ_zz."""
+        v, u = np.split(active, [len(self.correlation)])
+        return self.correlation - v @ (u.T @ self.covariance)
+
+    def excess(self, drive: Float[np.ndarray, "output input"]) -> float:
+        """Loss above that of least squares, which Σ̃ tells without cancellation."""
+        return 0.5 * float(np.sum((drive @ self.inverse) * drive))
+
+    @property
+    def weight(self) -> float:
+        """Size of the weights once all is learned."""
+        return float(np.sqrt(np.linalg.norm(self.correlation @ self.inverse, 2)))
+
+    @property
+    def rate(self) -> float:
+        """At which the fastest weights grow from zero."""
+        return float(np.linalg.norm(self.correlation, 2))
+
+
+@dataclass(frozen=True)
+class Jump:
+    """From one saddle to the next: the end of it, and the loss on the way."""
+
+    start: float
+    end: float
+    active: Float[np.ndarray, "weight unit"]
+    dormant: Float[np.ndarray, "weight waiting"]
+    settled: bool
+    excess: Callable[[float], float]
+    """Loss above that of least squares at a time."""
+    time: Float[np.ndarray, " step"]
+    squared_gradient: Float[np.ndarray, " step"]
+
+
+def jump(
+    moments: Moments,
+    active: Float[np.ndarray, "weight unit"],
+    dormant: Float[np.ndarray, "weight waiting"],
+    start: float,
+    size: float,
+) -> Jump:
+    """Integrate the active columns until they rest, or until a dormant one has this size."""
+    from scipy.integrate import solve_ivp
+
+    scale = float(np.abs(dormant).max(initial=0.0)) or 1.0
+    both = np.concatenate([active, dormant / scale], axis=1)
+    few = active.shape[1]
+
+    def flow(_: float, state: np.ndarray) -> np.ndarray:
+        columns = state.reshape(both.shape)
+        return _move(moments.drive(columns[:, :few]), columns).ravel()
+
+    def slope(state: np.ndarray) -> float:
+        columns = state.reshape(both.shape)[:, :few]
+        return float(np.sum(_move(moments.drive(columns), columns) ** 2))
+
+    at_start = slope(both.ravel())
+    at_rest = max(_SETTLED**2 * at_start, (_STILL * moments.rate * moments.weight) ** 2)
+
+    def rests(_: float, state: np.ndarray) -> float:
+        return slope(state) / at_rest - 1.0
+
+    def wakes(_: float, state: np.ndarray) -> float:
+        largest = np.linalg.norm(state.reshape(both.shape)[:, few:], 2) if dormant.size else 0.0
+        return scale * float(largest) / size - 1.0
+
+    rests.terminal = wakes.terminal = True  # pyright: ignore[reportFunctionMemberAccess]
+    rests.direction, wakes.direction = -1, 1  # pyright: ignore[reportFunctionMemberAccess]
+    # Everything that grows does so at the rate of the drive, and what rests is found above.
+    longest = 1e4 / np.linalg.norm(moments.drive(active[:, :-1]), 2)
+    solution = solve_ivp(
+        flow,
+        (0.0, longest if at_start > at_rest else 0.0),
+        both.ravel(),
+        method="DOP853",
+        rtol=_RTOL,
+        atol=_RTOL * size,
+        events=(rests, wakes),
+        dense_output=True,
+    )
+    final = solution.y[:, -1].reshape(both.shape)
+    dense = solution.sol
+    return Jump(
+        start,
+        start + float(solution.t[-1]),
+        final[:, :few],
+        scale * final[:, few:],
+        not solution.t_events[1].size,
+        lambda t: moments.excess(moments.drive(dense(t - start).reshape(both.shape)[:, :few])),
+        start + solution.t,
+        np.array([slope(state) for state in solution.y.T]),
+    )
+
+
+def grow(
+    dormant: Float[np.ndarray, "weight unit"],
+    drive: Float[np.ndarray, "output input"],
+    size: float,
+    still: float,
+) -> tuple[float, Float[np.ndarray, "weight unit"]] | None:
+    """How long until the largest dormant column has this size, and all of them then.
+
+    On a plateau Σ̃ does not change, and columns grow by e^{Mt}. None if nothing grows faster than
+    `still`.
+    """
+    generator = np.block(
+        [[np.zeros((len(drive),) * 2), drive], [drive.T, np.zeros((drive.shape[1],) * 2)]]
+    )
+    rate, basis = np.linalg.eigh(generator)
+    amplitude = basis.T @ dormant
+    amplitude[np.abs(amplitude) <= _ROUND_OFF * np.abs(amplitude).max()] = 0.0
+    grown = lambda t: np.exp(rate * t)[:, None] * amplitude
+    largest = lambda t: float(np.linalg.norm(grown(t), 2))
+    if largest(0.0) >= size:
+        return 0.0, dormant
+    norm = np.linalg.norm(amplitude, axis=1)
+    grows = (rate > still) & (norm > 0.0)
+    if not grows.any():
+        return None
+    latest = float(np.min(np.log(size / norm[grows]) / rate[grows]))
+    wait = root(lambda t: np.log(largest(t) / size), 0.0, latest * (1.0 + 1e-9))
+    return wait, basis @ grown(wait)
+
+
+def turn(
+    dormant: Float[np.ndarray, "weight unit"],
+) -> tuple[Float[np.ndarray, "weight unit"], Float[np.ndarray, " unit"]]:
+    """Columns turned into each other such that they are orthogonal, the largest first."""
+    _, size, turned = np.linalg.svd(dormant, full_matrices=True)
+    return dormant @ turned.T, size
+
+
+def _move(
+    drive: Float[np.ndarray, "output input"], columns: Float[np.ndarray, "weight unit"]
+) -> Float[np.ndarray, "weight unit"]:
+    """M Θ."""
+    v, u = np.split(columns, [len(drive)])
+    return np.concatenate([drive @ u, drive.T @ v])

@@ -1,0 +1,225 @@
+r"""All fixed points of a linear network (Zhang, Saxe & Latham, Lemma 6, in corrected form).
+
+The network is $f = \sum_i v_i u_i^\top z = Wz$ (Eq. 8), its loss
+$L = \frac12\langle\lVert y - f\rVert^2\rangle$. With $\mu_k, e_k$ the eigenvalues and vectors of
+$\Sigma_{yz}\Sigma_{zz}^{-1}\Sigma_{yz}^\top$, largest first, and $\Pi_A = \sum_{k\in A} e_k
+e_k^\top$ for any set $A$ of modes with $\mu_k > 0$, weights are a fixed point if and only if
+
+$$\sum_i v_i u_i^\top = \Pi_A\Sigma_{yz}\Sigma_{zz}^{-1},\qquad
+  u_i \in \ker\tilde\Sigma_{yz},\qquad v_i \in \ker\tilde\Sigma_{yz}^\top,\qquad
+  \tilde\Sigma_{yz} = (1 - \Pi_A)\Sigma_{yz}.$$
+
+Eq. (40) demands more: $v_i \in \mathrm{span}\{e_k\}_{k\in A}$ and
+$u_i \in \mathrm{span}\{\Sigma_{zz}^{-1}\Sigma_{yz}^\top e_k\}_{k\in A}$. These spans lie in the
+kernels but do not fill them where $\Sigma_{yz}$ has a kernel of its own: $u_i$ may then hold what
+no output depends on and $v$ does not read (more inputs than outputs, or targets of lower rank), and
+$v_i$ what no target has (more outputs than inputs, or lower rank).
+"""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from jaxtyping import Float, PRNGKeyArray
+from numpy.typing import ArrayLike
+
+from ...networks import Layer, Neuron
+from ._generator import generator
+
+
+@dataclass(frozen=True)
+class LinearSaddle:
+    r"""A fixed point of a linear network: what it has learned, and how it is left.
+
+    - `modes`: $A$, counted from 0, largest $\mu_k$ first.
+    - `loss`: $\frac12(\langle\lVert y\rVert^2\rangle - \sum_{k\in A}\mu_k)$.
+    - `map`: $W = \Pi_A\Sigma_{yz}\Sigma_{zz}^{-1}$.
+    - `correlation`: $\tilde\Sigma_{yz} = (1-\Pi_A)\Sigma_{yz}$ (Eq. 42), what is left to learn.
+    - `escape_rates`: the singular values of $\tilde\Sigma_{yz}$ that are not zero, largest first. A
+      unit close to zero grows by one of them (Eq. 41); where all modes are learned there are none,
+      and the point is a minimum.
+    - `unique`: False where a mode in $A$ has the same $\mu$ as one outside: then any rotation of
+      the two is as good, and this is one point of a continuum.
+    """
+
+    modes: tuple[int, ...]
+    loss: float
+    map: Float[np.ndarray, "output input"]
+    correlation: Float[np.ndarray, "output input"]
+    escape_rates: Float[np.ndarray, " rate"]
+    unique: bool
+    better: int = field(repr=False)
+
+    def index(self, width: int) -> int:
+        r"""Number of directions of negative curvature, for weights that satisfy Eq. (40).
+
+        $(H - r)(D - r)$ plus the number of pairs of a mode $k \in A$ and one $l \notin A$ with
+        $\mu_l > \mu_k$: each of the spare units can learn each mode that is left, and each mode
+        learned can be turned into one that explains more. ($D$ modes, $r$ of them in $A$.)
+        """
+        self._check_width(width)
+        return (width - len(self.modes)) * len(self.escape_rates) + self.better
+
+    def network(self, width: int, *, key: PRNGKeyArray | None = None, unread: float = 0.0) -> Layer:
+        r"""Weights at this fixed point.
+
+        With $W = \sum_k \sigma_k a_k b_k^\top$ and orthonormal columns $o_k$ over units, $v_i =
+        \sum_k o_{ki}\sqrt{\sigma_k}\,a_k$ and $u_i = \sum_k o_{ki}\sqrt{\sigma_k}\,b_k$.
+
+        **Arguments:**
+
+        - `width`: number of units, at least as many as modes are learned.
+        - `key`: randomness of the $o_k$, so that all units take part. Without it the first units
+          hold one mode each and all others are zero.
+        - `unread`: size of the components that Eq. (40) leaves out, drawn with `key`: of $u$ in
+          $\ker\tilde\Sigma_{yz}$ where nothing reads it, or, if the targets' kernel is on that
+          side, of $v$ in $\ker\tilde\Sigma_{yz}^\top$ where nothing drives it. Needs a spare unit.
+        """
+        rank = len(self.modes)
+        self._check_width(width)
+        if unread and (key is None or width <= rank):
+            raise ValueError(
+                f"`unread` components need a `key` and more units than the {rank} modes learned, "
+                f"got width {width}."
+            )
+        outputs, inputs = self.map.shape
+        a, sigma, bt = np.linalg.svd(self.map, full_matrices=False)
+        root = np.sqrt(sigma[:rank])
+        rng = None if key is None else generator(key)
+        over_units = np.eye(width)
+        if rng is not None:
+            over_units = np.linalg.qr(rng.standard_normal((width, width)))[0]
+        o, spare = over_units[:, :rank], over_units[:, rank:]
+        u, v = o @ (root[:, None] * bt[:rank]), o @ (root[:, None] * a[:, :rank].T)
+        if unread and rng is not None:
+            # Beyond the spans of Eq. (40): of the kernel, the part that W does not use.
+            on_u = _null_space(np.concatenate((self.correlation, self.map)))
+            on_v = _null_space(np.concatenate((self.correlation, self.map), axis=1).T)
+            if on_u.shape[1] + on_v.shape[1] == 0:
+                raise ValueError(
+                    "`unread` components do not exist here: the correlation of targets and inputs "
+                    f"has full rank, {outputs} × {inputs}, and Eq. (40) is complete."
+                )
+            side = on_u if on_u.shape[1] else on_v
+            extra = unread * spare @ rng.standard_normal((width - rank, side.shape[1])) @ side.T
+            u, v = (u + extra, v) if on_u.shape[1] else (u, v + extra)
+        return Layer(u, v, Neuron())
+
+    def _check_width(self, width: int) -> None:
+        least = max(len(self.modes), 1)
+        if width < least:
+            raise ValueError(f"`width` must be at least {least}, the modes learned: got {width}.")
+
+
+def linear_saddles(
+    correlation: ArrayLike,
+    covariance: ArrayLike,
+    *,
+    target_power: float | None = None,
+    rank: int | None = None,
+    degeneracy: float = 1e-9,
+) -> Iterator[LinearSaddle]:
+    r"""Every fixed point of a linear network, one for each set of modes.
+
+    There are $2^D$ of them for $D$ modes, made one at a time: those with few modes first, among
+    them those with large $\mu_k$. Points are counted by what they compute; each stands for all
+    weights that compute it (see `LinearSaddle.network`).
+
+    **Arguments:**
+
+    - `correlation`: $\Sigma_{yz}$, shape `(N_v, N_u)`.
+    - `covariance`: $\Sigma_{zz}$, shape `(N_u, N_u)`; where it is singular, only what the inputs
+      span counts.
+    - `target_power`: $\langle\lVert y\rVert^2\rangle$; by default $\sum_k\mu_k$, that of targets
+      linear in $z$, so that losses are those above the least-squares fit.
+    - `rank`: only those with so many modes.
+    - `degeneracy`: $\mu_k$ that differ by less than this fraction of the largest count as equal,
+      and those below it as zero.
+    """
+    problem = linear_modes(correlation, covariance, target_power, degeneracy)
+    count = len(problem.mu)
+    if rank is not None and not 0 <= rank <= count:
+        raise ValueError(f"`rank` must lie between 0 and the {count} modes, got {rank}.")
+    ranks = range(count + 1) if rank is None else (rank,)
+    return (
+        problem.saddle(modes) for r in ranks for modes in itertools.combinations(range(count), r)
+    )
+
+
+def linear_saddle(
+    correlation: ArrayLike,
+    covariance: ArrayLike,
+    modes: Sequence[int],
+    *,
+    target_power: float | None = None,
+    degeneracy: float = 1e-9,
+) -> LinearSaddle:
+    """The fixed point at which exactly these modes are learned; the rest as `linear_saddles`."""
+    problem = linear_modes(correlation, covariance, target_power, degeneracy)
+    chosen = tuple(sorted(set(modes)))
+    if len(chosen) != len(modes) or any(not 0 <= k < len(problem.mu) for k in chosen):
+        raise ValueError(
+            f"`modes` must be different numbers from 0 to {len(problem.mu) - 1}, got "
+            f"{tuple(modes)}."
+        )
+    return problem.saddle(chosen)
+
+
+@dataclass(frozen=True)
+class LinearModes:
+    """μ_k > 0, largest first, with their e_k; what fixed points are made of."""
+
+    mu: Float[np.ndarray, " mode"]
+    e: Float[np.ndarray, "output mode"]
+    correlation: Float[np.ndarray, "output input"]
+    fit: Float[np.ndarray, "output input"]  # least squares, Σ_yz Σ_zz⁻¹
+    target_power: float
+    degeneracy: float
+
+    def saddle(self, modes: tuple[int, ...]) -> LinearSaddle:
+        learned = np.isin(np.arange(len(self.mu)), modes)
+        e = self.e[:, learned]
+        left = self.correlation - e @ (e.T @ self.correlation)
+        rates = np.linalg.svd(left, compute_uv=False)[: len(self.mu) - len(modes)]
+        ahead = self.mu[~learned] - self.mu[learned, None]
+        equal = self.degeneracy * self.mu.max(initial=0.0)
+        return LinearSaddle(
+            modes=modes,
+            loss=0.5 * (self.target_power - float(self.mu[learned].sum())),
+            map=e @ (e.T @ self.fit),
+            correlation=left,
+            escape_rates=rates,
+            unique=bool(np.abs(ahead).min(initial=np.inf) > equal),
+            better=int(np.sum(ahead > equal)),
+        )
+
+
+def linear_modes(
+    correlation: ArrayLike, covariance: ArrayLike, target_power: float | None, degeneracy: float
+) -> LinearModes:
+    yz, zz = np.asarray(correlation, dtype=float), np.asarray(covariance, dtype=float)
+    if yz.ndim != 2 or zz.shape != (yz.shape[-1],) * 2:
+        raise ValueError(
+            "`correlation` must be (output, input) and `covariance` (input, input), got shapes "
+            f"{yz.shape} and {zz.shape}."
+        )
+    if not (np.isfinite(yz).all() and np.isfinite(zz).all()):
+        raise ValueError("`correlation` and `covariance` must be finite.")
+    if np.abs(zz - zz.T).max() > 1e-9 * np.abs(zz).max() or np.linalg.eigvalsh(zz)[0] < (
+        -1e-9 * np.abs(zz).max()
+    ):
+        raise ValueError("`covariance` must be symmetric and without negative eigenvalues.")
+    fit = yz @ np.linalg.pinv(zz, rcond=1e-13 * len(zz), hermitian=True)
+    mu, e = np.linalg.eigh((fit @ yz.T + yz @ fit.T) / 2)
+    mu, e = mu[::-1], e[:, ::-1]
+    real = mu > degeneracy * max(float(mu[0]), 0.0)
+    power = float(mu[real].sum()) if target_power is None else float(target_power)
+    return LinearModes(mu[real], e[:, real], yz, fit, power, degeneracy)
+
+
+def _null_space(matrix: Float[np.ndarray, "n m"]) -> Float[np.ndarray, "m k"]:
+    """Orthonormal vectors x with matrix·x = 0."""
+    _, s, rows = np.linalg.svd(matrix)
+    rank = int(np.sum(s > 1e-10 * max(float(s[0]), np.finfo(float).tiny)))
+    return rows[rank:].T

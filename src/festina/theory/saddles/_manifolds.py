@@ -1,0 +1,215 @@
+"""Invariant manifolds: relations between units that gradient flow keeps (Theorem 3)."""
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import jax
+import numpy as np
+from jaxtyping import Float
+
+from ..._objective import Convention, Data, descent, objective
+from ..._precision import float64
+from ..._types import Array
+from ...networks import AbstractStructure, AbstractUnit, Layer
+from ...tasks import AbstractTask
+from ._kinds import admissible
+
+ManifoldKind = Literal["equal", "zero", "proportional", "linear", "mirrored"]
+Side = Literal["u", "v", "response"]
+Rows = Float[np.ndarray, "*batch unit _"]
+
+
+@dataclass(frozen=True)
+class Constraint:
+    r"""One relation between the weights of unit $i$ and those of other units.
+
+    Theorem 3 of Zhang, Saxe & Latham lists four, in the order of its conditions (i) to (iv):
+
+    - `"equal"`: $\theta_i = \theta_j$, for any φ;
+    - `"zero"`: $\theta_i = 0$, where $\phi(z; 0) = 0$;
+    - `"proportional"`: $\theta_i = \gamma\theta_j$, where φ is homogeneous, γ ≥ 0 if only over
+      $\mathbb{R}_{\ge 0}$;
+    - `"linear"`: $\theta_i = \sum_j \gamma_j\theta_j$, where φ is linear.
+
+    A fifth, not listed there: `"mirrored"`, $u_i = -u_j$ and $v_i = v_j$, where φ is even. Both
+    units then respond alike, so that $\dot v_i = \dot v_j$, and $\dot u_i = -\dot u_j$ because the
+    derivative of an even function is odd.
+
+    A constraint can be written down for any unit; `is_invariant` says whether flow keeps it.
+
+    **Arguments:**
+
+    - `kind`: one of the five.
+    - `unit`: the number $i$ of the unit that the others determine.
+    - `others`: the units $j$.
+    - `gamma`: $\gamma_j$, one for each of them, for the kinds that have them.
+    """
+
+    kind: ManifoldKind
+    unit: int
+    others: tuple[int, ...] = ()
+    gamma: tuple[float | int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(ManifoldKind):
+            raise ValueError(
+                f"`kind` must be one of {', '.join(get_args(ManifoldKind))}, got '{self.kind}'."
+            )
+        wanted = {"zero": "no other unit", "linear": "at least one other unit"}
+        fits = {"zero": not self.others, "linear": bool(self.others)}
+        if not fits.get(self.kind, len(self.others) == 1):
+            raise ValueError(
+                f"A constraint '{self.kind}' relates a unit to "
+                f"{wanted.get(self.kind, 'one other unit')}, got `others` {self.others}."
+            )
+        if self.unit in self.others or len(set(self.others)) < len(self.others):
+            raise ValueError(
+                f"`others` must be different units, none of them unit {self.unit} itself, got "
+                f"{self.others}."
+            )
+        needed = len(self.others) if self.kind in ("proportional", "linear") else 0
+        if len(self.gamma) != needed or not np.isfinite(self.gamma).all():
+            raise ValueError(
+                f"A constraint '{self.kind}' on {len(self.others)} others needs {needed} finite "
+                f"`gamma`, got {self.gamma}."
+            )
+
+    def row(self, side: Side, width: int) -> Float[np.ndarray, " {width}"]:
+        """c with Σ_k c_k w_k = 0, for w the units' `u`, their `v`, or their responses φ(z; u)."""
+        units = (self.unit, *self.others)
+        if min(units) < 0 or max(units) >= width:
+            raise ValueError(
+                f"The constraint names unit {max(units, key=abs)}, the network has units 0 to "
+                f"{width - 1}."
+            )
+        sign = -1.0 if self.kind == "mirrored" and side == "u" else 1.0
+        row = np.zeros(width)
+        row[self.unit] = 1.0
+        for j, gamma in zip(self.others, self.gamma or (sign,) * len(self.others), strict=True):
+            row[j] = -gamma
+        return row
+
+
+def is_invariant(unit: AbstractUnit, constraint: Constraint) -> bool:
+    """Whether gradient flow keeps the relation, by the unit's algebra (Theorem 3, and even φ)."""
+    algebra = unit.algebra
+    if constraint.kind == "mirrored":
+        return algebra.even
+    if constraint.kind not in admissible(algebra):
+        return False
+    if constraint.kind == "proportional" and algebra.homogeneous == "positive":
+        return constraint.gamma[0] >= 0
+    return True
+
+
+def manifold_distance(network: Layer, *constraints: Constraint) -> Float[np.ndarray, "*batch"]:
+    r"""Euclidean distance of the weights from the manifold on which all constraints hold.
+
+    Each constraint is linear in the weights, so that the manifold is a subspace: with the
+    constraints as rows of $C$, the part of the weights that is normal to it is $C^+ C\Theta$. For
+    one constraint that is $|\theta_i - \sum_j\gamma_j\theta_j| / \sqrt{1 + |\gamma|^2}$.
+
+    **Returns:** one distance for each network of a batch; zero on the manifold.
+    """
+    normal = _normal(network, constraints)
+    squares = [np.sum(rows**2, axis=(-1, -2)) for rows in normal]
+    return np.asarray(np.sqrt(np.sum(squares, axis=0)))
+
+
+def on_manifold(network: Layer, *constraints: Constraint, tolerance: float = 1e-10) -> np.ndarray:
+    """Whether the constraints hold to within `tolerance` of the norm of all weights."""
+    size = np.sqrt(np.sum([np.sum(rows**2, axis=(-1, -2)) for rows in unit_rows(network)], axis=0))
+    return np.asarray(manifold_distance(network, *constraints) <= tolerance * size)
+
+
+def project_on_manifold(network: Layer, *constraints: Constraint) -> Layer:
+    """The nearest network on which all constraints hold: orthogonal projection."""
+    parts = [
+        (rows - normal).reshape(part.shape)
+        for rows, normal, part in zip(
+            unit_rows(network), _normal(network, constraints), network.parts, strict=True
+        )
+    ]
+    return network.with_parts(*parts)
+
+
+def manifold_drift(network: Layer, *constraints: Constraint) -> Float[np.ndarray, "*batch"]:
+    """Largest distance from the manifold along a flow: over the last axis of a batch.
+
+    Of a `Trajectory`, give its `network`, whose last axis is the samples in time. Zero to rounding
+    where it starts on an invariant manifold. Rounding itself may grow: the manifold of proportional
+    ReLU units is only neutrally stable, and an error of 1e-14 becomes 1e-10 in thousands of large
+    steps.
+    """
+    if not network.batch_shape:
+        raise ValueError("`network` is a single one, expected one for each moment of a flow.")
+    return np.asarray(manifold_distance(network, *constraints).max(axis=-1))
+
+
+@float64
+def leaving_speed(
+    network: Layer, task: AbstractTask, *constraints: Constraint, loss: Convention = "half"
+) -> float:
+    r"""How fast gradient flow leaves the manifold: the part of $\dot\theta$ that is normal to it.
+
+    Taken at the network's projection on the manifold, as a fraction of $|\dot\theta|$ there. Zero
+    on an invariant manifold, for any data; what `is_invariant` concludes from the algebra, this
+    sees from the gradient. Zero as well where nothing moves.
+    """
+    if network.batch_shape:
+        raise ValueError(f"One network at a time, got a batch {network.batch_shape}: use `lane`.")
+    start = project_on_manifold(network, *constraints)
+    structure, data, _ = objective(start, task, loss)
+    velocity = np.asarray(_velocity(structure, structure.columns(*start.parts)[:, 0], data))
+    moving = start.with_parts(*structure.arrays(velocity))
+    speed = float(np.linalg.norm(velocity))
+    return float(manifold_distance(moving, *constraints)) / speed if speed > 0 else 0.0
+
+
+def readout_on_manifold(gamma_u: Sequence[float] | np.ndarray | float) -> Any:
+    r"""$\gamma_v = \gamma_u/(1 + |\gamma_u|^2)$: the embedded fixed points that lie on a manifold.
+
+    Theorem 1 leaves $\gamma_u$ and $\gamma_v$ free. The new unit of an embedding is proportional to
+    unit $i$ (Eq. 6), or a combination of several (Eq. 7), in *both* layers with the same
+    coefficients $\gamma_u$ only for this $\gamma_v$ (Zhang, Saxe & Latham, F.4, Eqs. 29 to 31). An
+    equal unit (Eq. 4) is $\gamma_u = 1$, hence $\gamma_v = 1/2$.
+
+    **Arguments:**
+
+    - `gamma_u`: one number, or one for each unit of a combination.
+
+    **Returns:** $\gamma_v$ of the same shape.
+    """
+    gamma = np.asarray(gamma_u, dtype=float)
+    readout = gamma / (1.0 + np.sum(gamma**2))
+    return readout if readout.ndim else float(readout)
+
+
+def unit_rows(network: Layer) -> tuple[Rows, Rows]:
+    """u and v with one row of numbers for each unit, `(*batch, unit, weight)`."""
+    front = (*network.batch_shape, network.width)
+    u, v = (np.asarray(part, dtype=float).reshape(*front, -1) for part in network.parts)
+    return u, v
+
+
+def _normal(network: Layer, constraints: Sequence[Constraint]) -> tuple[Rows, Rows]:
+    """C⁺CΘ, for u and for v."""
+    if not constraints:
+        raise ValueError("No constraint was given: every network is on that manifold.")
+    u, v = unit_rows(network)
+
+    def part(side: Side, rows: Rows) -> Rows:
+        c = np.array([constraint.row(side, network.width) for constraint in constraints])
+        # Not (C⁺C)Θ: CΘ is zero on the manifold, exactly where the weights are.
+        return np.linalg.pinv(c) @ (c @ rows)
+
+    return part("u", u), part("v", v)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _velocity(
+    structure: AbstractStructure, weights: Float[Array, " weight"], data: Data
+) -> Float[Array, " weight"]:
+    return descent(structure, weights, data)[1]

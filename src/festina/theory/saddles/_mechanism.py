@@ -1,0 +1,180 @@
+"""Which of the two mechanisms of saddle-to-saddle dynamics a unit has, and what it predicts."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from ..._precision import float64
+from ...networks import AbstractUnit, Activation, Neuron, activation
+from ...networks._activations import Scalar
+from ...tasks import AbstractTask
+from ._kinds import EQUATION, Kind, admissible
+from ._narrowing import respond
+
+_STEP = 1e-3  # of weights at which the lowest order is read off
+_SIGNIFICANT = 3.0  # standard deviations
+
+
+@dataclass(frozen=True)
+class Mechanism:
+    r"""How small weights leave zero, by the lowest order $p$ of $\phi(z; u)$ at $u = 0$.
+
+    - `order`: $p$; None where the response is no power of u near zero.
+    - `separates`: `"directions"` for $p = 1$: all units grow at rates that depend on their
+      direction alone and align with the fastest, within a time of order $\ln(1/\epsilon)$
+      (Theorem 4 of Zhang, Saxe & Latham). `"units"` for $p \ge 2$: a unit grows the faster the
+      larger it is, and one of them outruns the rest, within a time of order $\epsilon^{1-p}$
+      (Proposition 5). None for $p = 0$ and where there is no order.
+    - `kinds`: of the saddles that its algebra admits, simplest first.
+    - `expected`: the kind that the mechanism leads to: (7) for linear units, (6) for homogeneous
+      ones, (5) where units are separated; None where theory predicts none of them exactly.
+    - `message`: all of it in a sentence.
+    """
+
+    order: int | None
+    separates: Literal["directions", "units"] | None
+    kinds: tuple[Kind, ...]
+    expected: Kind | None
+    message: str
+
+    @property
+    def equations(self) -> tuple[int, ...]:
+        """Numbers of the admissible embeddings in Theorem 1."""
+        return tuple(EQUATION[kind] for kind in self.kinds)
+
+
+def mechanism(phi: str | Activation | Scalar | AbstractUnit) -> Mechanism:
+    """The mechanism by which units of this kind learn from small weights.
+
+    **Arguments:**
+
+    - `phi`: a unit, the name of an activation, or a scalar JAX function of your own, whose algebra
+      is measured.
+    """
+    algebra = _unit(phi).algebra
+    order, kinds = algebra.order, admissible(algebra)
+    expected: Kind | None = None
+    if order is None:
+        return Mechanism(
+            order,
+            None,
+            kinds,
+            expected,
+            "Near u = 0 the response is no power of u (a threshold keeps units silent there): "
+            "small weights may never grow, and neither mechanism applies.",
+        )
+    if order == 0:
+        return Mechanism(
+            order,
+            None,
+            kinds,
+            expected,
+            "Units respond at u = 0 already: v moves at once with what that response explains of "
+            "the targets, and zero is a saddle only if it explains nothing.",
+        )
+    if order == 1:
+        expected = "linear" if algebra.linear else "proportional" if algebra.homogeneous else None
+        leads = (
+            f"to saddles of Eq. ({EQUATION[expected]})"
+            if expected
+            else "near one direction, to where no narrower network has a fixed point: φ is linear "
+            "for small weights only"
+        )
+        return Mechanism(
+            order,
+            "directions",
+            kinds,
+            expected,
+            f"Order one: directions separate, in a time of order ln(1/ε), and lead {leads}.",
+        )
+    power = "1/ε" if order == 2 else f"1/ε^{order - 1}"
+    return Mechanism(
+        order,
+        "units",
+        kinds,
+        "zero",
+        f"Order {order}: units separate, in a time of order {power}; one at a time grows and leads "
+        "to saddles of Eq. (5).",
+    )
+
+
+@dataclass(frozen=True)
+class Drive:
+    r"""What pulls small weights away from zero: the statistic of the unit's lowest order.
+
+    $\Sigma_{yz} = \langle y z^\top\rangle$ for linear units, $\Sigma_{yZ}$ for quadratic ones and
+    attention, in general $u \mapsto \langle y\,\phi_p(z; u)\rangle$ with the lowest term φ_p of φ.
+
+    - `order`: $p$.
+    - `strength`: its largest value over random directions of u, as a correlation between 0 and 1.
+    - `noise`: the correlation that a finite sample shows where there is none, $1/\sqrt P$; zero for
+      a population.
+    - `nonzero`: whether small weights are driven at this order. If not they stay until a higher
+      order takes over, and the mechanism of order $p$ says nothing.
+    - `significant`: whether it is more than an accident of the sample. An insignificant drive still
+      drives, at a time that is specific to the data set.
+    """
+
+    order: int
+    strength: float
+    noise: float
+    nonzero: bool
+    significant: bool
+
+
+@float64
+def drive(
+    phi: str | Activation | Scalar | AbstractUnit,
+    task: AbstractTask,
+    *,
+    tolerance: float = 1e-6,
+    draws: int = 64,
+    seed: int = 0,
+) -> Drive:
+    """Whether the data drive units of this kind at their lowest order.
+
+    **Arguments:**
+
+    - `phi`: as in `mechanism`.
+    - `task`: the data.
+    - `tolerance`: correlations below it are zero.
+    - `draws`, `seed`: random directions of u in which to look.
+    """
+    unit = _unit(phi)
+    order = unit.algebra.order
+    if order is None:
+        raise ValueError(
+            f"{unit} is no power of u near zero, so that there is no statistic of lowest order."
+        )
+    statistics = task.statistics(unit)
+    shape = unit.weight_shape(task.input_shape)
+    rng = np.random.default_rng(seed)
+    u = rng.normal(size=(*shape, draws))
+    u /= np.sqrt(np.sum(u**2, axis=tuple(range(len(shape)))))
+
+    def term(step: float) -> np.ndarray:
+        """φ(z; hu)/hᵖ, `(sample, read, draw)`."""
+        found = np.asarray(respond(unit, statistics.psi, step * u)) / step**order
+        return found.reshape(len(found), -1, draws)
+
+    # The limit h → 0 of values at h, h/2 and h/4, whose errors of first and second order cancel.
+    lowest = (8 * term(_STEP / 4) - 6 * term(_STEP / 2) + term(_STEP)) / 3
+    statistic = np.einsum("s,so,srd->ord", statistics.weight, statistics.y, lowest)
+    power = float(statistics.weight @ np.sum(statistics.y**2, axis=1)) + 2 * statistics.floor
+    size = np.sqrt(power * np.einsum("s,srd->d", statistics.weight, lowest**2))
+    correlation = np.sqrt(np.sum(statistic**2, axis=(0, 1))) / np.where(size > 0, size, np.inf)
+    strength = float(correlation.max())
+    noise = 0.0 if task.samples is None else 1.0 / math.sqrt(task.samples)
+    return Drive(
+        order=order,
+        strength=strength,
+        noise=noise,
+        nonzero=strength > tolerance,
+        significant=strength > max(tolerance, _SIGNIFICANT * noise),
+    )
+
+
+def _unit(phi: str | Activation | Scalar | AbstractUnit) -> AbstractUnit:
+    return phi if isinstance(phi, AbstractUnit) else Neuron(activation(phi))

@@ -1,0 +1,237 @@
+"""Narrowing: for each kind of saddle, the few units that come closest to what many compute.
+
+Every kind ranks units such that the first h of them are the narrow network of width h: by adding
+one at a time, all widths are judged in one pass.
+"""
+
+import functools
+import math
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Bool, Float
+
+from ..._precision import float64
+from ..._types import Array
+from ...networks import AbstractUnit, Layer
+from ...tasks._task import Statistics
+from ._kinds import Kind, admissible
+from ._manifolds import unit_rows
+
+_BLOCK = 128  # units whose responses are computed at once
+
+
+class Narrowing(NamedTuple):
+    """Units of one kind in the order in which they count, and what each more of them gains.
+
+    `error[h]` is the root mean square of f − f_h as a fraction of `scale`, where f_h are the first
+    h units of `network`; h runs from 0 to all of them.
+    """
+
+    kind: Kind
+    network: Layer
+    error: Float[np.ndarray, " width"]
+    scale: float
+
+    def width(self, tolerance: float) -> int | None:
+        """The smallest h with an error within the tolerance; None if there is none."""
+        fine = np.flatnonzero(self.error <= tolerance)
+        return int(fine[0]) if fine.size else None
+
+    def narrow(self, width: int) -> Layer:
+        """The network of the first `width` units."""
+        return self.network.with_parts(*(part[:width] for part in self.network.parts))
+
+
+@float64
+def narrowings(
+    network: Layer, statistics: Statistics, *, angle: float = 0.2, own_scale: bool = False
+) -> tuple[Narrowing, ...]:
+    r"""Narrow networks of every admissible kind, simplest kind first.
+
+    Each is a network of Zhang, Saxe & Latham's F.3 for the nearest point on a manifold of
+    Theorem 3:
+
+    - `"zero"`: the units that contribute most, by the root mean square of $\phi(x; u_i)v_i$;
+    - `"equal"`: units whose responses differ by less than `angle` of their size are one, with the
+      mean u and the sum of their v;
+    - `"proportional"`: units whose u lie within `angle` of one ray (of one line, if φ is
+      homogeneous over the reals) are one: from large to small contributions each unit that is left
+      gathers those around it. Along the direction that their contributions agree on,
+      $v = \sum_i |u_i| v_i$;
+    - `"linear"`: the leading singular vectors of $\Theta = [V, U]$.
+
+    **Arguments:**
+
+    - `network`: one network.
+    - `statistics`: of the data, as this network's unit sees them.
+    - `angle`: in radians.
+    - `own_scale`: errors in units of the root mean square of the outputs instead of the targets.
+    """
+    u, v = unit_rows(network)
+    seen = _View(network, statistics)
+    responses = seen.responses(u)
+    outputs = seen.sum(responses, v)
+    contribution = np.array([seen.size(each) for each in seen.each(responses, v)])
+    power = float(statistics.weight @ np.sum(statistics.y**2, axis=1)) + 2 * statistics.floor
+    scale = seen.size(outputs) if own_scale else math.sqrt(power)
+
+    def units(kind: Kind) -> tuple[np.ndarray, np.ndarray]:
+        if kind == "zero":
+            order = np.argsort(-contribution, kind="stable")
+            return u[order], v[order]
+        if kind == "linear":
+            return _directions(u, v)
+        if kind == "equal":
+            return _copies(network.unit, u, v, contribution, seen.gram(responses), angle)
+        lines = network.unit.algebra.homogeneous == "real"
+        return _rays(u, v, contribution, angle, lines=lines)
+
+    def ranked(kind: Kind) -> Narrowing:
+        few_u, few_v = units(kind)
+        few = seen.responses(few_u)
+        if kind in ("equal", "proportional"):
+            together = [seen.size(each) for each in seen.each(few, few_v)]
+            order = np.argsort(np.negative(together), kind="stable")
+            few_u, few_v, few = few_u[order], few_v[order], few[..., order]
+        rest, left = outputs.copy(), [seen.size(outputs)]
+        for each in seen.each(few, few_v):
+            rest -= each
+            left.append(seen.size(rest))
+        front = (len(few_u),)
+        structure = network.structure
+        return Narrowing(
+            kind,
+            network.with_parts(
+                few_u.reshape(*front, *structure.weight_shape),
+                few_v.reshape(*front, *structure.value_shape),
+            ),
+            np.array(left) / scale if scale > 0 else np.where(np.array(left) > 0, np.inf, 0.0),
+            scale,
+        )
+
+    return tuple(ranked(kind) for kind in admissible(network.unit.algebra))
+
+
+class _View:
+    """A layer's units as functions of the data."""
+
+    def __init__(self, network: Layer, statistics: Statistics):
+        self.unit = network.unit
+        self.block = min(_BLOCK, network.width)  # no kind has more units: one shape, one program
+        self.weight_shape = network.structure.weight_shape
+        self.outputs = network.outputs
+        self.read = math.prod(network.structure.value_shape[1:])
+        self.psi = jax.device_put(statistics.psi)
+        self.weight = statistics.weight
+
+    def responses(self, u: Float[np.ndarray, "unit weight"]) -> Float[np.ndarray, "s r unit"]:
+        """φ(x; u_i) of every sample, with one axis for whatever v reads."""
+        blocks = [np.zeros((len(self.weight), self.read, 0))]
+        for first in range(0, len(u), self.block):
+            block = u[first : first + self.block]
+            full = np.zeros((self.block, block.shape[1]))
+            full[: len(block)] = block
+            columns = np.moveaxis(full.reshape(-1, *self.weight_shape), 0, -1)
+            found = np.asarray(respond(self.unit, self.psi, columns))[..., : len(block)]
+            blocks.append(found.reshape(len(self.weight), self.read, len(block)))
+        return np.concatenate(blocks, axis=-1)
+
+    def each(
+        self, responses: np.ndarray, v: Float[np.ndarray, "unit value"]
+    ) -> Iterator[Float[np.ndarray, "sample output"]]:
+        """What every unit adds to the outputs, one after the other."""
+        for i in range(len(v)):
+            yield responses[..., i] @ v[i].reshape(self.outputs, -1).T
+
+    def sum(self, responses: np.ndarray, v: np.ndarray) -> Float[np.ndarray, "sample output"]:
+        values = v.reshape(len(v), self.outputs, -1)
+        return np.einsum("sri,ior->so", responses, values, optimize=True)
+
+    def size(self, outputs: Float[np.ndarray, "sample output"]) -> float:
+        """Root mean square over the data."""
+        return math.sqrt(float(self.weight @ np.sum(outputs**2, axis=1)))
+
+    def gram(self, responses: np.ndarray) -> Float[np.ndarray, "unit unit"]:
+        """⟨φ_i · φ_j⟩."""
+        rows = (np.sqrt(self.weight)[:, None, None] * responses).reshape(-1, responses.shape[-1])
+        return rows.T @ rows
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def respond(
+    unit: AbstractUnit, psi: Float[Array, "sample ..."], u: Float[Array, "..."]
+) -> Float[Array, "sample ..."]:
+    """φ(x; u_i) of every sample and unit, compiled once for each shape."""
+    return unit.response(psi, u)
+
+
+def _clusters(
+    contribution: Float[np.ndarray, " unit"],
+    alike: Callable[[int], Bool[np.ndarray, " unit"]],
+) -> Iterator[tuple[int, Bool[np.ndarray, " unit"]]]:
+    """From large to small contributions, each unit that is left gathers those like it."""
+    left = contribution > 0
+    for leader in np.argsort(-contribution, kind="stable").tolist():
+        if left[leader]:
+            members = left & alike(leader)
+            members[leader] = True  # whatever rounding makes of a tiny angle
+            left &= ~members
+            yield leader, members
+
+
+def _rays(
+    u: np.ndarray, v: np.ndarray, contribution: np.ndarray, angle: float, *, lines: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    size = np.linalg.norm(u, axis=1)
+    direction = u / np.where(size > 0, size, 1.0)[:, None]
+    few_u, few_v = [], []
+    side = lambda leader: direction @ direction[leader]
+    near = lambda cosine: (np.abs(cosine) if lines else cosine) >= math.cos(angle)
+    for leader, members in _clusters(contribution, lambda leader: near(side(leader))):
+        sign = np.where(side(leader)[members] < 0, -1.0, 1.0) if lines else 1.0
+        along = (sign * contribution[members]) @ direction[members]
+        along /= np.linalg.norm(along)
+        read = (sign * size[members]) @ v[members]
+        # Between its layers a unit may shift any factor: small weights grow to equal norms.
+        factor = math.sqrt(np.linalg.norm(read)) or 1.0
+        few_u.append(factor * along)
+        few_v.append(read / factor)
+    return _stacked(few_u, u), _stacked(few_v, v)
+
+
+def _copies(
+    unit: AbstractUnit,
+    u: np.ndarray,
+    v: np.ndarray,
+    contribution: np.ndarray,
+    gram: np.ndarray,
+    angle: float,
+) -> tuple[np.ndarray, np.ndarray]:
+    power = np.diag(gram)
+
+    def alike(leader: int) -> np.ndarray:
+        apart = power + power[leader] - 2 * gram[leader]
+        return apart <= (2 * math.sin(angle / 2)) ** 2 * np.maximum(power, power[leader])
+
+    few_u, few_v = [], []
+    for leader, members in _clusters(contribution, alike):
+        # An even unit responds to −u as it does to u.
+        flip = unit.algebra.even * (u[members] @ u[leader] < 0)
+        share = np.where(flip, -1.0, 1.0) * contribution[members] / contribution[members].sum()
+        few_u.append(share @ u[members])
+        few_v.append(v[members].sum(axis=0))
+    return _stacked(few_u, u), _stacked(few_v, v)
+
+
+def _directions(u: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Σ_i v_i ⊗ u_i = Σ_k s_k² v_k ⊗ u_k over the right singular vectors (v_k, u_k) of Θ."""
+    _, s, right = np.linalg.svd(np.concatenate((v, u), axis=1), full_matrices=False)
+    rows = s[:, None] * right
+    return rows[:, v.shape[1] :], rows[:, : v.shape[1]]
+
+
+def _stacked(rows: list[np.ndarray], like: np.ndarray) -> np.ndarray:
+    return np.array(rows).reshape(-1, like.shape[1])

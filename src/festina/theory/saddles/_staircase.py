@@ -1,0 +1,143 @@
+"""The staircase of a training run, predicted: its levels, when it falls, and what is active."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+
+from ..._objective import Convention, Data, loss_factor, objective
+from ..._precision import float64
+from ...networks import AbstractNetwork, DeepLinear, DiagonalLinear, Layer
+from ...tasks import AbstractTask
+
+Members = Literal["modes", "coordinates", "units"]
+
+
+@dataclass(frozen=True)
+class Staircase:
+    r"""The plateaus that training passes, from the first to the last, and when it leaves them.
+
+    - `levels`: the loss of each plateau, that of the initial one first.
+    - `times`: when the loss passes the middle between a level and the next; one fewer than levels.
+    - `active`: what is learned on each plateau, as sorted indices of `members`.
+    - `joined`: for each member the time of the jump at which it became active, for the last time if
+      it left in between; infinity if it never does.
+    - `members`: `"modes"` (of a linear network: eigenvectors of
+      $\Sigma_{yz}\Sigma_{zz}^{-1}\Sigma_{zy}$, the largest eigenvalue first), `"coordinates"` (of a
+      diagonal one), or `"units"`.
+    - `convention`: of the loss, which sets the clock too.
+
+    Members that become active at the same jump were learned together: their rates coincide, or are
+    too close for a plateau in between at these initial weights.
+    """
+
+    levels: Float[np.ndarray, " stage"]
+    times: Float[np.ndarray, " jump"]
+    active: tuple[tuple[int, ...], ...]
+    joined: Float[np.ndarray, " member"]
+    members: Members
+    convention: str = "half"
+
+    def loss(self, times: Float[np.ndarray, " time"]) -> Float[np.ndarray, " time"]:
+        """The staircase as a function of time: the level of the plateau at each of `times`."""
+        return self.levels[np.searchsorted(self.times, times)]
+
+
+def finite(name: str, value: ArrayLike) -> Float[np.ndarray, "..."]:
+    """An array in float64; raises unless all of it is finite."""
+    array = np.asarray(value, dtype=float)
+    if not np.isfinite(array).all():
+        raise ValueError(f"`{name}` holds values that are not finite.")
+    return array
+
+
+def root(function: Callable[[float], float], low: float, high: float) -> float:
+    """Where the function changes its sign between two points."""
+    from scipy.optimize import root_scalar
+
+    return float(root_scalar(function, bracket=(low, high), method="brentq").root)
+
+
+def joining_times(
+    active: list[tuple[int, ...]], times: list[float], members: int
+) -> Float[np.ndarray, " member"]:
+    """When each member became active, as `Staircase.joined` has it."""
+    joined = np.full(members, np.inf)
+    for before, after, time in zip(active[:-1], active[1:], times, strict=True):
+        joined[list(set(after) - set(before))] = time
+    return joined
+
+
+@float64
+def staircase(
+    network: AbstractNetwork, task: AbstractTask, *, loss: Convention = "half"
+) -> Staircase:
+    r"""Predict levels, jumps and active sets of training from small initial weights.
+
+    Nothing is trained: on each plateau the weights that are still small are followed in closed
+    form, and only the jumps between plateaus are computed. The architecture decides how:
+
+    - a fully-connected linear layer, or a `DeepLinear` of two layers: `linear_staircase`;
+    - a `DiagonalLinear` network: `diagonal_staircase`;
+    - a layer of units with fixed features and of order two or more in their weights (quadratic
+      neurons, heads of linear attention): `unit_staircase`.
+
+    **Arguments:**
+
+    - `network`: the initial weights of one network.
+    - `task`: what is learned; only its statistics enter.
+    - `loss`: the convention of levels and times, as for `festina.gradient_flow`.
+
+    **Returns:**
+
+    A `Staircase`. Compare with the loss of `festina.gradient_flow(network, task, loss=loss)`.
+    """
+    from ._staircase_diagonal import diagonal_staircase
+    from ._staircase_linear import linear_staircase
+    from ._staircase_units import has_growing_units, unit_staircase
+
+    problem = objective(network, task, "half")
+    if network.batch_shape:
+        raise ValueError(
+            f"`network` is a batch {network.batch_shape}, each of which has a staircase of its "
+            f"own. Take one: network.lane({', '.join('0' * len(network.batch_shape))})."
+        )
+    layer = network
+    if isinstance(network, DeepLinear) and network.depth == 2:
+        layer = network.to_layer()
+    if isinstance(network, DiagonalLinear):
+        correlation, covariance = _moments(problem.data)
+        found = diagonal_staircase(
+            network.u, network.v, correlation[0], covariance, floor=problem.floor
+        )
+    elif isinstance(layer, Layer) and layer.unit.degree == 1 and not layer.unit.read_axes:
+        correlation, covariance = _moments(problem.data)
+        found = linear_staircase(layer.u, layer.v, correlation, covariance, floor=problem.floor)
+    elif isinstance(layer, Layer) and has_growing_units(layer):
+        found = unit_staircase(layer, task)
+    else:
+        raise ValueError(
+            f"There is no staircase predictor for {network!r}. It takes fully-connected linear "
+            "networks of two layers, diagonal linear ones, and layers of units with fixed "
+            "features and of order two or more (quadratic neurons, linear attention)."
+        )
+    factor = loss_factor(loss, task)
+    return replace(
+        found,
+        levels=factor * found.levels,
+        times=found.times / factor,
+        joined=found.joined / factor,
+        convention=loss,
+    )
+
+
+def _moments(
+    data: Data,
+) -> tuple[Float[np.ndarray, "output input"], Float[np.ndarray, "input input"]]:
+    """⟨yxᵀ⟩ and ⟨xxᵀ⟩ of inputs that are seen as they are."""
+    psi = np.asarray(data.psi)
+    weighted = np.asarray(data.weight)[:, None] * psi
+    return np.asarray(data.y).T @ weighted, psi.T @ weighted

@@ -1,0 +1,185 @@
+r"""Staircase of a linear network: plateaus in closed form, jumps between exact saddles.
+
+All units of $f = \sum_i v_i u_i^\top z$ move by the same matrix, $\dot\theta_i = M\theta_i$ with
+$\theta_i = [v_i; u_i]$ and
+
+$$M = \begin{bmatrix} 0 & \tilde\Sigma \\ \tilde\Sigma^\top & 0 \end{bmatrix},\qquad
+  \tilde\Sigma = \Sigma_{yz} - W\Sigma_{zz}$$
+
+(Eq. 9 of Zhang, Saxe & Latham). Units can be rotated into each other at any time without a change
+of what they learn, so that the weights $\Theta$, one column for each unit, are at each time split
+into few *active* columns, which make up $W$, and *dormant* ones, which are small and only carried
+along. On a plateau $M$ is that of Lemma 6 and does not change: dormant columns grow by $e^{Mt}$.
+When the largest of them, the top singular direction of the dormant block over units, has reached a
+small size it is made active, and the active columns flow to the next saddle. Dormant ones follow by
+the same $M(t)$, which is how growth made at earlier stages is carried over, also where the modes of
+one plateau are none of the next.
+"""
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+
+from ._linear_jump import Jump, Moments, grow, jump, turn
+from ._linear_saddles import LinearModes, LinearSaddle, linear_modes
+from ._staircase import Staircase, finite, joining_times, root
+
+# Dormant columns become active at this fraction of the weights' final size. What they do to W until
+# then, and is left out, is the square of it.
+_SMALL = 1e-2
+
+
+def linear_staircase(
+    u: ArrayLike,
+    v: ArrayLike,
+    correlation: ArrayLike,
+    covariance: ArrayLike,
+    *,
+    floor: float = 0.0,
+    degeneracy: float = 1e-9,
+) -> Staircase:
+    r"""The staircase of a two-layer linear network from data statistics and initial weights.
+
+    Levels are those of Lemma 6 of Zhang, Saxe & Latham: with $\mu_k$ the eigenvalues of
+    $\Sigma_{yz}\Sigma_{zz}^{+}\Sigma_{zy}$ and $A$ the modes learned,
+
+    $$L_A = L_\mathrm{floor} + \tfrac12\sum_{k\notin A}\mu_k.$$
+
+    At each saddle the weights leave along the top singular directions of
+    $\tilde\Sigma = (1-\Pi_A)\Sigma_{yz}$, and where they arrive is $A$ of the next. $\Sigma_{zz}$
+    and $\Sigma_{yz}$ need not share their directions, as `mode_drop_times` has it.
+
+    To leading order in $\ln(1/\epsilon)$ these are the jumps of alternating gradient flows (Kunin
+    et al. 2025). Here the prefactors count as well: the initial weights themselves, what they have
+    in common over units, and how a jump mixes the modes that wait.
+
+    **Arguments:**
+
+    - `u`, `v`: initial weights, shapes `(unit, N_u)` and `(unit, N_v)`.
+    - `correlation`: $\Sigma_{yz}$, shape `(N_v, N_u)`.
+    - `covariance`: $\Sigma_{zz}$, shape `(N_u, N_u)`. It may be singular where the correlation is
+      zero: weights along inputs that do not vary never move.
+    - `floor`: loss of least squares, part of every level.
+    - `degeneracy`: eigenvalues $\mu_k$ closer than this fraction of the largest are one subspace,
+      of which any directions may be learned first.
+
+    **Returns:**
+
+    A `Staircase` of modes, for $L = \frac12\langle\lVert y - f\rVert^2\rangle$. Stages are those
+    between which the squared gradient dips by half a decade; modes without a plateau in between
+    join together. A mode of which the initial weights have nothing, or for which no unit is left,
+    is never learned.
+
+    !!! note "When it stops holding"
+
+        The error is a power of the initial scale, not of its logarithm: what is left out is the
+        back-reaction of dormant weights below a hundredth of the final ones. With large initial
+        weights everything is active from the start, and the prediction is the flow itself.
+    """
+    modes = linear_modes(correlation, covariance, None, degeneracy)
+    moments = _moments(modes, covariance)
+    dormant = _columns(u, v, modes)
+    active = dormant[:, :0]
+    size = _SMALL * moments.weight
+
+    time, settled, jumps, saddles = 0.0, True, list[Jump](), [modes.saddle(())]
+    while modes.mu.size and dormant.shape[1]:
+        drive = saddles[-1].correlation if settled else moments.drive(active)
+        waited = grow(dormant, drive, size, 1e-10 * moments.rate)
+        if waited is None:
+            break
+        wait, dormant = waited
+        turned, largest = turn(dormant)
+        rank = max(1, int(np.sum(largest >= (1.0 - 1e-6) * size)))
+        active = np.concatenate([active, turned[:, :rank]], axis=1)
+        way = jump(moments, active, turned[:, rank:], time + wait, size)
+        active, dormant, time, settled = way.active, way.dormant, way.end, way.settled
+        jumps.append(way)
+        saddles.append(_reached(modes, active))
+    return _read(len(modes.mu), jumps, saddles, floor)
+
+
+def _reached(modes: LinearModes, active: Float[np.ndarray, "weight unit"]) -> LinearSaddle:
+    """The fixed point nearest to what the active columns put out."""
+    left, size, _ = np.linalg.svd(active[: len(modes.e)], full_matrices=False)
+    span = left[:, size > 1e-6 * size[0]]
+    edges = np.flatnonzero(-np.diff(modes.mu) > modes.degeneracy * modes.mu[0]) + 1
+    e, learned = modes.e.copy(), list[int]()
+    for first, end in itertools.pairwise([0, *edges.tolist(), len(modes.mu)]):
+        # Of modes of equal strength any directions may be learned.
+        rotation, cosine, _ = np.linalg.svd(e[:, first:end].T @ span)
+        e[:, first:end] = e[:, first:end] @ rotation
+        learned += [first + int(k) for k in np.flatnonzero(cosine**2 > 0.5)]
+    return replace(modes, e=e).saddle(tuple(learned))
+
+
+def _read(members: int, jumps: list[Jump], saddles: list[LinearSaddle], floor: float) -> Staircase:
+    """The staircase: saddles at which the flow slows down, and the passages between them."""
+    stages = [saddles[k] for k in _resting(jumps, saddles)]
+    middles = [0.5 * (high.loss + low.loss) for high, low in itertools.pairwise(stages)]
+    times = [_passage(jumps, middle) for middle in middles]
+    active = [saddle.modes for saddle in stages]
+    return Staircase(
+        levels=floor + np.array([saddle.loss for saddle in stages]),
+        times=np.array(times),
+        active=tuple(active),
+        joined=joining_times(active, times, members),
+        members="modes",
+    )
+
+
+def _passage(jumps: list[Jump], excess: float) -> float:
+    """When the loss above the floor passes this value; it falls all the way."""
+    jump = next((jump for jump in jumps if jump.excess(jump.end) <= excess), jumps[-1])
+    if jump.excess(jump.start) <= excess:
+        return jump.start
+    return root(lambda t: jump.excess(t) - excess, jump.start, jump.end)
+
+
+def _resting(jumps: list[Jump], saddles: list[LinearSaddle]) -> list[int]:
+    """The saddles at which the flow slows down, judged as a simulation is."""
+    from ...diagnose import plateaus
+
+    if not jumps:
+        return [0]
+    time = np.concatenate([jump.time for jump in jumps])
+    excess = np.array([jump.excess(t) for jump in jumps for t in jump.time])
+    slopes = np.concatenate([jump.squared_gradient for jump in jumps])
+    levels = np.array([saddle.loss for saddle in saddles])
+    found = plateaus(time, excess, slopes).level
+    return sorted({int(np.abs(levels - level).argmin()) for level in found} | {0})
+
+
+def _moments(modes: LinearModes, covariance: ArrayLike) -> Moments:
+    s, c = modes.correlation, np.asarray(covariance, dtype=float)
+    inverse = np.linalg.pinv(c, rcond=1e-13 * len(c), hermitian=True)
+    outside = np.abs(s - s @ inverse @ c).max()
+    if outside > 1e-8 * np.abs(s).max():
+        raise ValueError(
+            "`correlation` has a part of "
+            f"{outside:.3g} along inputs that do not vary (`covariance` is singular there): "
+            "nothing can correlate with them. Are the two from the same data?"
+        )
+    return Moments(s, c, inverse)
+
+
+def _columns(u: ArrayLike, v: ArrayLike, modes: LinearModes) -> Float[np.ndarray, "weight unit"]:
+    """Θ(0); of more units than weights only a rotation of them that has no others."""
+    u, v = finite("u", u), finite("v", v)
+    outputs, inputs = modes.correlation.shape
+    if u.ndim != 2 or v.ndim != 2 or len(u) != len(v) or not len(u):
+        raise ValueError(
+            f"`u` and `v` must be (unit, {inputs}) and (unit, {outputs}) with as many units, "
+            f"got {u.shape} and {v.shape}."
+        )
+    if (u.shape[1], v.shape[1]) != (inputs, outputs):
+        raise ValueError(
+            f"`u` and `v` have {u.shape[1]} and {v.shape[1]} weights a unit, `correlation` of "
+            f"shape {modes.correlation.shape} needs {inputs} and {outputs}."
+        )
+    rows = np.concatenate([v, u], axis=1)
+    few = np.asarray(np.linalg.qr(rows, mode="r")) if len(rows) > rows.shape[1] else rows
+    return few.T

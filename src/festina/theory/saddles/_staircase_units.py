@@ -1,0 +1,302 @@
+r"""Staircase of units that grow faster than exponentially: alternating gradient flow.
+
+For units of order $p \ge 2$ in $u$ (quadratic neurons, heads of linear attention) all that a small
+unit feels is its *utility* $\mathcal U(\theta_i) = \langle (y - f_A)\cdot\phi(x; u_i)v_i\rangle$,
+with $f_A$ the active units: $\dot\theta_i = \partial\mathcal U/\partial\theta_i$, each for itself.
+The utility is homogeneous of degree $\kappa = p + 1$. With $\theta = rn$, $|n| = 1$ and
+$d\sigma = r^{\kappa-2}dt$,
+
+$$\frac{dn}{d\sigma} = \nabla\mathcal U(n) - \kappa\,\mathcal U(n)\,n,\qquad
+  \frac{d\ln r}{d\sigma} = \kappa\,\mathcal U(n),\qquad \frac{dt}{d\sigma} = r^{2-\kappa}:$$
+
+the direction climbs the utility on the sphere, and the time converges as the unit runs off to
+infinity. The first unit to do so becomes active, the active units flow to their next saddle, and
+those that stayed small start again with the utility that is left: utility maximisation and cost
+minimisation by turns (Kunin et al. 2025). Jumps take a time of order one, plateaus
+$\epsilon^{2-\kappa}$.
+"""
+
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from ..._objective import Data, descent, excess_loss, objective
+from ..._precision import float64
+from ..._types import Array
+from ...networks import AbstractStructure, Layer
+from ...tasks import AbstractTask
+from ._staircase import Staircase, joining_times, root
+
+_RTOL, _ATOL = 1e-9, 1e-12  # of waiting units: what is small now may be what grows later
+_JUMP_RTOL = 1e-7
+_ALIGNED = 1e-6  # |dn/dσ| over κU at which a direction has found its maximum
+_SEED = 1e-4  # part of the loss that a unit has learned when it becomes active
+_NOTHING = 1e-7  # gains below this part of the initial loss are none
+
+
+def has_growing_units(network: Layer) -> bool:
+    """Whether units feel a homogeneous utility of degree three or more near zero."""
+    order = network.unit.algebra.order
+    return network.unit.fixed_features and order is not None and order >= 2
+
+
+@float64
+def unit_staircase(network: Layer, task: AbstractTask) -> Staircase:
+    r"""The staircase of a layer of quadratic neurons or linear-attention heads.
+
+    Each stage asks which of the dormant units is the first to escape, from their weights at that
+    time (Proposition 5 of Zhang, Saxe & Latham with its correction, for any shape of $v$: where $v$
+    is a number the times are those of `escape_times`), and where the active units flow then
+    (alternating gradient flow, Kunin et al. 2025). A jump is the passage of the middle between two
+    levels.
+
+    **Arguments:**
+
+    - `network`: the initial weights of one network.
+    - `task`: what is learned.
+
+    **Returns:**
+
+    A `Staircase` of units, for $L = \frac12\langle\lVert y - f\rVert^2\rangle$. It ends where
+    nothing is left to gain, or no dormant unit escapes.
+
+    !!! note "When it stops holding"
+
+        The first jump is right up to $O(\epsilon\ln(1/\epsilon))$. Later ones follow units that
+        were not the first, whose times are sensitive: a unit that was about to escape as well does
+        so at once. Compare them as distributions over seeds.
+    """
+    if not has_growing_units(network):
+        raise ValueError(
+            f"`network` has units {network.unit}, expected units with fixed features and of order "
+            "two or more in their weights: quadratic or cubic neurons, linear attention."
+        )
+    problem = objective(network, task, "half")
+    stage = _Stage(
+        problem.structure,
+        jax.device_put(problem.data),
+        network.width,
+        1 + (network.unit.algebra.order or 0),
+    )
+    weights = problem.structure.columns(*network.parts)[:, 0].reshape(-1, network.width)
+    active = np.zeros_like(weights)
+    dormant = list(range(network.width))
+
+    now, levels, times, chosen = 0.0, [stage.excess(active)], list[float](), [tuple[int, ...]()]
+    while dormant and levels[-1] > _NOTHING * levels[0]:
+        escape = stage.race(active, weights[:, dormant])
+        if escape is None:
+            break
+        unit = dormant.pop(escape.which)
+        settled, passage = stage.settle(active, unit, escape)
+        level = stage.excess(settled)
+        if levels[-1] - level <= _NOTHING * levels[0]:
+            break
+        weights[:, dormant] = stage.wait(active, weights[:, dormant], escape.time)
+        times.append(now + escape.time + passage)
+        now += escape.time
+        active = settled
+        levels.append(level)
+        chosen.append(tuple(sorted((*chosen[-1], unit))))
+    return Staircase(
+        levels=problem.floor + np.array(levels),
+        times=np.array(times),
+        active=tuple(chosen),
+        joined=joining_times(chosen, times, network.width),
+        members="units",
+    )
+
+
+class _Escape(NamedTuple):
+    """The first unit to leave: which of the dormant ones, when, whereto, and how steeply."""
+
+    which: int
+    time: float
+    direction: Float[np.ndarray, " weight"]
+    utility: float
+
+
+class _Stage(NamedTuple):
+    """A network and its data; weights are `(weight, unit)`."""
+
+    structure: AbstractStructure
+    data: Data
+    width: int
+    degree: int
+
+    def excess(self, weights: np.ndarray) -> float:
+        return float(_excess(self.structure, weights.ravel(), self.data))
+
+    def pull(self, active: np.ndarray, dormant: np.ndarray) -> Float[np.ndarray, "weight unit"]:
+        """∂U/∂θ_i for units that do not see each other, against what the active ones left."""
+        wide = np.zeros((len(dormant), self.width))
+        wide[:, : dormant.shape[1]] = dormant
+        pull = _pull(self.structure, wide.ravel(), active.ravel(), self.data)
+        return np.asarray(pull).reshape(wide.shape)[:, : dormant.shape[1]]
+
+    def race(self, active: np.ndarray, dormant: np.ndarray) -> _Escape | None:
+        """Follow all dormant units until the first to escape is known; None if none does."""
+        from scipy.integrate import DOP853
+
+        size = np.linalg.norm(dormant, axis=0)
+        moves = np.flatnonzero(size > 0)
+        units, kappa = len(moves), self.degree
+        if not units:
+            return None
+        start = dormant[:, moves] / size[moves]
+        unit_of_time = size.max() ** (2 - kappa)
+
+        def unpack(state: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+            return (
+                state[: -2 * units].reshape(-1, units),
+                state[-2 * units : -units],
+                state[-units:],
+            )
+
+        def flow(_: float, state: np.ndarray) -> np.ndarray:
+            n, log_r = unpack(state)[:2]
+            pull = self.pull(active, n)
+            growth = np.sum(n * pull, axis=0)  # κU, by Euler
+            pace = np.exp(np.minimum((2 - kappa) * log_r, 200.0))
+            return np.concatenate([(pull - growth * n).ravel(), growth, pace])
+
+        def judge(state: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+            """κU, whether a direction has been found, and when its unit is gone at that rate."""
+            n, log_r, t = unpack(state)
+            pull = self.pull(active, n)
+            growth = np.sum(n * pull, axis=0)
+            found = np.linalg.norm(pull - growth * n, axis=0) < _ALIGNED * growth
+            with np.errstate(divide="ignore", over="ignore"):
+                rest = np.exp((2 - kappa) * log_r) / ((kappa - 2) * np.maximum(growth, 0.0))
+            return growth, found, t + rest
+
+        def known(state: np.ndarray) -> bool:
+            """Whether the first escape is earlier than any that is still open."""
+            _, found, gone = judge(state)
+            first = gone[found].min(initial=np.inf)
+            return bool(first <= unpack(state)[2][~found].min(initial=np.inf))
+
+        steepest = np.linalg.norm(self.correlation(active))
+        if not steepest > 0:
+            return None
+        state = np.concatenate([start.ravel(), np.log(size[moves] / size.max()), np.zeros(units)])
+        # Beyond that a unit has either found its direction or does not move.
+        solver = DOP853(flow, 0.0, state, 1e3 / steepest, rtol=_RTOL, atol=_ATOL)
+        while solver.status == "running" and not known(solver.y):
+            solver.step()
+        growth, found, gone = judge(solver.y)
+        gone = np.where(found, gone, np.inf)
+        best = int(np.argmin(gone))
+        if not np.isfinite(gone[best]):
+            return None
+        return _Escape(
+            int(moves[best]),
+            float(gone[best]) * unit_of_time,
+            unpack(solver.y)[0][:, best],
+            float(growth[best]) / kappa,
+        )
+
+    def correlation(self, active: np.ndarray) -> Float[np.ndarray, "..."]:
+        """⟨(y − f_A)ψ⟩, whose norm no utility of unit weights exceeds."""
+        residual = np.asarray(_residual(self.structure, active.ravel(), self.data))
+        psi = np.asarray(self.data.psi)
+        return residual.T @ psi.reshape(len(psi), -1)
+
+    def wait(
+        self, active: np.ndarray, dormant: np.ndarray, time: float
+    ) -> Float[np.ndarray, "weight unit"]:
+        """Dormant units a time later."""
+        from scipy.integrate import solve_ivp
+
+        scale = float(np.abs(dormant).max(initial=0.0))
+        if scale == 0.0:
+            return dormant
+        solution = solve_ivp(
+            lambda _, state: self.pull(active, state.reshape(dormant.shape)).ravel(),
+            (0.0, time * scale ** (self.degree - 2)),
+            (dormant / scale).ravel(),
+            method="DOP853",
+            rtol=_RTOL,
+            atol=_ATOL,
+        )
+        return scale * solution.y[:, -1].reshape(dormant.shape)
+
+    def settle(
+        self, active: np.ndarray, unit: int, escape: _Escape
+    ) -> tuple[Float[np.ndarray, "weight unit"], float]:
+        """The saddle that the active units flow to, and when, after the escape, half is learned."""
+        from scipy.integrate import solve_ivp
+
+        kappa, before = self.degree, self.excess(active)
+        radius = (_SEED * before / escape.utility) ** (1.0 / kappa)
+        ahead = radius ** (2 - kappa) / ((kappa - 2) * kappa * escape.utility)
+        start = active.copy()
+        start[:, unit] = radius * escape.direction
+        grown = np.flatnonzero(start.any(axis=0))
+
+        def whole(state: np.ndarray) -> np.ndarray:
+            weights = np.zeros_like(active)
+            weights[:, grown] = state.reshape(-1, len(grown))
+            return weights
+
+        def flow(_: float, state: np.ndarray) -> np.ndarray:
+            down = np.asarray(_descent(self.structure, whole(state).ravel(), self.data))
+            return down.reshape(active.shape)[:, grown].ravel()
+
+        at_start = float(np.sum(flow(0.0, start[:, grown].ravel()) ** 2))
+
+        def rests(_: float, state: np.ndarray) -> float:
+            return float(np.sum(flow(0.0, state) ** 2)) / (1e-8 * at_start) - 1.0
+
+        rests.terminal, rests.direction = True, -1  # pyright: ignore[reportFunctionMemberAccess]
+        solution = solve_ivp(
+            flow,
+            (0.0, 1e4 * ahead),
+            start[:, grown].ravel(),
+            method="LSODA",
+            rtol=_JUMP_RTOL,
+            atol=_JUMP_RTOL * radius,
+            events=rests,
+            dense_output=True,
+        )
+        settled = whole(solution.y[:, -1])
+        middle = 0.5 * (before + self.excess(settled))
+        above = lambda t: self.excess(whole(solution.sol(t))) - middle
+        half = root(above, 0.0, float(solution.t[-1]))
+        return settled, half - ahead
+
+
+def _residual(
+    structure: AbstractStructure, weights: Float[Array, " weight"], data: Data
+) -> Float[Array, "sample output"]:
+    """Error of every sample times its weight in the average."""
+    return data.weight[:, None] * (data.y - structure.outputs(data.psi, *structure.split(weights)))
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _pull(
+    structure: AbstractStructure,
+    weights: Float[Array, " weight"],
+    active: Float[Array, " weight"],
+    data: Data,
+) -> Float[Array, " weight"]:
+    residual = _residual(structure, active, data)
+
+    def utility(weights: Array) -> Array:
+        return jnp.sum(residual * structure.outputs(data.psi, *structure.split(weights)))
+
+    return jax.grad(utility)(weights)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _descent(
+    structure: AbstractStructure, weights: Float[Array, " weight"], data: Data
+) -> Float[Array, " weight"]:
+    return descent(structure, weights, data)[1]
+
+
+_excess = functools.partial(jax.jit, static_argnums=0)(excess_loss)

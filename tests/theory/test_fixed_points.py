@@ -1,0 +1,205 @@
+"""Fixed points are made, told from others, and left in the directions that are said."""
+
+import functools
+
+import jax
+import numpy as np
+import pytest
+
+from festina.networks import Layer, attention, fully_connected, seeds
+from festina.networks import layer as make_layer
+from festina.tasks import linear_teacher
+from festina.tasks import task as make_task
+from festina.theory.saddles import _index, embed, escape, linear_saddle, stationarity
+from festina.theory.saddles import stationary_task as manufacture
+
+KEY = jax.random.key(9)
+X = np.random.default_rng(3).normal(size=(40, 3))
+
+
+def plain_loss(u, v, task):
+    return 0.5 * np.mean(np.sum((task.y - np.tanh(task.x @ u.T) @ v) ** 2, axis=1))
+
+
+@functools.cache
+def tanh_point():
+    network = fully_connected(3, 2, 2, activation="tanh", scale=0.6, key=KEY)
+    return network, manufacture(network, X, residual=0.7, key=KEY)
+
+
+def test_the_loss_changes_in_second_order_only():
+    """Found by steps of falling size in plain NumPy: a slope would make the ratio ten."""
+    network, task = tanh_point()
+    rng = np.random.default_rng(0)
+    there = plain_loss(network.u, network.v, task)
+    assert np.mean((task.y - network.predict(X)) ** 2) == pytest.approx(0.49, rel=1e-12)
+    for _ in range(5):
+        du, dv = rng.normal(size=network.u.shape), rng.normal(size=network.v.shape)
+        change = lambda h: plain_loss(network.u + h * du, network.v + h * dv, task) - there  # noqa: B023
+        assert change(1e-2) / change(1e-3) == pytest.approx(100, rel=0.2)
+
+
+def test_how_far_from_a_fixed_point():
+    network, task = tanh_point()
+    assert stationarity(network, task).gradient < 1e-14
+    sizes = np.array([1e-2, 1e-3, 1e-4])
+    batch = Layer(
+        network.u + sizes[:, None, None] * np.ones_like(network.u),
+        np.broadcast_to(network.v, (3, *network.v.shape)),
+        network.unit,
+    )
+    away = stationarity(batch, task)
+    np.testing.assert_allclose(np.diff(np.log10(away.relative)), -1.0, atol=0.02)
+    # By central differences.
+    u, h = batch.u[0], 1e-6
+    slopes = []
+    for part, other, flip in ((u, network.v, False), (network.v, u, True)):
+        for index in np.ndindex(part.shape):
+            step = np.zeros_like(part)
+            step[index] = h
+            ends = [(part + s * step, other) for s in (1, -1)]
+            up, down = (plain_loss(*(end[::-1] if flip else end), task) for end in ends)
+            slopes.append((up - down) / (2 * h))
+    assert away.gradient[0] == pytest.approx(np.linalg.norm(slopes), rel=1e-6)
+    scale = np.linalg.norm([*u.ravel(), *network.v.ravel()]) / (0.5 * np.mean(task.y**2) * 2)
+    assert away.relative[0] == pytest.approx(away.gradient[0] * scale, rel=1e-12)
+
+
+def test_a_factor_in_the_loss_is_one_in_the_gradient():
+    network, task = tanh_point()
+    moved = Layer(1.1 * network.u, network.v, network.unit)
+    half, whole = (stationarity(moved, task, loss=loss) for loss in ("half", "mean-square"))
+    assert whole.gradient == pytest.approx(2 * half.gradient)
+    assert whole.relative == pytest.approx(half.relative)
+
+
+def test_the_point_of_no_network_and_no_target():
+    network = make_layer(tanh_point()[0].unit, np.zeros((2, 3)), np.zeros((2, 2)))
+    assert stationarity(network, tanh_point()[1]) == (0.0, 0.0)
+    assert stationarity(network, make_task(X, np.zeros((40, 2)))) == (0.0, 0.0)
+
+
+def test_index_and_rates_are_those_of_the_second_derivative():
+    """An independent Hessian: second differences of the loss in plain NumPy."""
+    network, task = tanh_point()
+    wide = embed(network, 3, "zero")
+    found = escape(wide, task)
+    start = np.concatenate((wide.u.ravel(), wide.v.ravel()))
+    loss = lambda w: plain_loss(w[:9].reshape(3, 3), w[9:].reshape(3, 2), task)
+    h, n = 1e-4, len(start)
+    step = h * np.eye(n)
+    hessian = np.array(
+        [
+            [
+                (
+                    loss(start + step[i] + step[j])
+                    - loss(start + step[i] - step[j])
+                    - loss(start - step[i] + step[j])
+                    + loss(start - step[i] - step[j])
+                )
+                / (4 * h * h)
+                for j in range(n)
+            ]
+            for i in range(n)
+        ]
+    )
+    values, _ = np.linalg.eigh(hessian)
+    negative = values[values < -1e-5]
+    assert found.index == len(negative) > 0
+    np.testing.assert_allclose(found.rates, -negative, rtol=1e-4, atol=1e-7)
+    assert found.sharpness == pytest.approx(np.abs(values).max(), rel=1e-5)
+    assert found.directions.batch_shape == (found.index,)
+    there = loss(start)
+    for lane, rate in enumerate(found.rates):
+        direction = found.directions.lane(lane)
+        along = np.concatenate((direction.u.ravel(), direction.v.ravel()))
+        assert np.linalg.norm(along) == pytest.approx(1)
+        drop = there - 0.5 * (loss(start + 1e-3 * along) + loss(start - 1e-3 * along))
+        assert drop == pytest.approx(0.5 * rate * 1e-6, rel=1e-3)
+
+
+CORRELATION = np.array([[1.4, 0.3, 0.1], [0.2, -0.9, 0.4]])
+COVARIANCE = np.array([[1.0, 0.2, 0.0], [0.2, 0.7, 0.1], [0.0, 0.1, 1.3]])
+
+
+@functools.cache
+def linear_point(width):
+    target = CORRELATION @ np.linalg.inv(COVARIANCE)
+    saddle = linear_saddle(CORRELATION, COVARIANCE, (1,))
+    return saddle, saddle.network(width, key=KEY), linear_teacher(target, COVARIANCE)
+
+
+def test_lanczos_finds_what_the_whole_hessian_has(monkeypatch):
+    """Eigenvalues of multiplicity eleven, of which Lanczos sees one at a time."""
+    saddle, network, task = linear_point(12)
+    dense = escape(network, task)
+    monkeypatch.setattr(_index, "_DENSE", 0)
+    sparse = escape(network, task)
+    assert sparse.index == dense.index == saddle.index(12) == 12
+    np.testing.assert_allclose(sparse.rates, dense.rates, rtol=1e-9)
+    assert sparse.sharpness == pytest.approx(dense.sharpness, rel=1e-9)
+    columns = network.structure.columns(*sparse.directions.parts)
+    np.testing.assert_allclose(columns.T @ columns, np.eye(12), atol=1e-9)
+    few = escape(network, task, most=3)
+    assert few.index == 3
+    np.testing.assert_allclose(few.rates, dense.rates[:3], rtol=1e-9)
+
+
+def test_units_that_are_not_there_leave_at_the_singular_values():
+    """Every silent unit has each escape rate of Lemma 6, and the Hessian nothing faster."""
+    saddle = linear_saddle(CORRELATION, COVARIANCE, ())
+    network = make_layer(linear_point(12)[1].unit, np.zeros((12, 3)), np.zeros((12, 2)))
+    found = escape(network, linear_point(12)[2])
+    singular = np.linalg.svd(CORRELATION, compute_uv=False)
+    np.testing.assert_allclose(saddle.escape_rates, singular, rtol=1e-12)
+    np.testing.assert_allclose(found.rates, np.repeat(singular, 12), rtol=1e-9)
+
+
+def test_flat_directions_do_not_count():
+    """A least-squares solution has no way down, whatever lies in its kernel."""
+    saddle = linear_saddle(CORRELATION, COVARIANCE, (0, 1))
+    minimum = saddle.network(12, key=KEY)
+    found = escape(minimum, linear_point(12)[2])
+    assert found.index == 0
+    assert found.rates.shape == (0,)
+    # Not by being positive: rounding has either sign.
+    exact = escape(minimum, linear_point(12)[2], tolerance=0.0)
+    assert exact.index > 0
+    assert exact.rates.max() < 1e-12
+
+
+def test_a_saddle_of_higher_order_has_no_index():
+    network = fully_connected(3, 2, 2, activation="quadratic", scale=1.0, key=KEY)
+    silent = network.with_parts(0 * network.u, 0 * network.v)
+    assert escape(silent, make_task(X, np.ones((40, 2)))).index == 0
+
+
+def test_bad_input(as_a_user):
+    network, task = tanh_point()
+    away = Layer(network.u + 0.1, network.v, network.unit)
+    batch = fully_connected(3, 2, 2, activation="tanh", scale=0.6, key=seeds(2))
+    moved = float(stationarity(away, task).gradient)
+    for call, words in (
+        (lambda: escape(away, task), rf"not at a fixed point: \|∂L/∂θ\| is {moved:.3g}, .* above"),
+        (lambda: escape(batch, task), r"single one, got a batch \(2,\)"),
+        (lambda: escape(network, task, most=0), "`most` must be at least 1"),
+        (lambda: manufacture(batch, X, key=KEY), r"single one, got a batch \(2,\)"),
+        (
+            lambda: manufacture(network, X[:5], key=KEY),
+            "too few: the 10 weights .* More than 5 ",
+        ),
+        (lambda: manufacture(network, X, residual=0.0, key=KEY), "`residual` must be a positive"),
+        (lambda: stationarity(Layer(network.u * np.nan, network.v, network.unit), task), "finite"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            call()
+
+
+@pytest.mark.slow
+def test_few_samples_suffice_where_weights_do_the_same():
+    """Heads of rank one move the outputs in fewer directions than they have weights."""
+    network = attention(2, 3, scale=0.5, key=KEY)
+    x = np.random.default_rng(1).normal(size=(27, 3, 4))
+    task = manufacture(network, x, key=KEY)
+    assert network.structure.size >= 27
+    assert stationarity(network, task).gradient < 1e-12

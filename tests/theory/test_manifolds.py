@@ -1,0 +1,183 @@
+"""Invariant manifolds (Theorem 3): subspaces of the weights that gradient flow does not leave."""
+
+import functools
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from festina.dynamics import gradient_descent
+from festina.networks import attention, convolutional, fully_connected
+from festina.tasks import task
+from festina.theory.saddles import (
+    Constraint,
+    embed,
+    is_invariant,
+    leaving_speed,
+    manifold_distance,
+    manifold_drift,
+    on_manifold,
+    project_on_manifold,
+    readout_on_manifold,
+)
+
+EQUAL = Constraint("equal", 1, (0,))
+ZERO = Constraint("zero", 3)
+AHEAD = Constraint("proportional", 1, (0,), (1.7,))
+BACK = Constraint("proportional", 1, (0,), (-0.8,))
+LINEAR = Constraint("linear", 2, (0, 1, 3), (0.5, -1.2, 0.3))
+MIRRORED = Constraint("mirrored", 1, (0,))
+ALL = (EQUAL, ZERO, AHEAD, BACK, LINEAR, MIRRORED)
+
+# Which of them Theorem 3 keeps, and for even φ the one that it does not list.
+KEPT = {
+    "linear": {EQUAL, ZERO, AHEAD, BACK, LINEAR},
+    "relu": {EQUAL, ZERO, AHEAD},
+    "tanh": {EQUAL, ZERO},
+    "quadratic": {EQUAL, ZERO, MIRRORED},
+    "sigmoid": {EQUAL},
+    "conv-relu": {EQUAL, ZERO, AHEAD},
+    "attention": {EQUAL, ZERO, MIRRORED},
+    "softmax": {EQUAL, MIRRORED},
+}
+
+
+@functools.cache
+def setting(name):
+    """A network with weights of order one and data without any structure."""
+    rng = np.random.default_rng(3)
+    key = jax.random.key(5)
+    if name in ("attention", "softmax"):
+        network = attention(2, 4, softmax=name == "softmax", scale=0.7, key=key)
+        x = rng.normal(size=(15, 3, 4))
+    elif name == "conv-relu":
+        network = convolutional(4, 4, activation="relu", scale=0.7, key=key)
+        x = rng.normal(size=(15, 4))
+    else:
+        network = fully_connected(2, 4, activation=name, scale=0.7, key=key)
+        x = rng.normal(size=(15, 2))
+    return network, task(x, rng.normal(size=15))
+
+
+DEFAULT = ("linear", "relu", "tanh", "quadratic", "softmax")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name if name in DEFAULT else pytest.param(name, marks=pytest.mark.slow) for name in KEPT],
+)
+def test_flow_leaves_exactly_the_manifolds_that_the_algebra_does_not_keep(name):
+    network, data = setting(name)
+    for constraint in ALL:
+        speed = leaving_speed(network, data, constraint)
+        assert is_invariant(network.unit, constraint) == (constraint in KEPT[name])
+        if constraint in KEPT[name]:
+            assert speed < 1e-12, constraint
+        else:
+            assert speed > 1e-2, constraint
+
+
+def test_constraints_hold_together():
+    """Each added constraint is kept as well, here a chain of equal units and a silent one."""
+    network, data = setting("tanh")
+    chain = (EQUAL, Constraint("equal", 2, (1,)), ZERO)
+    start = project_on_manifold(network, *chain)
+    np.testing.assert_allclose(start.u[2], start.u[0], atol=1e-15)
+    assert leaving_speed(network, data, *chain) < 1e-12
+
+
+@pytest.mark.parametrize(
+    ("name", "constraint"),
+    [
+        pytest.param("relu", AHEAD, marks=pytest.mark.slow),
+        pytest.param("linear", LINEAR, marks=pytest.mark.slow),
+        ("quadratic", MIRRORED),
+    ],
+)
+def test_two_thousand_steps_of_descent_do_not_drift(name, constraint):
+    network, data = setting(name)
+    start = project_on_manifold(network, constraint)
+    run = gradient_descent(start, data, 0.01, 2000, converged=1e-15)
+    moved = np.abs(run.final.u - start.u).max()
+    assert moved > 1e-2  # else nothing was asked
+    assert manifold_drift(run.network, constraint) < 1e-12
+
+
+def test_proportional_quadratic_units_drift_apart():
+    """Homogeneous of degree two is not enough: the control of Theorem 3(iii)."""
+    network, data = setting("quadratic")
+    run = gradient_descent(project_on_manifold(network, AHEAD), data, 0.01, 2000, converged=1e-15)
+    assert manifold_drift(run.network, AHEAD) > 1e-2
+
+
+def test_odd_units_keep_opposite_weights():
+    """Not in Theorem 3 either: θ_i = −θ_j for odd φ, which needs no homogeneity."""
+    network, data = setting("tanh")
+    opposite = Constraint("proportional", 1, (0,), (-1.0,))
+    assert leaving_speed(network, data, opposite) < 1e-12
+    assert leaving_speed(network, data, BACK) > 1e-2
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 10**6), st.sampled_from(ALL))
+def test_projection_is_orthogonal(seed, constraint):
+    rng = np.random.default_rng(seed)
+    network, _ = setting("linear")
+    network = network.with_parts(*(rng.normal(size=part.shape) for part in network.parts))
+    near = project_on_manifold(network, constraint)
+    far = project_on_manifold(
+        network.with_parts(*(rng.normal(size=part.shape) for part in network.parts)), constraint
+    )
+    flat = lambda one: np.concatenate([np.ravel(part) for part in one.parts])
+    distance = manifold_distance(network, constraint)
+    np.testing.assert_allclose(distance, np.linalg.norm(flat(network) - flat(near)), rtol=1e-12)
+    assert manifold_distance(near, constraint) < 1e-14
+    assert on_manifold(near, constraint)
+    assert not on_manifold(network, constraint)
+    # Pythagoras, for any other point of the manifold.
+    right = (flat(network) - flat(near)) @ (flat(far) - flat(near))
+    assert abs(right) < 1e-12
+
+
+def test_distance_of_one_constraint_by_its_formula():
+    network, _ = setting("relu")
+    theta = np.concatenate((network.v.reshape(4, -1), network.u), axis=1)
+    apart = theta[2] - (0.5 * theta[0] - 1.2 * theta[1] + 0.3 * theta[3])
+    expected = np.linalg.norm(apart) / np.sqrt(1 + 0.25 + 1.44 + 0.09)
+    np.testing.assert_allclose(manifold_distance(network, LINEAR), expected, rtol=1e-13)
+    batch = network.with_parts(*(np.stack((part, 2 * part)) for part in network.parts))
+    np.testing.assert_allclose(manifold_distance(batch, LINEAR), [expected, 2 * expected])
+    np.testing.assert_allclose(manifold_drift(batch, LINEAR), 2 * expected)
+
+
+def test_embedded_fixed_points_on_manifolds():
+    """F.4: for γ_v = γ_u/(1 + |γ_u|²), and for no other."""
+    network, _ = setting("linear")
+    gamma_u = np.array([[0.4, -1.1, 0.7, 0.2]])
+    relation = Constraint("linear", 4, (0, 1, 2, 3), tuple(gamma_u[0].tolist()))
+    on = embed(network, 5, "linear", gamma_u=gamma_u, gamma_v=readout_on_manifold(gamma_u))
+    assert manifold_distance(on, relation) < 1e-14
+    off = embed(network, 5, "linear", gamma_u=gamma_u, gamma_v=1.1 * readout_on_manifold(gamma_u))
+    assert manifold_distance(off, relation) > 1e-2
+    assert readout_on_manifold(1.0) == 0.5  # equal units, Eq. (4)
+
+
+BAD = [
+    (lambda: Constraint("similar", 1, (0,)), "`kind` must be one of equal"),
+    (lambda: Constraint("zero", 1, (0,)), "no other unit"),
+    (lambda: Constraint("equal", 1, (0, 2)), "one other unit"),
+    (lambda: Constraint("equal", 1, (1,)), "none of them unit 1 itself"),
+    (lambda: Constraint("proportional", 1, (0,)), "needs 1 finite `gamma`"),
+    (lambda: Constraint("linear", 1, (0, 2), (1.0, np.nan)), "needs 2 finite `gamma`"),
+    (lambda: manifold_distance(setting("tanh")[0], Constraint("zero", 4)), "units 0 to 3"),
+    (lambda: manifold_distance(setting("tanh")[0]), "No constraint"),
+    (lambda: manifold_drift(setting("tanh")[0], EQUAL), "a single one"),
+]
+
+
+@pytest.mark.parametrize(("call", "words"), BAD)
+def test_bad_input(call, words, as_a_user):
+    with pytest.raises(ValueError, match=words):
+        call()

@@ -1,0 +1,76 @@
+"""Directions or units: the mechanism by the order of φ, and whether the data drive it."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from festina.networks import LinearHead, Neuron, SoftmaxHead, activation
+from festina.tasks import linear_teacher, quadratic_teacher, task
+from festina.theory.saddles import drive, mechanism
+
+TABLE = [
+    ("linear", 1, "directions", "linear", (5, 4, 6, 7)),
+    ("relu", 1, "directions", "proportional", (5, 4, 6)),
+    ("tanh", 1, "directions", None, (5, 4)),
+    ("quadratic", 2, "units", "zero", (5, 4)),
+    ("cubic", 3, "units", "zero", (5, 4)),
+    ("sigmoid", 0, None, None, (4,)),
+    (LinearHead(), 2, "units", "zero", (5, 4)),
+    (SoftmaxHead(), 0, None, None, (4,)),
+    (lambda a: a * jnp.tanh(a), 2, "units", "zero", (5, 4)),
+    (lambda a: jnp.maximum(a - 0.5, 0.0), None, None, None, (5, 4)),
+]
+
+
+@pytest.mark.parametrize(("phi", "order", "separates", "expected", "equations"), TABLE)
+def test_mechanism_by_the_algebra(phi, order, separates, expected, equations):
+    found = mechanism(phi)
+    assert (found.order, found.separates, found.expected) == (order, separates, expected)
+    assert found.equations == equations
+    assert found.message
+
+
+def test_the_statistic_of_order_one_is_the_correlation_of_inputs_and_targets():
+    """y = Wx with white x: along the best direction of u the correlation is s_1/|W|."""
+    weights = np.array([[2.0, 0.0], [0.0, 1.0]])
+    found = drive("linear", linear_teacher(weights, np.eye(2)), draws=2000)
+    np.testing.assert_allclose(found.strength, 2 / np.sqrt(5), rtol=1e-3)
+    assert found.nonzero
+    assert found.significant
+    assert found.noise == 0
+
+
+def test_even_targets_do_not_drive_linear_units_and_odd_ones_no_quadratic():
+    x = np.concatenate([(signs := np.random.default_rng(0).normal(size=(50, 2))), -signs])
+    even, odd = task(x, np.sum(x**2, axis=1)), task(x, x[:, 0] ** 3)
+    assert not drive("linear", even).nonzero
+    assert not drive("tanh", even).nonzero
+    assert drive("tanh", odd).nonzero
+    assert not drive("quadratic", odd).nonzero
+    assert drive(lambda a: a * jnp.tanh(a), even).nonzero
+    # ReLU is a line and an even part: both drive it.
+    assert drive("relu", even).nonzero
+    assert drive("relu", odd).nonzero
+
+
+def test_quadratic_units_see_the_traces_of_figure_1g():
+    """Σ_yZ = 4I: as strong in every direction, with ⟨y²⟩ = 8 and ⟨(u·x)⁴⟩ = 3."""
+    found = drive("quadratic", quadratic_teacher(np.eye(2)), draws=5)
+    np.testing.assert_allclose(found.strength, 4 / np.sqrt(24), rtol=1e-9)
+
+
+def test_a_drive_that_is_an_accident_of_the_sample_is_no_more_than_that():
+    """Odd and even parts are uncorrelated in the population, and 1/√P in a sample."""
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(4000, 2))
+    found = drive("linear", task(x, x[:, 0] ** 2 - 1))
+    assert found.nonzero
+    assert not found.significant
+    assert found.strength < 3 / np.sqrt(4000)
+    assert drive("linear", task(x, x[:, 0])).significant
+
+
+def test_a_unit_without_an_order_has_no_statistic():
+    silent = Neuron(activation(lambda a: jnp.maximum(a - 0.5, 0.0)))
+    with pytest.raises(ValueError, match="no power of u"):
+        drive(silent, task(np.eye(2), np.ones(2)))

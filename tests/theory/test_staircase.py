@@ -1,0 +1,301 @@
+"""Predicted staircases against training, direct integration and limits that are known."""
+
+import numpy as np
+import pytest
+import scipy.integrate
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import festina
+from festina.diagnose import passage_time
+from festina.networks import (
+    DeepLinear,
+    attention,
+    diagonal_linear,
+    diagonal_linear_from,
+    fully_connected,
+    layer,
+    seeds,
+)
+from festina.tasks import in_context_regression, linear_teacher, quadratic_teacher
+from festina.theory.saddles import (
+    diagonal_staircase,
+    linear_staircase,
+    mode_drop_times,
+    staircase,
+    unit_staircase,
+    winner,
+)
+
+WEIGHTS = np.array([[1.0, 0.5], [-0.5, 0.25]])  # Figure 1B_G of the theory page: modes that mix
+COVARIANCE = np.array([[1.0, 1.0], [1.0, 4.0]])
+
+
+def rotation(size, rng):
+    return np.linalg.qr(rng.normal(size=(size, size)))[0]
+
+
+def passages(network, task, predicted, loss="half"):
+    """When training passes the middles between the predicted levels."""
+    run = festina.gradient_flow(network, task, loss=loss)
+    middles = 0.5 * (predicted.levels[:-1] + predicted.levels[1:])
+    slope = -run.squared_gradient
+    return np.array([passage_time(run.time, run.loss, level, slope=slope) for level in middles])
+
+
+def commuting(s, lam, rng):
+    q, r = rotation(len(s), rng), rotation(len(s), rng)
+    return (q * s) @ r.T, (r * lam) @ r.T
+
+
+# ---- linear networks
+
+
+@settings(max_examples=10, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), units=st.integers(3, 12))
+def test_shared_directions_give_the_closed_form_of_drop_times(seed, units):
+    rng = np.random.default_rng(seed)
+    s, lam = np.array([2.0, 1.0, 0.4]), np.array([1.0, 0.7, 0.5])
+    correlation, covariance = commuting(s, lam, rng)
+    u, v = 1e-8 * rng.normal(size=(2, units, 3))
+    found = linear_staircase(u, v, correlation, covariance)
+    np.testing.assert_allclose(found.times, mode_drop_times(u, v, correlation, covariance), 1e-3)
+    share = s**2 / lam / 2
+    np.testing.assert_allclose(found.levels, share.sum() - np.cumsum([0, *share]), atol=1e-12)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1e-8])
+def test_modes_that_mix_are_predicted_to_a_power_of_the_scale(scale):
+    task = linear_teacher(WEIGHTS, COVARIANCE)
+    network = fully_connected(2, 6, 2, scale=scale, key=seeds(1, first=7)[0])
+    found = staircase(network, task, loss="mean-square")
+    np.testing.assert_allclose(found.levels, [3.25, 0.25, 0.0], atol=1e-9)
+    assert found.active == ((), (0,), (0, 1))
+    seen = passages(network, task, found, "mean-square")
+    np.testing.assert_allclose(found.times, seen, rtol=1e-4)
+
+
+def test_width_changes_nothing_but_the_initial_weights():
+    rng = np.random.default_rng(3)
+    u, v = 1e-6 * rng.normal(size=(2, 40, 2))
+    correlation = WEIGHTS @ COVARIANCE
+    wide = linear_staircase(u, v, correlation, COVARIANCE)
+    turned = rotation(40, rng)
+    other = linear_staircase(turned @ u, turned @ v, correlation, COVARIANCE)
+    np.testing.assert_allclose(wide.times, other.times, rtol=1e-6)
+
+
+def test_equal_singular_values_are_learned_together():
+    rng = np.random.default_rng(0)
+    u, v = 1e-8 * rng.normal(size=(2, 8, 3))
+    found = linear_staircase(u, v, np.diag([1.0, 1.0, 0.2]), np.eye(3))
+    assert found.active == ((), (0, 1), (0, 1, 2))
+    assert found.joined[0] == found.joined[1] < found.joined[2]
+
+
+def test_a_mode_without_weights_is_never_learned():
+    rng = np.random.default_rng(0)
+    u, v = 1e-6 * rng.normal(size=(2, 5, 3))
+    u[:, 1] = v[:, 1] = 0.0
+    found = linear_staircase(u, v, np.diag([1.0, 0.6, 0.3]), np.eye(3), floor=0.1)
+    np.testing.assert_array_equal(np.isinf(found.joined), [False, True, False])
+    assert found.levels[-1] == pytest.approx(0.1 + 0.5 * 0.36)
+
+
+def test_fewer_units_than_modes_learn_as_many_modes_as_units():
+    rng = np.random.default_rng(1)
+    u, v = 1e-6 * rng.normal(size=(2, 2, 3))
+    found = linear_staircase(u, v, np.diag([1.0, 0.6, 0.3]), np.eye(3))
+    assert found.active[-1] == (0, 1)
+    assert found.levels[-1] == pytest.approx(0.5 * 0.09)
+
+
+def test_inputs_that_do_not_vary_are_left_out():
+    rng = np.random.default_rng(1)
+    u, v = 1e-6 * rng.normal(size=(2, 4, 3))
+    flat = np.diag([1.0, 0.5, 0.0])
+    found = linear_staircase(u, v, np.diag([1.0, 0.4, 0.0]), flat)
+    inner = linear_staircase(u[:, :2], v, np.diag([1.0, 0.4, 0.0])[:, :2], flat[:2, :2])
+    np.testing.assert_allclose(found.times, inner.times, rtol=1e-6)
+
+
+# ---- diagonal networks
+
+FEATURES = np.array([[1.0, 0.2, 0.8, 0], [0.2, 1, 0.75, 0], [0.8, 0.75, 1.2, 0], [0, 0, 0, 0.3]])
+TARGET = np.array([1.0, 0.9, 0.0, 0.6])
+
+
+def mirror_flow(u, v, b, c, end):
+    """β(t) by the mirror flow, whose variable is of the order of a logarithm."""
+    p, m = 0.5 * (u + v), 0.5 * (u - v)
+    beta = lambda s: p**2 * np.exp(2 * s) - m**2 * np.exp(-2 * s)
+    run = scipy.integrate.solve_ivp(
+        lambda _, s: b - c @ beta(s), (0, end), np.zeros(len(b)), "LSODA", rtol=1e-10, atol=1e-10,
+        dense_output=True,
+    )  # fmt: skip
+    return lambda t: beta(run.sol(t))
+
+
+def test_a_coordinate_that_leaves_again():
+    b = FEATURES @ TARGET
+    errors = []
+    for scale in (1e-4, 1e-8, 1e-12):
+        network = diagonal_linear(4, scale=scale, key=seeds(1)[0])
+        u, v = np.asarray(network.u), np.asarray(network.v)
+        found = diagonal_staircase(u, v, b, FEATURES)
+        assert found.active[1] == (2,)
+        assert found.active[-2:] == ((0, 1), (0, 1, 3))
+        assert found.levels[-1] < 1e-12
+        exact = mirror_flow(u, v, b, FEATURES, 1.2 * found.times[-1])
+
+        def above(t, level, exact=exact):
+            apart = exact(t) - TARGET
+            return 0.5 * apart @ FEATURES @ apart - level
+
+        middle = 0.5 * (found.levels[[0, -2]] + found.levels[[1, -1]])
+        seen = [
+            scipy.optimize.brentq(above, 0, 1.2 * found.times[-1], args=(level,))
+            for level in middle
+        ]
+        errors.append(np.abs(found.times[[0, -1]] / seen - 1).max())
+    assert errors[1] < 0.01
+    assert errors[2] < errors[1] < errors[0]
+
+
+def test_independent_features_follow_logistic_curves():
+    b, c = np.array([1.0, -0.5]), np.diag([1.0, 0.8])
+    u, v = 1e-6 * np.array([[1.0, -0.7], [0.4, 1.3]])
+    found = diagonal_staircase(u, v, b, c)
+    half = 1 - 1 / np.sqrt(2)
+    seed = np.array([0.5 * (u + v)[0], 0.5 * (u - v)[1]]) ** 2
+    size = np.abs(b) / np.diag(c)
+    expected = np.log(half / (1 - half) * size / seed) / (2 * np.abs(b))
+    np.testing.assert_allclose(found.times, expected, rtol=1e-12)
+    np.testing.assert_allclose(found.levels, [0.5 + 0.15625, 0.15625, 0.0], atol=1e-12)
+
+
+def test_diagonal_networks_are_predicted_as_they_train():
+    task = linear_teacher(TARGET[None], FEATURES)
+    network = diagonal_linear(4, scale=1e-8, key=seeds(1, first=2)[0])
+    found = staircase(network, task)
+    seen = passages(network, task, found)
+    np.testing.assert_allclose(found.times[[0, -1]], seen[[0, -1]], rtol=0.01)
+    assert found.active[-1] == (0, 1, 3)
+
+
+def test_a_weight_of_the_wrong_sign_never_grows():
+    b, c = np.array([1.0, 0.5]), np.eye(2)
+    found = diagonal_staircase([1e-5, 1e-5], [1e-5, -1e-5], b, c)  # u = −v: only downwards
+    assert found.active == ((), (0,))
+    assert np.isinf(found.joined[1])
+    assert found.levels[-1] == pytest.approx(0.125)
+
+
+# ---- units
+
+
+def test_first_jump_and_unit_of_a_quadratic_network():
+    """The saturated unit passes half of the drop O(1) after the time at which it would diverge."""
+    task = quadratic_teacher(np.eye(2))
+    distance = []
+    for scale in (1e-2, 1e-3, 1e-4):
+        network = fully_connected(2, 10, activation="quadratic", scale=scale, key=seeds(1)[0])
+        found = unit_staircase(network, task)
+        np.testing.assert_allclose(found.levels, [4.0, 4 / 3, 0.0], atol=1e-5)
+        first, time = winner(network.u, network.v.reshape(10), 4 * np.eye(2))
+        assert found.active[1] == (int(first),)
+        distance.append(found.times[0] - time)
+    np.testing.assert_allclose(distance, distance[0], rtol=0.05)
+
+
+@pytest.mark.slow
+def test_attention_levels_and_jumps_as_they_train():
+    lam, n = np.array([1.0, 0.5]), 32
+    task = in_context_regression(2, n, token_covariance=np.diag(lam))
+    network = attention(2, 5, scale=2e-3, key=seeds(1, first=1)[0])
+    found = staircase(network, task, loss="mean-square")
+    gain = lam / (1 + (1 + lam.sum() / lam) / n)
+    np.testing.assert_allclose(found.levels, lam.sum() - np.cumsum([0, *gain]), rtol=1e-5)
+    seen = passages(network, task, found, "mean-square")
+    np.testing.assert_allclose(found.times, seen, rtol=0.02)
+
+
+# ---- one way in
+
+
+def test_a_deep_network_of_two_layers_is_the_same_layer():
+    task = linear_teacher(WEIGHTS, COVARIANCE)
+    network = fully_connected(2, 4, 2, scale=1e-6, key=seeds(1)[0])
+    deep = DeepLinear.from_layer(network)
+    np.testing.assert_array_equal(staircase(network, task).times, staircase(deep, task).times)
+
+
+def test_the_convention_rescales_levels_and_clock():
+    task = linear_teacher(WEIGHTS, COVARIANCE)
+    network = fully_connected(2, 4, 2, scale=1e-6, key=seeds(1)[0])
+    half, full = staircase(network, task), staircase(network, task, loss="mean-square")
+    np.testing.assert_allclose(full.levels, 2 * half.levels)
+    np.testing.assert_allclose(full.times, half.times / 2)
+    assert full.convention == "mean-square"
+    middle = 0.5 * (full.times[0] + full.times[1])
+    np.testing.assert_array_equal(full.loss(np.array([0.0, middle])), full.levels[:2])
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"covariance": np.diag([1.0, 0.0])}, "do not vary"),
+        ({"covariance": np.array([[1.0, 0.5], [0.0, 1.0]])}, "symmetric"),
+        ({"covariance": np.eye(3)}, r"`covariance` \(input, input\)"),
+        ({"correlation": np.ones(2)}, r"`correlation` must be \(output, input\)"),
+        ({"correlation": np.full((2, 2), np.inf)}, "must be finite"),
+        ({"u": np.ones((3, 3))}, "weights a unit"),
+        ({"u": np.ones((2, 2))}, "as many units"),
+        ({"v": np.full((3, 2), np.nan)}, "`v` holds values"),
+    ],
+)
+def test_linear_data_that_do_not_fit_are_refused(change, words):
+    given = {
+        "u": np.ones((3, 2)),
+        "v": np.ones((3, 2)),
+        "correlation": np.eye(2),
+        "covariance": np.eye(2),
+    }
+    with pytest.raises(ValueError, match=words):
+        linear_staircase(**(given | change))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"covariance": np.diag([1.0, 0.0])}, "do not vary"),
+        ({"covariance": np.eye(3)}, "`covariance`"),
+        ({"u": np.ones(3)}, "one weight for each"),
+        ({"v": np.array([1.0, np.inf])}, "`v` holds values"),
+    ],
+)
+def test_diagonal_data_that_do_not_fit_are_refused(change, words):
+    given = {"u": np.ones(2), "v": np.ones(2), "correlation": np.ones(2), "covariance": np.eye(2)}
+    with pytest.raises(ValueError, match=words):
+        diagonal_staircase(**(given | change))
+
+
+def test_networks_without_a_predictor_and_batches_are_refused():
+    task = linear_teacher(WEIGHTS, COVARIANCE, nodes=4)
+    relu = fully_connected(2, 4, 2, activation="relu", scale=1e-3, key=seeds(1)[0])
+    with pytest.raises(ValueError, match="no staircase predictor"):
+        staircase(relu, task)
+    with pytest.raises(ValueError, match=r"network\.lane\(0\)"):
+        staircase(fully_connected(2, 4, 2, key=seeds(3)), task)
+    with pytest.raises(ValueError, match="order two or more"):
+        unit_staircase(relu, task)
+    with pytest.raises(ValueError, match="do not fit"):
+        staircase(diagonal_linear_from([1.0, 1.0], [1.0, 1.0]), task)
+
+
+def test_a_layer_of_no_weights_goes_nowhere():
+    quadratic = fully_connected(2, 3, activation="quadratic", key=seeds(1)[0]).unit
+    still = layer(quadratic, np.zeros((3, 2)), np.zeros((3, 1)))
+    found = unit_staircase(still, quadratic_teacher(np.eye(2)))
+    assert found.times.size == 0
+    assert found.active == ((),)
