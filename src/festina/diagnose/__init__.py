@@ -1,5 +1,7 @@
-"""What a run shows: plateaus, rays of weights, representations as points."""
+"""What a run shows: plateaus, effective widths, rays of weights, representations as points."""
 
+from ._confirm import Confirmation as Confirmation
+from ._confirm import confirm as confirm
 from ._kernels import kernel_alignment as kernel_alignment
 from ._kernels import kernel_distance as kernel_distance
 from ._kernels import kernel_distance_over as kernel_distance_over
@@ -12,3 +14,7 @@ from ._plateaus import passage_time as passage_time
 from ._plateaus import plateaus as plateaus
 from ._rays import Rays as Rays
 from ._rays import rays as rays
+from ._stairs import Stairs as Stairs
+from ._stairs import effective_widths as effective_widths
+from ._width import EffectiveWidth as EffectiveWidth
+from ._width import effective_width as effective_width

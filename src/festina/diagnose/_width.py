@@ -1,0 +1,199 @@
+"""Effective width: how many units compute what a network computes, and which kind of saddle."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..networks import AbstractNetwork, AbstractUnit, Activation, Layer, Neuron, layer
+from ..networks import activation as activation_of
+from ..networks._activations import Scalar
+from ..tasks import AbstractTask
+from ..tasks import task as task_from
+from ..tasks._task import Statistics
+from ..theory.saddles._kinds import EQUATION, Kind
+from ..theory.saddles._narrowing import Narrowing, narrowings
+
+
+@dataclass(frozen=True, eq=False)
+class EffectiveWidth:
+    """How narrow a network of each kind is, to within a tolerance in function space.
+
+    - `width`: the smallest over all kinds.
+    - `kind`: the simplest kind that reaches it; None where none saves a single unit.
+    - `ties`: every kind that reaches it, simplest first. Rank one in a linear network, say, is
+      both one line of proportional units and one direction.
+    - `widths`: of every kind that the unit's algebra admits; None where merging units costs more
+      than the tolerance whatever the width.
+    - `reduced`: the narrow network, which `festina.diagnose.confirm` optimises further; None where
+      no unit is needed at all.
+    - `error`: root mean square of the difference between the two, as a fraction of `scale`.
+    - `scale`: root mean square of the targets, or of the outputs where there are no targets.
+    - `full_width`: number of units that the network has.
+    - `narrowings`: the error of every kind at every width, for other tolerances.
+    """
+
+    width: int
+    kind: Kind | None
+    ties: tuple[Kind, ...]
+    widths: Mapping[Kind, int | None]
+    reduced: Layer | None
+    error: float
+    scale: float
+    tolerance: float
+    full_width: int
+    narrowings: tuple[Narrowing, ...]
+
+    @property
+    def equation(self) -> int | None:
+        """Number of the embedding's equation in Theorem 1, (4) to (7)."""
+        return None if self.kind is None else EQUATION[self.kind]
+
+    def at(self, tolerance: float) -> "EffectiveWidth":
+        """The answer for another tolerance."""
+        return _judge(self.narrowings, self.full_width, self.scale, tolerance)
+
+    def __str__(self) -> str:
+        each = ", ".join(
+            f"({EQUATION[kind]}) {kind} {'—' if width is None else width}"
+            for kind, width in self.widths.items()
+        )
+        if self.kind is None:
+            return f"width {self.width}, no narrower to within {self.tolerance:g} ({each})"
+        ties = " and ".join(f"({EQUATION[kind]})" for kind in self.ties)
+        return (
+            f"effective width {self.width} of type {ties}, error {self.error:.2g}; widths by type: "
+            f"{each}"
+        )
+
+
+def effective_width(
+    network: Layer | ArrayLike,
+    data: AbstractTask | ArrayLike,
+    *,
+    v: ArrayLike | None = None,
+    activation: str | Activation | Scalar | AbstractUnit | None = None,
+    y: ArrayLike | None = None,
+    tolerance: float = 0.1,
+    angle: float = 0.2,
+) -> EffectiveWidth:
+    r"""How few units compute the same, for every kind of embedded fixed point.
+
+    On a plateau of saddle-to-saddle dynamics a wide network computes what a narrow one does
+    (Theorems 1 and 3 of Zhang, Saxe & Latham). For each of Eqs. (4) to (7) that φ admits, the
+    network of width h is built (F.3), and the effective width is the smallest h with
+
+    $$\mathrm{rms}(f - f_h) \le \mathrm{tolerance} \cdot \mathrm{rms}(y).$$
+
+    The smallest width over all kinds wins; of several, the one that asks least of φ: (5) before (4)
+    before (6) before (7). Errors are judged in function space, because weights mislead: relative to
+    the largest weight an initial network has full width, a rank does not see rays, and active units
+    cannot be counted where many share a direction.
+
+    `effective_width(network, task)`, or without any object of this library
+    `effective_width(u, x, v=v, activation="relu", y=y)`.
+
+    **Arguments:**
+
+    - `network`: a layer, or the first-layer weights u, `(unit, input)`.
+    - `data`: a task, or inputs x, `(sample, …)`; the layer must take them.
+    - `v`: second-layer weights, `(unit, output)` or `(unit,)`: the transpose of PyTorch's.
+    - `activation`: φ: a name, a scalar JAX function of your own, whose properties are measured, or
+      a unit (`festina.networks.Kernel`, …). For a bias append a 1 to x.
+    - `y`: targets, `(sample, output)` or `(sample,)`. Without any, errors are relative to the
+      network's own outputs, so that small outputs count as much as large ones.
+    - `tolerance`: largest error.
+    - `angle`: largest angle in radians between units that are merged; see
+      `festina.theory.saddles.narrowings`.
+
+    **Returns:** an `EffectiveWidth`.
+
+    !!! note "When to doubt it"
+
+        Off a plateau there is an effective width as well, but no saddle that it stands for. Units
+        may share a direction without being copies of each other (attention heads do at times):
+        they count one by one.
+    """
+    if not tolerance > 0 or not math.isfinite(tolerance):
+        raise ValueError(f"`tolerance` must be positive, got {tolerance}.")
+    if not 0 < angle < np.pi / 2:
+        raise ValueError(f"`angle` must lie between 0 and π/2 radians, got {angle}.")
+    one = _single(network, v, activation)
+    statistics, blind = _statistics(one, data, y)
+    found = narrowings(one, statistics, angle=angle, own_scale=blind)
+    return _judge(found, one.width, found[0].scale, tolerance)
+
+
+def _judge(
+    found: tuple[Narrowing, ...], full_width: int, scale: float, tolerance: float
+) -> EffectiveWidth:
+    """The smallest width, and who reaches it."""
+    widths: dict[Kind, int | None] = {each.kind: each.width(tolerance) for each in found}
+    width = min((w for w in widths.values() if w is not None), default=full_width)
+    ties: tuple[Kind, ...] = tuple(kind for kind, w in widths.items() if w == width)
+    narrower = bool(ties) and width < full_width
+    best = next(each for each in found if each.kind in (ties or (found[0].kind,)))
+    return EffectiveWidth(
+        width=width,
+        kind=ties[0] if narrower else None,
+        ties=ties if narrower else (),
+        widths=widths,
+        reduced=best.narrow(width) if width else None,
+        error=float(best.error[min(width, len(best.error) - 1)]),
+        scale=scale,
+        tolerance=tolerance,
+        full_width=full_width,
+        narrowings=found,
+    )
+
+
+def _single(
+    network: Layer | ArrayLike,
+    v: ArrayLike | None,
+    activation: str | Activation | Scalar | AbstractUnit | None,
+) -> Layer:
+    """One layer with finite weights, from whatever was given."""
+    if isinstance(network, AbstractNetwork):
+        if v is not None or activation is not None:
+            raise ValueError("`v` and `activation` go with plain arrays; a network has its own.")
+        if not isinstance(network, Layer):
+            raise ValueError(
+                f"`network` must be a layer, Σ φ(x; u_i) v_i, got {type(network).__name__}. Of a "
+                "deeper network give one hidden layer as arrays: what comes in, u, and goes out, v."
+            )
+        if network.batch_shape:
+            raise ValueError(
+                f"One network at a time, got a batch {network.batch_shape}: network.lane(0)."
+            )
+        return layer(network.unit, network.u, network.v)
+    if v is None or activation is None:
+        raise ValueError(
+            "Plain arrays need both layers and φ: effective_width(u, x, v=v, activation='relu')."
+        )
+    unit = activation if isinstance(activation, AbstractUnit) else Neuron(_resolve(activation))
+    one = layer(unit, np.asarray(network, dtype=float), v)
+    if one.batch_shape:
+        raise ValueError(f"One network at a time, got `u` of shape {np.shape(network)}.")
+    return one
+
+
+def _statistics(
+    network: Layer, data: AbstractTask | ArrayLike, y: ArrayLike | None
+) -> tuple[Statistics, bool]:
+    """What the network sees of the data, and whether there are no targets among them."""
+    if isinstance(data, AbstractTask):
+        if y is not None:
+            raise ValueError("`y` goes with plain inputs; a task has its own targets.")
+        task, blind = data, False
+    else:
+        x = np.asarray(data, dtype=float)
+        blind = y is None
+        task = task_from(x, np.zeros((len(x), network.outputs)) if y is None else y)
+    network.check_fit(task.input_shape, task.outputs)
+    return task.statistics(network.unit), blind
+
+
+# `activation` is also the name of an argument above.
+_resolve = activation_of

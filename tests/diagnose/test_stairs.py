@@ -1,0 +1,74 @@
+"""Effective width on every plateau of a training run."""
+
+import functools
+
+import jax
+import numpy as np
+import pytest
+
+from festina.diagnose import effective_widths
+from festina.dynamics import gradient_descent
+from festina.networks import fully_connected, seeds
+from festina.tasks import quadratic_teacher
+
+
+@functools.cache
+def trained(scale: float = 5e-3):
+    network = fully_connected(2, 10, activation="quadratic", scale=scale, key=seeds(3, first=2))
+    data = quadratic_teacher(np.eye(2))
+    return gradient_descent(network, data, 0.04, loss="mean-square"), data
+
+
+def test_the_staircase_of_figure_1g_has_widths_zero_one_two():
+    run, data = trained()
+    for seed in range(3):
+        stairs = effective_widths(run.lane(seed), data)
+        assert stairs.clean.all()
+        np.testing.assert_array_equal(stairs.width, [0, 1, 2])
+        assert [each.equation for each in stairs.found] == [5, 5, 5]
+        assert stairs.message == ""
+        assert str(stairs).count("(5)") == 3
+
+
+def test_where_no_plateau_is_clean_no_width_is_given():
+    run, data = trained()
+    lane = run.lane(0)
+    strict = effective_widths(lane, data, strength=lane_strength(lane) + 0.1)
+    assert strict.width[1] == -1
+    assert strict.found[1] is None
+    assert "No clean plateau at loss" in strict.message
+    assert "2.667: it slows down" in strict.message
+    assert "not clean" in str(strict)
+
+
+def lane_strength(lane) -> float:
+    from festina.diagnose import plateaus
+
+    return float(plateaus(lane.time, lane.loss, lane.squared_gradient).strength[1])
+
+
+@pytest.mark.parametrize("samples", [1, 5])
+def test_a_loss_that_never_drops_is_said_to(samples):
+    run, data = trained()
+    upto = jax.tree.map(lambda leaf: leaf[:samples], run.lane(0).network)
+    lane = run.lane(0)
+    early = type(lane)(
+        **{
+            **vars(lane),
+            "time": lane.time[:samples],
+            "loss": lane.loss[:samples],
+            "squared_gradient": lane.squared_gradient[:samples],
+            "network": upto,
+            "saves": np.asarray(samples),
+        }
+    )
+    stairs = effective_widths(early, data)
+    assert stairs.found == (None,)
+    np.testing.assert_array_equal(stairs.width, [-1])
+    assert "never drops" in stairs.message
+
+
+def test_a_batch_is_refused():
+    run, data = trained()
+    with pytest.raises(ValueError, match="One trajectory at a time"):
+        effective_widths(run, data)

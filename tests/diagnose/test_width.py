@@ -1,0 +1,258 @@
+"""Effective width by reduction error in function space, on networks whose answer is known."""
+
+import functools
+import time
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from festina.diagnose import confirm, effective_width
+from festina.networks import (
+    DeepLinear,
+    activation,
+    attention,
+    convolutional,
+    fully_connected,
+    layer,
+)
+from festina.tasks import quadratic_teacher, task
+from festina.theory.saddles import embed, narrow_minima
+
+WIDE = 12
+X = np.random.default_rng(0).normal(size=(40, 3))
+
+
+def network_of(name, u, v):
+    return layer(fully_connected(3, 1, activation=name, key=jax.random.key(0)).unit, u, v)
+
+
+def on_rays(rng, count, *, lines):
+    """Units along a few directions, far enough apart, of any length and in any order."""
+    directions = np.linalg.qr(rng.normal(size=(3, 3)))[0][:count]
+    which = np.arange(WIDE) % count
+    length = rng.uniform(0.3, 1.5, WIDE) * (rng.choice((-1, 1), WIDE) if lines else 1)
+    order = rng.permutation(WIDE)
+    # Signs of v agree along a ray, else it might add up to nothing.
+    read = rng.uniform(0.5, 1.0, WIDE) * np.sign(length)
+    return (length[:, None] * directions[which])[order], read[order]
+
+
+def few_units(rng, name, count):
+    """Weights of the kind that a unit's algebra leads to, and what that kind is called."""
+    if name == "linear":
+        mix = rng.normal(size=(WIDE, count))
+        theta = mix @ rng.normal(size=(count, 4))
+        return theta[:, :3], theta[:, 3], "linear"
+    if name == "relu":
+        return *on_rays(rng, count, lines=False), "proportional"
+    if name == "sigmoid":
+        which = rng.permutation(np.arange(WIDE) % count)
+        few = 3 * np.linalg.qr(rng.normal(size=(3, 3)))[0][:count]
+        return few[which], rng.uniform(0.5, 1.0, WIDE), "equal"
+    u, v = np.zeros((WIDE, 3)), np.zeros(WIDE)
+    active = rng.choice(WIDE, count, replace=False)
+    u[active] = np.linalg.qr(rng.normal(size=(3, 3)))[0][:count]
+    v[active] = rng.uniform(0.5, 1.0, count)
+    return u, v, "zero"
+
+
+PLAIN = {
+    "linear": lambda a: a,
+    "relu": lambda a: np.maximum(a, 0),
+    "sigmoid": lambda a: 1 / (1 + np.exp(-a)),
+    "quadratic": np.square,
+    "tanh": np.tanh,
+}
+
+
+@settings(max_examples=25)
+@given(st.integers(0, 10**6), st.sampled_from(list(PLAIN)), st.integers(1, 2))
+def test_width_and_kind_of_networks_that_are_exactly_narrow(seed, name, count):
+    rng = np.random.default_rng(seed)
+    u, v, kind = few_units(rng, name, count)
+    dust = 1e-4 * rng.normal(size=(WIDE, 4))
+    network = network_of(name, u + dust[:, :3], v + dust[:, 3])
+    by_hand = lambda one: PLAIN[name](X @ one.u.T) @ one.v[:, 0]
+    y = by_hand(network)
+    found = effective_width(network, X, y=y)
+    if name == "linear":  # into one number there is but one direction, though two may be used
+        assert found.width in (1, count)
+        assert "linear" in found.ties
+    else:
+        assert (found.width, found.kind) == (count, kind)
+    gap = y - by_hand(found.reduced)
+    expected = np.sqrt(np.mean(gap**2) / np.mean(y**2))
+    np.testing.assert_allclose(found.error, expected, atol=1e-12)
+    assert found.error <= found.tolerance
+
+
+def test_rank_two_of_a_linear_layer_needs_two_outputs():
+    rng = np.random.default_rng(4)
+    theta = rng.normal(size=(WIDE, 2)) @ rng.normal(size=(2, 5))
+    network = network_of("linear", theta[:, :3], theta[:, 3:])
+    found = effective_width(network, X, y=network.predict(X), tolerance=0.02)
+    assert (found.width, found.kind, found.equation) == (2, "linear", 7)
+    assert found.widths["zero"] > 2
+    assert found.widths["proportional"] > 2
+    assert "effective width 2 of type (7)" in str(found)
+
+
+def test_ties_are_reported_and_the_simplest_kind_is_named():
+    rng = np.random.default_rng(2)
+    line = np.outer(rng.normal(size=WIDE), rng.normal(size=5))
+    found = effective_width(network_of("linear", line[:, :3], line[:, 3:]), X, y=X[:, :2])
+    assert found.width == 1
+    assert found.ties == ("proportional", "linear")
+    assert found.kind == "proportional"
+    assert "(6) and (7)" in str(found)
+
+
+def test_small_outputs_are_nothing_next_to_targets_and_all_there_is_without():
+    network = network_of(
+        "relu", *(1e-6 * part for part in on_rays(np.random.default_rng(0), 2, lines=False))
+    )
+    start = effective_width(network, X, y=np.ones(len(X)))
+    assert start.width == 0
+    assert start.reduced is None
+    assert start.kind == "zero"
+    assert effective_width(network, X).width == 2
+
+
+def test_a_network_that_uses_all_its_units_is_of_no_kind():
+    rng = np.random.default_rng(1)
+    network = network_of("tanh", 2 * rng.normal(size=(3, 3)), rng.choice((-1.0, 1.0), 3))
+    found = effective_width(network, X)
+    assert (found.width, found.kind, found.ties) == (3, None, ())
+    assert "no narrower" in str(found)
+
+
+def test_plain_arrays_give_what_objects_give():
+    rng = np.random.default_rng(6)
+    u, v = on_rays(rng, 2, lines=False)
+    y = rng.normal(size=len(X))
+    expected = effective_width(network_of("relu", u, v), task(X, y))
+    plain = effective_width(u, X, v=v, activation="relu", y=y)
+    own = effective_width(u, X, v=v, activation=lambda a: jnp.maximum(a, 0.0), y=y)
+    lists = effective_width(u.tolist(), X.tolist(), v=v.tolist(), activation="relu", y=y.tolist())
+    for found in (plain, own, lists):
+        assert found.widths == expected.widths
+        np.testing.assert_allclose(found.error, expected.error, rtol=1e-9)
+
+
+def test_other_tolerances_of_the_same_answer():
+    network = fully_connected(3, WIDE, activation="relu", scale=0.5, key=jax.random.key(3))
+    found = effective_width(network, X, tolerance=0.3)
+    for tolerance in (0.01, 0.1, 0.5):
+        again = effective_width(network, X, tolerance=tolerance)
+        assert found.at(tolerance).widths == again.widths
+    widths = [found.at(tolerance).width for tolerance in (0.5, 0.3, 0.1, 0.01)]
+    assert widths == sorted(widths)
+
+
+@functools.cache
+def architectures():
+    key = jax.random.key(8)
+    rng = np.random.default_rng(9)
+    return {
+        "kernels": (
+            convolutional(4, 2, activation="relu", scale=0.7, key=key),
+            rng.normal(size=(30, 4)),
+            "proportional",
+        ),
+        "heads with a residual": (
+            attention(2, 2, scale=0.7, key=key),
+            rng.normal(size=(30, 3, 4)),
+            "zero",
+        ),
+        "softmax": (
+            attention(2, 2, softmax=True, scale=2.0, key=key),
+            rng.normal(size=(30, 3, 4)),
+            "equal",
+        ),
+    }
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("kernels", marks=pytest.mark.slow),
+        "heads with a residual",
+        pytest.param("softmax", marks=pytest.mark.slow),
+    ],
+)
+def test_embedded_networks_of_any_architecture_have_the_width_they_had(name):
+    narrow, x, kind = architectures()[name]
+    wide = embed(narrow, 6, kind, key=jax.random.key(2))
+    found = effective_width(wide, x, tolerance=1e-6)
+    assert found.widths[kind] == narrow.width == found.width
+    np.testing.assert_allclose(found.reduced.predict(x), narrow.predict(x), atol=1e-9)
+
+
+def test_confirmed_at_a_saddle_and_not_elsewhere():
+    """The minimum of one quadratic unit, 8/3 on the targets of Figure 1G, in a wider network."""
+    data = quadratic_teacher(np.eye(2))
+    unit = activation("quadratic")
+    unit = fully_connected(2, 1, activation=unit, key=jax.random.key(0)).unit
+    minima = narrow_minima(unit, data, loss="mean-square", starts=4)
+    wide = embed(minima.network.lane(0), 6, "zero")
+    found = effective_width(wide, data)
+    answer = confirm(wide, data, found, loss="mean-square")
+    assert found.width == 1
+    assert answer.agrees
+    np.testing.assert_allclose([answer.loss, answer.optimised_loss], 8 / 3, rtol=1e-9)
+    elsewhere = wide.with_parts(0.7 * wide.u, wide.v)
+    found = effective_width(elsewhere, data)
+    answer = confirm(elsewhere, data, found, loss="mean-square")
+    assert found.width == 1  # as narrow, but no saddle
+    assert not answer.agrees
+    np.testing.assert_allclose(answer.optimised_loss, 8 / 3, rtol=1e-6)
+    nothing = wide.with_parts(0.0 * wide.u, 0.0 * wide.v)
+    answer = confirm(nothing, data, effective_width(nothing, data), loss="mean-square")
+    assert answer.agrees
+    assert answer.network is None
+    np.testing.assert_allclose(answer.optimised_loss, 8.0, rtol=1e-12)
+
+
+def test_a_network_as_wide_as_for_mnist_takes_seconds():
+    """784 inputs, 1000 units, 2000 samples: two rays among small weights."""
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(2000, 784)) / 28
+    rays = rng.normal(size=(2, 784)) / 28
+    which = np.arange(1000) % 2
+    u = rng.uniform(0.5, 1.5, 1000)[:, None] * rays[which] + 1e-5 * rng.normal(size=(1000, 784))
+    v = np.stack((which, 1 - which), axis=1) / 30
+    start = time.process_time()
+    found = effective_width(u, x, v=v, activation="relu")
+    assert time.process_time() - start < 8
+    assert (found.width, found.kind) == (2, "proportional")
+
+
+U, V = np.ones((WIDE, 3)), np.ones(WIDE)
+RELU = {"v": V, "activation": "relu"}
+BAD = [
+    (lambda: effective_width(np.nan * U, X, **RELU), "`u` must be finite"),
+    (lambda: effective_width(U, X, v=np.inf * V, activation="relu"), "`v` must be finite"),
+    (lambda: effective_width(U, np.nan * X, **RELU), "`x` is not finite"),
+    (lambda: effective_width(U, X, v=V), "both layers and φ"),
+    (lambda: effective_width(U, X, activation="relu"), "both layers and φ"),
+    (lambda: effective_width(U, X, v=np.ones((2, WIDE)), activation="relu"), "unit, output"),
+    (lambda: effective_width(U, X, v=V, activation="rely"), "Unknown activation"),
+    (lambda: effective_width(U, X[:, :2], **RELU), "do not fit"),
+    (lambda: effective_width(U, X, y=np.ones(7), **RELU), "equally many samples"),
+    (lambda: effective_width(U[None], X, v=V[None], activation="relu"), "One network at a time"),
+    (lambda: effective_width(network_of("relu", U, V), X, v=V), "has its own"),
+    (lambda: effective_width(network_of("relu", U, V), task(X, X[:, 0]), y=V), "has its own"),
+    (lambda: effective_width(DeepLinear((np.eye(3), np.eye(3))), X), "one hidden layer as arrays"),
+    (lambda: effective_width(U, X, tolerance=0.0, **RELU), "`tolerance`"),
+    (lambda: effective_width(U, X, angle=2.0, **RELU), "`angle`"),
+]
+
+
+@pytest.mark.parametrize(("call", "words"), BAD)
+def test_bad_input(call, words, as_a_user):
+    with pytest.raises(ValueError, match=words):
+        call()
