@@ -3,6 +3,7 @@
 from ._cubature import gaussian_points as gaussian_points
 from ._in_context import InContextPopulation as InContextPopulation
 from ._in_context import in_context_regression as in_context_regression
+from ._mnist import mnist as mnist
 from ._modular import modular_addition as modular_addition
 from ._points import kernel_points as kernel_points
 from ._points import orthogonal_points as orthogonal_points

@@ -1,0 +1,114 @@
+"""The four files of MNIST: found in `FESTINA_DATA`, else in the cache, else downloaded and checked.
+
+Published by LeCun, Cortes & Burges; idx format, compressed by gzip. Only what is asked for is
+fetched, and pooch is imported only when something has to be.
+"""
+
+import functools
+import gzip
+import os
+import zlib
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from jaxtyping import UInt8
+
+Split = Literal["train", "test"]
+
+_CHECKSUMS = {
+    "train-images-idx3-ubyte.gz": (
+        "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609"
+    ),
+    "train-labels-idx1-ubyte.gz": (
+        "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c"
+    ),
+    "t10k-images-idx3-ubyte.gz": (
+        "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6"
+    ),
+    "t10k-labels-idx1-ubyte.gz": (
+        "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6"
+    ),
+}
+"""SHA-256 of the files as published."""
+
+_MIRROR = "https://ossci-datasets.s3.amazonaws.com/mnist/"
+_UNSIGNED_BYTES = 8  # the only kind of number that MNIST's idx files have
+
+
+def read_split(
+    split: Split,
+) -> tuple[UInt8[np.ndarray, "sample row column"], UInt8[np.ndarray, " sample"]]:
+    """Images and labels of one split, as they are in the files."""
+    prefix = "train" if split == "train" else "t10k"
+    images = _read(_located(f"{prefix}-images-idx3-ubyte.gz"), 3)
+    labels = _read(_located(f"{prefix}-labels-idx1-ubyte.gz"), 1)
+    if len(images) != len(labels):
+        raise ValueError(
+            f"MNIST's '{split}' files do not belong together: {len(images)} images and "
+            f"{len(labels)} labels. Take all four files from one source."
+        )
+    return images, labels
+
+
+def _located(name: str) -> Path:
+    """The file called `name`, downloaded if it has to be."""
+    given = os.environ.get("FESTINA_DATA")
+    if given:
+        folder = Path(given).expanduser()
+        for place in (folder / name, folder / "mnist" / name):
+            if place.is_file():
+                return place
+    return _fetched(name, given)
+
+
+def _fetched(name: str, given: str | None) -> Path:
+    import platformdirs
+    import pooch
+
+    folder = Path(platformdirs.user_cache_dir("festina", appauthor=False)) / "data" / "mnist"
+    logger = pooch.get_logger()
+    level = logger.level
+    logger.setLevel("WARNING")
+    try:
+        return Path(
+            pooch.retrieve(_MIRROR + name, f"sha256:{_CHECKSUMS[name]}", fname=name, path=folder)
+        )
+    except (OSError, ValueError) as error:  # no connection, or something else than MNIST came
+        looked = f"not in `FESTINA_DATA` '{given}', " if given else ""
+        raise ValueError(
+            f"MNIST is not here: {name} is {looked}not in the cache '{folder}', and could not be "
+            f"downloaded from {_MIRROR} ({type(error).__name__}). Set the environment variable "
+            "FESTINA_DATA to a folder that holds the four idx .gz files."
+        ) from error
+    finally:
+        logger.setLevel(level)
+
+
+def _read(file: Path, dimensions: int) -> np.ndarray:
+    stamp = file.stat()
+    return _parsed(file, dimensions, stamp.st_mtime_ns, stamp.st_size)
+
+
+@functools.lru_cache(maxsize=4)  # the four files, 55 MB together
+def _parsed(file: Path, dimensions: int, _changed: int, _size: int) -> np.ndarray:
+    """The array in an idx file: two zeros, kind, number of axes, their lengths, the values."""
+    try:
+        content = gzip.decompress(file.read_bytes())
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise ValueError(
+            f"'{file}' is damaged or no gzip file ({error}). Delete it and fetch it again."
+        ) from error
+    if content[:4] != bytes((0, 0, _UNSIGNED_BYTES, dimensions)):
+        raise ValueError(
+            f"'{file}' is no idx file of unsigned bytes with {dimensions} axes: it starts with "
+            f"{content[:4].hex(' ') or 'nothing'}. Is it another file under MNIST's name?"
+        )
+    start = 4 + 4 * dimensions
+    shape = tuple(np.frombuffer(content[4:start], ">u4").astype(int))
+    if len(shape) != dimensions or len(content) - start != np.prod(shape):
+        raise ValueError(
+            f"'{file}' is cut short: its header promises {np.prod(shape)} values, it holds "
+            f"{max(len(content) - start, 0)}. Delete it and fetch it again."
+        )
+    return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
