@@ -8,6 +8,8 @@ from typing import Literal
 
 import numpy as np
 import xarray as xr
+from matplotlib.animation import FuncAnimation
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from pydantic import Field, model_validator
 
@@ -49,6 +51,7 @@ class Parameters(Common):
 
 
 PRESETS = {"printed": {"width": 3, "samples": 20}}
+QUICK = {"seeds": 2, "width": 4}
 
 
 def run(parameters, *, key=None, progress=None):
@@ -122,6 +125,16 @@ def draw(run):
     loss = run["simulation"]["loss"]
     figure.subplots().plot(loss["time"].values, loss.values.T)
     return figure
+
+
+def animate(run):
+    figure = Figure(figsize=(2, 2))
+    FigureCanvasAgg(figure)
+    loss = run["simulation"]["loss"].values[0]
+    (line,) = figure.subplots().plot(loss)
+    return FuncAnimation(
+        figure, lambda k: line.set_data(range(k + 2), loss[: k + 2]), frames=5, interval=50
+    )
 
 
 ENTRIES = (

@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 
 from festina.papers import Experiment
 
-from ._options import Debug, Json, Number, Out, Quiet, Whole
+from ._options import Animation, Debug, Json, Mp4, Number, Out, Quick, Quiet, Whole
 from ._parameters import describe_field, flag_name
 from ._words import BOUNDS
 
@@ -80,12 +80,15 @@ def _common(experiment: Experiment) -> list[inspect.Parameter]:
                 "and it goes before --preset."
             ),
         ],
+        "quick": Quick,
+        "animation": Animation,
+        "mp4": Mp4,
         "out": Out,
         "quiet": Quiet,
         "json": Json,
         "debug": Debug,
     }
-    flags = ("quiet", "json", "debug")
+    flags = ("quick", "animation", "mp4", "quiet", "json", "debug")
     return [
         inspect.Parameter(
             name, _KEYWORD, default=False if name in flags else None, annotation=annotation
@@ -95,10 +98,13 @@ def _common(experiment: Experiment) -> list[inspect.Parameter]:
 
 
 def _presets(experiment: Experiment) -> str:
+    named = {f"--preset {name}": values for name, values in experiment.presets.items()}
+    if experiment.quick:
+        named["--quick"] = experiment.quick
     lines = []
-    for name, values in experiment.presets.items():
+    for name, values in named.items():
         settings = " ".join(f"{flag_name(key)} {_shown(value)}" for key, value in values.items())
-        lines.append(f"--preset {name}: {settings}")
+        lines.append(f"{name}: {settings}")
     return "\n\n" + "\n".join(lines) if lines else ""
 
 

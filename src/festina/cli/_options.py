@@ -10,6 +10,31 @@ Whole = Annotated[str, Parameter(metavar="INT")]
 Number = Annotated[str, Parameter(metavar="FLOAT")]
 
 Out = Annotated[Path | None, Parameter(help="Write here instead of the next free ./runs folder.")]
+Quick = Annotated[
+    bool,
+    Parameter(
+        help="Fewer seeds, smaller sizes or shorter runs, where the experiment has such: the same "
+        "verdicts from less. What is asked for otherwise goes before it.",
+        negative=(),
+        show_default=False,
+    ),
+]
+Animation = Annotated[
+    bool,
+    Parameter(
+        help="Also write animation.gif: frames follow what happens, not the clock.",
+        negative=(),
+        show_default=False,
+    ),
+]
+Mp4 = Annotated[
+    bool,
+    Parameter(
+        help="Write the animation as animation.mp4, which needs ffmpeg.",
+        negative=(),
+        show_default=False,
+    ),
+]
 Quiet = Annotated[
     bool, Parameter(help="No progress on standard error.", negative=(), show_default=False)
 ]

@@ -18,10 +18,11 @@ def resolve(
     experiment: Experiment,
     *,
     preset: str | None = None,
+    quick: bool = False,
     file: Path | None = None,
     flags: Mapping[str, Any] | None = None,
 ) -> Parameters:
-    """What the run is made with: flags before file before preset before defaults."""
+    """What the run is made with: flags before file before preset before quick before defaults."""
     import pydantic
 
     from ._words import invalid
@@ -29,7 +30,8 @@ def resolve(
     flags = flags or {}
     if preset is not None and preset not in experiment.presets:
         raise Complaint(unknown("preset", preset, tuple(experiment.presets)))
-    chosen = dict(experiment.presets[preset]) if preset is not None else {}
+    chosen = dict(experiment.quick) if quick else {}
+    chosen |= experiment.presets[preset] if preset is not None else {}
     stored = read(file) if file is not None else {}
 
     def where(path: str) -> str:

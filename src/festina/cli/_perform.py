@@ -29,8 +29,12 @@ def perform(
     out: Path | None,
     numbered_in: Path,
     progress: Progress,
+    picture: str | None = None,
 ) -> tuple[Path, list[Claim]]:
-    """Run an experiment and write its folder. Where that cannot be written, nothing is run."""
+    """Run an experiment and write its folder. Where that cannot be written, nothing is run.
+
+    `picture` is the name of the file that the animation goes to, where one is wanted.
+    """
     with Building(out, numbered_in=numbered_in) as folder:
         from festina._cache import compilation_cache
         from festina._run import save
@@ -46,6 +50,9 @@ def perform(
             claims = claims_of(experiment, run)
             progress("drawing", 1.0)
             figure = experiment.draw(run)
+            if picture is not None:
+                progress("animating", 1.0)
+                save_picture(experiment, run, folder.path / picture)
         progress("writing", 1.0)
         try:
             save(run, folder.path / "run.zarr")
@@ -90,10 +97,20 @@ def save_figure(figure: "Figure", folder: Path) -> None:
         figure.savefig(path, format="pdf", metadata={"CreationDate": None})
 
 
+def save_picture(experiment: Experiment, run: "xr.DataTree", target: Path) -> None:
+    """The animation of a run. Drawing its frames is what takes time, and writing draws them."""
+    from festina.papers import save_animation
+
+    assert experiment.animate is not None, "`moving_picture` has refused this before"
+    animation = experiment.animate(run)
+    with _replacing(target) as path:
+        save_animation(animation, path)
+
+
 @contextlib.contextmanager
 def _replacing(target: Path):
     """A file beside `target` that takes its place when written."""
-    handle, name = tempfile.mkstemp(prefix=".festina-", dir=target.parent)
+    handle, name = tempfile.mkstemp(prefix=".festina-", suffix=target.suffix, dir=target.parent)
     os.close(handle)
     path = Path(name)
     try:

@@ -12,7 +12,7 @@ from festina.papers import Claim, Experiment, load, names, sources, unknown
 
 from ._complaint import Complaint, complain, describe
 from ._folder import free, make, number, remove_empty, unwritable
-from ._options import Debug, Json, Quiet, Whole
+from ._options import Debug, Json, Quick, Quiet, Whole
 from ._progress import Progress
 from ._signals import interruptible, status, undisturbed
 
@@ -21,6 +21,7 @@ def reproduce(
     source: Annotated[str, Parameter(help="A source, or `all`.")],
     /,
     *,
+    quick: Quick = False,
     seeds: Annotated[Whole | None, Parameter(help="Seeds per experiment, if not its own.")] = None,
     seed: Annotated[Whole | None, Parameter(help="First random seed, if not its own.")] = None,
     out: Annotated[
@@ -33,7 +34,8 @@ def reproduce(
     """Run every experiment of a source, with its defaults and with each of its presets.
 
     Each gets its own run folder; one table and one claims.json hold all claims. An experiment that
-    fails is reported and the others go on; Ctrl-C keeps what was finished.
+    fails is reported and the others go on; Ctrl-C keeps what was finished. With --quick each is
+    made as cheap as it can be without another verdict; one that is cheap already stays as it is.
 
     The exit status is 0 when every claim that is known to hold does, 1 when one is broken or an
     experiment failed.
@@ -46,7 +48,7 @@ def reproduce(
     interruption = None
     try:
         with interruptible(), Progress(quiet=quiet) as progress:
-            _each(source, flags, top, results, progress, debug=debug)
+            _each(source, quick, flags, top, results, progress, debug=debug)
     except KeyboardInterrupt as error:
         interruption = error
     finally:
@@ -74,6 +76,7 @@ class Results:
 
 def _each(
     source: str,
+    quick: bool,
     flags: Mapping[str, Any],
     top: Path,
     results: Results,
@@ -94,7 +97,7 @@ def _each(
         except Exception as error:
             results.fail(name, error, debug=debug)
             continue
-        resolve(experiment, flags=flags)  # a bad flag is said before anything is run
+        resolve(experiment, quick=quick, flags=flags)  # a bad flag is said before anything is run
         jobs += [(experiment, preset) for preset in (None, *experiment.presets)]
 
     whole, done = sum(experiment.entry.seconds for experiment, _ in jobs), 0.0
@@ -108,7 +111,7 @@ def _each(
             with interruptible():
                 _, claims = perform(
                     experiment,
-                    resolve(experiment, preset=preset, flags=flags),
+                    resolve(experiment, preset=preset, quick=quick, flags=flags),
                     preset=preset,
                     out=top / (f"{folder}-{preset}" if preset else folder),
                     numbered_in=top,

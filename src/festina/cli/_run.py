@@ -73,23 +73,29 @@ def _run(
     *,
     preset: str | None = None,
     parameters: Path | None = None,
+    quick: bool = False,
+    animation: bool = False,
+    mp4: bool = False,
     out: Path | None = None,
     quiet: bool = False,
     json: bool = False,
     debug: bool = False,
     **flags: Any,
 ) -> int:
+    from ._animation import moving_picture
     from ._parameters import resolve
     from ._perform import claims_json, labelled, perform
     from ._progress import Progress
 
-    chosen = resolve(experiment, preset=preset, file=parameters, flags=flags)
+    chosen = resolve(experiment, preset=preset, quick=quick, file=parameters, flags=flags)
+    picture = moving_picture(experiment, animation=animation, mp4=mp4)
     with Progress(quiet=quiet) as progress:
         progress.stage(labelled(experiment.name, preset))
         folder, claims = perform(
             experiment,
             chosen,
             preset=preset,
+            picture=picture,
             out=out,
             numbered_in=Path("runs", experiment.name),
             progress=progress,

@@ -9,7 +9,7 @@ from festina.papers import Experiment, load
 
 from ._complaint import Complaint
 from ._folder import unwritable
-from ._options import Debug, Json
+from ._options import Animation, Debug, Json, Mp4
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -22,6 +22,8 @@ def show(
     out: Annotated[
         Path | None, Parameter(help="Where the figures go, if not into the folder of the run.")
     ] = None,
+    animation: Animation = False,
+    mp4: Mp4 = False,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -29,9 +31,11 @@ def show(
 
     figure.png and figure.pdf are replaced; the data stay as they are.
     """
-    from ._perform import claims_json, claims_of, save_figure
+    from ._animation import moving_picture
+    from ._perform import claims_json, claims_of, save_figure, save_picture
 
     data, experiment = stored(run)
+    picture = moving_picture(experiment, animation=animation, mp4=mp4)
     claims = claims_of(experiment, data)
     home = run.parent if run.suffix == ".zarr" else run
     folder = home if out is None else out.expanduser()
@@ -39,6 +43,8 @@ def show(
     try:
         folder.mkdir(parents=True, exist_ok=True)
         save_figure(figure, folder)
+        if picture is not None:
+            save_picture(experiment, data, folder / picture)
     except OSError as error:
         raise unwritable(folder, error) from error
     if json:
@@ -47,7 +53,7 @@ def show(
     from ._table import print_claims
 
     print_claims(claims)
-    for name in ("figure.png", "figure.pdf"):
+    for name in filter(None, ("figure.png", "figure.pdf", picture)):
         print(folder / name)
 
 

@@ -15,6 +15,7 @@ from ._registry import sources as sources
 from ._registry import unknown as unknown
 
 if TYPE_CHECKING:
+    from ._animation import save_animation as save_animation
     from ._parameters import Parameters as Parameters
 
 
@@ -24,4 +25,8 @@ def __getattr__(name: str) -> Any:
         from ._parameters import Parameters
 
         return Parameters
+    if name == "save_animation":
+        from ._animation import save_animation
+
+        return save_animation
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

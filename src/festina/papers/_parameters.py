@@ -4,7 +4,10 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-RESERVED = frozenset({"preset", "parameters", "out", "quiet", "json", "debug", "help", "version"})
+RESERVED = frozenset(
+    {"preset", "parameters", "quick", "animation", "mp4", "out", "quiet", "json", "debug"}
+    | {"help", "version"}
+)
 """Flags that the command line keeps for itself."""
 
 

@@ -3,6 +3,18 @@
 from collections.abc import Iterable
 
 BIBTEX = {
+    "baldi1989neural": """\
+@article{baldi1989neural,
+  title   = {Neural networks and principal component analysis: Learning from examples
+             without local minima},
+  author  = {Baldi, Pierre and Hornik, Kurt},
+  journal = {Neural Networks},
+  volume  = {2},
+  number  = {1},
+  pages   = {53--58},
+  year    = {1989},
+  doi     = {10.1016/0893-6080(89)90014-2}
+}""",
     "boursier2022gradient": """\
 @inproceedings{boursier2022gradient,
   title     = {Gradient flow dynamics of shallow {ReLU} networks for square loss
@@ -58,6 +70,25 @@ BIBTEX = {
   booktitle = {Advances in Neural Information Processing Systems},
   volume    = {37},
   year      = {2024}
+}""",
+    "kunin2025alternating": """\
+@misc{kunin2025alternating,
+  title         = {Alternating gradient flows: A theory of feature learning in two-layer neural
+                   networks},
+  author        = {Kunin, Daniel and Marchetti, Giovanni Luca and Chen, Feng and Karkada, Dhruva
+                   and Simon, James B. and DeWeese, Michael R. and Ganguli, Surya
+                   and Miolane, Nina},
+  year          = {2025},
+  eprint        = {2506.06489},
+  archiveprefix = {arXiv}
+}""",
+    "pesme2023saddle": """\
+@inproceedings{pesme2023saddle,
+  title     = {Saddle-to-saddle dynamics in diagonal linear networks},
+  author    = {Pesme, Scott and Flammarion, Nicolas},
+  booktitle = {Advances in Neural Information Processing Systems},
+  volume    = {36},
+  year      = {2023}
 }""",
     "liebana2025dopamine": """\
 @article{liebana2025dopamine,

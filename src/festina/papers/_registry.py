@@ -3,12 +3,15 @@
 `festina list`, `--help` and the error for an unknown name come from this table alone, so that they
 do not pay for JAX. An experiment is a module with `Parameters`, `PRESETS`, `run`, `claims` and
 `draw`; `load` imports it. What it cites stands here, so that `festina cite` is light too.
+
+Two more are optional: `QUICK`, the parameters under which the experiment is much cheaper and comes
+to the same verdicts, and `animate`, its run as a moving picture.
 """
 
 import difflib
 import importlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ._claim import Claim
@@ -16,6 +19,7 @@ from ._entries import ENTRIES, Entry
 
 if TYPE_CHECKING:
     import xarray as xr
+    from matplotlib.animation import FuncAnimation
     from matplotlib.figure import Figure
 
     from ._parameters import Parameters
@@ -26,7 +30,11 @@ Progress = Callable[[str, float], None]
 
 @dataclass(frozen=True)
 class Experiment:
-    """A named experiment: what everything generic (command line, tests, gallery) works with."""
+    """A named experiment: what everything generic (command line, tests, gallery) works with.
+
+    `quick` are the parameters of `--quick`, none for an experiment that is quick as it is;
+    `animate` is `None` where there is nothing that moves.
+    """
 
     entry: Entry
     parameters: "type[Parameters]"
@@ -34,6 +42,8 @@ class Experiment:
     run: Callable[..., "xr.DataTree"]
     claims: Callable[["xr.DataTree"], list[Claim]]
     draw: Callable[["xr.DataTree"], "Figure"]
+    quick: Mapping[str, Any] = field(default_factory=dict)
+    animate: "Callable[[xr.DataTree], FuncAnimation] | None" = None
 
     @property
     def name(self) -> str:
@@ -68,6 +78,8 @@ def load(name: str) -> Experiment:
         run=module.run,
         claims=module.claims,
         draw=module.draw,
+        quick=getattr(module, "QUICK", {}),
+        animate=getattr(module, "animate", None),
     )
 
 

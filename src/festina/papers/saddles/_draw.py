@@ -19,12 +19,9 @@ _AT_END = (2.86, 0.5, 1.5, 1.5)
 @styled
 def draw_panel(reading: Reading) -> Figure:
     """Loss of every seed on top; below, the weights of one seed on the plateau and at the end."""
-    shown = _shown_seed(reading)
+    shown = shown_seed(reading)
     figure = Figure(figsize=_SIZE)
-    title = f"{reading.panel.letter}   {reading.panel.title}"
-    if reading.preset:
-        title += f" ({reading.preset})"
-    figure.suptitle(title, x=0.02, y=0.985, ha="left", weight="bold")
+    figure.suptitle(title(reading), x=0.02, y=0.985, ha="left", weight="bold")
     loss, on_plateau, at_end = (
         figure.add_axes((left / _SIZE[0], bottom / _SIZE[1], width / _SIZE[0], height / _SIZE[1]))
         for left, bottom, width, height in (_LOSS, _ON_PLATEAU, _AT_END)
@@ -41,7 +38,13 @@ def draw_panel(reading: Reading) -> Figure:
     return figure
 
 
-def _shown_seed(reading: Reading) -> int:
+def title(reading: Reading) -> str:
+    """The panel's letter, what is trained, and under which reading of the paper."""
+    preset = f" ({reading.preset})" if reading.preset else ""
+    return f"{reading.panel.letter}   {reading.panel.title}{preset}"
+
+
+def shown_seed(reading: Reading) -> int:
     """The first seed with three plateaus, the first seed if there is none."""
     return reading.staircases[0] if reading.staircases else 0
 
@@ -78,8 +81,8 @@ def _draw_loss(reading: Reading, shown: int, ax: Axes) -> None:
     ax.set(
         xlim=(0, right),
         ylim=(-0.04 * top, 1.08 * top),
-        xlabel=_step_label(reading),
-        ylabel=_loss_label(reading),
+        xlabel=step_label(reading),
+        ylabel=loss_label(reading),
     )
     # Above the axes: within them there is no place that a curve of some seed does not pass.
     ax.legend(
@@ -92,14 +95,16 @@ def _draw_loss(reading: Reading, shown: int, ax: Axes) -> None:
     )
 
 
-def _step_label(reading: Reading) -> str:
+def step_label(reading: Reading) -> str:
+    """What the axis of steps counts."""
     eta = reading.parameters.learning_rate
     if reading.parameters.method == "flow":
         return f"flow time in steps of η = {eta:g}"
     return f"gradient descent step (η = {eta:g})"
 
 
-def _loss_label(reading: Reading) -> str:
+def loss_label(reading: Reading) -> str:
+    """The loss in its convention."""
     return {
         "mean-square": "loss ⟨|y − f|²⟩",
         "mean-over-outputs": "loss, mean over outputs",
@@ -108,6 +113,13 @@ def _loss_label(reading: Reading) -> str:
 
 
 def _draw_weights(reading: Reading, seed: int, stage: int, limit: float, ax: Axes) -> None:
+    draw_weight_axes(reading, stage, limit, ax)
+    ax.plot(*_dots(reading, seed, stage).T, "o", color="black", ms=4, alpha=0.7, mew=0)
+    ax.set_title("at the end" if stage == END else "on the plateau")
+
+
+def draw_weight_axes(reading: Reading, stage: int, limit: float, ax: Axes) -> None:
+    """Axes for the first-layer weights of every unit, with the rays that theory has for them."""
     ax.axhline(0, color="0.85", lw=0.8, zorder=0)
     ax.axvline(0, color="0.85", lw=0.8, zorder=0)
     if "ray_angle" in reading.theory:
@@ -115,13 +127,11 @@ def _draw_weights(reading: Reading, seed: int, stage: int, limit: float, ax: Axe
         far = 2 * limit
         for angle in angles if stage == END else angles[:1]:
             ax.plot([0, far * np.cos(angle)], [0, far * np.sin(angle)], **THEORY)
-    ax.plot(*_dots(reading, seed, stage).T, "o", color="black", ms=4, alpha=0.7, mew=0)
     # The same scale along both axes has the same ticks.
     ticks = np.asarray(MaxNLocator(4, steps=(1, 2, 5, 10)).tick_values(-limit, limit))
     ticks = ticks[np.abs(ticks) <= limit]
     symbol = reading.panel.symbol
     ax.set(
-        title="at the end" if stage == END else "on the plateau",
         xlabel=f"{symbol}₁",
         ylabel=f"{symbol}₂",
         xlim=(-limit, limit),

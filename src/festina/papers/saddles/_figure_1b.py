@@ -122,4 +122,4 @@ PANEL = Panel(
         Reference(Parameters(teacher="general"), (181.2, 1089.0)),
     ),
 )
-run, claims, draw = PANEL.run, PANEL.claims, PANEL.draw
+run, claims, draw, animate = PANEL.run, PANEL.claims, PANEL.draw, PANEL.animate

@@ -52,4 +52,4 @@ PANEL = Panel(
     level_tolerance=6e-3,
     references=(Reference(Parameters(), (563.0, 967.0), plateau=0.4042),),
 )
-run, claims, draw = PANEL.run, PANEL.claims, PANEL.draw
+run, claims, draw, animate = PANEL.run, PANEL.claims, PANEL.draw, PANEL.animate

@@ -50,4 +50,4 @@ PANEL = Panel(
     level_tolerance=5e-4,
     references=(Reference(Parameters(), (532.0, 1110.0), drop_tolerance=(0.03, 0.03)),),
 )
-run, claims, draw = PANEL.run, PANEL.claims, PANEL.draw
+run, claims, draw, animate = PANEL.run, PANEL.claims, PANEL.draw, PANEL.animate

@@ -55,4 +55,4 @@ PANEL = Panel(
         Reference(Parameters(), (605.0, 965.0), drop_tolerance=(0.03, 0.03), plateau=0.3995),
     ),
 )
-run, claims, draw = PANEL.run, PANEL.claims, PANEL.draw
+run, claims, draw, animate = PANEL.run, PANEL.claims, PANEL.draw, PANEL.animate

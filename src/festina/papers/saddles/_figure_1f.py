@@ -116,4 +116,4 @@ PANEL = Panel(
     drawn={"key_query": 1, "rank": 0},
     symbol="q",
 )
-run, claims, draw = PANEL.run, PANEL.claims, PANEL.draw
+run, claims, draw, animate = PANEL.run, PANEL.claims, PANEL.draw, PANEL.animate

@@ -117,4 +117,4 @@ PANEL = Panel(
         Reference(Parameters(), (245.0, 483.0), drop_tolerance=(0.367, 0.543)),
     ),
 )
-run, claims, draw = PANEL.run, PANEL.claims, PANEL.draw
+run, claims, draw, animate = PANEL.run, PANEL.claims, PANEL.draw, PANEL.animate

@@ -10,7 +10,6 @@ from jaxtyping import PRNGKeyArray
 
 from ..._precision import float64
 from ...dynamics import loss_factor
-from ...networks import Layer
 from ...networks._seeds import Keys
 from ...tasks import AbstractTask
 from ...theory.saddles import narrow_minima
@@ -22,8 +21,11 @@ from ._reading import Reading
 from ._record import curves, drop_table, levels, plateau_table
 from ._reference import Reference, reference_claims
 from ._train import draw_keys, train
+from ._width_claims import width_claims
+from ._width_table import width_table
 
 if TYPE_CHECKING:
+    from matplotlib.animation import FuncAnimation
     from matplotlib.figure import Figure
 
 
@@ -47,8 +49,8 @@ class Panel:
     title: str
     parameters: type[PanelParameters]
     task: Callable[[Any, PRNGKeyArray | None], AbstractTask]
-    network: Callable[[Any, Keys], Layer]
-    predict: Callable[[Any, AbstractTask, Layer], dict[str, Any]]
+    network: Callable[[Any, Keys], Any]
+    predict: Callable[[Any, AbstractTask, Any], dict[str, Any]]
     structure: Callable[[Reading], list[Claim]]
     references: tuple[Reference, ...] = ()
     level_tolerance: float = 1e-5
@@ -99,6 +101,7 @@ class Panel:
                 "/plateaus": plateau_table(parameters, trajectory),
                 "/theory": theory,
                 "/drops": drop_table(parameters, trajectory, theory["level"].values),
+                "/widths": width_table(parameters, trajectory, task),
             }
         )
         say("done", 1.0)
@@ -113,6 +116,7 @@ class Panel:
             *drop_claims(reading),
             *reference_claims(reading),
             *self.structure(reading),
+            *width_claims(reading),
         ]
 
     def draw(self, run: xr.DataTree) -> "Figure":
@@ -120,3 +124,9 @@ class Panel:
         from ._draw import draw_panel
 
         return draw_panel(Reading(self, run))
+
+    def animate(self, run: xr.DataTree) -> "FuncAnimation":
+        """The loss and the first-layer weights of one seed in motion."""
+        from ._animate import animate_panel
+
+        return animate_panel(Reading(self, run))

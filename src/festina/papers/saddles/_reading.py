@@ -25,6 +25,7 @@ class Reading:
 
     def __init__(self, panel: "Panel", run: xr.DataTree):
         self.panel = panel
+        self.run = run
         self.simulation = run["simulation"].to_dataset()
         self.plateaus = run["plateaus"].to_dataset()
         self.theory = run["theory"].to_dataset()
@@ -34,7 +35,12 @@ class Reading:
 
     @property
     def source(self) -> str:
-        return f"{PAPER}, Figure 1{self.panel.letter}"
+        return f"{PAPER}, Figure {self.panel.name.rpartition('-')[2].upper()}"
+
+    @cached_property
+    def widths(self) -> xr.Dataset:
+        """Effective widths, of the panels that have them."""
+        return self.run["widths"].to_dataset()
 
     @property
     def seeds(self) -> int:

@@ -10,7 +10,7 @@ import xarray as xr
 
 from ...diagnose import Plateaus, passage_time, plateaus
 from ...dynamics import Trajectory, loss_factor
-from ...networks import Layer
+from ...networks import AbstractNetwork
 from ...tasks import AbstractTask
 from ._parameters import PanelParameters
 from ._train import time_of_a_step
@@ -28,7 +28,7 @@ def curves(parameters: PanelParameters, trajectory: Trajectory) -> xr.Dataset:
 def levels(
     parameters: PanelParameters,
     task: AbstractTask,
-    network: Layer,
+    network: AbstractNetwork,
     narrow: np.ndarray,
     floor: float,
     predicted: dict[str, Any],
@@ -37,7 +37,7 @@ def levels(
 
     No network at all, ⟨‖y‖²⟩; the lowest minimum of a network with one unit; the lowest loss.
     """
-    statistics = task.statistics(network.unit)
+    statistics = task.statistics(network.view)
     half_power = 0.5 * float(statistics.weight @ (statistics.y**2).sum(axis=1)) + statistics.floor
     initial = loss_factor(parameters.loss, task) * half_power
     return xr.Dataset(
@@ -49,9 +49,14 @@ def levels(
     )
 
 
-def plateau_table(parameters: PanelParameters, trajectory: Trajectory) -> xr.Dataset:
-    """Plateaus of all seeds in one table, padded with NaN (−1 for indices)."""
-    found = [_plateaus(trajectory.lane(seed)) for seed in range(parameters.seeds)]
+def plateau_table(
+    parameters: PanelParameters, trajectory: Trajectory, *, merge: float = 1e-3
+) -> xr.Dataset:
+    """Plateaus of all seeds in one table, padded with NaN (−1 for indices).
+
+    `merge` is the smallest drop that counts, as a fraction of the initial loss.
+    """
+    found = [_plateaus(trajectory.lane(seed), merge) for seed in range(parameters.seeds)]
     most = max(3, *(len(each) for each in found))
     step = time_of_a_step(parameters)
 
@@ -95,8 +100,8 @@ def drop_table(
     return xr.Dataset({"step": (over, times / time_of_a_step(parameters)), "save": (over, saves)})
 
 
-def _plateaus(lane: Trajectory) -> Plateaus:
-    return plateaus(lane.time, lane.loss, lane.squared_gradient, slope=_slope(lane))
+def _plateaus(lane: Trajectory, merge: float) -> Plateaus:
+    return plateaus(lane.time, lane.loss, lane.squared_gradient, slope=_slope(lane), merge=merge)
 
 
 def _slope(lane: Trajectory) -> np.ndarray:

@@ -6,7 +6,7 @@ import jax
 from jaxtyping import PRNGKeyArray
 
 from ...dynamics import Trajectory, gradient_descent, gradient_flow
-from ...networks import Layer, seeds
+from ...networks import AbstractNetwork, seeds
 from ...networks._seeds import Keys
 from ...tasks import AbstractTask
 from ._parameters import PanelParameters
@@ -32,9 +32,11 @@ def draw_keys(
 
 def train(
     parameters: PanelParameters,
-    network: Layer,
+    network: AbstractNetwork,
     task: AbstractTask,
     progress: Callable[[str, float], None],
+    *,
+    converged: float = 1e-9,
 ) -> Trajectory:
     """All seeds together. One that fails is part of the result; all of them are a wrong setting."""
     if parameters.method == "flow":
@@ -43,6 +45,7 @@ def train(
             task,
             loss=parameters.loss,
             t_end=parameters.max_steps * parameters.learning_rate,
+            converged=converged,
             progress=progress,
         )
     else:
@@ -52,6 +55,7 @@ def train(
             parameters.learning_rate,
             loss=parameters.loss,
             max_steps=parameters.max_steps,
+            converged=converged,
             progress=progress,
         )
     if all(ending.reason in BROKEN_OFF for ending in trajectory.endings):

@@ -1,0 +1,24 @@
+"""Whether a moving picture can be made, before anything is run for it."""
+
+import shutil
+
+from festina.papers import Experiment
+
+from ._complaint import Complaint
+
+
+def moving_picture(experiment: Experiment, *, animation: bool, mp4: bool) -> str | None:
+    """The name of the file that an experiment's animation goes to; `None` if none is wanted."""
+    if not (animation or mp4):
+        return None
+    if experiment.animate is None:
+        raise Complaint(
+            f"{experiment.name} has no animation; its figures are made without `--animation`."
+        )
+    if not mp4:
+        return "animation.gif"
+    if shutil.which("ffmpeg") is None:
+        raise Complaint(
+            "`--mp4` needs ffmpeg, which is not to be found here; `--animation` alone writes a GIF."
+        )
+    return "animation.mp4"

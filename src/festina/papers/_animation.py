@@ -1,0 +1,59 @@
+"""Moving pictures on disk."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from matplotlib.animation import FFMpegWriter, FuncAnimation, PillowWriter
+
+_DPI = 130
+_COLOURS = 64
+
+
+class _SmallGif(PillowWriter):
+    """Frames with one palette for all: neighbouring ones then differ only where something moved."""
+
+    def finish(self) -> None:
+        from PIL import Image
+
+        drawn: list[Image.Image] = self._frames  # pyright: ignore[reportAttributeAccessIssue]
+        if not drawn:  # drawing the first one failed, and says why itself
+            return
+        # The last frame has every colour that there is: nothing that was drawn goes away. An
+        # octree keeps white white.
+        palette = drawn[-1].convert("RGB").quantize(_COLOURS, Image.Quantize.FASTOCTREE)
+        frames = [
+            frame.convert("RGB").quantize(palette=palette, dither=Image.Dither.NONE)
+            for frame in drawn
+        ]
+        frames[0].save(
+            self.outfile,
+            save_all=True,
+            append_images=frames[1:],
+            duration=int(1000 / self.fps),
+            loop=0,
+        )
+
+
+def save_animation(animation: FuncAnimation, path: str | os.PathLike[str]) -> None:
+    """Write what an experiment's `animate` returns, as a GIF or an MP4.
+
+    `experiment = festina.papers.load("saddles/figure-1b")`, then
+    `save_animation(experiment.animate(run), "weights.gif")`.
+
+    **Arguments:**
+
+    - `animation`: of `matplotlib.animation`.
+    - `path`: ends in `.gif`, or in `.mp4`, which needs ffmpeg.
+    """
+    path = Path(path)
+    rate: Any = 1000 / animation._interval  # pyright: ignore[reportAttributeAccessIssue]
+    if path.suffix == ".gif":
+        writer = _SmallGif(fps=rate)
+    elif path.suffix == ".mp4":
+        if not FFMpegWriter.isAvailable():
+            raise ValueError(f"'{path}' needs ffmpeg, which is not to be found here; write a .gif.")
+        writer = FFMpegWriter(fps=rate)
+    else:
+        raise ValueError(f"`path` must end in .gif or .mp4, got '{path}'.")
+    animation.save(path, writer=writer, dpi=_DPI)

@@ -1,0 +1,179 @@
+"""Figure 2C: a linear network needs an invariant manifold nearby, not a saddle.
+
+Large weights of rank r plus small noise are near the invariant manifold of effective width r and
+away from every saddle. The loss drops at once, then rests on the saddles of width r and more.
+"""
+
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from jaxtyping import PRNGKeyArray
+from matplotlib.figure import Figure
+from pydantic import Field
+
+from ..._precision import float64
+from ...networks import low_rank
+from .._claim import Claim, compare
+from .._parameters import Parameters as BaseParameters
+from .._registry import Progress
+from .._style import styled
+from .._tree import run_tree
+from ._figure_2 import DIRECTIONS, LINEAR, Setting, keys_of, spectrum, sweep
+from ._figure_2_claims import STAIRS, level_claims, time_claims
+from ._figure_2_draw import draw_sweep, sheet
+from ._reading import PAPER
+
+NAME = "saddles/figure-2c"
+_SOURCE = f"{PAPER}, Figure 2C"
+
+
+class Parameters(BaseParameters):
+    """Section 6 and Figure 2C; the paper prints neither scale nor strength."""
+
+    seeds: int = Field(default=24, ge=1)
+    """How many independent initialisations are trained."""
+
+    kappa: float = Field(default=1.0, ge=0.75, le=1.5)
+    """Exponent κ of the power law of singular values."""
+
+    width: int = Field(default=100, ge=10, le=1000)
+    """Number of units H."""
+
+    scale: float = Field(default=1e-6, gt=0, le=1e-6)
+    """Standard deviation ε of the small weights: all of them, or the noise on those of rank r."""
+
+    strength: float = Field(default=0.3, ge=0.1, le=0.5)
+    """Size σ of the weights of low rank, σ Z R/√H with standard normal Z and R."""
+
+
+PRESETS: dict[str, dict[str, Any]] = {}
+QUICK: dict[str, Any] = {"seeds": 12}
+
+
+@float64
+def run(
+    parameters: Parameters, *, key: PRNGKeyArray | None = None, progress: Progress | None = None
+) -> xr.DataTree:
+    """Train from small isotropic weights (rank 0), and from large ones of rank one to three."""
+    say = progress or (lambda words, fraction: None)
+    keys, s = keys_of(parameters, key), spectrum(parameters.kappa)
+    small = LINEAR.network(parameters.width, parameters.scale, keys)
+    networks = [small] + [
+        low_rank(
+            small.unit,
+            (DIRECTIONS,),
+            parameters.width,
+            DIRECTIONS,
+            rank=rank,
+            strength=parameters.strength,
+            scale=parameters.scale,
+            key=keys,
+        )
+        for rank in range(1, STAIRS)
+    ]
+    settings = [Setting(rank, s, network) for rank, network in enumerate(networks)]
+    data = sweep(LINEAR, "rank", settings, parameters.seed, say)
+    # Theory starts from small weights: what the large ones learn at once it does not time.
+    later = xr.DataArray(np.arange(DIRECTIONS), dims="drop") >= data["rank"]
+    data["predicted_time"] = data["predicted_time"].where(later)
+    data["theory_loss"] = data["theory_loss"].where(data["rank"] == 0)
+    return run_tree(NAME, parameters, linear=data)
+
+
+def claims(run: xr.DataTree) -> list[Claim]:
+    """No plateau at the start, plateaus later, one less for each rank that is given."""
+    data = run["linear"].to_dataset()
+    small, large = data.sel(rank=0), data.sel(rank=slice(1, None))
+    rate = large["initial_rate"].median("seed")
+    counts = data["count"].median("seed")
+    return [
+        *level_claims(NAME, "linear", data.sel(rank=[0]), "rank"),
+        *time_claims(NAME, "linear", data, "rank", [0]),
+        compare(
+            experiment=NAME,
+            claim="small isotropic weights start on a plateau: initial over fastest rate of loss",
+            source=_SOURCE,
+            predicted=0.0,
+            measured=float(small["initial_rate"].max()),
+            tolerance=1e-6,
+        ),
+        compare(
+            experiment=NAME,
+            claim="large weights of low rank do not: the loss falls fastest at the very start "
+            "(median of the same ratio for ranks one, two and three)",
+            source=_SOURCE,
+            predicted=np.ones(rate.size),
+            measured=rate.values,
+            tolerance=0.1,
+        ),
+        compare(
+            experiment=NAME,
+            claim="plateaus between the first drop and the last (medians for small weights and "
+            "rank one, two, three): one less for each direction given beyond the first",
+            source=_SOURCE,
+            predicted=[DIRECTIONS - 1, *range(DIRECTIONS - 1, -1, -1)],
+            measured=counts.values - 2,
+            note="from rank three the loss drops once, without a plateau",
+        ),
+        *_later(data),
+        compare(
+            experiment=NAME,
+            claim="the solution has weights of rank three from every start (medians)",
+            source=_SOURCE,
+            predicted=[DIRECTIONS] * data.sizes["rank"],
+            measured=data["final_rank"].median("seed").values,
+            note="an exponential loss curve (rank three) with features learned: not lazy",
+        ),
+    ]
+
+
+def _later(data: xr.Dataset) -> list[Claim]:
+    """Beyond the rank that is given, levels and times are those of small weights."""
+    found = []
+    for rank in range(1, DIRECTIONS):
+        one = data.sel(rank=rank)
+        # The plateau after `rank` directions, counted from the end: the final one is the last.
+        position = one["count"] - (STAIRS - rank)
+        rests = one["visited"].isel(rest=position.clip(0))
+        levels = one["level"]
+        error = abs(one["drop_time"] / one["predicted_time"] - 1).median("seed")
+        found += [
+            compare(
+                experiment=NAME,
+                claim=f"rank {rank}: the loss comes to rest where {rank} of three directions are "
+                "learned (median)",
+                source=f"{PAPER}, Lemma 6 and Figure 2C",
+                predicted=float(levels[rank]),
+                measured=float(rests.median()),
+                tolerance=0.01 * float(levels[0]),
+            ),
+            compare(
+                experiment=NAME,
+                claim=f"rank {rank}: later drops are timed by the noise alone, as if all weights "
+                "were small (median relative error)",
+                source=f"{PAPER}, Theorem 4 and Figure 2C",
+                predicted=0.0,
+                measured=float(error.max()),
+                tolerance=0.1,
+                note="mean drop times "
+                + ", ".join(f"{time:.3g}" for time in one["drop_time"].mean("seed").values),
+            ),
+        ]
+    return found
+
+
+@styled
+def draw(run: xr.DataTree) -> Figure:
+    """A curve for each rank of the initial weights."""
+    figure = sheet("2C   Near an invariant manifold, away from saddles", (5.6, 3.5))
+    data = run["linear"].to_dataset()
+    draw_sweep(
+        figure.subplots(),
+        data,
+        "rank",
+        title="linear network; rank 0: small isotropic weights",
+        symbol="rank",
+        predicted="theory",
+    )
+    return figure

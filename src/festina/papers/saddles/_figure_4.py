@@ -1,0 +1,234 @@
+"""What the panels of Figure 4 share: two-layer networks whose activation is not that of Figure 1.
+
+The lowest term of φ around u = 0 decides how learning starts: directions separate at first order,
+units at second and third. Unlike in Figure 1 the saddle of a width-1 network is not always visited,
+so that each panel says where the loss rests and where that is no such level.
+
+Times: flow of the loss ⟨|y − f|²⟩ in units of the paper's learning rate, t/η = n, unless `method`
+asks for descent itself.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import jax
+import numpy as np
+import xarray as xr
+from jaxtyping import PRNGKeyArray
+from pydantic import Field, PositiveFloat
+
+from ..._precision import float64
+from ...dynamics import Trajectory, loss_factor
+from ...networks import AbstractUnit, Layer, Neuron, fully_connected, layer, measure_algebra
+from ...networks._activations import Activation
+from ...networks._seeds import Keys
+from ...tasks import AbstractTask, student_teacher
+from .._claim import Claim
+from ._figure_4_claims import common_claims
+from ._figure_4_population import population
+from ._figure_4_width_one import width_one
+from ._panel import Panel
+from ._parameters import PanelParameters
+from ._reading import Reading
+from ._record import curves, drop_table, plateau_table
+from ._train import draw_keys, time_of_a_step, train
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Scale = Literal["linear", "log"]
+
+
+class OtherParameters(PanelParameters):
+    """Figure 4. The paper trains by descent; flow is the same here and takes less time."""
+
+    learning_rate: float = Field(default=0.02, gt=0)
+    """Learning rate η of gradient descent on the loss."""
+
+    loss: Literal["mean-square"] = "mean-square"
+    """Loss convention: as Eq. 64 is printed."""
+
+    method: Literal["descent", "flow"] = "flow"
+    """Gradient descent at the learning rate, or gradient flow on the same axis of steps, t/η."""
+
+
+class TeacherParameters(OtherParameters):
+    """A student learns from a teacher with two units and the same activation."""
+
+    teacher: tuple[PositiveFloat, PositiveFloat] = (1.0, 2.0)
+    """Lengths of the teacher's two weight vectors u₁* and u₂*, which lie along the two axes."""
+
+    spacing: float = Field(default=0.4, gt=0, le=1)
+    """Distance of the grid points that population averages are taken over."""
+
+
+class Levels(NamedTuple):
+    """What a panel knows before training: the level to compare with, and more tables to keep."""
+
+    rest: float
+    tables: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class OtherPanel:
+    """One panel of Figure 4: a `Panel` for what is trained on what, and how its claims differ.
+
+    - `order`: lowest order of φ that the paper states for the panel.
+    - `known`: `(parameters, task, network) → Levels`.
+    - `merge`: smallest drop of the loss that counts, as a fraction of the initial one.
+    - `axes`: of time and loss, logarithmic where drops could not be seen otherwise.
+    - `end`: largest final loss, as a fraction of the initial one, that counts as learned.
+    - `also`: more of a run, as groups of its tree.
+    """
+
+    panel: Panel
+    order: int
+    known: Callable[[Any, AbstractTask, Layer], Levels]
+    merge: float = 1e-3
+    axes: tuple[Scale, Scale] = ("linear", "linear")
+    end: float | None = 1e-2
+    also: Callable[[Any, AbstractTask, Layer], dict[str, xr.Dataset]] = lambda *_: {}
+
+    @float64
+    def run(
+        self,
+        parameters: OtherParameters,
+        *,
+        key: PRNGKeyArray | None = None,
+        progress: Callable[[str, float], None] | None = None,
+    ) -> xr.DataTree:
+        """Train every seed, find its plateaus, and the levels that they are compared with."""
+        say = progress or (lambda words, fraction: None)
+        say("setting up", 0.0)
+        data_key, network_keys = draw_keys(parameters, key)
+        task = self.panel.task(parameters, data_key)
+        network = self.panel.network(parameters, network_keys)
+
+        say("fixed points of one unit", 0.02)
+        known = self.known(parameters, task, network)
+        also = self.also(parameters, task, network)
+        trajectory = train(
+            parameters, network, task, lambda words, done: say(words, 0.1 + 0.85 * done)
+        )
+        theory = _theory(parameters, task, network, known, trajectory.floor)
+        run = xr.DataTree.from_dict(
+            {
+                "/simulation": curves(parameters, trajectory),
+                "/plateaus": self._plateaus(parameters, trajectory),
+                "/theory": theory,
+                "/drops": drop_table(parameters, trajectory, theory["level"].values),
+                **{f"/{name}": table for name, table in also.items()},
+            }
+        )
+        run.attrs = {
+            "experiment": self.panel.name,
+            "parameters": json.dumps(parameters.model_dump(mode="json")),
+            "loss_factor": loss_factor(parameters.loss, task),
+        }
+        say("done", 1.0)
+        return run
+
+    def _plateaus(self, parameters: OtherParameters, trajectory: Trajectory) -> xr.Dataset:
+        table = plateau_table(parameters, trajectory, merge=self.merge)
+        # Units that separate come to a fixed point, and stand for it where they are slowest.
+        return table if self.order > 1 else _after_drops(parameters, trajectory, table)
+
+    def claims(self, run: xr.DataTree) -> list[Claim]:
+        """What the panel asserts, held against the run. Computes nothing that was not saved."""
+        reading = Reading(self.panel, run)
+        return [
+            *common_claims(reading, self.order, self.end),
+            *self.panel.structure(reading),
+        ]
+
+    def draw(self, run: xr.DataTree) -> "Figure":
+        """The paper's panel: loss on top, first-layer weights after the first drop and at last."""
+        from ._figure_4_draw import draw_other
+
+        return draw_other(Reading(self.panel, run), axes=self.axes)
+
+
+def teacher_task(
+    activation: Activation, parameters: TeacherParameters, key: PRNGKeyArray | None
+) -> AbstractTask:
+    """y = φ(x; u₁*) + φ(x; u₂*) for x from N(0, I) in the plane: a sample, or the population."""
+    unit = Neuron(activation)
+    teacher = layer(unit, np.diag(parameters.teacher), np.ones(2))
+    if parameters.samples is None and not unit.fixed_features:
+        return population(teacher, parameters.spacing)
+    nodes = None  # of a polynomial few points average exactly
+    return student_teacher(teacher, np.eye(2), nodes=nodes, samples=parameters.samples, key=key)
+
+
+def student(activation: Activation, parameters: TeacherParameters, keys: Keys) -> Layer:
+    """A fully-connected network with small weights and the teacher's activation."""
+    return fully_connected(
+        2, parameters.width, activation=activation, scale=parameters.scale, key=keys
+    )
+
+
+def fixed_points(parameters: TeacherParameters, task: AbstractTask, network: Layer) -> Levels:
+    """Levels of a width-1 network's fixed points; the one to compare with is the lowest."""
+    del parameters
+    points = width_one(network.unit, task)
+    if not len(points.level):
+        raise ValueError(
+            "A network with one unit has no fixed point with weights up to 5 on these data. "
+            "Take a `teacher` with shorter weights, or a finer `spacing`."
+        )
+    return Levels(
+        rest=float(points.level[0]),
+        tables={
+            "width_one_level": ("point", points.level),
+            "width_one_u": (("point", "input"), points.u),
+            "width_one_minimum": ("point", points.minimum),
+        },
+    )
+
+
+def _theory(
+    parameters: OtherParameters, task: AbstractTask, network: Layer, known: Levels, floor: float
+) -> xr.Dataset:
+    """No network at all, the level that `known` gives, the lowest loss; and the order of φ."""
+    statistics = task.statistics(network.unit)
+    half_power = 0.5 * float(statistics.weight @ (statistics.y**2).sum(axis=1)) + statistics.floor
+    initial = loss_factor(parameters.loss, task) * half_power
+    return xr.Dataset(
+        {
+            "level": ("plateau", [initial, known.rest, floor]),
+            "order": ((), measured_order(network.unit, statistics.psi)),
+            **known.tables,
+        }
+    )
+
+
+def measured_order(unit: AbstractUnit, psi: np.ndarray) -> float:
+    """Order of φ's lowest term around u = 0, from responses to some of the data."""
+    some = psi[:: max(1, len(psi) // 64)]
+    shape = (4, *unit.weight_shape(_input_shape(unit, psi)))
+    draws = np.random.default_rng(0).normal(size=shape)
+    response = jax.jit(lambda u: unit.response(some, u[..., None]))
+    order = measure_algebra(lambda u: np.asarray(response(u)), draws).order
+    return np.nan if order is None else float(order)
+
+
+def _input_shape(unit: AbstractUnit, psi: np.ndarray) -> tuple[int, ...]:
+    """Of features that are the inputs themselves, or powers of them."""
+    return psi.shape[1:] if unit.degree is None else psi.shape[1:2]
+
+
+def _after_drops(
+    parameters: OtherParameters, trajectory: Trajectory, table: xr.Dataset
+) -> xr.Dataset:
+    """The table with the weights right after a drop, where the paper looks at them.
+
+    Where the plateau is no fixed point, they have moved on by the time that they are slowest.
+    """
+    save = table["save"].values.copy()
+    for seed, plateau in zip(*np.nonzero(save[:, 1:] >= 0), strict=True):
+        times = trajectory.lane(int(seed)).time / time_of_a_step(parameters)
+        start = table["start"].values[seed, plateau + 1]
+        save[seed, plateau + 1] = min(int(np.searchsorted(times, start)), save[seed, plateau + 1])
+    return table.assign(save=(("seed", "plateau"), save))

@@ -1,0 +1,36 @@
+"""Figure 4D: a tanh network grows one direction of weights, which is no saddle's."""
+
+from typing import Any
+
+from pydantic import Field
+
+from ._figure_4 import OtherPanel, TeacherParameters, fixed_points, student, teacher_task
+from ._figure_4_activations import named
+from ._figure_4_claims import direction_claims
+from ._panel import Panel
+
+
+class Parameters(TeacherParameters):
+    """φ(x; u) = tanh(u·x)."""
+
+    max_steps: int = Field(default=10_000, ge=1)
+    """Most steps of training for each seed."""
+
+
+PRESETS: dict[str, dict[str, Any]] = {}
+QUICK: dict[str, Any] = {"seeds": 3, "max_steps": 6_000}
+
+PANEL = OtherPanel(
+    panel=Panel(
+        name="saddles/figure-4d",
+        title="tanh(u·x)",
+        parameters=Parameters,
+        task=lambda parameters, key: teacher_task(named("tanh"), parameters, key),
+        network=lambda parameters, keys: student(named("tanh"), parameters, keys),
+        predict=lambda *_: {},
+        structure=direction_claims,
+    ),
+    order=1,
+    known=fixed_points,
+)
+run, claims, draw = PANEL.run, PANEL.claims, PANEL.draw

@@ -1,0 +1,187 @@
+"""What the panels of Figure 5 share: deep networks that learn one unit of every layer at a time.
+
+Each is trained as its counterpart in Figure 1. The level of the plateau is that of the same network
+with one unit in every hidden layer (Corollary 2), found by an optimiser that has nothing in common
+with the training.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+from jaxtyping import PRNGKeyArray
+from pydantic import Field
+
+from ..._precision import float64
+from ...dynamics import Trajectory, loss_factor
+from ...networks import Stack, seeds
+from ...networks._seeds import Keys
+from ...tasks import AbstractTask
+from ...theory.saddles import minima_from
+from .._claim import Claim
+from ._figure_5_claims import common_claims
+from ._panel import Panel
+from ._parameters import PanelParameters
+from ._reading import Reading
+from ._record import curves, drop_table, levels, plateau_table
+from ._train import draw_keys, train
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_STARTS = 24
+_MODES = 4  # singular values that are kept of each layer
+
+
+class DeepParameters(PanelParameters):
+    """Figure 5."""
+
+    scale: float = Field(default=5e-3, gt=0)
+    """Standard deviation ε of the initial weights."""
+
+    learning_rate: float = Field(default=0.02, gt=0)
+    """Learning rate η of gradient descent on the loss."""
+
+
+@dataclass(frozen=True)
+class DeepPanel:
+    """One panel of Figure 5: a `Panel` for what is trained on what, and what else it needs.
+
+    - `narrow`: the network, with weights of order one, whose lowest minimum is the plateau, and
+      `narrow_words` for it; one unit in every hidden layer by default.
+    - `merge`: smallest drop of the loss that counts, as a fraction of the initial one. A ReLU
+      network of depth makes many small ones, at every kink that it passes.
+    - `end_width`: width at which the network can do all that it will; None where it can reach the
+      floor that least squares on its features has.
+    - `converged`: how far above the floor training ends, as a fraction of the initial loss.
+    - `cleaner`: scale of a second run, where the paper's is too large for a clean plateau.
+    - `cleaner_rest`: how close to the predicted level the loss rests there, in three quarters of
+      the seeds. For the first run it is the panel's `seed_tolerance` and `level_fraction`.
+    - `also`: `(parameters, task, keys, trajectory) → {name: table}`, more of a run.
+    - `aligned`: whether curves are drawn from shortly before the first drop of each seed.
+    """
+
+    panel: Panel
+    narrow: Callable[[Any, Keys], Stack] | None = None
+    narrow_words: str = "one unit in every hidden layer"
+    merge: float = 0.02
+    end_width: int | None = None
+    converged: float = 1e-9
+    cleaner: Callable[[Any], float | None] = lambda parameters: None
+    cleaner_rest: float = 0.02
+    also: Callable[[Any, AbstractTask, Keys, Trajectory], dict[str, xr.Dataset]] = lambda *_: {}
+    aligned: bool = False
+
+    @float64
+    def run(
+        self,
+        parameters: DeepParameters,
+        *,
+        key: PRNGKeyArray | None = None,
+        progress: Callable[[str, float], None] | None = None,
+    ) -> xr.DataTree:
+        """Train every seed, find its plateaus, and the levels of narrow networks."""
+        say = progress or (lambda words, fraction: None)
+        say("setting up", 0.0)
+        data_key, keys = draw_keys(parameters, key)
+        task = self.panel.task(parameters, data_key)
+        network = self.panel.network(parameters, keys)
+
+        say("minima of narrow networks", 0.02)
+        narrow = self._minima(parameters, task, self.narrow or self._with(parameters, 1))
+        say("training", 0.1)
+        trajectory = self._train(parameters, network, task, say, (0.1, 0.6))
+        floor = trajectory.floor
+        if self.end_width is not None:
+            few = self._with(parameters, self.end_width)
+            floor = float(self._minima(parameters, task, few)[0])
+        predicted = self.panel.predict(parameters, task, network)
+        theory = levels(parameters, task, network, narrow, floor, predicted)
+        plateaus = plateau_table(parameters, trajectory, merge=self.merge)
+        groups = {
+            "simulation": _first_layer(curves(parameters, trajectory)),
+            "plateaus": plateaus,
+            "theory": theory,
+            "drops": drop_table(parameters, trajectory, theory["level"].values),
+            "layers": _layers(trajectory, plateaus),
+            **self.also(parameters, task, keys, trajectory),
+        }
+        if (scale := self.cleaner(parameters)) is not None:
+            small = parameters.model_copy(update={"scale": scale})
+            again = self._train(small, self.panel.network(small, keys), task, say, (0.7, 0.25))
+            groups["cleaner"] = plateau_table(small, again, merge=self.merge)
+            groups["cleaner"].attrs["scale"] = scale
+        run = xr.DataTree.from_dict({f"/{name}": table for name, table in groups.items()})
+        run.attrs = {
+            "experiment": self.panel.name,
+            "parameters": json.dumps(parameters.model_dump(mode="json")),
+            "loss_factor": loss_factor(parameters.loss, task),
+        }
+        say("done", 1.0)
+        return run
+
+    def _train(
+        self,
+        parameters: DeepParameters,
+        network: Stack,
+        task: AbstractTask,
+        say: Callable[[str, float], None],
+        part: tuple[float, float],
+    ) -> Trajectory:
+        start, share = part
+        report = lambda words, done: say(words, start + share * done)
+        return train(parameters, network, task, report, converged=self.converged)
+
+    def _with(self, parameters: DeepParameters, width: int) -> Callable[[Any, Keys], Stack]:
+        """The same network with so many units in every hidden layer, and weights of order one."""
+        few = parameters.model_copy(update={"width": width, "scale": 0.7})
+        return lambda _, keys: self.panel.network(few, keys)
+
+    def _minima(
+        self,
+        parameters: DeepParameters,
+        task: AbstractTask,
+        network: Callable[[Any, Keys], Stack],
+    ) -> np.ndarray:
+        """Levels of the minima that a narrow network has."""
+        starts = network(parameters, seeds(_STARTS, first=parameters.seed))
+        return minima_from(starts, task, loss=parameters.loss).loss
+
+    def claims(self, run: xr.DataTree) -> list[Claim]:
+        """What the panel asserts, held against the run. Computes nothing that was not saved."""
+        reading = Reading(self.panel, run)
+        return [*common_claims(reading, self), *self.panel.structure(reading)]
+
+    def draw(self, run: xr.DataTree) -> "Figure":
+        """The paper's panel: loss on top, first-layer weights on the plateau and at the end."""
+        from ._figure_5_draw import draw_deep
+
+        return draw_deep(Reading(self.panel, run), aligned=self.aligned)
+
+
+def _first_layer(simulation: xr.Dataset) -> xr.Dataset:
+    """The record with u of every unit and, for v, the size of all weights that read it.
+
+    A layer between hidden ones has thousands of weights, which nobody looks at one by one.
+    """
+    others = [name for name in simulation if str(name)[0] == "w" and str(name)[1:].isdigit()]
+    reads = [dim for dim in simulation["w2"].dims if dim not in ("seed", "save", "unit")]
+    size = (simulation["w2"] ** 2).sum(reads).expand_dims("output", -1) ** 0.5
+    return simulation.drop_vars(others).assign(v=size)
+
+
+def _layers(trajectory: Trajectory, plateaus: xr.Dataset) -> xr.Dataset:
+    """The largest singular values of every layer on each plateau, the last one included."""
+    saves, counts = plateaus["save"].values, plateaus["count"].values
+    parts = trajectory.network.parts
+    table = np.full((*saves.shape, len(parts), _MODES), np.nan)
+    for seed, count in enumerate(counts):
+        for plateau in range(count):
+            for layer, part in enumerate(parts):
+                weight = part[seed, int(saves[seed, plateau])]
+                s = np.linalg.svd(weight.reshape(len(weight), -1), compute_uv=False)[:_MODES]
+                table[seed, plateau, layer, : len(s)] = s
+    return xr.Dataset({"singular_value": (("seed", "plateau", "layer", "mode"), table)})

@@ -1,0 +1,53 @@
+"""Figure 5B: a linear convolution with a linear layer behind it learns one kernel, then two."""
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import PRNGKeyArray
+
+from ...networks import Stack, convolutional_stack
+from ...networks._seeds import Keys
+from ...tasks import AbstractTask, linear_teacher
+from ._figure_5 import DeepPanel, DeepParameters
+from ._figure_5_claims import width_claims
+from ._figure_5_split import Split, split_teacher
+from ._panel import Panel
+
+
+class Parameters(DeepParameters):
+    """A convolution and a fully-connected layer, both linear, on the inputs of Figure 1C."""
+
+    split: Split = "tap"
+    """Which inputs each of the two outputs is made of: those of a kernel tap, or of a patch."""
+
+
+PRESETS: dict[str, dict[str, Any]] = {"patch": {"split": "patch"}}
+QUICK: dict[str, Any] = {"seeds": 4}
+
+
+def _task(parameters: Parameters, key: PRNGKeyArray | None) -> AbstractTask:
+    covariance = np.diag([1.0, 1.0, 2.0, 1.0])
+    teacher = split_teacher(parameters.split)
+    return linear_teacher(teacher, covariance, samples=parameters.samples, key=key)
+
+
+def _network(parameters: Parameters, keys: Keys) -> Stack:
+    width = parameters.width
+    return convolutional_stack(4, (width, width, 2), stride=2, scale=parameters.scale, key=keys)
+
+
+PANEL = DeepPanel(
+    panel=Panel(
+        name="saddles/figure-5b",
+        title="linear convolution, then linear",
+        parameters=Parameters,
+        task=_task,
+        network=_network,
+        predict=lambda *_: {},
+        structure=width_claims,
+        # The second drive is not much weaker: the saddle is passed at a distance.
+        seed_tolerance=0.025,
+        level_fraction=0.9,
+    ),
+)
+run, claims, draw = PANEL.run, PANEL.claims, PANEL.draw

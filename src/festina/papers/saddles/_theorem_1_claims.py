@@ -1,0 +1,145 @@
+"""What Theorem 1 asserts, held against exact fixed points and against controls."""
+
+import numpy as np
+import xarray as xr
+
+from .._claim import Claim, compare
+
+NAME = "saddles/theorem-1"
+CASES = {"equal": "(4)", "zero": "(5)", "proportional": "(6)", "linear": "(7)", "negative": "(6)"}
+"""Ways of embedding with their equations; the last is Eq. (6) with γ_u < 0."""
+
+_NEEDS = {
+    "zero": "φ(z; 0) = 0",
+    "proportional": "homogeneity",
+    "linear": "linearity",
+    "negative": "homogeneity over the reals",
+}
+_THEOREM = "Zhang, Saxe & Latham, Theorem 1"
+
+
+def claims(run: xr.DataTree) -> list[Claim]:
+    """Fixed points stay fixed points, controls do not, and the text's slips."""
+    embeddings = run["embeddings"].to_dataset()
+    panels = run["panels"].to_dataset()
+    return [
+        *(_fixed(embeddings, case) for case in CASES),
+        _same_map(embeddings),
+        *(_control(embeddings, case) for case in _NEEDS),
+        *_minima(panels),
+        _panels_named(panels),
+        _sign(run["section_e"].to_dataset()),
+    ]
+
+
+def _name(case: str) -> str:
+    return f"Eq. {CASES[case]}{' with γ_u < 0' if case == 'negative' else ''}"
+
+
+def _fixed(table: xr.Dataset, case: str) -> Claim:
+    chosen = table.sel(case=case)
+    chosen = chosen.isel(architecture=np.flatnonzero(chosen["admitted"].values))
+    names = ", ".join(map(str, chosen["architecture"].values))
+    return compare(
+        experiment=NAME,
+        claim=f"{_name(case)}: fixed points stay so in the wider network (largest |∂L/∂θ|)",
+        source=f"{_THEOREM}, Eq. {CASES[case]}",
+        predicted=0.0,
+        measured=float(chosen["after"].max()),
+        tolerance=1e-12,
+        note=f"{names}; before embedding {float(chosen['before'].max()):.1e}",
+    )
+
+
+def _same_map(table: xr.Dataset) -> Claim:
+    change = table["map_change"].where(table["admitted"])
+    return compare(
+        experiment=NAME,
+        claim="embedded networks compute the same map (largest change of an output)",
+        source=_THEOREM,
+        predicted=0.0,
+        measured=float(change.max()),
+        tolerance=1e-11,
+    )
+
+
+def _control(table: xr.Dataset, case: str) -> Claim:
+    chosen = table.sel(case=case)
+    chosen = chosen.isel(architecture=np.flatnonzero(~chosen["admitted"].values))
+    sizes = chosen["after"].median("seed")
+    smallest = chosen["architecture"].values[int(np.argmin(sizes.values))]
+    return compare(
+        experiment=NAME,
+        claim=f"{_name(case)} needs {_NEEDS[case]}: share of the architectures without it for "
+        "which the same construction is no fixed point",
+        source=f"{_THEOREM}, Eq. {CASES[case]}",
+        predicted=1.0,
+        measured=float((sizes > 1e-2).mean()),
+        note=f"median |∂L/∂θ| over fixed points from {float(sizes.min()):.2g} ({smallest}) to "
+        f"{float(sizes.max()):.2g}",
+    )
+
+
+def exponents(panels: xr.Dataset) -> np.ndarray:
+    """Power of the distance with which the loss falls, between the two smallest distances."""
+    gain, radius = np.log(panels["gain"].values[:, -2:]), np.log(panels["radius"].values[-2:])
+    return np.diff(gain, axis=1)[:, 0] / np.diff(radius)[0]
+
+
+def _minima(panels: xr.Dataset) -> list[Claim]:
+    names = ", ".join(map(str, panels["panel"].values))
+    source = "Zhang, Saxe & Latham, Section 3"
+    return [
+        compare(
+            experiment=NAME,
+            claim=f"width-1 minima of the tasks of panels {names} are fixed points of a wider "
+            "network (largest |∂L/∂θ|)",
+            source=f"{source} and Eq. (5)",
+            predicted=0.0,
+            measured=float(panels["gradient"].max()),
+            tolerance=1e-9,
+            note="to the tolerance of the minimiser",
+        ),
+        compare(
+            experiment=NAME,
+            claim=f"they are saddles, panels {names}: a silent unit that moves by δ lowers the "
+            "loss by δ to the power of one plus the order of φ",
+            source=source,
+            predicted=(1.0 + panels["order"].values).tolist(),
+            measured=np.round(exponents(panels), 5).tolist(),
+            tolerance=0.01,
+            note="by the best of random directions",
+        ),
+    ]
+
+
+def _panels_named(panels: xr.Dataset) -> Claim:
+    """Which panels have units that admit nothing but copies and silent units."""
+    only = panels["panel"].values[panels["homogeneity_defect"].values > 1e-9]
+    return compare(
+        experiment=NAME,
+        claim="panels of Figure 1 whose units admit neither Eq. (6) nor (7), so that saddles with "
+        "few large units are those of Eq. (5)",
+        source="Zhang, Saxe & Latham, Section 3",
+        predicted="F, G",
+        measured=", ".join(map(str, only)),
+        correction="the text has 'panels (E,F)', and E also under Eq. (6)",
+        note=f"φ(z; αu) misses αφ(z; u) by {float(panels['homogeneity_defect'].max()):.3g} of the "
+        "largest response there",
+    )
+
+
+def _sign(table: xr.Dataset) -> Claim:
+    worst = int(np.argmax(table["printed"].values))
+    share = float(table["printed"][worst] / table["size"][worst])
+    return compare(
+        experiment=NAME,
+        claim="Eq. (7) away from a fixed point: u̇_i in terms of the narrow network's (largest "
+        "difference from automatic differentiation)",
+        source="Zhang, Saxe & Latham, Section E (iv)",
+        predicted=0.0,
+        measured=float(table["corrected"].max()),
+        tolerance=1e-12,
+        correction="u̇_i = u̇*_i − γ_ui Σ_j γ_vj u̇*_j, where the last line has +",
+        note=f"as printed it is off by {100 * share:.3g} % of the largest u̇",
+    )

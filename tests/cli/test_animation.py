@@ -1,0 +1,86 @@
+"""`--animation`: a moving picture beside the figures, or one line that there is none."""
+
+import pytest
+from PIL import Image
+
+from festina.papers import save_animation
+
+from . import toy
+from .conftest import everything
+from .test_run import FILES
+
+
+def frames(path):
+    with Image.open(path) as picture:
+        return picture.n_frames
+
+
+def test_run_writes_it_with_the_rest(festina, here):
+    outcome = festina("run", "toy/one", "--animation", "--out", "a")
+    assert outcome.status == 0
+    assert sorted(path.name for path in (here / "a").iterdir()) == ["animation.gif", *FILES]
+    assert "animation.gif" in outcome.out
+    assert frames(here / "a" / "animation.gif") == 5
+
+
+def test_without_the_flag_there_is_none(festina, here):
+    festina("run", "toy/one", "--out", "a")
+    assert not (here / "a" / "animation.gif").exists()
+
+
+def test_show_makes_the_same_without_running(festina, here, monkeypatch):
+    festina("run", "toy/one", "--animation", "--out", "a")
+    before = (here / "a" / "animation.gif").read_bytes()
+    monkeypatch.setattr(toy, "run", None)
+    outcome = festina("show", "a", "--animation", "--out", "b")
+    assert outcome.status == 0
+    assert "animation.gif" in outcome.out
+    assert (here / "b" / "animation.gif").read_bytes() == before
+    assert sorted(path.name for path in (here / "b").iterdir()) == [
+        "animation.gif",
+        "figure.pdf",
+        "figure.png",
+    ]
+
+
+@pytest.mark.parametrize("command", ["run toy/one --animation --out b", "show a --animation"])
+def test_an_experiment_without_one_says_so_before_any_work(command, festina, here, monkeypatch):
+    festina("run", "toy/one", "--out", "a")
+    before = everything(here)
+    monkeypatch.delattr(toy, "animate")
+    monkeypatch.setattr(toy, "run", None)
+    outcome = festina(*command.split())
+    assert outcome.complaint.startswith("toy/one has no animation;")
+    assert outcome.status == 2
+    assert everything(here) == before
+
+
+def test_an_mp4_needs_ffmpeg(festina, here, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    outcome = festina("run", "toy/one", "--mp4", "--out", "a")
+    assert outcome.complaint.startswith("`--mp4` needs ffmpeg")
+    assert outcome.status == 2
+    assert everything(here) == []
+
+
+def test_a_failure_in_the_middle_leaves_the_old_one(festina, here, monkeypatch):
+    festina("run", "toy/one", "--animation", "--out", "a")
+    before = (here / "a" / "animation.gif").read_bytes()
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("festina.papers._animation.PillowWriter.grab_frame", full)
+    outcome = festina("show", "a", "--animation")
+    assert "No space left on device" in outcome.complaint
+    assert (here / "a" / "animation.gif").read_bytes() == before
+    assert sorted(path.name for path in (here / "a").iterdir()) == ["animation.gif", *FILES]
+
+
+def test_another_ending_is_refused(festina, here):
+    run = toy.run(toy.Parameters(seeds=1))
+    animation = toy.animate(run)
+    with pytest.raises(ValueError, match=r"must end in \.gif or \.mp4, got '.*a\.png'"):
+        save_animation(animation, here / "a.png")
+    save_animation(animation, here / "a.gif")
+    assert frames(here / "a.gif") == 5

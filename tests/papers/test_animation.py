@@ -1,0 +1,71 @@
+"""Figure 1 in motion: frames that follow what happens."""
+
+import functools
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from festina.papers import load, save_animation
+from festina.papers.saddles._animate import _path
+from festina.papers.saddles._reading import Reading
+
+PANEL = "saddles/figure-1b"
+
+
+@functools.cache
+def made():
+    experiment = load(PANEL)
+    return experiment.run(experiment.parameters(seed=3, seeds=2, width=10))
+
+
+@functools.cache
+def path():
+    from festina.papers.saddles._figure_1b import PANEL as panel
+
+    reading = Reading(panel, made())
+    return reading, *_path(reading, 0)
+
+
+def test_every_panel_moves():
+    for letter in "bcdefg":
+        assert load(f"saddles/figure-1{letter}").animate is not None
+
+
+def test_frames_are_equally_far_apart_along_the_path():
+    _, step, loss, dots = path()
+    moved = np.diff(loss) / (loss[0] - loss[-1])
+    # By the clock most frames would show nothing: here none skips much, and few of them rest.
+    assert np.abs(moved).max() < 0.05
+    assert np.mean(np.diff(step) > 0) > 0.8
+    clock = np.interp(np.linspace(0, step[-1], len(step)), step, loss)
+    assert np.abs(np.diff(clock)).max() > 3 * np.abs(np.diff(loss)).max()
+    assert dots.shape == (len(step), 10, 2)
+
+
+def test_the_path_is_that_of_the_run():
+    reading, step, loss, dots = path()
+    simulation = reading.simulation.isel(seed=0)
+    np.testing.assert_allclose(dots[0], simulation["u"].values[0])
+    np.testing.assert_allclose(loss, np.interp(step, simulation["step"], simulation["loss"]))
+
+
+def test_it_rests_on_the_plateau():
+    reading, step, loss, _ = path()
+    rest = loss[:-1][np.diff(step) == 0]
+    assert len(rest) > 5
+    assert np.abs(rest - reading.theory["level"].values[1]).min() < 1e-3
+
+
+@pytest.mark.slow
+def test_a_small_gif_that_moves(tmp_path):
+    save_animation(load(PANEL).animate(made()), tmp_path / "a.gif")
+    assert (tmp_path / "a.gif").stat().st_size < 1.5e6
+    with Image.open(tmp_path / "a.gif") as picture:
+        assert picture.n_frames > 80
+        picture.seek(0)
+        first = np.asarray(picture.convert("RGB"), float)
+        picture.seek(picture.n_frames - 1)
+        last = np.asarray(picture.convert("RGB"), float)
+    assert np.abs(first - last).max() > 100
+    assert (first[0, 0] == 255).all()

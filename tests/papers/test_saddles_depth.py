@@ -1,0 +1,183 @@
+"""Figures 5 and 6 of the saddle-to-saddle paper: deep networks, on seeds that nothing was tuned on.
+
+Numbers are those of theory/saddles.md §4 and §7.
+"""
+
+import functools
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+import festina
+from experiments import altered, broken
+from festina.papers import load
+from papers.test_figure_1 import is_legible, pixels
+
+# Cheap enough for every test run: narrower, and three seeds.
+SMALL = {"a": {"seeds": 3, "width": 12}}
+LETTERS = [
+    letter if letter in SMALL else pytest.param(letter, marks=pytest.mark.slow)
+    for letter in "abcdef"
+]
+
+
+def panel(letter):
+    return load(f"saddles/figure-5{letter}")
+
+
+@functools.cache
+def fresh(letter, **options):
+    experiment = panel(letter)
+    chosen = {"seed": 100, "seeds": 6} | SMALL.get(letter, {}) | options
+    return experiment.run(experiment.parameters(**chosen))
+
+
+@functools.cache
+def skips():
+    experiment = load("saddles/figure-6")
+    return experiment.run(experiment.parameters(seed=100, seeds=3))
+
+
+def verdict(experiment, run, words):
+    (claim,) = [claim for claim in experiment.claims(run) if words in claim.claim]
+    return claim
+
+
+@pytest.mark.parametrize("letter", LETTERS)
+def test_no_claim_is_broken_and_a_saved_run_says_the_same(letter, tmp_path):
+    experiment, run = panel(letter), fresh(letter)
+    assert broken(experiment, run) == []
+    claims = [claim.to_json() for claim in experiment.claims(run)]
+    assert len(claims) >= 6
+    assert all(f"Figure 5{letter.upper()}" in claims[i]["source"] for i in (0, 2))
+    figure = pixels(experiment.draw(run))
+    festina.save(run, tmp_path / "run.zarr")
+    again = festina.load(tmp_path / "run.zarr")
+    assert [claim.to_json() for claim in experiment.claims(again)] == claims
+    np.testing.assert_array_equal(pixels(experiment.draw(again)), figure)
+
+
+@pytest.mark.parametrize("letter", LETTERS)
+def test_figures_are_legible(letter):
+    figure = panel(letter).draw(fresh(letter))
+    assert is_legible(figure)
+    assert "theory: levels" in figure.axes[0].get_legend().get_texts()[-1].get_text()
+
+
+@pytest.mark.parametrize(
+    ("letter", "levels", "within"),
+    [
+        ("a", (5.0, 0.6972244, 0.0), 1e-3),
+        pytest.param("b", (1.0, 0.4, 0.0), 1e-2, marks=pytest.mark.slow),
+        pytest.param("c", (1.0, 0.5, 0.0), 1e-3, marks=pytest.mark.slow),
+        pytest.param("f", (6.0, 8 / 3, 0.0), None, marks=pytest.mark.slow),
+    ],
+)
+def test_levels_of_figure_5(letter, levels, within):
+    """Narrow minima by optimisation, and the plateaus that were visited: §7 for A and C."""
+    run = fresh(letter)
+    np.testing.assert_allclose(run["theory"]["level"].values, levels, atol=1e-6)
+    if within is not None:
+        plateaus = run["plateaus"]
+        assert (plateaus["count"].values == 3).all()
+        np.testing.assert_allclose(plateaus["level"].values[:, 1], levels[1], atol=within)
+
+
+def test_figure_5a_a_level_or_a_rank_that_is_wrong_is_noticed():
+    experiment, run = panel("a"), fresh("a")
+    moved = altered(run, "plateaus", "level", lambda level: 1.01 * level, plateau=1)
+    assert any("the loss rests" in claim for claim in broken(experiment, moved))
+    full = altered(run, "layers", "singular_value", lambda s: s + 1.0)
+    assert any("rank one" in claim for claim in broken(experiment, full))
+    assert any("rank two" in claim for claim in broken(experiment, full))
+
+
+@pytest.mark.slow
+def test_figure_5d_split_by_patch_has_no_clean_plateau():
+    """§4: by kernel tap 0.40, by patch nothing."""
+    experiment = panel("d")
+    run = fresh("d", split="patch", cleaner=None)
+    claim = verdict(experiment, run, "the loss rests")
+    assert claim.verdict == claim.expected == "does not hold"
+    assert "split by patch" in claim.note
+    cleaner = fresh("d")["cleaner"]["level"].values
+    assert np.sum(np.abs(cleaner - 0.4).min(axis=1) < 0.004) >= 5
+
+
+@pytest.mark.slow
+def test_figure_5e_controls_learn_nothing_and_are_checked():
+    experiment, run = panel("e"), fresh("e")
+    for name in ("without_residual", "uncorrelated"):
+        assert np.abs(run["controls"][name].values).max() < 1e-6
+        learned = altered(run, "controls", name, lambda share: share + 0.5)
+        assert len(broken(experiment, learned)) == 1
+
+
+@pytest.mark.slow
+def test_figure_5f_is_cleaner_from_smaller_weights():
+    run = fresh("f")
+    levels = [run[name]["level"].values[:, 1] for name in ("plateaus", "cleaner")]
+    away = [np.nanmedian(np.abs(each / (8 / 3) - 1)) for each in levels]
+    assert away[1] < 0.2 * away[0]
+
+
+def test_bad_parameters_are_refused():
+    with pytest.raises(ValueError, match="`samples` must be none"):
+        panel("c").run(panel("c").parameters(samples=5))
+    with pytest.raises(ValueError, match="`samples` must be a number"):
+        panel("e").run(panel("e").parameters(samples=None))
+    with pytest.raises(ValidationError, match="split"):
+        panel("d").parameters(split="half")
+    with pytest.raises(ValidationError, match="scale"):
+        load("saddles/figure-6").parameters(scale=0.0)
+
+
+# Figure 6
+
+
+@pytest.mark.slow
+def test_figure_6_no_claim_is_broken_and_a_saved_run_says_the_same(tmp_path):
+    experiment, run = load("saddles/figure-6"), skips()
+    assert broken(experiment, run) == []
+    claims = [claim.to_json() for claim in experiment.claims(run)]
+    festina.save(run, tmp_path / "run.zarr")
+    again = festina.load(tmp_path / "run.zarr")
+    assert [claim.to_json() for claim in experiment.claims(again)] == claims
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "drops"),
+    [
+        ("linear_0", (328, 2500)),
+        ("linear_1", (72, 490)),
+        ("relu_0", (3475, 7800)),
+        ("relu_1", (520, 935)),
+    ],
+)
+def test_figure_6_drops_are_about_those_of_plain_descent(name, drops):
+    """§4; ranges over seeds of ReLU networks by their middle."""
+    found = np.median(skips()[name]["drop_step"].values, axis=0)
+    np.testing.assert_allclose(found, drops, rtol=0.4)
+
+
+@pytest.mark.slow
+def test_figure_6_a_skip_that_made_no_difference_would_be_noticed():
+    experiment, run = load("saddles/figure-6"), skips()
+    same = run.copy()
+    same["linear_2"] = run["linear_0"]
+    found = broken(experiment, same)
+    assert any("sooner comes the first drop" in claim for claim in found)
+    assert any("two-layer network" in claim for claim in found)
+
+
+@pytest.mark.slow
+def test_figure_6_has_two_families_on_two_clocks():
+    figure = load("saddles/figure-6").draw(skips())
+    assert [ax.get_xscale() for ax in figure.axes] == ["linear", "linear", "log", "log"]
+    words = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert words[:3] == ["no skip", "skips one layer", "skips two layers"]
+    for ax in figure.axes:
+        assert "step" in ax.get_xlabel()
+        assert "loss" in ax.get_ylabel()

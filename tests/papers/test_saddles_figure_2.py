@@ -1,0 +1,168 @@
+"""Figure 2: width, spectrum, low-rank and large initial weights."""
+
+import functools
+import json
+
+import numpy as np
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+import festina
+from experiments import altered, broken
+from festina.networks import seeds
+from festina.papers.saddles import _figure_2 as shared
+from festina.papers.saddles import _figure_2a as width
+from festina.papers.saddles import _figure_2b as spectrum
+from festina.papers.saddles import _figure_2c as low_rank
+from festina.papers.saddles import _figure_2d as scale
+
+SMALL = {
+    width: {
+        "linear_widths": (20, 100),
+        "attention_widths": (5, 25),
+        "seeds": 5,
+        "seed": 40,
+    },
+    spectrum: {"kappas": (0.0, 1.0), "seeds": 8, "seed": 40},
+    low_rank: {"seeds": 9, "seed": 40},
+    scale: {
+        "linear_scales": (1e-8, 1e-6, 1e-3, 0.1),
+        "attention_scales": (5e-3, 0.02, 0.1),
+        "seeds": 5,
+        "seed": 40,
+    },
+}
+ALL = pytest.mark.parametrize("experiment", list(SMALL), ids=["2a", "2b", "2c", "2d"])
+slow = functools.partial(pytest.param, marks=pytest.mark.slow)
+# Attention takes long to compile.
+each = pytest.mark.parametrize(
+    "experiment",
+    [slow(width), slow(spectrum), low_rank, slow(scale)],
+    ids=["2a", "2b", "2c", "2d"],
+)
+
+
+@functools.cache
+def small(experiment):
+    return experiment.run(experiment.Parameters(**SMALL[experiment]))
+
+
+@each
+def test_no_claim_is_broken_on_fresh_seeds(experiment):
+    assert broken(experiment, small(experiment)) == []
+
+
+@pytest.mark.slow
+@ALL
+@pytest.mark.parametrize("quick", [False, True])
+def test_quick_has_the_verdicts_of_the_whole(experiment, quick):
+    changes = experiment.QUICK if quick else {}
+    run = experiment.run(experiment.Parameters(**changes))
+    claims = experiment.claims(run)
+    assert [claim.claim for claim in claims if claim.broken] == []
+    # What is known to fail does fail, here as there.
+    known = [claim for claim in claims if claim.expected == "does not hold"]
+    assert all(claim.verdict == "does not hold" for claim in known)
+
+
+@each
+def test_a_saved_run_gives_the_same_claims_and_figure(experiment, tmp_path):
+    run = small(experiment)
+    claims = [claim.to_json() for claim in experiment.claims(run)]
+    assert json.loads(json.dumps(claims, allow_nan=False)) == claims
+    festina.save(run, tmp_path / "run.zarr")
+    again = festina.load(tmp_path / "run.zarr")
+    assert [claim.to_json() for claim in experiment.claims(again)] == claims
+    assert experiment.draw(again).axes
+
+
+@each
+def test_the_figure_is_legible(experiment):
+    figure = experiment.draw(small(experiment))
+    FigureCanvasAgg(figure).draw()
+    drawn, page = figure.get_tightbbox(), figure.bbox_inches
+    assert (drawn.min >= page.min).all()
+    assert (drawn.max <= page.max).all()
+    for ax in figure.axes:
+        assert ax.get_xlabel()
+        assert ax.get_ylabel()
+        assert ax.get_title()
+        legend = ax.get_legend().get_window_extent()
+        assert legend.x0 >= ax.get_window_extent().x1 - 1  # beside the curves, not on them
+        wide = [line for line in ax.lines if line.get_linestyle() == "-"]
+        dashed = [line for line in ax.lines if line.get_linestyle() == "--"]
+        assert dashed
+        assert min(line.get_linewidth() for line in wide) > max(
+            line.get_linewidth() for line in dashed
+        )
+
+
+@pytest.mark.parametrize(
+    ("experiment", "group", "name", "change", "where", "words"),
+    [
+        slow(spectrum, "linear", "drop_time", lambda t: 1.05 * t, {"kappa": 1.0}, "predicted from"),
+        slow(spectrum, "linear", "visited", lambda x: x + 0.01, {"kappa": 1.0}, "the loss rests"),
+        slow(spectrum, "linear", "count", lambda n: n + 1, {"kappa": 0.0}, "equal singular values"),
+        slow(spectrum, "linear", "in_order", lambda b: ~b, {"kappa": 1.0}, "order of s"),
+        (low_rank, "linear", "initial_rate", lambda r: 0.1 * r, {}, "do not: the loss falls"),
+        (low_rank, "linear", "count", lambda n: n - 1, {"rank": 2}, "plateaus between"),
+    ],
+)
+def test_data_that_differ_break_the_claim(experiment, group, name, change, where, words):
+    found = broken(experiment, altered(small(experiment), group, name, change, **where))
+    assert any(words in claim for claim in found)
+
+
+@pytest.mark.slow
+def test_the_first_plateau_grows_when_the_spectrum_gets_flatter():
+    claims = {claim.claim: claim for claim in spectrum.claims(small(spectrum))}
+    for name in ("linear network", "linear attention"):
+        assert claims[f"{name}: decreasing κ shortens the plateaus"].verdict == (
+            "holds with a correction"
+        )
+        first = claims[f"{name}: decreasing κ shortens the first plateau as well"]
+        assert first.verdict == first.expected == "does not hold"
+
+
+def test_levels_of_figure_2():
+    """At κ = 1: .4050 .1074 .0331 0 and 1.6872 1.0174 .5561 .1869."""
+    s = shared.spectrum(1.0)
+    np.testing.assert_allclose(11 * s, (6, 3, 2))
+    np.testing.assert_allclose(shared.LINEAR.levels(s), (0.4050, 0.1074, 0.0331, 0), atol=5e-5)
+    np.testing.assert_allclose(
+        shared.ATTENTION.levels(s), (1.6872, 1.0174, 0.5561, 0.1869), atol=5e-5
+    )
+
+
+def test_a_head_moves_along_the_gradient_of_what_it_gains():
+    """By finite differences of (v_y k + k_y v)·diag(s) q, which is ⟨y f⟩ of a single head."""
+    s = shared.spectrum(0.7)
+    network = shared.ATTENTION.network(4, 1.0, seeds(1))
+    k, q, v = (part[0] for part in shared._heads(network))
+    theta = np.concatenate((k, q, v), axis=-1)
+
+    def gain(theta):
+        k, q, v = np.split(theta, (4, 7), axis=-1)
+        return np.sum((v[:, 3:] * k[:, :3] + k[:, 3:] * v[:, :3]) * s * q, axis=-1)
+
+    step = 1e-6
+    for weight in range(theta.shape[1]):
+        moved = step * np.eye(theta.shape[1])[weight]
+        slope = (gain(theta + moved) - gain(theta - moved)) / (2 * step)
+        np.testing.assert_allclose(shared._head_field(theta, s)[:, weight], slope, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("experiment", "bad", "words"),
+    [
+        (width, {"linear_widths": (2, 10)}, "from 3 up"),
+        (width, {"attention_widths": (25, 5)}, "increasing"),
+        (spectrum, {"kappas": (1.0,)}, "two or more"),
+        (spectrum, {"kappas": (-1.0, 1.0)}, "from 0 up"),
+        (scale, {"linear_scales": (1e-3, 1e-6)}, "increasing positive"),
+        (low_rank, {"strength": 3.0}, "less than or equal"),
+    ],
+)
+def test_bad_parameters(experiment, bad, words):
+    with pytest.raises(ValueError, match=words):
+        experiment.Parameters(**bad)

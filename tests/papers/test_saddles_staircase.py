@@ -1,0 +1,92 @@
+"""The experiment on predicted staircases, on seeds and sizes that nothing was tuned on."""
+
+import functools
+
+import numpy as np
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+import festina
+from experiments import altered, broken
+from festina.papers import load
+
+EXPERIMENT = load("saddles/staircase")
+SMALL = {
+    "seeds": 3,
+    "repeats": 1,
+    "scales": (1e-3, 1e-8),
+    "dimension": 4,
+    "modes": 3,
+    "features": 4,
+    "coefficients": (2.0, -1.0),
+    "token_dimension": 2,
+    "heads": 4,
+    "attention_scale": 5e-3,
+    "seed": 11,
+}
+
+
+@functools.cache
+def small():
+    return EXPERIMENT.run(EXPERIMENT.parameters(**SMALL))
+
+
+def test_no_claim_breaks_on_another_seed():
+    assert broken(EXPERIMENT, small()) == []
+
+
+@pytest.mark.slow
+def test_no_claim_breaks_at_the_quick_parameters():
+    quick = EXPERIMENT.parameters(**EXPERIMENT.quick, seed=5)
+    assert broken(EXPERIMENT, EXPERIMENT.run(quick)) == []
+
+
+def test_claims_survive_disk(tmp_path):
+    festina.save(small(), tmp_path / "run")
+    again = festina.load(tmp_path / "run")
+    before, after = ([c.to_json() for c in EXPERIMENT.claims(run)] for run in (small(), again))
+    assert before == after
+
+
+@pytest.mark.parametrize(
+    ("group", "name", "change", "words"),
+    [
+        ("mixed", "jump", lambda t: 1.1 * t, "modes that mix: jump times"),
+        ("power", "rest", lambda level: 1.05 * level, "power law: plateaus"),
+        ("diagonal", "seen", lambda seen: 1.0 - seen, "predicted active coordinates"),
+        ("attention", "jump", lambda t: 1.3 * t, "first jump of every seed"),
+        ("attention", "level", lambda level: 1.1 * level, "attention: levels"),
+    ],
+)
+def test_a_wrong_prediction_breaks_its_claim(group, name, change, words):
+    assert any(
+        words in claim for claim in broken(EXPERIMENT, altered(small(), group, name, change))
+    )
+
+
+def test_the_figure_is_legible():
+    figure = EXPERIMENT.draw(small())
+    FigureCanvasAgg(figure).draw()
+    drawn, page = figure.get_tightbbox(), figure.bbox_inches
+    assert (drawn.min >= page.min).all()
+    assert (drawn.max <= page.max).all()
+    for ax in figure.axes:
+        legend = ax.get_legend().get_window_extent()
+        for line in ax.get_lines():
+            points = ax.transData.transform(np.column_stack(line.get_data()))
+            assert not legend.count_contains(points[np.isfinite(points).all(axis=1)])
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"scales": (1e-8, 1e-4)}, "falling"),
+        ({"scales": (1e-1, 1e-4)}, "no plateaus"),
+        ({"modes": 11}, "`modes`"),
+        ({"coefficients": (1.0, 0.0)}, "`coefficients`"),
+        ({"attention_scale": 0.5}, "attention_scale"),
+    ],
+)
+def test_impossible_parameters_are_refused(change, words):
+    with pytest.raises(ValueError, match=words):
+        EXPERIMENT.parameters(**change)
