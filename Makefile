@@ -11,7 +11,7 @@ WORKERS ?= $(shell $(PYTHON) -c "import os; print(min(4, os.cpu_count() or 1))")
 .PHONY: demo test test-slow bench lint clean
 
 demo: $(MARKS)/base
-	$(BIN)/festina reproduce saddles
+	$(BIN)/festina reproduce saddles/figure-1
 
 test: $(MARKS)/test
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile

@@ -1,11 +1,15 @@
-"""The README's Python runs, and prints what the README says it prints."""
+"""The Python of README and pages runs, and prints what they say it prints."""
 
 import contextlib
 import io
+import operator
 import re
 from pathlib import Path
 
 import pytest
+from _pytest.mark import ParameterSet
+
+import festina
 
 README = Path(__file__).parent.parent / "README.md"
 
@@ -20,34 +24,68 @@ def numbers(text: str) -> list[float]:
     return [float(number) for number in re.findall(r"\d+\.\d+(?:e-?\d+)?", text)]
 
 
+def same_numbers(printed: str, shown: str) -> bool:
+    # Where a flow stops, and how close to zero, is the solver's business.
+    steady = [[n for n in numbers(text) if n > 1e-3] for text in (printed, shown)]
+    return len(steady[0]) > 0 and steady[0] == pytest.approx(steady[1], rel=1e-3)
+
+
 def test_the_ten_lines_print_what_the_readme_shows():
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         exec(block("python"), {})
     shown = block("text")
     assert printed.getvalue().splitlines()[0] == shown.splitlines()[0]
-    # Where the flow stops, and how close to zero, is the solver's business.
-    steady = lambda text: [n for n in numbers(text) if n > 1e-3]
-    assert steady(printed.getvalue()) == pytest.approx(steady(shown), rel=1e-3)
+    assert same_numbers(printed.getvalue(), shown)
 
 
-PAGES = [
-    pytest.param(text, id=f"{page.stem}-{number}")
-    for page in (README, *sorted((README.parent / "docs").glob("*.md")))
-    for number, text in enumerate(
-        re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
-    )
-]
+PAGES = (README, *sorted((README.parent / "docs").glob("*.md")))
+EXAMPLE = re.compile(r"```python\n(.*?)```\n(?:\n*```text\n(.*?)```)?", re.DOTALL)
+CHEAP = ("linear_saddles(", "effective_width(u, ")  # nothing is trained, little is compiled
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("text", PAGES[1:])  # the first has a test of its own
-def test_every_example_of_the_pages_runs(text, capsys):
+def examples() -> list[ParameterSet]:
+    """Every piece of Python on the pages, with what is shown right below it."""
+    return [
+        pytest.param(
+            text,
+            shown,
+            id=f"{page.stem}-{number}",
+            marks=() if any(name in text for name in CHEAP) else pytest.mark.slow,
+        )
+        for page in PAGES
+        for number, (text, shown) in enumerate(EXAMPLE.findall(page.read_text(encoding="utf-8")))
+    ]
+
+
+@pytest.mark.parametrize(("text", "shown"), examples()[1:])  # the first has a test of its own
+def test_every_example_of_the_pages_runs(text, shown, capsys):
     exec(text, {})
-    assert capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert printed
+    if shown:
+        assert same_numbers(printed, shown)
 
 
-def test_every_link_in_the_readme_leads_somewhere():
-    text = README.read_text(encoding="utf-8")
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_link_leads_somewhere(page):
+    text = page.read_text(encoding="utf-8")
     for target in re.findall(r"\]\(((?!http)[^)]+)\)", text) + re.findall(r'src="([^"]+)"', text):
-        assert (README.parent / target).exists(), target
+        assert (page.parent / target).exists(), target
+
+
+def test_the_page_on_saddles_lists_its_experiments():
+    from festina.papers._entries import ENTRIES
+
+    text = (README.parent / "docs" / "saddles.md").read_text(encoding="utf-8")
+    listed = set(re.findall(r"`(saddles/[a-z0-9-]+)`", text))
+    assert listed == {entry.name for entry in ENTRIES if entry.name.startswith("saddles/")}
+
+
+def test_the_page_on_saddles_names_functions_that_exist():
+    text = (README.parent / "docs" / "saddles.md").read_text(encoding="utf-8")
+    table = text[text.index("| you have") : text.index("## Narrow networks")]
+    calls = [row.split("|")[3] for row in table.splitlines()[2:] if row]
+    for name in re.findall(r"`([\w.]+)`", "".join(calls)):
+        home = festina if name.startswith("festina.") else festina.theory.saddles
+        assert callable(operator.attrgetter(name.removeprefix("festina."))(home)), name

@@ -59,6 +59,12 @@ def test_every_experiment_with_every_preset(festina, here):
     assert (top.parent / "002").is_dir()
 
 
+def test_only_names_that_begin_alike(festina, here):
+    assert festina("reproduce", "toy/t", "--seeds", "2").status == 0
+    top = here / "runs" / "reproduce-toy-t" / "001"
+    assert sorted(path.name for path in top.iterdir()) == ["claims.json", "two", "two-printed"]
+
+
 def test_all_and_json(festina, here):
     outcome = festina("reproduce", "all", "--out", "a", "--json")
     assert outcome.status == 0

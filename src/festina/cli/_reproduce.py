@@ -18,7 +18,7 @@ from ._signals import interruptible, status, undisturbed
 
 
 def reproduce(
-    source: Annotated[str, Parameter(help="A source, or `all`.")],
+    source: Annotated[str, Parameter(help="A source, the beginning of names, or `all`.")],
     /,
     *,
     quick: Quick = False,
@@ -33,6 +33,7 @@ def reproduce(
 ) -> int:
     """Run every experiment of a source, with its defaults and with each of its presets.
 
+    `saddles` is a source; `saddles/figure-1` are all experiments whose names begin like that.
     Each gets its own run folder; one table and one claims.json hold all claims. An experiment that
     fails is reported and the others go on; Ctrl-C keeps what was finished. With --quick each is
     made as cheap as it can be without another verdict; one that is cheap already stays as it is.
@@ -40,8 +41,8 @@ def reproduce(
     The exit status is 0 when every claim that is known to hold does, 1 when one is broken or an
     experiment failed.
     """
-    if source != "all" and source not in sources():
-        raise Complaint(unknown("source", source, (*sources(), "all")))
+    if not _chosen(source):
+        raise Complaint(unknown("source", source, (*sources(), "all", *names())))
     flags = {k: v for k, v in {"seeds": seeds, "seed": seed}.items() if v is not None}
     top, made = _folder(source, out)
     results = Results()
@@ -74,6 +75,12 @@ class Results:
         self.failures.append((label, describe(error)))
 
 
+def _chosen(source: str) -> tuple[str, ...]:
+    """Names of the experiments that are meant."""
+    beginning = {"all": ""}.get(source, source if "/" in source else f"{source}/")
+    return tuple(name for name in names() if name.startswith(beginning))
+
+
 def _each(
     source: str,
     quick: bool,
@@ -89,9 +96,7 @@ def _each(
 
     jobs: list[tuple[Experiment, str | None]] = []
     progress.stage("loading", share=0.0)
-    for name in names():
-        if source not in ("all", name.split("/")[0]):
-            continue
+    for name in _chosen(source):
         try:
             experiment = load(name)
         except Exception as error:
@@ -126,7 +131,7 @@ def _each(
 
 def _folder(source: str, out: Path | None) -> tuple[Path, list[Path]]:
     """The folder for all runs, and those that were made for it, innermost first."""
-    parent = Path("runs", f"reproduce-{source}").absolute()
+    parent = Path("runs", f"reproduce-{source.replace('/', '-')}").absolute()
     made: list[Path] = []
     try:
         if out is None:

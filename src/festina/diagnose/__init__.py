@@ -1,4 +1,12 @@
-"""What a run shows: plateaus, effective widths, rays of weights, representations as points."""
+"""What a run shows, or weights in plain arrays.
+
+- `plateaus` of a loss curve, with or without gradients, and its drops;
+- `effective_width` of weights, `effective_widths` along a run: how few units compute the same, and
+  which kind of saddle that is; `confirm` whether it is one;
+- `rays` of weights that many units share;
+- tangent kernels and their distance, similarity of representations, and a map of them
+  (`classical_mds`).
+"""
 
 from ._confirm import Confirmation as Confirmation
 from ._confirm import confirm as confirm

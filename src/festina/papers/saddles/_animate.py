@@ -42,7 +42,7 @@ def animate_panel(reading: Reading) -> FuncAnimation:
     weights.set_title("first-layer weights of every unit")
     (travelled,) = curve.plot([], [], **PALE, color="C0", alpha=0.7)
     (here,) = curve.plot([], [], "o", color="black", ms=6, mew=0)
-    trails = weights.plot(*dots[:1].T, color="C0", lw=1, alpha=0.3)
+    trails = weights.plot(*np.moveaxis(dots[:1], -1, 0), color="C0", lw=1, alpha=0.3)
     (units,) = weights.plot([], [], "o", color="black", ms=4, alpha=0.7, mew=0)
     clock = curve.set_title("", loc="right")
 

@@ -47,7 +47,7 @@ class OtherParameters(PanelParameters):
     learning_rate: float = Field(default=0.02, gt=0)
     """Learning rate η of gradient descent on the loss."""
 
-    loss: Literal["mean-square"] = "mean-square"
+    loss: Literal["mean-square"] = "mean-square"  # pyright: ignore[reportIncompatibleVariableOverride]
     """Loss convention: as Eq. 64 is printed."""
 
     method: Literal["descent", "flow"] = "flow"

@@ -47,7 +47,7 @@ def direction_claims(reading: Reading) -> list[Claim]:
     if not len(seeds):
         return claims
     after, end = (
-        np.array([_second_singular_value(reading, seed, stage) for seed in seeds])
+        np.array([_second_singular_value(reading, seed, stage) for seed in seeds.tolist()])
         for stage in (PLATEAU, END)
     )
     claims += [

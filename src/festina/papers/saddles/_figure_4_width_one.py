@@ -39,7 +39,12 @@ def width_one(unit: AbstractUnit, task: AbstractTask) -> WidthOne:
     from scipy.optimize import root
 
     statistics = task.statistics(unit)
-    data = Statistics(*map(jnp.asarray, statistics[:3]), statistics.floor)
+    data = Statistics(
+        jnp.asarray(statistics.psi),
+        jnp.asarray(statistics.y),
+        jnp.asarray(statistics.weight),
+        statistics.floor,
+    )
     axis = np.linspace(-_FARTHEST, _FARTHEST, 82)  # without the origin, where φ may vanish
     grid = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1)
     steepness = np.linalg.norm(_slopes(unit, grid.reshape(-1, 2), data), axis=1).reshape(82, 82)

@@ -63,7 +63,7 @@ def _structure(reading: Reading) -> list[Claim]:
     critical = reading.theory["width_one_level"].values
     levels = reading.plateaus["level"].values[seeds, PLATEAU]
     last = reading.simulation["loss"].values[:, -1]
-    spread = np.array([_spread(reading, seed) for seed in seeds])
+    spread = np.array([_spread(reading, seed) for seed in seeds.tolist()])
     return [
         *claims,
         reading.compare(

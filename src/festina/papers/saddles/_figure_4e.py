@@ -67,7 +67,9 @@ def _known(parameters: Parameters, task: AbstractTask, network: Layer) -> Levels
 
 
 def _structure(reading: Reading) -> list[Claim]:
-    chosen = formula(reading.parameters.activation)
+    parameters = reading.parameters
+    assert isinstance(parameters, Parameters)
+    chosen = formula(parameters.activation)
     return unit_claims(reading, note=f"the text names no activation; here φ = {chosen}")
 
 

@@ -101,6 +101,8 @@ def _infimum_claims(reading: Reading) -> list[Claim]:
     seeds = np.array(reading.staircases, dtype=int)
     if not len(seeds):
         return claims
+    parameters = reading.parameters
+    assert isinstance(parameters, Parameters)
     levels = reading.plateaus["level"].values[seeds, PLATEAU]
     start, end = (
         np.array([_longest(reading, seed, edge) for seed in seeds]) for edge in ("start", "end")
@@ -117,7 +119,7 @@ def _infimum_claims(reading: Reading) -> list[Claim]:
         reading.at_least(
             "along the plateau the active unit grows, beyond the teacher's longest",
             0.9,
-            (end > start) & (end > max(reading.parameters.teacher)),
+            (end > start) & (end > max(parameters.teacher)),
             source=f"{FIGURE}F",
             note=f"|u| from {np.median(start):.3g} to {np.median(end):.3g} in the median",
         ),

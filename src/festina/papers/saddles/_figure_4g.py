@@ -6,7 +6,7 @@ The stated learning rate, 0.02, is above 2/sharpness of the solution and diverge
 the loss: lowest on the diagonal, 54/5.
 """
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import xarray as xr
@@ -45,7 +45,7 @@ class Parameters(TeacherParameters):
     learning_rate: float = Field(default=0.005, gt=0)
     """Learning rate η of gradient descent on the loss; the 0.02 that the paper states diverges."""
 
-    method: str = Field(default="descent", pattern="^(descent|flow)$")
+    method: Literal["descent", "flow"] = "descent"
     """Gradient descent at the learning rate, or gradient flow on the same axis of steps, t/η."""
 
     max_steps: int = Field(default=300_000, ge=1)

@@ -69,7 +69,9 @@ def _known(parameters: Parameters, task: AbstractTask, network: Layer) -> Levels
 
 
 def _structure(reading: Reading) -> list[Claim]:
-    chosen = formula(reading.parameters.activation)
+    parameters = reading.parameters
+    assert isinstance(parameters, Parameters)
+    chosen = formula(parameters.activation)
     note = f"the text names no activation; here φ = {chosen}"
     return unit_claims(reading, visited="width_one_level" in reading.theory, note=note)
 

@@ -1,4 +1,18 @@
-"""Saddle-to-saddle dynamics: which saddle comes next, and when it is left."""
+r"""Saddle-to-saddle dynamics: which saddle comes next, and when it is left.
+
+For layers $f(x) = \sum_i \phi(x; u_i) v_i$ of any unit, after Zhang, Saxe & Latham:
+
+- fixed points of narrow networks in wider ones (`embed`), how one is made, told and left
+  (`stationary_task`, `stationarity`, `escape`), and all of a linear network's (`linear_saddles`);
+- relations between units that training keeps (`Constraint`, `is_invariant`, `leaving_speed`), and
+  the network with fewer units that they allow (`reduce_width`, `narrowings`);
+- what separates, directions or units (`mechanism`, `drive`), and when (`mode_drop_times`,
+  `escape_time`, `escape_times`, `winner`);
+- levels (`narrow_minima`), and whole staircases from initial weights (`staircase`).
+
+Everywhere $L = \frac12\langle\lVert y - f\rVert^2\rangle$ and $\dot\theta = -\partial
+L/\partial\theta$, unless a `loss` says otherwise.
+"""
 
 from ._directions import escape_time as escape_time
 from ._directions import linear_phase as linear_phase
