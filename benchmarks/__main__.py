@@ -4,12 +4,12 @@ import json
 import sys
 from pathlib import Path
 
-from . import against_torch, balanced_curve, many_seeds, sample_size, stiff
+from . import against_torch, balanced_curve, linear_width, many_seeds, sample_size, stiff
 
 
 def main() -> None:
     results = {}
-    for part in (against_torch, sample_size, many_seeds, balanced_curve, stiff):
+    for part in (against_torch, sample_size, many_seeds, balanced_curve, linear_width, stiff):
         print(f"\n{part.__doc__.splitlines()[0]}\n", flush=True)
         results[part.__name__.split(".")[-1]] = part.measure()
     if len(sys.argv) > 1:

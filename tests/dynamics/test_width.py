@@ -1,5 +1,7 @@
 """Many linear units learn what few do."""
 
+import pickle
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -64,6 +66,29 @@ def test_there_and_back(seed, width, zero):
     np.testing.assert_allclose(wide.u[:, 1], 2 * u, atol=1e-14)
     np.testing.assert_allclose(wide.v[:, 1], 2 * v, atol=1e-23)
     assert not zero or not (wide.u[:, :, 0].any() or wide.v[:, :, 0].any())
+
+
+@pytest.mark.parametrize("angle", [10.0, 1e-4])
+def test_columns_that_are_nearly_dependent_come_back_too(angle):
+    rng = np.random.default_rng(1)
+    u, v = rng.normal(size=(2000, 2)), 1e-9 * rng.normal(size=(2000, 2))
+    u[:, 1] = u[:, 0] + angle * u[:, 1]
+    few, widen = condense(Layer(u, v, fully_connected(2, 1, key=jax.random.key(0)).unit))
+    assert few.width == 4
+    wide = widen(Layer(2 * few.u[None, None], 2 * few.v[None, None], few.unit))
+    np.testing.assert_allclose(wide.u[0, 0], 2 * u, atol=1e-14)
+    np.testing.assert_allclose(wide.v[0, 0], 2 * v, atol=1e-23)
+
+
+def test_all_units_are_there_when_they_are_looked_at():
+    network = fully_connected(2, 5000, 2, scale=1e-2, key=jax.random.key(0))
+    run = festina.gradient_flow(network, TASK, np.array([0.0, 12.0]))
+    assert "network" not in vars(run)
+    assert run.final.u.shape == (5000, 2)
+    assert "network" not in vars(run)
+    np.testing.assert_array_equal(run.network.u[0], network.u)
+    np.testing.assert_array_equal(run.network.u[-1], run.final.u)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(run)).final.v, run.final.v)
 
 
 def test_what_is_not_linear_or_narrow_is_left_alone():

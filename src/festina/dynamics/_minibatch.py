@@ -170,9 +170,7 @@ def _trajectory(
         time=np.broadcast_to(np.array(times, float), (*batch, samples)).copy(),
         loss=losses.reshape(*batch, samples) + whole.floor,
         squared_gradient=rate.reshape(*batch, samples),
-        weights=Samples(
-            network.with_parts(*whole.structure.arrays(columns)), as_it_is, batch
-        ),
+        weights=Samples(network.with_parts(*whole.structure.arrays(columns)), as_it_is, batch),
         saves=saves.reshape(batch),
         endings=tuple(endings),
         floor=whole.floor,

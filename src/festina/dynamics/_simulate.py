@@ -50,9 +50,8 @@ def simulate(
     progress: Progress | None,
 ) -> Trajectory[Network]:
     """Run every network of a batch and put the samples into one `Trajectory`."""
-    problem = objective(network, task, loss)
     condensed, widen = condense(network)
-    problem = problem._replace(structure=condensed.structure)
+    problem = objective(condensed, task, loss)
     initial = problem.structure.columns(*condensed.parts)
     each = np.ones(initial.shape[1])
     rates = each if learning_rate is None else learning_rate.reshape(-1)
@@ -87,12 +86,15 @@ def simulate(
         else:
             rate = float(controls.learning_rate[lane])
             endings[lane] = _ending(status, problem, book, lane, rate, method)
+        remarks = ""
+        if solver == "implicit":
+            remarks += f" It took {book.steps[lane]} implicit steps."
         if book.slack[lane] > 1.0:
-            slid = (
+            remarks += (
                 " It slid along kinks on the way, where the tolerance was loosened up to "
                 f"{book.slack[lane]:.3g}-fold."
             )
-            endings[lane] = Ending(endings[lane].reason, endings[lane].message + slid)
+        endings[lane] = Ending(endings[lane].reason, endings[lane].message + remarks)
         return True
 
     book = drive(

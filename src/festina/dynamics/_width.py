@@ -17,24 +17,25 @@ import numpy as np
 from jaxtyping import Float
 
 from .._types import Array
-from ..networks import AbstractNetwork, Layer
+from ..networks import Layer
 from ..networks._network import Network
 
 # The part of a weight's column, over units, that the columns before it do not have.
 _INDEPENDENT = 1e-6
 # Smallest eigenvalue of the columns' cosines from which squaring them costs no more than a digit.
 _FAR_FROM_DEPENDENT = 0.1
+_WIDE = 1000  # units, from which Householder's reflections take longer than training does
 
 Widen = Callable[[Any], Any]
 """From networks `(lane, save, unit, …)` of the few units back to all units."""
 
 
-def condense(network: AbstractNetwork) -> tuple[AbstractNetwork, Widen]:
+def condense(network: Network) -> tuple[Network, Widen]:
     """The network with as few units as learn the same, and the way back.
 
     Of a deep network there are none to spare: what surrounds a hidden layer is as wide as it is.
     """
-    return _condense(network) if isinstance(network, Layer) else (network, as_it_is)
+    return _condense(network) if isinstance(network, Layer) else (network, as_it_is)  # pyright: ignore[reportReturnType]
 
 
 def _condense(network: Layer) -> tuple[Layer, Widen]:
@@ -44,14 +45,14 @@ def _condense(network: Layer) -> tuple[Layer, Widen]:
     # Linear by construction: a measured algebra knows nothing of weights that it has not tried.
     if network.unit.degree != 1 or width <= u.shape[-1] + v.shape[-1]:
         return network, as_it_is
-    basis, few = None, _from_gram(u, v)
+    basis, few = None, _from_gram(u, v) if width > _WIDE else None
     if few is None:
         # Not by SVD: Householder's R keeps the relative accuracy of each weight's column.
         basis, few = np.linalg.qr(np.concatenate((u, v), axis=-1))
         independent = np.abs(np.diagonal(few, axis1=-2, axis2=-1))
-        if (independent <= _INDEPENDENT * np.linalg.norm(few, axis=-2)).any():
+        if not (independent > _INDEPENDENT * np.linalg.norm(few, axis=-2)).all():
             # Units that span less (all alike, say) lie on an invariant manifold, and rounding in R
-            # would lead away from it.
+            # would lead away from it. (Nor is there anything to condense in what is not finite.)
             return network, as_it_is
     widen = _Rotation(network, u, v, few, basis)
     return _layer(network, few.reshape(*batch, *few.shape[1:])), widen
@@ -64,7 +65,7 @@ def _from_gram(
     across = u.swapaxes(-1, -2) @ v
     gram = np.block([[_square(u), across], [across.swapaxes(-1, -2), _square(v)]])
     size = np.sqrt(np.diagonal(gram, axis1=-2, axis2=-1))
-    if not size.all():
+    if not size.all() or not np.isfinite(size).all():
         return None
     cosines = gram / (size[:, :, None] * size[:, None])
     if np.linalg.eigvalsh(cosines).min() < _FAR_FROM_DEPENDENT:

@@ -33,8 +33,26 @@ class Activation:
         return self.function(preactivation)
 
 
+# Functions with names, and no lambdas: a program can be kept on disk (`_programs.py`) only if the
+# next process knows what it was made of.
 def _identity(a: Array) -> Array:
     return a
+
+
+def _power(a: Array, *, exponent: int) -> Array:
+    return a**exponent
+
+
+def _rectify(a: Array) -> Array:
+    return jnp.where(a <= 0.0, 0.0, a)  # so that NaN stays NaN
+
+
+def _leak(a: Array, *, slope: float) -> Array:
+    return jnp.where(a > 0, a, slope * a)
+
+
+def _error_function(a: Array) -> Array:
+    return special.erf(a / jnp.sqrt(2.0))
 
 
 @functools.cache
@@ -46,7 +64,7 @@ def power(exponent: int) -> Activation:
     is_linear = p == 1
     return Activation(
         name={1: "linear", 2: "quadratic", 3: "cubic"}.get(p, f"power-{p}"),
-        function=_identity if is_linear else lambda a: a**p,
+        function=_identity if is_linear else functools.partial(_power, exponent=p),
         algebra=Algebra(
             zero=True,
             homogeneous="real" if is_linear else None,
@@ -65,7 +83,7 @@ def leaky_relu(slope: float = 0.1) -> Activation:
         raise ValueError(f"`slope` must lie between 0 and 1, got {slope}. 0 is relu, 1 is linear.")
     return Activation(
         name=f"leaky-relu-{slope:g}",
-        function=lambda a: jnp.where(a > 0, a, slope * a),
+        function=functools.partial(_leak, slope=slope),
         algebra=Algebra(zero=True, homogeneous="positive", linear=False, even=False, order=1),
     )
 
@@ -78,11 +96,11 @@ linear = power(1)
 quadratic = power(2)
 relu = Activation(
     name="relu",
-    function=lambda a: jnp.where(a <= 0.0, 0.0, a),  # so that NaN stays NaN
+    function=_rectify,
     algebra=Algebra(zero=True, homogeneous="positive", linear=False, even=False, order=1),
 )
 tanh = Activation("tanh", jnp.tanh, _odd(1))
-erf = Activation("erf", lambda a: special.erf(a / jnp.sqrt(2.0)), _odd(1))
+erf = Activation("erf", _error_function, _odd(1))
 sine = Activation("sine", jnp.sin, _odd(1))
 sigmoid = Activation(
     name="sigmoid",

@@ -1,6 +1,5 @@
 """Networks by architecture, with small random, low-rank or given initial weights."""
 
-import functools
 
 import jax
 import jax.numpy as jnp
@@ -9,6 +8,7 @@ from jaxtyping import Float, Key, PRNGKeyArray
 from numpy.typing import ArrayLike
 
 from .._precision import float64
+from .._programs import kept
 from .._types import Array
 from ._activations import Activation, Scalar, activation
 from ._layer import Layer
@@ -194,7 +194,7 @@ def check_keys(key: Keys) -> Key[jax.Array, "..."]:
     return key
 
 
-@functools.partial(jax.jit, static_argnums=1)
+@kept("shapes")
 def normals(key: Keys, shapes: tuple[tuple[int, ...], ...]) -> tuple[Array, ...]:
     """Standard normal arrays for every key: one program, where each operation would be one."""
 

@@ -147,7 +147,7 @@ _SADDLES_ENTRIES = (
         "saddles/staircase",
         "levels, jumps and active sets of four kinds of network, from their initial weights",
         "Zhang, Saxe & Latham, Lemma 6; Pesme & Flammarion (2023); Kunin et al. (2025)",
-        50,
+        45,
         f"{_SADDLES}._staircase",
         (*_PAPER, "pesme2023saddle", "kunin2025alternating"),
     ),

@@ -72,12 +72,13 @@ BIBTEX = {
   year      = {2024}
 }""",
     "kunin2025alternating": """\
-@misc{kunin2025alternating,
+@inproceedings{kunin2025alternating,
   title         = {Alternating gradient flows: A theory of feature learning in two-layer neural
                    networks},
   author        = {Kunin, Daniel and Marchetti, Giovanni Luca and Chen, Feng and Karkada, Dhruva
                    and Simon, James B. and DeWeese, Michael R. and Ganguli, Surya
                    and Miolane, Nina},
+  booktitle     = {Advances in Neural Information Processing Systems},
   year          = {2025},
   eprint        = {2506.06489},
   archiveprefix = {arXiv}

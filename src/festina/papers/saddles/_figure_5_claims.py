@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ._figure_5 import DeepPanel
 
 _COROLLARY = f"{PAPER}, Theorem 1 and Corollary 2"
+_CLEAN = 1.0  # decades by which the loss falls more slowly than at the drops beside it
 _VISIBLE = 0.2  # of the largest singular value; what is left of the initial weights is less
 
 
@@ -151,14 +152,19 @@ def _resting(reading: Reading) -> tuple[np.ndarray, np.ndarray]:
 
 
 def nearest(table: xr.Dataset, level: float) -> tuple[np.ndarray, np.ndarray]:
-    """Relative distance of the nearest intermediate plateau, ∞ without one, and its index or 0."""
-    levels, counts = table["level"].values, table["count"].values
+    """Relative distance of the nearest intermediate plateau, ∞ without one, and its index or 0.
+
+    A plateau on which the loss falls less than ten times as slowly as beside it does not count.
+    """
+    counts = table["count"].values
+    away = np.abs(table["level"].values / level - 1)
+    away[~(table["strength"].values >= _CLEAN)] = np.inf
     distance, index = np.full(len(counts), np.inf), np.zeros(len(counts), int)
     for seed, count in enumerate(counts):
-        if count > 2:
-            away = np.abs(levels[seed, 1 : count - 1] / level - 1)
-            index[seed] = 1 + int(np.argmin(away))
-            distance[seed] = away.min()
+        between = away[seed, 1 : count - 1]
+        if np.isfinite(between).any():
+            index[seed] = 1 + int(np.argmin(between))
+            distance[seed] = between.min()
     return distance, index
 
 

@@ -19,7 +19,7 @@ def draw_deep(reading: Reading, *, aligned: bool) -> "Figure":
     label = step_label(reading)
     if aligned:
         _align(reading)
-        label += "\nfrom shortly before the first drop"
+        label += ", from near the first drop"
     figure = draw_panel(reading)
     figure.axes[0].set_xlabel(label)
     return figure

@@ -77,7 +77,7 @@ PANEL = DeepPanel(
         caveat=_by_patch,
         count_fraction=0.5,
         seed_tolerance=0.05,
-        level_fraction=0.3,
+        level_fraction=0.45,
     ),
     narrow=_narrow,
     narrow_words="one kernel and two units behind it",

@@ -155,7 +155,7 @@ PANEL = DeepPanel(
         drawn={"key_query": 1, "rank": 0},
         symbol="q",
         seed_tolerance=0.1,
-        level_fraction=0.4,
+        level_fraction=0.5,
     ),
     end_width=2,
     converged=1e-3,

@@ -58,7 +58,7 @@ PANEL = DeepPanel(
         structure=active_claims,
         count_fraction=0.6,
         seed_tolerance=0.02,
-        level_fraction=0.3,
+        level_fraction=0.4,
     ),
     cleaner=lambda parameters: parameters.cleaner,
     cleaner_rest=0.005,

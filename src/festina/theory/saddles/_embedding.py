@@ -23,10 +23,17 @@ from ..._types import Array
 from ...networks import AbstractUnit, Defects, measure_defects
 from ...networks._network import Network
 from ._generator import generator
-from ._hidden import hidden_layers, with_hidden_layer
+from ._hidden import combine, hidden_layers, with_hidden_layer
 from ._kinds import EQUATION, SIMPLEST_FIRST, Kind, admissible
 
 Mixing = Float[np.ndarray, "added unit"]
+
+_TO_CHOOSE: dict[Kind, tuple[str, ...]] = {
+    "zero": (),
+    "equal": ("gamma_v", "parent"),
+    "proportional": ("gamma_u", "gamma_v", "parent"),
+    "linear": ("gamma_u", "gamma_v"),
+}
 
 
 @float64
@@ -77,7 +84,7 @@ def embed(
         A rectifier has no derivative at u = 0: there the gradient is that of the silent side.
     """
     layers = hidden_layers(network)
-    widths = [width] if isinstance(width, int) else list(width)
+    widths = list(width) if isinstance(width, Sequence) else [width]
     if len(widths) != len(layers):
         raise ValueError(
             f"`width` needs one number for each of the {len(layers)} hidden layers, got {width}."
@@ -115,11 +122,10 @@ def embed_units(
     For which Γ the result is a fixed point depends on φ: `embed` checks it, this does not.
     """
     u, v = np.asarray(u, dtype=float), np.asarray(v, dtype=float)
-    mix = lambda matrix, rows: np.moveaxis(np.tensordot(matrix, rows, (1, axis)), 0, axis)
-    new_v = mix(gamma_v, v)
+    new_v = combine(gamma_v, v, axis)
     return (
-        np.concatenate((u, mix(gamma_u, u)), axis=axis),
-        np.concatenate((v - mix(gamma_u.T, new_v), new_v), axis=axis),
+        np.concatenate((u, combine(gamma_u, u, axis)), axis=axis),
+        np.concatenate((v - combine(gamma_u.T, new_v, axis), new_v), axis=axis),
     )
 
 
@@ -134,16 +140,13 @@ def _mixing(
     rng: np.random.Generator | None,
 ) -> tuple[Mixing, Mixing]:
     """Γ_u and Γ_v."""
-    fixed = {"zero": ("gamma_u", "gamma_v", "parent"), "equal": ("gamma_u",), "linear": ("parent",)}
     given = {"gamma_u": gamma_u, "gamma_v": gamma_v, "parent": parent}
-    for name in fixed.get(kind, ()):
-        if given[name] is not None:
+    for name, value in given.items():
+        if value is not None and name not in _TO_CHOOSE[kind]:
             raise ValueError(f"Eq. ({EQUATION[kind]}), kind '{kind}', has no `{name}` to choose.")
     if kind == "zero":
         return np.zeros((added, units)), np.zeros((added, units))
-    missing = [name for name in ("gamma_u", "gamma_v") if given[name] is None]
-    if kind == "equal":
-        missing = [name for name in missing if name != "gamma_u"]
+    missing = [name for name in _TO_CHOOSE[kind] if name != "parent" and given[name] is None]
     if missing and rng is None:
         raise ValueError(
             f"Kind '{kind}' has γ to choose: give `{'` and `'.join(missing)}`, or a `key` to draw "

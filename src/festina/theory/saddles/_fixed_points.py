@@ -49,6 +49,8 @@ def stationary_task(
         raise ValueError(f"`residual` must be a positive number, got {residual}.")
     x = np.asarray(inputs, dtype=float)
     f, jacobian = map(np.asarray, _outputs_and_jacobian(network, x))
+    if not (np.isfinite(f).all() and np.isfinite(jacobian).all()):
+        raise ValueError("The outputs, or their slopes, are not finite for all `inputs`.")
     left, s, _ = np.linalg.svd(jacobian, full_matrices=False)
     # Rounding counts as a direction rather than a weak direction as rounding.
     moved = left[:, s > np.finfo(float).eps * s[0]]

@@ -51,3 +51,10 @@ def with_hidden_layer(
     flat = isinstance(network, Layer)
     parts[layer : layer + 2] = incoming, outgoing if flat else np.moveaxis(outgoing, axis, -1)
     return cast(Network, network.with_parts(*parts))
+
+
+def combine(
+    matrix: Float[np.ndarray, "new unit"], weights: Float[np.ndarray, "..."], axis: int
+) -> Float[np.ndarray, "..."]:
+    """Σ_i M_ni w_i for weights whose units lie along `axis`."""
+    return np.moveaxis(np.tensordot(matrix, weights, (1, axis)), 0, axis)

@@ -105,14 +105,18 @@ def escape(
 def _lanczos(
     product: Callable[[np.ndarray], np.ndarray], size: int, tolerance: float, most: int | None
 ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, "weight n"], float]:
-    """All eigenvalues below −tolerance·sharpness, smallest first, with their vectors."""
+    """Eigenvalues below −tolerance·sharpness, or the `most` smallest, in order, with their vectors."""
     from scipy.sparse.linalg import LinearOperator, eigsh
 
     rng = np.random.default_rng(0)
-    linear = lambda function: LinearOperator((size, size), matvec=function, dtype=float)  # pyright: ignore
-    ends = eigsh(linear(product), k=1, which="LM", tol=_PRECISION, v0=rng.normal(size=size))[0]  # pyright: ignore
-    sharpness = float(np.abs(ends[0]))
     values, vectors = np.zeros(0), np.zeros((size, 0))
+    start = rng.normal(size=size)
+    if not product(start).any():  # a saddle of higher order, on which Lanczos cannot start
+        return values, vectors, 0.0
+    linear = lambda function: LinearOperator((size, size), matvec=function, dtype=float)  # pyright: ignore
+    ends = eigsh(linear(product), k=1, which="LM", tol=_PRECISION, v0=start)[0]  # pyright: ignore
+    sharpness = float(np.abs(ends[0]))
+    bound = -tolerance * sharpness  # below which eigenvalues are looked for
     while True:
         known = vectors
 
@@ -130,9 +134,12 @@ def _lanczos(
             v0=rng.normal(size=size),
             ncv=6 * _AT_ONCE,
         )
-        negative = found > (1 + tolerance) * sharpness
-        values = np.concatenate((values, sharpness - found[negative]))
-        vectors = np.linalg.qr(np.concatenate((vectors, columns[:, negative]), axis=1))[0]
-        if not negative.any() or len(values) >= (most or size):
+        wanted = sharpness - found < bound
+        if not wanted.any():
             order = np.argsort(values)
             return values[order], vectors[:, order], sharpness
+        values = np.concatenate((values, sharpness - found[wanted]))
+        vectors = np.linalg.qr(np.concatenate((vectors, columns[:, wanted]), axis=1))[0]
+        if most is not None and len(values) >= most:
+            # Slower ones may have been found before all copies of a faster one.
+            bound = np.sort(values)[most - 1] - 10 * _PRECISION * sharpness

@@ -109,7 +109,9 @@ class LinearSaddle:
     def _check_width(self, width: int) -> None:
         least = max(len(self.modes), 1)
         if width < least:
-            raise ValueError(f"`width` must be at least {least}, the modes learned: got {width}.")
+            raise ValueError(
+                f"`width` must be at least {least} for {len(self.modes)} modes learned, got {width}."
+            )
 
 
 def linear_saddles(
@@ -198,6 +200,7 @@ class LinearModes:
 def linear_modes(
     correlation: ArrayLike, covariance: ArrayLike, target_power: float | None, degeneracy: float
 ) -> LinearModes:
+    """The modes of these statistics, checked; arguments as in `linear_saddles`."""
     yz, zz = np.asarray(correlation, dtype=float), np.asarray(covariance, dtype=float)
     if yz.ndim != 2 or zz.shape != (yz.shape[-1],) * 2:
         raise ValueError(

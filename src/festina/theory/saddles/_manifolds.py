@@ -3,11 +3,12 @@
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import jax
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
+from numpy.typing import ArrayLike
 
 from ..._objective import Convention, Data, descent, objective
 from ..._precision import float64
@@ -79,10 +80,10 @@ class Constraint:
     def row(self, side: Side, width: int) -> Float[np.ndarray, " {width}"]:
         """c with Σ_k c_k w_k = 0, for w the units' `u`, their `v`, or their responses φ(z; u)."""
         units = (self.unit, *self.others)
-        if min(units) < 0 or max(units) >= width:
+        unknown = [unit for unit in units if not 0 <= unit < width]
+        if unknown:
             raise ValueError(
-                f"The constraint names unit {max(units, key=abs)}, the network has units 0 to "
-                f"{width - 1}."
+                f"The constraint names unit {unknown[0]}, the network has units 0 to {width - 1}."
             )
         sign = -1.0 if self.kind == "mirrored" and side == "u" else 1.0
         row = np.zeros(width)
@@ -93,7 +94,11 @@ class Constraint:
 
 
 def is_invariant(unit: AbstractUnit, constraint: Constraint) -> bool:
-    """Whether gradient flow keeps the relation, by the unit's algebra (Theorem 3, and even φ)."""
+    """Whether the unit's algebra makes gradient flow keep the relation (Theorem 3, and even φ).
+
+    If not, a flow may keep it all the same: that of odd φ keeps θ_i = −θ_j, and the algebra
+    does not record odd φ. `leaving_speed` sees it.
+    """
     algebra = unit.algebra
     if constraint.kind == "mirrored":
         return algebra.even
@@ -118,7 +123,9 @@ def manifold_distance(network: Layer, *constraints: Constraint) -> Float[np.ndar
     return np.asarray(np.sqrt(np.sum(squares, axis=0)))
 
 
-def on_manifold(network: Layer, *constraints: Constraint, tolerance: float = 1e-10) -> np.ndarray:
+def on_manifold(
+    network: Layer, *constraints: Constraint, tolerance: float = 1e-10
+) -> Bool[np.ndarray, "*batch"]:
     """Whether the constraints hold to within `tolerance` of the norm of all weights."""
     size = np.sqrt(np.sum([np.sum(rows**2, axis=(-1, -2)) for rows in unit_rows(network)], axis=0))
     return np.asarray(manifold_distance(network, *constraints) <= tolerance * size)
@@ -168,23 +175,24 @@ def leaving_speed(
     return float(manifold_distance(moving, *constraints)) / speed if speed > 0 else 0.0
 
 
-def readout_on_manifold(gamma_u: Sequence[float] | np.ndarray | float) -> Any:
+def readout_on_manifold(gamma_u: ArrayLike) -> Float[np.ndarray, "..."]:
     r"""$\gamma_v = \gamma_u/(1 + |\gamma_u|^2)$: the embedded fixed points that lie on a manifold.
 
     Theorem 1 leaves $\gamma_u$ and $\gamma_v$ free. The new unit of an embedding is proportional to
     unit $i$ (Eq. 6), or a combination of several (Eq. 7), in *both* layers with the same
     coefficients $\gamma_u$ only for this $\gamma_v$ (Zhang, Saxe & Latham, F.4, Eqs. 29 to 31). An
-    equal unit (Eq. 4) is $\gamma_u = 1$, hence $\gamma_v = 1/2$.
+    equal unit (Eq. 4) is $\gamma_u = 1$, hence $\gamma_v = 1/2$. With a row of $\Gamma_u$ for each of
+    several units that are added it is $\Gamma_v = (1 + \Gamma_u\Gamma_u^\top)^{-1}\Gamma_u$.
 
     **Arguments:**
 
-    - `gamma_u`: one number, or one for each unit of a combination.
+    - `gamma_u`: one number, one for each unit of a combination, or `(added, unit)`.
 
     **Returns:** $\gamma_v$ of the same shape.
     """
     gamma = np.asarray(gamma_u, dtype=float)
-    readout = gamma / (1.0 + np.sum(gamma**2))
-    return readout if readout.ndim else float(readout)
+    rows = np.atleast_2d(gamma)
+    return np.linalg.solve(np.eye(len(rows)) + rows @ rows.T, rows).reshape(gamma.shape)
 
 
 def unit_rows(network: Layer) -> tuple[Rows, Rows]:

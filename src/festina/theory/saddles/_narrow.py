@@ -1,6 +1,5 @@
 """The minima of a narrower network: the levels at which a wider one can rest (Theorem 1)."""
 
-import functools
 from dataclasses import dataclass
 
 import jax
@@ -9,6 +8,7 @@ from jaxtyping import Float
 
 from ..._objective import Convention, Data, excess_loss, objective
 from ..._precision import float64
+from ..._programs import kept
 from ..._types import Array
 from ...networks import AbstractNetwork, AbstractStructure, AbstractUnit, Layer
 from ...tasks import AbstractTask
@@ -129,7 +129,7 @@ def minima_from(
     )
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@kept("structure")
 def value_and_gradient(
     structure: AbstractStructure, weights: Float[Array, " weight"], data: Data
 ) -> tuple[Float[Array, ""], Float[Array, " weight"]]:

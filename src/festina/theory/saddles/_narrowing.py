@@ -4,7 +4,6 @@ Every kind ranks units such that the first h of them are the narrow network of w
 one at a time, all widths are judged in one pass.
 """
 
-import functools
 import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -14,6 +13,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from ..._precision import float64
+from ..._programs import kept
 from ..._types import Array
 from ...networks import AbstractUnit, Layer
 from ...tasks._task import Statistics
@@ -160,7 +160,7 @@ class _View:
         return rows.T @ rows
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@kept("unit")
 def respond(
     unit: AbstractUnit, psi: Float[Array, "sample ..."], u: Float[Array, "..."]
 ) -> Float[Array, "sample ..."]:

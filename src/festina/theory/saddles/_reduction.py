@@ -4,7 +4,8 @@ import numpy as np
 from jaxtyping import Float
 
 from ...networks import Layer
-from ._manifolds import Constraint, Side
+from ._hidden import combine
+from ._manifolds import Constraint
 
 
 def reduce_width(network: Layer, *constraints: Constraint, same_flow: bool = False) -> Layer:
@@ -14,7 +15,8 @@ def reduce_width(network: Layer, *constraints: Constraint, same_flow: bool = Fal
     $\phi(z; u_i) = \sum_j B_{ij}\,\phi(z; u_j)$ of those that are kept, so that
     $v_j^\text{new} = \sum_i B_{ij} v_i$ makes the same function (Zhang, Saxe & Latham, F.3). With
     one constraint that is $2v_j$ for equal units, $(1 + \gamma^2)v_j$ for proportional ones, and
-    Eq. (28) for linear ones; a zero unit is left out. Off the manifold it is an approximation.
+    Eq. (28) for linear ones; a zero unit is left out. Off the manifold, and for a unit that lacks
+    the property that a `Constraint` names, it is an approximation.
 
     **Arguments:**
 
@@ -40,6 +42,7 @@ def reduce_width(network: Layer, *constraints: Constraint, same_flow: bool = Fal
     axis = len(network.batch_shape)
     kept = np.setdiff1d(np.arange(network.width), removed)
     u, v = (np.asarray(part, dtype=float) for part in network.parts)
+    b = _combinations(constraints, kept, network.width)
     if same_flow:
         refused = {constraint.kind for constraint in constraints} - {
             "zero",
@@ -52,24 +55,20 @@ def reduce_width(network: Layer, *constraints: Constraint, same_flow: bool = Fal
                 f"{network.unit} does not allow for {', '.join(sorted(refused))} units. Without it "
                 "the narrow network computes the same function."
             )
-        gram = _combinations(constraints, kept, network.width, "u")
-        root = _square_root(gram.T @ gram)
-        return network.with_parts(
-            _mix(root, u.take(kept, axis), axis), _mix(root, v.take(kept, axis), axis)
-        )
-    b = _combinations(constraints, kept, network.width, "response")
-    return network.with_parts(u.take(kept, axis), _mix(b.T, v, axis))
+        root = _square_root(b.T @ b)
+        return network.with_parts(*(combine(root, part.take(kept, axis), axis) for part in (u, v)))
+    return network.with_parts(u.take(kept, axis), combine(b.T, v, axis))
 
 
 def _combinations(
-    constraints: tuple[Constraint, ...], kept: np.ndarray, width: int, side: Side
+    constraints: tuple[Constraint, ...], kept: np.ndarray, width: int
 ) -> Float[np.ndarray, "unit kept"]:
-    """B: every unit in terms of those kept, by solving the constraints for those removed."""
+    """B: every response by those kept, solving the constraints for those removed."""
     removed = [constraint.unit for constraint in constraints]
     b = np.zeros((width, len(kept)))
     b[kept, np.arange(len(kept))] = 1.0
     if removed:
-        c = np.array([constraint.row(side, width) for constraint in constraints])
+        c = np.array([constraint.row("response", width) for constraint in constraints])
         if np.linalg.matrix_rank(c[:, removed]) < len(removed):
             raise ValueError(
                 f"The constraints on units {removed} go in a circle: none of them can be removed "
@@ -84,8 +83,3 @@ def _square_root(gram: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"]:
         return np.diag(np.sqrt(np.diag(gram)))
     variances, axes = np.linalg.eigh(gram)
     return (axes * np.sqrt(variances)) @ axes.T
-
-
-def _mix(matrix: np.ndarray, part: np.ndarray, axis: int) -> np.ndarray:
-    """Combine units, which lie along one axis of a batch."""
-    return np.moveaxis(np.tensordot(matrix, part, (1, axis)), 0, axis)
