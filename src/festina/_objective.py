@@ -93,9 +93,9 @@ def objective(network: AbstractNetwork, task: AbstractTask, convention: str) -> 
     """Set up the loss; raises where network and task do not fit."""
     if not isinstance(network, AbstractNetwork) or not isinstance(task, AbstractTask):
         raise ValueError(
-            "Training takes a network (of `festina.networks`) and a task (of `festina.tasks`; your "
-            f"own arrays: `festina.tasks.task(x, y)`), got {type(network).__name__} and "
-            f"{type(task).__name__}."
+            "Expected a network (of `festina.networks`; your own weights: "
+            "`festina.networks.layer(unit, u, v)`) and a task (of `festina.tasks`; your own data: "
+            f"`festina.tasks.task(x, y)`), got {type(network).__name__} and {type(task).__name__}."
         )
     factor = loss_factor(convention, task)
     network.check_fit(task.input_shape, task.outputs)

@@ -37,7 +37,9 @@ def test_reproduce_quick_makes_each_quick(festina, here):
 
 def test_an_experiment_without_quick_parameters_stays_as_it_is(festina, here, monkeypatch):
     monkeypatch.delattr(toy, "QUICK")
-    assert festina("run", "toy/one", "--quick", "--out", "a").status == 0
+    outcome = festina("run", "toy/one", "--quick", "--out", "a")
+    assert outcome.status == 0
+    assert "festina: toy/one has no quicker version" in outcome.err
     assert parameters(here / "a") == toy.Parameters()
     assert "--quick:" not in festina("run", "toy/one", "--help").out
 

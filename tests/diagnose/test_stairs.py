@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from festina.diagnose import effective_widths
+from festina.diagnose import effective_widths, plateaus
 from festina.dynamics import gradient_descent
 from festina.networks import fully_connected, seeds
 from festina.tasks import quadratic_teacher
@@ -42,8 +42,6 @@ def test_where_no_plateau_is_clean_no_width_is_given():
 
 
 def lane_strength(lane) -> float:
-    from festina.diagnose import plateaus
-
     return float(plateaus(lane.time, lane.loss, lane.squared_gradient).strength[1])
 
 

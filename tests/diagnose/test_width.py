@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from festina.diagnose import confirm, effective_width
 from festina.networks import (
     DeepLinear,
+    Neuron,
     activation,
     attention,
     convolutional,
@@ -27,7 +28,7 @@ X = np.random.default_rng(0).normal(size=(40, 3))
 
 
 def network_of(name, u, v):
-    return layer(fully_connected(3, 1, activation=name, key=jax.random.key(0)).unit, u, v)
+    return layer(Neuron(activation(name)), u, v)
 
 
 def on_rays(rng, count, *, lines):
@@ -130,6 +131,17 @@ def test_a_network_that_uses_all_its_units_is_of_no_kind():
     assert "no narrower" in str(found)
 
 
+def test_where_merging_costs_too_much_nothing_is_merged():
+    """Two sigmoids that are alike, whose small difference is all that is read."""
+    u, v = np.array([[1.0, 0.0, 0.0], [1.05, 0.05, 0.0]]), np.array([50.0, -50.0])
+    network = network_of("sigmoid", u, v)
+    found = effective_width(network, X)
+    assert found.widths == {"equal": None}
+    assert (found.width, found.kind, found.error) == (2, None, 0.0)
+    np.testing.assert_array_equal(found.reduced.u, u)
+    assert found.at(2.0).width == 0
+
+
 def test_plain_arrays_give_what_objects_give():
     rng = np.random.default_rng(6)
     u, v = on_rays(rng, 2, lines=False)
@@ -195,9 +207,7 @@ def test_embedded_networks_of_any_architecture_have_the_width_they_had(name):
 def test_confirmed_at_a_saddle_and_not_elsewhere():
     """The minimum of one quadratic unit, 8/3 on the targets of Figure 1G, in a wider network."""
     data = quadratic_teacher(np.eye(2))
-    unit = activation("quadratic")
-    unit = fully_connected(2, 1, activation=unit, key=jax.random.key(0)).unit
-    minima = narrow_minima(unit, data, loss="mean-square", starts=4)
+    minima = narrow_minima(Neuron(activation("quadratic")), data, loss="mean-square", starts=4)
     wide = embed(minima.network.lane(0), 6, "zero")
     found = effective_width(wide, data)
     answer = confirm(wide, data, found, loss="mean-square")
@@ -211,6 +221,8 @@ def test_confirmed_at_a_saddle_and_not_elsewhere():
     assert not answer.agrees
     np.testing.assert_allclose(answer.optimised_loss, 8 / 3, rtol=1e-6)
     nothing = wide.with_parts(0.0 * wide.u, 0.0 * wide.v)
+    with pytest.raises(ValueError, match=r"One network at a time, got a batch \(1,\)"):
+        confirm(wide.with_parts(wide.u[None], wide.v[None]), data, found)
     answer = confirm(nothing, data, effective_width(nothing, data), loss="mean-square")
     assert answer.agrees
     assert answer.network is None

@@ -182,7 +182,7 @@ def test_what_does_not_fit():
     broken = DeepLinear((np.full((2, 3), np.nan),))
     with pytest.raises(ValueError, match="`w1` are not all finite"):
         festina.gradient_flow(broken, TASK)
-    with pytest.raises(ValueError, match="takes a network"):
+    with pytest.raises(ValueError, match="Expected a network"):
         festina.gradient_flow([np.ones((2, 3))], TASK)
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from festina.networks import (
     Activation,
     Algebra,
+    Kernel,
     Neuron,
     activation,
     measure_algebra,
@@ -175,6 +176,15 @@ def test_a_function_is_measured_once_and_known_again():
     assert isinstance(activation(activation(mine)), Activation)
 
 
+def test_a_unit_takes_its_activation_by_name_or_as_a_function(as_a_user):
+    assert Neuron("relu") == Neuron(activation("relu"))
+    assert Neuron(jnp.arctan) == Neuron(activation(jnp.arctan))
+    assert hash(Kernel("tanh", size=3)) == hash(Kernel(activation("tanh"), size=3))
+    for unit in (Neuron, Kernel):
+        with pytest.raises(ValueError, match="Unknown activation 'rleu'"):
+            unit("rleu")
+
+
 @pytest.mark.parametrize(
     ("choice", "message"),
     [
@@ -182,6 +192,7 @@ def test_a_function_is_measured_once_and_known_again():
         (jnp.log, "not finite at weights of order one"),
         (jnp.sum, r"each entry to one number: from \(41,\) it made \(\)"),
         (lambda a: "text", "could not be applied to an array"),
+        (lambda a: np.maximum(a, 0.0) ** 2, "^The activation is written in NumPy.*use jax.numpy"),
     ],
 )
 def test_an_activation_that_is_none(choice, message):

@@ -15,6 +15,7 @@ from festina.networks import (
     SoftmaxHead,
     activation,
     attention,
+    convolutional,
     convolutional_stack,
     deep_linear,
     fully_connected,
@@ -262,6 +263,14 @@ def test_two_layers_are_the_layer_of_equation_1():
     np.testing.assert_allclose(network.predict(x), layer.predict(x), rtol=1e-13)
 
 
+def test_two_layers_of_kernels_are_the_layer_of_equation_1():
+    layer = convolutional(5, 3, 2, activation="tanh", scale=0.6, key=KEY)
+    network = stack_from(layer.unit, (layer.u, np.moveaxis(layer.v, 0, -1)))
+    assert network.outputs == 2
+    x = np.random.default_rng(0).normal(size=(5, 5))
+    np.testing.assert_allclose(network.predict(x), layer.predict(x), rtol=1e-12)
+
+
 def test_attention_with_a_read_out_of_the_label_is_attention():
     layer = attention(2, 3, outputs=3, scale=0.6, key=KEY)
     last = np.array([[0.0, 0.0, 1.0]])
@@ -394,6 +403,8 @@ def test_what_no_stack_can_do_is_said():
         stack((2, 1), **SCALE)
     with pytest.raises(ValueError, match="`dimension` and `heads`"):
         linear_transformer(0, 3, (4, 1), **SCALE)
+    with pytest.raises(ValueError, match="at least the output's"):
+        linear_transformer(2, 3, (), **SCALE)
     with pytest.raises(ValueError, match="do not fit"):
         festina.gradient_flow(STACKS["skip-2"][0], task(x, np.ones(4)), t_end=1.0)
     with pytest.raises(ValueError, match="do not fit"):

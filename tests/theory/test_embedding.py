@@ -96,15 +96,17 @@ def test_where_the_algebra_forbids_it_there_is_no_fixed_point(name):
     network, task = fixed_point(name)
     rng = np.random.default_rng(2)
     one = np.eye(2)[np.arange(4) % 2]
-    for kind in {"zero", "equal", "proportional", "linear"} - set(admissible(network.unit.algebra)):
-        # Eq. (5) asks for a silent unit; one that is not, with v = 0, has a gradient in v.
-        mixing = {
-            "zero": (0 * one, 0 * one),
-            "proportional": (2.5 * one, 0.7 * one),
-            "linear": (rng.normal(size=(4, 2)), rng.normal(size=(4, 2))),
-        }[kind]
+    # Eq. (5) asks for a silent unit; one that is not, with v = 0, has a gradient in v.
+    mixings = {
+        "zero": (0 * one, 0 * one),
+        "proportional": (2.5 * one, 0.7 * one),
+        "linear": (rng.normal(size=(4, 2)), rng.normal(size=(4, 2))),
+    }
+    allowed = admissible(network.unit.algebra)
+    for kind, mixing in mixings.items():
         u, v = embed_units(network.u, network.v, *mixing)
-        assert stationarity(Layer(u, v, network.unit), task).gradient > 1e-2
+        gradient = stationarity(Layer(u, v, network.unit), task).gradient
+        assert gradient < 1e-12 if kind in allowed else gradient > 1e-2
 
 
 def test_a_rectifier_takes_no_negative_factor():
@@ -274,3 +276,4 @@ def test_bad_input(as_a_user):
         with pytest.raises(ValueError, match=words):
             call()
     assert embed(network, 2, "zero") is network
+    assert embed(network, np.int64(3), "zero").width == 3

@@ -145,6 +145,17 @@ def test_lanczos_finds_what_the_whole_hessian_has(monkeypatch):
     np.testing.assert_allclose(few.rates, dense.rates[:3], rtol=1e-9)
 
 
+@pytest.mark.parametrize("most", [1, 8, 10, 45, None])
+def test_the_fastest_are_found_with_all_their_copies(most):
+    """Twenty copies of each: those of the fastest go before any other."""
+    spectrum = np.concatenate((np.repeat([-1.0, -0.5, -0.2], 20), np.linspace(0.0, 1.0, 340)))
+    values, vectors, sharpness = _index._lanczos(lambda x: spectrum * x, 400, 1e-8, most)
+    np.testing.assert_allclose(values[:most], spectrum[: most or 60], atol=1e-9)
+    assert most is not None or len(values) == 60
+    np.testing.assert_allclose(spectrum[:, None] * vectors, vectors * values, atol=1e-8)
+    assert sharpness == pytest.approx(1.0)
+
+
 def test_units_that_are_not_there_leave_at_the_singular_values():
     """Every silent unit has each escape rate of Lemma 6, and the Hessian nothing faster."""
     saddle = linear_saddle(CORRELATION, COVARIANCE, ())
@@ -168,10 +179,31 @@ def test_flat_directions_do_not_count():
     assert exact.rates.max() < 1e-12
 
 
-def test_a_saddle_of_higher_order_has_no_index():
+def test_a_saddle_of_higher_order_has_no_index(monkeypatch):
     network = fully_connected(3, 2, 2, activation="quadratic", scale=1.0, key=KEY)
     silent = network.with_parts(0 * network.u, 0 * network.v)
-    assert escape(silent, make_task(X, np.ones((40, 2)))).index == 0
+    task = make_task(X, np.ones((40, 2)))
+    assert (escape(silent, task).index, escape(silent, task).blind) == (0, 2)
+    # A read-out makes the second order in u visible.
+    seen = escape(silent.with_parts(silent.u, silent.v + [[0.0], [1e-3]]), task)
+    assert (seen.index > 0, seen.blind) == (True, 1)
+    monkeypatch.setattr(_index, "_DENSE", 0)
+    sparse = escape(silent, task)
+    assert (sparse.index, sparse.sharpness) == (0, 0.0)
+
+
+def test_silent_rectifiers_leave_though_no_curvature_is_negative():
+    """Along one (u, v) the loss falls, whatever the Hessian says."""
+    task = make_task(X, X[:, :1])
+    network = fully_connected(3, 4, activation="relu", scale=1.0, key=KEY)
+    found = escape(network.with_parts(0 * network.u, 0 * network.v), task)
+    assert (found.index, found.blind) == (0, 4)
+    assert "does not see 4 silent units" in str(found)
+    loss = lambda h: 0.5 * np.mean((X[:, 0] - h * np.maximum(h * X[:, 0], 0.0)) ** 2)
+    assert loss(1e-3) < loss(0.0)
+    tanh = escape(embed(tanh_point()[0], 3, "zero"), tanh_point()[1])
+    assert tanh.blind == 0
+    assert str(tanh).startswith(f"left in {tanh.index} direction")
 
 
 def test_bad_input(as_a_user):
@@ -183,12 +215,15 @@ def test_bad_input(as_a_user):
         (lambda: escape(away, task), rf"not at a fixed point: \|∂L/∂θ\| is {moved:.3g}, .* above"),
         (lambda: escape(batch, task), r"single one, got a batch \(2,\)"),
         (lambda: escape(network, task, most=0), "`most` must be at least 1"),
+        (lambda: escape(network.u, task), r"your own weights: `festina\.networks\.layer\(unit, u"),
+        (lambda: stationarity(network.u, task), "got ndarray and Task"),
         (lambda: manufacture(batch, X, key=KEY), r"single one, got a batch \(2,\)"),
         (
             lambda: manufacture(network, X[:5], key=KEY),
             "too few: the 10 weights .* More than 5 ",
         ),
         (lambda: manufacture(network, X, residual=0.0, key=KEY), "`residual` must be a positive"),
+        (lambda: manufacture(network, np.nan * X, key=KEY), "not finite for all `inputs`"),
         (lambda: stationarity(Layer(network.u * np.nan, network.v, network.unit), task), "finite"),
     ):
         with pytest.raises(ValueError, match=words):

@@ -164,6 +164,15 @@ def test_embedded_fixed_points_on_manifolds():
     assert readout_on_manifold(1.0) == 0.5  # equal units, Eq. (4)
 
 
+def test_several_embedded_units_on_manifolds():
+    network, _ = setting("linear")
+    gamma_u = np.random.default_rng(0).normal(size=(3, 4))
+    wide = embed(network, 7, "linear", gamma_u=gamma_u, gamma_v=readout_on_manifold(gamma_u))
+    for unit, gamma in enumerate(gamma_u.tolist(), start=4):
+        relation = Constraint("linear", unit, (0, 1, 2, 3), tuple(gamma))
+        assert manifold_distance(wide, relation) < 1e-13
+
+
 BAD = [
     (lambda: Constraint("similar", 1, (0,)), "`kind` must be one of equal"),
     (lambda: Constraint("zero", 1, (0,)), "no other unit"),
@@ -172,6 +181,7 @@ BAD = [
     (lambda: Constraint("proportional", 1, (0,)), "needs 1 finite `gamma`"),
     (lambda: Constraint("linear", 1, (0, 2), (1.0, np.nan)), "needs 2 finite `gamma`"),
     (lambda: manifold_distance(setting("tanh")[0], Constraint("zero", 4)), "units 0 to 3"),
+    (lambda: manifold_distance(setting("tanh")[0], Constraint("zero", -1)), "names unit -1"),
     (lambda: manifold_distance(setting("tanh")[0]), "No constraint"),
     (lambda: manifold_drift(setting("tanh")[0], EQUAL), "a single one"),
 ]

@@ -41,7 +41,8 @@ def test_the_statistic_of_order_one_is_the_correlation_of_inputs_and_targets():
 
 
 def test_even_targets_do_not_drive_linear_units_and_odd_ones_no_quadratic():
-    x = np.concatenate([(signs := np.random.default_rng(0).normal(size=(50, 2))), -signs])
+    half = np.random.default_rng(0).normal(size=(50, 2))
+    x = np.concatenate((half, -half))
     even, odd = task(x, np.sum(x**2, axis=1)), task(x, x[:, 0] ** 3)
     assert not drive("linear", even).nonzero
     assert not drive("tanh", even).nonzero
@@ -66,8 +67,19 @@ def test_a_drive_that_is_an_accident_of_the_sample_is_no_more_than_that():
     found = drive("linear", task(x, x[:, 0] ** 2 - 1))
     assert found.nonzero
     assert not found.significant
-    assert found.strength < 3 / np.sqrt(4000)
+    assert found.noise == pytest.approx(1 / np.sqrt(4000))
     assert drive("linear", task(x, x[:, 0])).significant
+
+
+def test_looking_in_many_directions_makes_no_accident_significant():
+    """A hundred data sets of fifty inputs that have nothing to do with the targets."""
+    rng = np.random.default_rng(2)
+    found = [
+        drive("linear", task(rng.normal(size=(200, 50)), rng.normal(size=200))) for _ in range(100)
+    ]
+    assert np.mean([each.significant for each in found]) < 0.03
+    # Three standard deviations, right for one direction, are common among 64.
+    assert np.mean([each.strength > 3 * each.noise for each in found]) > 0.05
 
 
 def test_a_unit_without_an_order_has_no_statistic():

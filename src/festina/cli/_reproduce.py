@@ -42,7 +42,8 @@ def reproduce(
     experiment failed.
     """
     if not _chosen(source):
-        raise Complaint(unknown("source", source, (*sources(), "all", *names())))
+        choices = names() if "/" in source else (*sources(), "all")
+        raise Complaint(unknown("source", source, choices))
     flags = {k: v for k, v in {"seeds": seeds, "seed": seed}.items() if v is not None}
     top, made = _folder(source, out)
     results = Results()

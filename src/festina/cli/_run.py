@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from festina.papers import Experiment, find, load, names
+from festina.papers import Experiment, find, load, names, sources
 
-from ._complaint import Complaint
+from ._complaint import Complaint, complain
 from ._help import flow
 
 
@@ -33,6 +33,11 @@ def run(
             "Which experiment? For example: festina run "
             f"{names()[0]}. `festina list` shows them all."
         )
+    if name in sources():
+        raise Complaint(
+            f"'{name}' is a source of many experiments: `festina reproduce {name}` runs them all, "
+            f"`festina list {name}` shows them."
+        )
     find(name)
     rest = list(tokens)
     rest.remove(name)
@@ -46,9 +51,10 @@ def run(
 
 def _name(tokens: tuple[str, ...]) -> str | None:
     """The experiment that is meant: a name that exists, else what looks most like one."""
-    for token in tokens:
-        if token in names():
-            return token
+    for known in (names(), sources()):
+        for token in tokens:
+            if token in known:
+                return token
     words = [token for token in tokens if not token.startswith("-")]
     if tokens and tokens[0] in words:
         return tokens[0]
@@ -89,6 +95,8 @@ def _run(
 
     chosen = resolve(experiment, preset=preset, quick=quick, file=parameters, flags=flags)
     picture = moving_picture(experiment, animation=animation, mp4=mp4)
+    if quick and not experiment.quick and not quiet:
+        complain(f"{experiment.name} has no quicker version; --quick changes nothing.")
     with Progress(quiet=quiet) as progress:
         progress.stage(labelled(experiment.name, preset))
         folder, claims = perform(

@@ -17,8 +17,8 @@ from ._kernels import neural_tangent_kernel as neural_tangent_kernel
 from ._kernels import representational_similarity as representational_similarity
 from ._mds import Scaling as Scaling
 from ._mds import classical_mds as classical_mds
+from ._passage import passage_time as passage_time
 from ._plateaus import Plateaus as Plateaus
-from ._plateaus import passage_time as passage_time
 from ._plateaus import plateaus as plateaus
 from ._rays import Rays as Rays
 from ._rays import rays as rays

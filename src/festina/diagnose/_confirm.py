@@ -20,10 +20,11 @@ class Confirmation:
     - `loss`: of the network itself.
     - `reduced_loss`: of the narrow network as it was built.
     - `optimised_loss`: where descent from there ends.
-    - `slope`: gradient times weights at the end, as a fraction of the loss at zero: how well it has
-      converged, and large where the narrow network has no minimum at finite weights.
+    - `slope`: gradient times weights at the end, as a fraction of the loss at zero outputs above
+      that of least squares: how well it has converged, and large where the narrow network has no
+      minimum at finite weights.
     - `agrees`: whether `loss` and `optimised_loss` are the same within the tolerance.
-    - `network`: the optimised narrow network.
+    - `network`: the optimised narrow network; None where it has no units.
     """
 
     loss: float
@@ -60,6 +61,10 @@ def confirm(
     - `tolerance`: largest difference of the losses, as a fraction of the loss at zero outputs.
     - `max_steps`: of a quasi-Newton descent, whose memory grows with the number of weights squared.
     """
+    if network.batch_shape:
+        raise ValueError(
+            f"One network at a time, got a batch {network.batch_shape}: network.lane(0)."
+        )
     wide = objective(network, task, loss)
     weights = wide.structure.columns(*network.parts)[:, 0]
     here = float(value_and_gradient(wide.structure, weights, wide.data)[0])

@@ -1,88 +1,15 @@
 """Plateaus: where a loss curve rests, at which level, and when it drops to the next one."""
 
 import itertools
-import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
-from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 
-if TYPE_CHECKING:
-    import xarray as xr
-
-# Round-off makes |∂L/∂θ|² at a converged fixed point a lottery: below this fraction of its maximum
-# all values count as equal.
-_RATE_FLOOR = 1e-24
-
-# What scatter does to the method without gradients. Stays are counted at a resolution of
-# _RESOLUTION standard deviations, and a drop is at least _SIGNIFICANT of them. Found on Zhang, Saxe
-# & Latham's Figures 1B, 1D and 1G with white, proportional, correlated and spiky noise.
-_RESOLUTION = 0.7
-_SIGNIFICANT = 3.0
-
-
-@dataclass(frozen=True, eq=False)
-class Plateaus:
-    """The plateaus of one trajectory, the initial and the final one included.
-
-    There are $K$ plateaus and $K - 1$ drops between them, in the order of time, with strictly
-    falling levels. Times are in the units of the `time` that was given.
-
-    - `level`: loss at each plateau.
-    - `index`: the sample that stands for it, counted in the arrays that were given.
-    - `time`: the time of that sample.
-    - `start`, `end`: the trajectory is on the plateau between these; see `plateaus`.
-    - `strength`: decades by which it moves more slowly there than at the slower of the two
-      neighbouring drops (the only one, for the first and the last plateau). Zero says that the
-      record begins or ends within a drop; NaN that there is no drop to compare with.
-    - `drop_time`: when the loss passes the middle between two adjacent levels.
-    - `method`: what slowness was judged by, `"gradient"` or `"loss"`.
-    """
-
-    level: Float[np.ndarray, " plateau"]
-    index: Int[np.ndarray, " plateau"]
-    time: Float[np.ndarray, " plateau"]
-    start: Float[np.ndarray, " plateau"]
-    end: Float[np.ndarray, " plateau"]
-    strength: Float[np.ndarray, " plateau"]
-    drop_time: Float[np.ndarray, " drop"]
-    method: Literal["gradient", "loss"]
-
-    def __len__(self) -> int:
-        return len(self.level)
-
-    @property
-    def duration(self) -> Float[np.ndarray, " plateau"]:
-        """How long the trajectory stays on each plateau."""
-        return self.end - self.start
-
-    def __str__(self) -> str:
-        count = f"{len(self)} plateau{'s' if len(self) != 1 else ''}, judged by the {self.method}"
-        rows = [f"{'level':>12} {'from':>11} {'to':>11} {'strength':>9}   then drops at"]
-        drops = [f"{drop:.6g}" for drop in self.drop_time] + [""]
-        for k, drop in enumerate(drops):
-            rows.append(
-                f"{self.level[k]:12.6g} {self.start[k]:11.6g} {self.end[k]:11.6g} "
-                f"{self.strength[k]:9.2f}   {drop}".rstrip()
-            )
-        return "\n".join([count, *rows])
-
-    def to_dataset(self) -> "xr.Dataset":
-        """The same numbers as an `xarray.Dataset` with the dimensions `plateau` and `drop`."""
-        import xarray as xr
-
-        names = ("level", "index", "time", "start", "end", "strength")
-        return xr.Dataset(
-            {name: ("plateau", getattr(self, name)) for name in names}
-            | {"drop_time": ("drop", self.drop_time)},
-            coords={
-                "plateau": np.arange(len(self)),
-                "drop": np.arange(len(self) - 1),
-            },
-            attrs={"method": self.method},
-        )
+from ._drops import log_rate, split, strength
+from ._passage import passage
+from ._plateaus_loss import from_loss
+from ._plateaus_result import Plateaus
 
 
 def plateaus(
@@ -96,7 +23,7 @@ def plateaus(
     edge: float = 0.05,
     levels: Literal["linear", "log"] = "linear",
     floor: float = 1e-6,
-    bins: int = 200,
+    bins: int = 1000,
     smoothing: float = 1.5,
     median: int = 9,
 ) -> Plateaus:
@@ -168,33 +95,36 @@ def plateaus(
     t, l = t[kept], l[kept]  # noqa: E741
     dl = None if dl is None else dl[kept]
 
-    # A level is a place on the axis x: the loss itself, or its logarithm above the floor.
     scale = l[0] if l[0] > 0 else np.ptp(l)
-    if levels == "linear":
-        x, smallest = l, merge * scale
-    elif l[0] > 0:
-        x, smallest = np.log(np.maximum(l, floor * scale)), -math.log1p(-merge)
-    else:
+    relative = levels == "log"
+    if relative and l[0] <= 0:
         raise ValueError(
             f"`levels` is 'log' and the loss starts at {l[0]:.3g}, expected a positive loss. "
             "Use `levels='linear'`, or subtract the smallest value the loss can take."
         )
+    curve = np.maximum(l, floor * scale) if relative else l
 
     if r is not None:
-        speed = _log_rate(r[kept])
-        index, drops = _split(speed, speed, x, prominence, smallest)
-        strength, curve = _strength(speed, index, drops), l
+        speed = log_rate(r[kept])
+        smallest = merge * (curve if relative else np.full_like(curve, scale))
+        index, drops = split(speed, speed, curve, prominence, smallest)
+        strengths = strength(speed[drops], speed[index])
     else:
-        index, strength, curve = _from_loss(
-            t, x, prominence, smallest, bins=bins, smoothing=smoothing, median=median
+        index, strengths, curve = from_loss(
+            t,
+            curve,
+            prominence,
+            merge,
+            relative=relative,
+            bins=bins,
+            smoothing=smoothing,
+            median=median,
         )
-        if levels == "log":
-            curve = np.exp(curve)
         if not np.allclose(curve, l, rtol=0.0, atol=1e-12 * scale):
             dl = None
 
     level = curve[index]
-    if levels == "log":  # levels end at the floor, the final state does not
+    if relative:  # levels end at the floor, the final state does not
         level[-1] = min(level[-1], l[-1]) if l[-1] > 0 else level[-1]
     start, end = np.full(len(level), t[0]), np.full(len(level), t[-1])
     drop_time = np.empty(len(level) - 1)
@@ -202,202 +132,19 @@ def plateaus(
         after, middle, before = level[k + 1] + np.array([1 - edge, 0.5, edge]) * (
             level[k] - level[k + 1]
         )
-        end[k] = _passage(t, curve, dl, after, i, j)
-        drop_time[k] = _passage(t, curve, dl, middle, i, j)
-        start[k + 1] = _passage(t, curve, dl, before, i, j, latest=True)
+        end[k] = passage(t, curve, dl, after, i, j)
+        drop_time[k] = passage(t, curve, dl, middle, i, j)
+        start[k + 1] = passage(t, curve, dl, before, i, j, latest=True)
     return Plateaus(
         level=level,
         index=kept[index],
         time=t[index],
         start=start,
         end=end,
-        strength=strength,
+        strength=strengths,
         drop_time=drop_time,
         method="loss" if r is None else "gradient",
     )
-
-
-def passage_time(
-    time: ArrayLike, loss: ArrayLike, level: float, *, slope: ArrayLike | None = None
-) -> float:
-    """When the loss first passes `level` on its way down, between samples by a monotone cubic.
-
-    `slope` is dL/dt in the units of `time`, which raises the order of the interpolation by one. NaN
-    where the loss starts below the level or never gets there.
-    """
-    t, values = np.asarray(time, dtype=float), np.asarray(loss, dtype=float)
-    below = np.flatnonzero(values <= level)
-    if not below.size or below[0] == 0:
-        return math.nan
-    slopes = None if slope is None else np.asarray(slope, dtype=float)
-    return _passage(t, values, slopes, level, int(below[0]) - 1, int(below[0]))
-
-
-def _log_rate(r: np.ndarray) -> np.ndarray:
-    """log₁₀ of the rate relative to the fastest, cut off where it is round-off."""
-    fastest = r.max()
-    return np.log10(np.maximum(r / fastest, _RATE_FLOOR)) if fastest > 0 else np.zeros_like(r)
-
-
-def _split(
-    speed: np.ndarray, rest: np.ndarray, x: np.ndarray, prominence: float, smallest: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Positions of the plateaus and of the drops between them.
-
-    Drops are judged by `speed`, plateaus are where `rest` is smallest between them, and a drop
-    that does not lower `x` by more than `smallest` is undone, the least one first.
-    """
-    tops = _tops(speed, prominence)
-
-    rest = np.round(rest, 9)  # a constant rate is constant up to round-off
-    bounds = [0, *tops, len(speed) - 1]
-    lowest = [i + int(np.argmin(rest[i : j + 1])) for i, j in itertools.pairwise(bounds)]
-    # Of many samples at rest the last one is the final state.
-    lowest[-1] = int(np.flatnonzero(rest == rest[lowest[-1]])[-1])
-
-    drops, bottoms = np.array(tops), np.array(lowest)
-    while drops.size:
-        removed = -np.diff(x[bottoms])
-        k = int(np.argmin(removed))
-        if removed[k] > smallest:
-            break
-        i, j = bottoms[k : k + 2]
-        keep_later = rest[j] < rest[i] or (rest[j] == rest[i] and j == bottoms[-1])
-        bottoms = np.delete(bottoms, k if keep_later else k + 1)
-        drops = np.delete(drops, k)
-    return bottoms, drops
-
-
-def _tops(values: np.ndarray, prominence: float) -> list[int]:
-    """Peaks with valleys at least `prominence` deep on both sides; beyond the edges all is low.
-
-    One pass with hysteresis. SciPy's `find_peaks` calls each of two equal peaks prominent however
-    shallow the valley between them, and importing it takes longer than most runs.
-    """
-    tops: list[int] = []
-    top, bottom, rising = 0, 0, True
-    for i, value in enumerate(values.tolist()):
-        if rising:
-            if value > values[top]:
-                top = i
-            elif values[top] - value >= prominence:
-                tops.append(top)
-                bottom, rising = i, False
-        elif value < values[bottom]:
-            bottom = i
-        elif value - values[bottom] >= prominence:
-            top, rising = i, True
-    return [*tops, top] if rising else tops
-
-
-def _strength(speed: np.ndarray, bottoms: np.ndarray, drops: np.ndarray) -> np.ndarray:
-    """Decades from each valley to the lower of the peaks beside it."""
-    if not drops.size:
-        return np.array([np.nan])
-    peaks = speed[drops]
-    beside = np.minimum(np.append(peaks, np.inf), np.insert(peaks, 0, np.inf))
-    return np.maximum(beside - speed[bottoms], 0.0)
-
-
-def _from_loss(
-    t: np.ndarray,
-    x: np.ndarray,
-    prominence: float,
-    smallest: float,
-    *,
-    bins: int,
-    smoothing: float,
-    median: int,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Samples on the plateaus, their strengths, and the monotone curve they were read from.
-
-    The nearest monotone curve in the sense of least squares, not the running minimum: that one
-    follows the extremes of the noise, and sinks along a plateau.
-    """
-    from scipy.ndimage import gaussian_filter1d, median_filter
-    from scipy.optimize import isotonic_regression
-
-    filtered = median_filter(x, median, mode="nearest")
-    envelope = np.asarray(isotonic_regression(filtered, increasing=False).x)
-    scatter = _scatter(x - envelope)
-    smallest = max(smallest, _SIGNIFICANT * scatter)
-
-    height = envelope[0] - envelope[-1]
-    if height <= smallest:
-        middle = int(np.argmin(np.abs(t - 0.5 * (t[0] + t[-1]))))
-        return np.array([middle]), np.array([np.nan]), envelope
-    edges = np.linspace(envelope[0], envelope[-1], bins + 1)
-    passage = np.interp(-edges, -envelope, t)
-    passage[0], passage[-1] = t[0], t[-1]
-    stay = np.diff(passage)
-    width = _RESOLUTION * scatter * bins / height
-    if width > 0.1:
-        stay = gaussian_filter1d(stay, width, mode="reflect")
-    rest = _log_rate(1.0 / np.maximum(stay, _RATE_FLOOR * stay.max()))
-    speed = gaussian_filter1d(rest, smoothing, mode="nearest") if smoothing > 0 else rest
-
-    # The sample in the middle of the stay stands for the step.
-    middle = 0.5 * (passage[1:] + passage[:-1])
-    sample = np.searchsorted(0.5 * (t[1:] + t[:-1]), middle)
-    bottoms, drops = _split(speed, rest, envelope[sample], prominence, smallest)
-    return sample[bottoms], _strength(speed, bottoms, drops), envelope
-
-
-def _scatter(residual: np.ndarray) -> float:
-    """Standard deviation of the noise where it is largest, blind to spikes."""
-    pieces = np.array_split(np.abs(residual), min(max(residual.size // 25, 1), 20))
-    return 1.4826 * max(float(np.median(piece)) for piece in pieces)
-
-
-def _passage(
-    t: np.ndarray,
-    loss: np.ndarray,
-    slope: np.ndarray | None,
-    level: float,
-    first: int,
-    last: int,
-    *,
-    latest: bool = False,
-) -> float:
-    """When the loss passes `level` on its way down between two samples, first or for good.
-
-    Between neighbouring samples the loss is the cubic through values and slopes. Slopes are kept
-    within three times the secant, where the cubic is monotone (de Boor & Swartz, 1977): the
-    passage is unique, and the order of convergence is not touched.
-    """
-    above = loss[first : last + 1] > level
-    above[0], above[-1] = True, False  # also where levels differ by round-off only
-    j = first + (int(np.flatnonzero(above)[-1]) + 1 if latest else int(np.argmin(above)))
-    i = j - 1
-    h = t[j] - t[i]
-    fall = loss[j] - loss[i]
-    with np.errstate(over="ignore", invalid="ignore"):  # times may be as close as floats get
-        slopes = [np.nan_to_num(h * _slope_at(t, loss, slope, k)) for k in (i, j)]
-    d0, d1 = np.clip(slopes, 3.0 * fall, 0.0)
-
-    low, high = 0.0, 1.0
-    for _ in range(60):
-        s = 0.5 * (low + high)
-        value = (
-            loss[i] * (1 + 2 * s) * (1 - s) ** 2
-            + d0 * s * (1 - s) ** 2
-            + loss[j] * s**2 * (3 - 2 * s)
-            + d1 * s**2 * (s - 1)
-        )
-        low, high = (s, high) if value > level else (low, s)
-    return float(t[i] + 0.5 * (low + high) * h)
-
-
-def _slope_at(t: np.ndarray, loss: np.ndarray, slope: np.ndarray | None, k: int) -> float:
-    """dL/dt at a sample: as given, or that of the parabola through it and its neighbours."""
-    if slope is not None:
-        return slope[k]
-    if len(t) < 3:
-        return (loss[-1] - loss[0]) / (t[-1] - t[0])
-    a = min(max(k - 1, 0), len(t) - 3)
-    left, right = np.diff(loss[a : a + 3]) / np.diff(t[a : a + 3])
-    bend = (right - left) / (t[a + 2] - t[a])
-    return left + bend * (2 * t[k] - t[a] - t[a + 1])
 
 
 def _check_options(

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..networks import AbstractNetwork, AbstractUnit, Activation, Layer, Neuron, layer
-from ..networks import activation as activation_of
+from ..networks import AbstractNetwork, AbstractUnit, Activation, Layer, layer
 from ..networks._activations import Scalar
+from ..networks._units import unit_of
 from ..tasks import AbstractTask
 from ..tasks import task as task_from
 from ..tasks._task import Statistics
@@ -27,11 +27,11 @@ class EffectiveWidth:
       both one line of proportional units and one direction.
     - `widths`: of every kind that the unit's algebra admits; None where merging units costs more
       than the tolerance whatever the width.
-    - `reduced`: the narrow network, which `festina.diagnose.confirm` optimises further; None where
-      no unit is needed at all.
+    - `reduced`: the narrow network, which `festina.diagnose.confirm` optimises further; the network
+      itself where no kind comes within the tolerance, None where no unit is needed at all.
     - `error`: root mean square of the difference between the two, as a fraction of `scale`.
     - `scale`: root mean square of the targets, or of the outputs where there are no targets.
-    - `full_width`: number of units that the network has.
+    - `network`: the one that was asked about.
     - `narrowings`: the error of every kind at every width, for other tolerances.
     """
 
@@ -43,7 +43,7 @@ class EffectiveWidth:
     error: float
     scale: float
     tolerance: float
-    full_width: int
+    network: Layer
     narrowings: tuple[Narrowing, ...]
 
     @property
@@ -53,7 +53,7 @@ class EffectiveWidth:
 
     def at(self, tolerance: float) -> "EffectiveWidth":
         """The answer for another tolerance."""
-        return _judge(self.narrowings, self.full_width, self.scale, tolerance)
+        return _judge(self.network, self.narrowings, tolerance)
 
     def __str__(self) -> str:
         each = ", ".join(
@@ -123,28 +123,25 @@ def effective_width(
     one = _single(network, v, activation)
     statistics, blind = _statistics(one, data, y)
     found = narrowings(one, statistics, angle=angle, own_scale=blind)
-    return _judge(found, one.width, found[0].scale, tolerance)
+    return _judge(one, found, tolerance)
 
 
-def _judge(
-    found: tuple[Narrowing, ...], full_width: int, scale: float, tolerance: float
-) -> EffectiveWidth:
+def _judge(network: Layer, found: tuple[Narrowing, ...], tolerance: float) -> EffectiveWidth:
     """The smallest width, and who reaches it."""
     widths: dict[Kind, int | None] = {each.kind: each.width(tolerance) for each in found}
-    width = min((w for w in widths.values() if w is not None), default=full_width)
-    ties: tuple[Kind, ...] = tuple(kind for kind, w in widths.items() if w == width)
-    narrower = bool(ties) and width < full_width
-    best = next(each for each in found if each.kind in (ties or (found[0].kind,)))
+    width = min((w for w in widths.values() if w is not None), default=network.width)
+    ties = tuple(each for each in found if widths[each.kind] == width)
+    kinds: tuple[Kind, ...] = tuple(each.kind for each in ties) if width < network.width else ()
     return EffectiveWidth(
         width=width,
-        kind=ties[0] if narrower else None,
-        ties=ties if narrower else (),
+        kind=kinds[0] if kinds else None,
+        ties=kinds,
         widths=widths,
-        reduced=best.narrow(width) if width else None,
-        error=float(best.error[min(width, len(best.error) - 1)]),
-        scale=scale,
+        reduced=(ties[0].narrow(width) if ties else network) if width else None,
+        error=float(ties[0].error[width]) if ties else 0.0,
+        scale=found[0].scale,
         tolerance=tolerance,
-        full_width=full_width,
+        network=network,
         narrowings=found,
     )
 
@@ -172,8 +169,7 @@ def _single(
         raise ValueError(
             "Plain arrays need both layers and φ: effective_width(u, x, v=v, activation='relu')."
         )
-    unit = activation if isinstance(activation, AbstractUnit) else Neuron(_resolve(activation))
-    one = layer(unit, np.asarray(network, dtype=float), v)
+    one = layer(unit_of(activation), np.asarray(network, dtype=float), v)
     if one.batch_shape:
         raise ValueError(f"One network at a time, got `u` of shape {np.shape(network)}.")
     return one
@@ -193,7 +189,3 @@ def _statistics(
         task = task_from(x, np.zeros((len(x), network.outputs)) if y is None else y)
     network.check_fit(task.input_shape, task.outputs)
     return task.statistics(network.unit), blind
-
-
-# `activation` is also the name of an argument above.
-_resolve = activation_of

@@ -62,8 +62,8 @@ def _from_gram(
     u: Float[np.ndarray, "lane unit input"], v: Float[np.ndarray, "lane unit output"]
 ) -> Float[np.ndarray, "lane weight weight"] | None:
     """R from RᵀR = ΘᵀΘ, which reads the units once; where columns are far from dependent."""
-    across = u.swapaxes(-1, -2) @ v
-    gram = np.block([[_square(u), across], [across.swapaxes(-1, -2), _square(v)]])
+    across = _products(u, v)
+    gram = np.block([[_products(u, u), across], [across.swapaxes(-1, -2), _products(v, v)]])
     size = np.sqrt(np.diagonal(gram, axis1=-2, axis2=-1))
     if not size.all() or not np.isfinite(size).all():
         return None
@@ -73,8 +73,11 @@ def _from_gram(
     return np.linalg.cholesky(cosines).swapaxes(-1, -2) * size[:, None]
 
 
-def _square(x: Float[np.ndarray, "lane unit weight"]) -> Float[np.ndarray, "lane weight weight"]:
-    return x.swapaxes(-1, -2) @ x
+def _products(
+    a: Float[np.ndarray, "lane unit left"], b: Float[np.ndarray, "lane unit right"]
+) -> Float[np.ndarray, "lane left right"]:
+    """Σ over units, lane by lane: NumPy hands matrices to BLAS, but not stacks of narrow ones."""
+    return np.stack([left.T @ right for left, right in zip(a, b, strict=True)])
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
-"""What learns: layers of units (Eq. 1 of the saddle-to-saddle paper), stacks of them, deep linear
-networks, and their initial weights."""
+"""What learns: layers of units (Eq. 1 of the saddle-to-saddle paper), stacks of them, deep and
+diagonal linear networks, and their initial weights."""
 
 from ._activations import Activation as Activation
 from ._activations import activation as activation
@@ -19,6 +19,7 @@ from ._deep import DeepStructure as DeepStructure
 from ._deep import deep_linear as deep_linear
 from ._deep import deep_linear_from as deep_linear_from
 from ._diagonal import DiagonalLinear as DiagonalLinear
+from ._diagonal import DiagonalStructure as DiagonalStructure
 from ._diagonal import diagonal_linear as diagonal_linear
 from ._diagonal import diagonal_linear_from as diagonal_linear_from
 from ._initialisations import balanced as balanced

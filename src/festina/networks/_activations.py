@@ -143,6 +143,11 @@ def _from_function(function: Scalar) -> Activation:
     grid = jnp.linspace(-2.0, 2.0, 41)
     try:
         shape = jax.eval_shape(function, grid).shape
+    except jax.errors.TracerArrayConversionError as error:
+        raise ValueError(
+            "The activation is written in NumPy, which cannot be differentiated: use jax.numpy "
+            "instead of numpy in it."
+        ) from error
     except Exception as error:
         raise ValueError(f"The activation could not be applied to an array: {error}") from error
     if shape != grid.shape:

@@ -164,10 +164,9 @@ def _initialise(
     theta = scales[..., None, None] * noise
     if rank:
         theta = strength * (factors[0] @ factors[1]) / np.sqrt(width) + theta
+    v, u = (np.ascontiguousarray(part) for part in np.split(theta, [n_v], axis=-1))
     return Layer(
-        u=theta[..., n_v:].reshape(*batch, width, *u_shape),
-        v=theta[..., :n_v].reshape(*batch, width, *v_shape),
-        unit=unit,
+        u=u.reshape(*batch, width, *u_shape), v=v.reshape(*batch, width, *v_shape), unit=unit
     )
 
 

@@ -40,19 +40,18 @@ class DiagonalLinear(AbstractNetwork):
 
     def __call__(self, x: Float[Array, " input"]) -> Float[Array, " output"]:
         """One network, one example, in the precision of JAX's setting; `predict` is float64."""
-        return jnp.sum(self._products(x), keepdims=True)
+        return jnp.sum(self.coefficients() * self._checked(x), keepdims=True)
 
     def hidden(self, x: Float[Array, " input"]) -> tuple[Float[Array, "..."], ...]:
         """u_i x_i of every coordinate."""
-        self._products(x)
-        return (self.u * jnp.asarray(x),)
+        return (self.u * self._checked(x),)
 
-    def _products(self, x: Float[Array, "..."]) -> Float[Array, " input"]:
+    def _checked(self, x: Float[Array, "..."]) -> Float[Array, " input"]:
         self._check_single()
         x = jnp.asarray(x)
         if x.shape != (self.inputs,):
             raise ValueError(f"Inputs are vectors of {self.inputs} numbers, got {x.shape}.")
-        return self.coefficients() * x
+        return x
 
     def coefficients(self) -> Float[Array, "*batch input"]:
         """β = u∘v, the linear map that each network of a batch computes."""

@@ -108,6 +108,9 @@ def layer(unit: AbstractUnit, u: ArrayLike, v: ArrayLike) -> Layer:
 
     For one output a `v` without the output axis is accepted.
     """
+    for name, array in (("u", u), ("v", v)):
+        if np.iscomplexobj(array):
+            raise ValueError(f"`{name}` must be real, got complex numbers.")
     u, v = np.asarray(u, dtype=float), np.asarray(v, dtype=float)
     for name, array in (("u", u), ("v", v)):
         if 0 in array.shape:
@@ -121,9 +124,10 @@ def layer(unit: AbstractUnit, u: ArrayLike, v: ArrayLike) -> Layer:
     if v.ndim == axes + len(unit.read_axes):
         v = np.expand_dims(v, axes)
     if axes < 1 or v.ndim != axes + 1 + len(unit.read_axes) or v.shape[:axes] != u.shape[:axes]:
+        turned = not unit.read_axes and v.ndim == 2 and v.shape[1] == len(u)
         raise ValueError(
             f"`u` must have shape (*batch, {', '.join(('unit', *unit.weight_axes))}) and `v` "
             f"(*batch, {', '.join(('unit', 'output', *unit.read_axes))}) for {unit}: "
-            f"got {found[0]} and {found[1]}."
+            f"got {found[0]} and {found[1]}." + " Give v.T?" * turned
         )
     return Layer(u, v, unit)

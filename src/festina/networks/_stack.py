@@ -75,7 +75,7 @@ class Stack(AbstractNetwork):
 
     @property
     def outputs(self) -> int:
-        return self.weights[-1].shape[-2]
+        return self.structure.widths[-1]
 
     @property
     def parts(self) -> tuple[Array, ...]:

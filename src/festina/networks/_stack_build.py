@@ -94,6 +94,8 @@ def linear_transformer(
     """
     if dimension < 1 or heads < 1:
         raise ValueError(f"`dimension` and `heads` must be at least 1, got {dimension}, {heads}.")
+    if len(widths) < 1:
+        raise ValueError("`widths` needs at least the output's. For attention alone: `attention`.")
     embedding = dimension + 1
     behind = check_activations(activations, len(widths) - 1)
     return gaussian_stack(

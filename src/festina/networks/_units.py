@@ -19,7 +19,7 @@ import jax.numpy as jnp
 from jaxtyping import Float
 
 from .._types import Array
-from ._activations import Activation, linear
+from ._activations import Activation, Scalar, activation, linear
 from ._algebra import Algebra
 from ._contract import mix, outer
 from ._view import AbstractView, Shape
@@ -76,6 +76,10 @@ class _Activated(AbstractUnit):
     """Response σ(u·z) for one or several z; for σ(a) = aᵖ through the features z⊗…⊗z."""
 
     activation: Activation = linear
+
+    def __post_init__(self) -> None:
+        # A name or a function is as good; the field is what it stands for.
+        object.__setattr__(self, "activation", activation(self.activation))
 
     @property
     def algebra(self) -> Algebra:
@@ -143,6 +147,7 @@ class Kernel(_Activated):
     stride: int = field(default=1, kw_only=True)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.size < 1 or self.stride < 1:
             raise ValueError(
                 f"`size` and `stride` must be at least 1, got {self.size} and {self.stride}."
@@ -273,6 +278,11 @@ class SoftmaxHead(_Head):
         query = jnp.einsum("ra...,sa->sr...", u[1], psi[:, :, -1])
         attention = jax.nn.softmax(jnp.sum(keys * query[:, :, None], axis=1), axis=1)
         return jnp.einsum("sat,st...->sa...", psi, attention)
+
+
+def unit_of(phi: str | Activation | Scalar | AbstractUnit) -> AbstractUnit:
+    """A unit as it is, or the neuron with this activation."""
+    return phi if isinstance(phi, AbstractUnit) else Neuron(activation(phi))
 
 
 def _project(

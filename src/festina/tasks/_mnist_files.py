@@ -6,7 +6,9 @@ fetched, and pooch is imported only when something has to be.
 
 import functools
 import gzip
+import math
 import os
+import struct
 import zlib
 from pathlib import Path
 from typing import Literal
@@ -105,10 +107,10 @@ def _parsed(file: Path, dimensions: int, _changed: int, _size: int) -> np.ndarra
             f"{content[:4].hex(' ') or 'nothing'}. Is it another file under MNIST's name?"
         )
     start = 4 + 4 * dimensions
-    shape = tuple(np.frombuffer(content[4:start], ">u4").astype(int))
-    if len(shape) != dimensions or len(content) - start != np.prod(shape):
+    shape = struct.unpack(f">{dimensions}I", content[4:start].ljust(4 * dimensions, b"\0"))
+    if len(content) != start + math.prod(shape):
         raise ValueError(
-            f"'{file}' is cut short: its header promises {np.prod(shape)} values, it holds "
-            f"{max(len(content) - start, 0)}. Delete it and fetch it again."
+            f"'{file}' does not hold what its header promises: {len(content)} bytes instead of "
+            f"{start + math.prod(shape)}. Delete it and fetch it again."
         )
     return np.frombuffer(content, np.uint8, offset=start).reshape(shape)

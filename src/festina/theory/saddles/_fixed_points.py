@@ -96,9 +96,9 @@ def stationarity(
     point both are of the order of rounding; on a plateau of training they fall with the initial
     scale.
     """
+    _, slopes = losses_and_gradients(network, task, loss=loss)
     none = network.with_parts(*(np.zeros(part.shape) for part in network.parts))
     losses, _ = losses_and_gradients(none, task, loss=loss)
-    _, slopes = losses_and_gradients(network, task, loss=loss)
     gradient = np.linalg.norm(slopes, axis=1)
     size = np.linalg.norm(network.structure.columns(*network.parts), axis=0)
     batch, scale = network.batch_shape, losses[0] or 1.0

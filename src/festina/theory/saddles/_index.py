@@ -10,9 +10,10 @@ from jaxtyping import Float
 from ..._objective import Convention, objective
 from ..._precision import float64
 from ...dynamics._curvature import hessian, hessian_product
-from ...networks import AbstractNetwork
+from ...networks import AbstractNetwork, DiagonalLinear
 from ...tasks import AbstractTask
 from ._fixed_points import check_stationary
+from ._hidden import hidden_layers
 
 _DENSE = 600
 _AT_ONCE = 8  # eigenvalues that a run of Lanczos looks for
@@ -28,12 +29,28 @@ class Escape:
       the Hessian. A displacement grows as $e^{\text{rate}\,t}$ under gradient flow.
     - `directions`: the unit eigenvectors as a batch of networks of the same kind.
     - `sharpness`: the largest absolute curvature.
+    - `blind`: number of silent units that the Hessian does not see, because φ has a kink at u = 0
+      or is of higher order there. They may leave although no curvature is negative: to find out,
+      give them small weights and train.
     """
 
     index: int
     rates: Float[np.ndarray, " direction"]
     directions: AbstractNetwork
     sharpness: float
+    blind: int
+
+    def __repr__(self) -> str:
+        ways = "direction" if self.index == 1 else "directions"
+        rates = f" at rates {self.rates[0]:.4g} to {self.rates[-1]:.4g}" if self.index else ""
+        found = f"left in {self.index} {ways} of negative curvature{rates}"
+        if not self.blind:
+            return found
+        units = "1 silent unit" if self.blind == 1 else f"{self.blind} silent units"
+        return (
+            f"{found}; the Hessian does not see {units}, which may leave by a kink or by higher "
+            "order: give them small weights and train"
+        )
 
 
 @float64
@@ -69,8 +86,10 @@ def escape(
 
         Where φ is of order two or higher in u a silent unit is left more slowly than exponentially,
         and the Hessian vanishes there. A rectifier has none at u·x = 0: a silent unit, or one
-        orthogonal to a sample, counts as if that sample did not exist for it.
+        orthogonal to a sample, counts as if that sample did not exist for it. Silent units of
+        either kind are counted in `blind`.
     """
+    problem = objective(network, task, loss)
     if network.batch_shape:
         raise ValueError(
             f"`network` must be a single one, got a batch {network.batch_shape}: take "
@@ -79,7 +98,6 @@ def escape(
     if most is not None and most < 1:
         raise ValueError(f"`most` must be at least 1, got {most}.")
     check_stationary(network, task, stationary, loss)
-    problem = objective(network, task, loss)
     structure, data = problem.structure, jax.device_put(problem.data)
     weights = structure.columns(*network.parts)[:, 0]
     if structure.size <= _DENSE:
@@ -99,13 +117,31 @@ def escape(
         rates=rates,
         directions=network.with_parts(*structure.arrays(vectors)),
         sharpness=sharpness,
+        blind=_blind(network, tolerance),
     )
+
+
+def _blind(network: AbstractNetwork, tolerance: float) -> int:
+    """Silent units whose lowest term v·φ_p(u) has a kink or is of more than second order."""
+    if isinstance(network, DiagonalLinear):
+        return 0
+    count = 0
+    for unit, incoming, outgoing in hidden_layers(network):
+        order, kinked = unit.algebra.order, unit.algebra.kinked
+        u, v = (np.abs(part).reshape(len(part), -1).max(axis=1) for part in (incoming, outgoing))
+        # However short, a unit with a kink has a direction, on which side of which all samples lie.
+        silent, unread = (size <= (0.0 if kinked else tolerance * size.max()) for size in (u, v))
+        if kinked or order is None:
+            count += int(np.sum(silent))
+        elif order > 0:
+            count += int(np.sum(silent & (order + unread > 2)))
+    return count
 
 
 def _lanczos(
     product: Callable[[np.ndarray], np.ndarray], size: int, tolerance: float, most: int | None
 ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, "weight n"], float]:
-    """Eigenvalues below −tolerance·sharpness, or the `most` smallest, in order, with their vectors."""
+    """All eigenvalues below −tolerance·sharpness, at least the `most` smallest, with vectors."""
     from scipy.sparse.linalg import LinearOperator, eigsh
 
     rng = np.random.default_rng(0)

@@ -110,7 +110,8 @@ class LinearSaddle:
         least = max(len(self.modes), 1)
         if width < least:
             raise ValueError(
-                f"`width` must be at least {least} for {len(self.modes)} modes learned, got {width}."
+                f"`width` must be at least {least} where {len(self.modes)} modes are learned, got "
+                f"{width}."
             )
 
 

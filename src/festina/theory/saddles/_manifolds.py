@@ -175,14 +175,14 @@ def leaving_speed(
     return float(manifold_distance(moving, *constraints)) / speed if speed > 0 else 0.0
 
 
-def readout_on_manifold(gamma_u: ArrayLike) -> Float[np.ndarray, "..."]:
+def readout_on_manifold(gamma_u: float | ArrayLike) -> Float[np.ndarray, "..."]:
     r"""$\gamma_v = \gamma_u/(1 + |\gamma_u|^2)$: the embedded fixed points that lie on a manifold.
 
     Theorem 1 leaves $\gamma_u$ and $\gamma_v$ free. The new unit of an embedding is proportional to
     unit $i$ (Eq. 6), or a combination of several (Eq. 7), in *both* layers with the same
     coefficients $\gamma_u$ only for this $\gamma_v$ (Zhang, Saxe & Latham, F.4, Eqs. 29 to 31). An
-    equal unit (Eq. 4) is $\gamma_u = 1$, hence $\gamma_v = 1/2$. With a row of $\Gamma_u$ for each of
-    several units that are added it is $\Gamma_v = (1 + \Gamma_u\Gamma_u^\top)^{-1}\Gamma_u$.
+    equal unit (Eq. 4) is $\gamma_u = 1$, hence $\gamma_v = 1/2$. For several added units,
+    one row of $\Gamma_u$ each, it is $\Gamma_v = (1 + \Gamma_u\Gamma_u^\top)^{-1}\Gamma_u$.
 
     **Arguments:**
 

@@ -7,14 +7,17 @@ from typing import Literal
 import numpy as np
 
 from ..._precision import float64
-from ...networks import AbstractUnit, Activation, Neuron, activation
+from ...networks import AbstractUnit, Activation, Algebra
 from ...networks._activations import Scalar
+from ...networks._units import unit_of
 from ...tasks import AbstractTask
 from ._kinds import EQUATION, Kind, admissible
 from ._narrowing import respond
 
+Separates = Literal["directions", "units"]
+
 _STEP = 1e-3  # of weights at which the lowest order is read off
-_SIGNIFICANT = 3.0  # standard deviations
+_SIGNIFICANT = 3.0  # standard deviations, of a single direction
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,7 @@ class Mechanism:
     """
 
     order: int | None
-    separates: Literal["directions", "units"] | None
+    separates: Separates | None
     kinds: tuple[Kind, ...]
     expected: Kind | None
     message: str
@@ -53,27 +56,26 @@ def mechanism(phi: str | Activation | Scalar | AbstractUnit) -> Mechanism:
     - `phi`: a unit, the name of an activation, or a scalar JAX function of your own, whose algebra
       is measured.
     """
-    algebra = _unit(phi).algebra
-    order, kinds = algebra.order, admissible(algebra)
-    expected: Kind | None = None
+    algebra = unit_of(phi).algebra
+    separates, expected, message = _leaving_zero(algebra)
+    return Mechanism(algebra.order, separates, admissible(algebra), expected, message)
+
+
+def _leaving_zero(algebra: Algebra) -> tuple[Separates | None, Kind | None, str]:
+    """What separates, the kind of saddle that it leads to, and all of it in a sentence."""
+    order = algebra.order
     if order is None:
-        return Mechanism(
-            order,
-            None,
-            kinds,
-            expected,
+        message = (
             "Near u = 0 the response is no power of u (a threshold keeps units silent there): "
-            "small weights may never grow, and neither mechanism applies.",
+            "small weights may never grow, and neither mechanism applies."
         )
+        return None, None, message
     if order == 0:
-        return Mechanism(
-            order,
-            None,
-            kinds,
-            expected,
+        message = (
             "Units respond at u = 0 already: v moves at once with what that response explains of "
-            "the targets, and zero is a saddle only if it explains nothing.",
+            "the targets, and zero is a saddle only if it explains nothing."
         )
+        return None, None, message
     if order == 1:
         expected = "linear" if algebra.linear else "proportional" if algebra.homogeneous else None
         leads = (
@@ -82,22 +84,14 @@ def mechanism(phi: str | Activation | Scalar | AbstractUnit) -> Mechanism:
             else "near one direction, to where no narrower network has a fixed point: φ is linear "
             "for small weights only"
         )
-        return Mechanism(
-            order,
-            "directions",
-            kinds,
-            expected,
-            f"Order one: directions separate, in a time of order ln(1/ε), and lead {leads}.",
-        )
+        message = f"Order one: directions separate, in a time of order ln(1/ε), and lead {leads}."
+        return "directions", expected, message
     power = "1/ε" if order == 2 else f"1/ε^{order - 1}"
-    return Mechanism(
-        order,
-        "units",
-        kinds,
-        "zero",
+    message = (
         f"Order {order}: units separate, in a time of order {power}; one at a time grows and leads "
-        "to saddles of Eq. (5).",
+        "to saddles of Eq. (5)."
     )
+    return "units", "zero", message
 
 
 @dataclass(frozen=True)
@@ -141,8 +135,12 @@ def drive(
     - `task`: the data.
     - `tolerance`: correlations below it are zero.
     - `draws`, `seed`: random directions of u in which to look.
+
+    **Returns:** a `Drive`.
     """
-    unit = _unit(phi)
+    if draws < 1:
+        raise ValueError(f"`draws` must be at least 1, got {draws}.")
+    unit = unit_of(phi)
     order = unit.algebra.order
     if order is None:
         raise ValueError(
@@ -167,14 +165,12 @@ def drive(
     correlation = np.sqrt(np.sum(statistic**2, axis=(0, 1))) / np.where(size > 0, size, np.inf)
     strength = float(correlation.max())
     noise = 0.0 if task.samples is None else 1.0 / math.sqrt(task.samples)
+    # The largest of n accidents is larger than one of them: a Gaussian tail is n times as likely.
+    allowed = math.sqrt(_SIGNIFICANT**2 + 2 * math.log(draws))
     return Drive(
         order=order,
         strength=strength,
         noise=noise,
         nonzero=strength > tolerance,
-        significant=strength > max(tolerance, _SIGNIFICANT * noise),
+        significant=strength > max(tolerance, allowed * noise),
     )
-
-
-def _unit(phi: str | Activation | Scalar | AbstractUnit) -> AbstractUnit:
-    return phi if isinstance(phi, AbstractUnit) else Neuron(activation(phi))

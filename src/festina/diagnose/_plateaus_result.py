@@ -1,0 +1,72 @@
+"""What `plateaus` hands out."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from jaxtyping import Float, Int
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+@dataclass(frozen=True, eq=False)
+class Plateaus:
+    """The plateaus of one trajectory, the initial and the final one included.
+
+    There are $K$ plateaus and $K - 1$ drops between them, in the order of time, with strictly
+    falling levels. Times are in the units of the `time` that was given.
+
+    - `level`: loss at each plateau.
+    - `index`: the sample that stands for it, counted in the arrays that were given.
+    - `time`: the time of that sample.
+    - `start`, `end`: the trajectory is on the plateau between these; see `plateaus`.
+    - `strength`: decades by which it moves more slowly there than at the slower of the two
+      neighbouring drops (the only one, for the first and the last plateau). Zero says that the
+      record begins or ends within a drop; NaN that there is no drop to compare with.
+    - `drop_time`: when the loss passes the middle between two adjacent levels.
+    - `method`: what slowness was judged by, `"gradient"` or `"loss"`.
+    """
+
+    level: Float[np.ndarray, " plateau"]
+    index: Int[np.ndarray, " plateau"]
+    time: Float[np.ndarray, " plateau"]
+    start: Float[np.ndarray, " plateau"]
+    end: Float[np.ndarray, " plateau"]
+    strength: Float[np.ndarray, " plateau"]
+    drop_time: Float[np.ndarray, " drop"]
+    method: Literal["gradient", "loss"]
+
+    def __len__(self) -> int:
+        return len(self.level)
+
+    @property
+    def duration(self) -> Float[np.ndarray, " plateau"]:
+        """How long the trajectory stays on each plateau."""
+        return self.end - self.start
+
+    def __str__(self) -> str:
+        count = f"{len(self)} plateau{'s' if len(self) != 1 else ''}, judged by the {self.method}"
+        rows = [f"{'level':>12} {'from':>11} {'to':>11} {'strength':>9}   then drops at"]
+        drops = [f"{drop:.6g}" for drop in self.drop_time] + [""]
+        for k, drop in enumerate(drops):
+            rows.append(
+                f"{self.level[k]:12.6g} {self.start[k]:11.6g} {self.end[k]:11.6g} "
+                f"{self.strength[k]:9.2f}   {drop}".rstrip()
+            )
+        return "\n".join([count, *rows])
+
+    def to_dataset(self) -> "xr.Dataset":
+        """The same numbers as an `xarray.Dataset` with the dimensions `plateau` and `drop`."""
+        import xarray as xr
+
+        names = ("level", "index", "time", "start", "end", "strength")
+        return xr.Dataset(
+            {name: ("plateau", getattr(self, name)) for name in names}
+            | {"drop_time": ("drop", self.drop_time)},
+            coords={
+                "plateau": np.arange(len(self)),
+                "drop": np.arange(len(self) - 1),
+            },
+            attrs={"method": self.method},
+        )
