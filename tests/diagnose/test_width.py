@@ -229,6 +229,40 @@ def test_confirmed_at_a_saddle_and_not_elsewhere():
     np.testing.assert_allclose(answer.optimised_loss, 8.0, rtol=1e-12)
 
 
+def test_not_confirmed_where_the_narrow_network_comes_to_no_rest():
+    """z tanh z fits sums of |x| the better the larger u is, at the same loss to many digits."""
+
+    def z_tanh(a):
+        return a * jnp.tanh(a)
+
+    y = np.abs(X).sum(axis=1)
+    u, v = np.zeros((WIDE, 3)), np.zeros(WIDE)
+    u[0], v[0] = (3.0, 1.5, 1.5), 0.5
+    plain = {"v": v, "activation": z_tanh, "y": y}
+    for _ in range(2):  # the second time from where the first one ended
+        found = effective_width(u, X, tolerance=0.6, **plain)
+        answer = confirm(u, X, found, **plain)
+        u[0], v[0] = answer.network.u[0], answer.network.v[0, 0]
+    assert answer.loss == pytest.approx(answer.optimised_loss, rel=1e-6)
+    assert (answer.stationary, answer.agrees) == (False, False)
+    assert "comes to no rest" in str(answer)
+
+
+def test_plain_arrays_are_confirmed_as_objects_are():
+    """One unit along each of two rays that fit exactly: at rest without a step."""
+    u, v = on_rays(np.random.default_rng(6), 2, lines=False)
+    network = network_of("relu", u, v)
+    y = network.predict(X)
+    found = effective_width(u, X, v=v, activation="relu", y=y)
+    plain = confirm(u, X, found, v=v, activation="relu", y=y)
+    objects = confirm(network, task(X, y), found)
+    assert plain.agrees
+    assert (plain.loss, plain.optimised_loss) == (objects.loss, objects.optimised_loss)
+    assert str(plain).startswith("a saddle: the narrow network rests at")
+    with pytest.raises(ValueError, match="give `y`"):
+        confirm(u, X, found, v=v, activation="relu")
+
+
 def test_a_network_as_wide_as_for_mnist_takes_seconds():
     """784 inputs, 1000 units, 2000 samples: two rays among small weights."""
     rng = np.random.default_rng(5)

@@ -15,7 +15,7 @@ def test_all_chunks_of_a_training_are_one_program():
     x = rng.normal(size=(9, 3))
     network = fully_connected(3, 2, scale=0.1, key=jax.random.key(0))
     traced = []
-    listen = lambda event, *_, fun_name="", **__: traced.append((event, fun_name))
+    listen = lambda event, duration_secs, **about: traced.append((event, about.get("fun_name")))
     monitoring.register_event_duration_secs_listener(listen)
     try:
         # More steps than are recorded at once.

@@ -176,7 +176,7 @@ def test_a_function_is_measured_once_and_known_again():
     assert isinstance(activation(activation(mine)), Activation)
 
 
-def test_a_unit_takes_its_activation_by_name_or_as_a_function(as_a_user):
+def test_a_unit_takes_its_activation_by_name_or_as_a_function():
     assert Neuron("relu") == Neuron(activation("relu"))
     assert Neuron(jnp.arctan) == Neuron(activation(jnp.arctan))
     assert hash(Kernel("tanh", size=3)) == hash(Kernel(activation("tanh"), size=3))

@@ -31,8 +31,8 @@ from festina.theory.saddles._kinds import admissible
 KEY = jax.random.key(4)
 
 
-def neurons(activation, width=2):
-    return fully_connected(3, width, 2, activation=activation, scale=0.6, key=KEY)
+def neurons(activation, width=2, scale=0.6):
+    return fully_connected(3, width, 2, activation=activation, scale=scale, key=KEY)
 
 
 def kernels(activation):
@@ -46,7 +46,8 @@ SOON = {
 }
 LATER = {
     "softmax head": (lambda: attention(2, 2, softmax=True, scale=0.6, key=KEY), (3, 5)),
-    "sigmoid": (lambda: neurons("sigmoid"), (3,)),
+    # Of small weights it is nearly constant, which another constant hardly disturbs.
+    "sigmoid": (lambda: neurons("sigmoid", scale=2.0), (3,)),
     "leaky relu": (lambda: neurons(leaky_relu(0.2)), (3,)),
     "quadratic": (lambda: neurons("quadratic"), (3,)),
     "conv linear": (lambda: kernels("linear"), (4,)),

@@ -164,6 +164,8 @@ def test_an_end_with_a_gradient_is_no_minimum(monkeypatch):
     found = narrow_minima(Neuron(), data, loss="mean-square", starts=8)
     np.testing.assert_allclose(found.loss, [(5 - np.sqrt(13)) / 2], rtol=1e-9)
     np.testing.assert_allclose(found.share, [0.5])
+    assert str(found).startswith("1 minimum, loss (share of starts): ")
+    assert str(found).endswith(" (50%)")
     monkeypatch.setattr(_narrow, "bfgs", lambda *args, max_steps: descend(*args, max_steps=3))
     with pytest.raises(ValueError, match="None of 8 starts led to a minimum"):
         narrow_minima(Neuron(), data, starts=8)

@@ -3,13 +3,16 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._objective import Convention, objective
 from .._precision import float64
-from ..networks import Layer
+from ..networks import AbstractUnit, Activation, Layer
+from ..networks._activations import Scalar
 from ..tasks import AbstractTask
 from ..theory.saddles._bfgs import bfgs
 from ..theory.saddles._narrow import value_and_gradient
+from ._given import layer_of, task_of
 from ._width import EffectiveWidth
 
 
@@ -23,7 +26,8 @@ class Confirmation:
     - `slope`: gradient times weights at the end, as a fraction of the loss at zero outputs above
       that of least squares: how well it has converged, and large where the narrow network has no
       minimum at finite weights.
-    - `agrees`: whether `loss` and `optimised_loss` are the same within the tolerance.
+    - `stationary`: whether the descent has arrived: the slope is small.
+    - `agrees`: whether it has, and `loss` and `optimised_loss` are the same within the tolerance.
     - `network`: the optimised narrow network; None where it has no units.
     """
 
@@ -31,18 +35,41 @@ class Confirmation:
     reduced_loss: float
     optimised_loss: float
     slope: float
+    stationary: bool
     agrees: bool
     network: Layer | None
+
+    def __repr__(self) -> str:
+        if self.agrees:
+            return f"a saddle: the narrow network rests at {self.optimised_loss:.6g}, {self._here}"
+        if self.stationary:
+            return (
+                f"not confirmed: the narrow network goes on to {self.optimised_loss:.6g}, "
+                f"{self._here}"
+            )
+        return (
+            f"not confirmed: the narrow network comes to no rest, at {self.optimised_loss:.6g} the "
+            f"slope is still {self.slope:.2g}, {self._here}. Its minimum may lie at infinite "
+            "weights or at a kink, or `max_steps` is too few"
+        )
+
+    @property
+    def _here(self) -> str:
+        return f"the wide one is at {self.loss:.6g}"
 
 
 @float64
 def confirm(
-    network: Layer,
-    task: AbstractTask,
+    network: Layer | ArrayLike,
+    data: AbstractTask | ArrayLike,
     found: EffectiveWidth,
     *,
+    v: ArrayLike | None = None,
+    activation: str | Activation | Scalar | AbstractUnit | None = None,
+    y: ArrayLike | None = None,
     loss: Convention = "half",
     tolerance: float = 0.02,
+    stationary: float = 1e-6,
     max_steps: int = 500,
 ) -> Confirmation:
     """Optimise the narrow network from the reduced weights, and compare its loss.
@@ -55,18 +82,20 @@ def confirm(
 
     **Arguments:**
 
-    - `network`, `task`: the wide network and its data.
+    - `network`, `data`: the wide network and its task, or plain arrays u and x.
     - `found`: its `effective_width`.
+    - `v`, `activation`, `y`: with plain arrays, as in `effective_width`.
     - `loss`: convention.
     - `tolerance`: largest difference of the losses, as a fraction of the loss at zero outputs.
+    - `stationary`: largest slope at which the optimised network passes for one at rest.
     - `max_steps`: of a quasi-Newton descent, whose memory grows with the number of weights squared.
     """
-    if network.batch_shape:
-        raise ValueError(
-            f"One network at a time, got a batch {network.batch_shape}: network.lane(0)."
-        )
-    wide = objective(network, task, loss)
-    weights = wide.structure.columns(*network.parts)[:, 0]
+    one = layer_of(network, v, activation)
+    task = task_of(one, data, y)
+    if y is None and task is not data:
+        raise ValueError("Plain arrays need targets as well: give `y`.")
+    wide = objective(one, task, loss)
+    weights = wide.structure.columns(*one.parts)[:, 0]
     here = float(value_and_gradient(wide.structure, weights, wide.data)[0])
     empty = 0.5 * float(wide.data.weight @ np.sum(np.asarray(wide.data.y) ** 2, axis=1))
     if found.reduced is None:
@@ -74,10 +103,10 @@ def confirm(
         slope, end = 0.0, None
     else:
         narrow = objective(found.reduced, task, loss)
-        structure, data = narrow.structure, narrow.data
+        structure, statistics = narrow.structure, narrow.data
 
         def function(weights: np.ndarray) -> tuple[float, np.ndarray]:
-            value, gradient = value_and_gradient(structure, weights, data)
+            value, gradient = value_and_gradient(structure, weights, statistics)
             return float(value), np.asarray(gradient)
 
         def still(weights: np.ndarray, gradient: np.ndarray) -> bool:
@@ -88,11 +117,13 @@ def confirm(
         weights, optimised, gradient = bfgs(function, start, still, max_steps=max_steps)
         slope = float(np.linalg.norm(gradient) * np.linalg.norm(weights)) / (empty or 1.0)
         end = found.reduced.with_parts(*structure.arrays(weights))
+    arrived = slope <= stationary
     return Confirmation(
         loss=here + wide.floor,
         reduced_loss=reduced + wide.floor,
         optimised_loss=optimised + wide.floor,
         slope=slope,
-        agrees=bool(abs(here - optimised) <= tolerance * (empty + wide.floor)),
+        stationary=arrived,
+        agrees=arrived and abs(here - optimised) <= tolerance * (empty + wide.floor),
         network=end,
     )

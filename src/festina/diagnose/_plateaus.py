@@ -36,11 +36,15 @@ def plateaus(
     below $10^{-24} \max r$ are round-off and count as equal.
 
     **From the loss alone**, mini-batch curves included. The curve is replaced by the monotone one
-    nearest to it and cut into `bins` steps $\Delta L$; the time $\Delta t$ from the first passage
-    of one step to that of the next gives the rate $r = \Delta L/\Delta t$ as a function of the
-    *loss*. Smoothed over `smoothing` bins it is judged as above; a plateau is the step with the
-    longest stay between two drops. Its level is known to one step, or to the scatter of the curve
-    where that is larger: scatter widens the smoothing, and drops within it do not count.
+    nearest to it and cut into small steps $\Delta L$; the time $\Delta t$ from the first passage
+    of one step to that of the next gives the same rate $r = \Delta L/\Delta t$ as a function of
+    the *loss*. Smoothed over `smoothing` steps it is judged as above; a plateau is the step with
+    the longest stay between two drops. There are `bins` steps of equal height, but towards the
+    final loss a step is at most a twentieth of what is left to fall (with `levels="log"`, `bins`
+    equal steps in $\log L$). Where the curve scatters it is coarser: the scatter, as a function
+    of the loss, widens steps and smoothing, and a drop by less than three standard deviations does
+    not count, nor one by less than a hundredth of the whole fall on a curve that is not monotone,
+    nor a stay of a few scattered samples on the way down.
 
     In both, a drop that takes off less than `merge` of the initial loss is none, and joins the
     plateaus on both sides of it. The time of a drop is when the loss passes the middle between
@@ -48,9 +52,11 @@ def plateaus(
     of the drop before until it has made that fraction of the drop after; the first plateau starts
     and the last one ends with the record.
 
-    There is always a first and a last plateau: an exponential decay is fastest at its very start,
-    so it has two, the first of strength zero. A curve that never falls by `merge` (one sample, a
-    constant, a rising loss) has one.
+    There is always a first and a last plateau. A curve that never falls by `merge` (one sample, a
+    constant, a rising loss) has one, of strength NaN. A curve that falls without resting, two
+    samples or a straight line, has two of strength zero: where it begins and where it ends. An
+    exponential decay is fastest at its very start, so its first plateau alone has strength zero.
+    Printed, each of them says so in words.
 
     **Arguments:**
 
@@ -70,7 +76,8 @@ def plateaus(
     - `levels`: `"log"` looks for plateaus far below the initial loss: steps are equal in
       $\log L$, and drops are measured against the level they start from.
     - `floor`: with `levels="log"`, losses below this fraction of the initial one count as equal.
-    - `bins`, `smoothing`: number of steps, and the width of the Gaussian in steps (loss alone).
+    - `bins`, `smoothing`: number of steps on a clean curve, and the width of the Gaussian in steps
+      (loss alone).
     - `median`: samples in a running median taken first, against spikes (loss alone). It leaves a
       monotone curve as it is; 1 switches it off.
 
@@ -87,7 +94,13 @@ def plateaus(
         Stochastic gradients have a floor that hides plateaus: leave them out. With large initial
         weights the levels in between exist and the plateaus do not, so none is found. A plateau of
         small `strength` passes its saddle at a distance: its level is not that of the saddle.
-        The final plateau is as strong as the record is long when judged by the loss.
+
+        By the loss alone the strength is a lower bound: the slowest rate is taken over the shortest
+        fall that can be told from scatter, or from round-off ($10^{-12}$ of the initial loss). On a
+        clean curve that is the strength by gradients up to some tenths of a decade, but for first
+        and final plateaus flat to round-off; with scatter $\sigma$ it is about the decades between
+        $\sigma$ over the stay and the speed of the drop. The final plateau is as strong as the
+        record is long.
     """
     _check_options(prominence, merge, edge, levels, floor, bins, smoothing, median)
     t, l, r, dl = _check_curve(time, loss, squared_gradient, slope)  # noqa: E741

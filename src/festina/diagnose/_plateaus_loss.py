@@ -1,25 +1,32 @@
-"""Plateaus of a loss curve alone: how long it stays at each level, at the resolution it has."""
+"""Plateaus of a loss curve alone: how long it stays at each level, as finely as it can be told."""
 
 import itertools
+from collections.abc import Callable
 
 import numpy as np
 
-from ._drops import log_rate, split, strength
+from ._drops import RATE_FLOOR, log_rate, split, strength
+from ._scatter import scatter_by_level
 
-# What scatter does. Steps are no finer than _STEP standard deviations, stays are counted at a
-# resolution of _RESOLUTION of them, and a drop is at least _SIGNIFICANT. Found on Zhang, Saxe &
-# Latham's Figures 1B, 1D and 1G with white, proportional, correlated and spiky noise.
-_STEP = 0.5
+# What scatter does. Stays are counted at a resolution of _RESOLUTION standard deviations, in steps
+# of at least _STEP of them, and of a whole one as long as that is below _COARSE of the height; a
+# drop is at least _SIGNIFICANT of them. Found on Zhang, Saxe & Latham's Figures 1B, 1D and 1G with
+# white, proportional, correlated and spiky noise.
 _RESOLUTION = 0.7
+_STEP = 1 / 6
+_COARSE = 1 / 200
 _SIGNIFICANT = 3.0
 
-# Without scatter: steps become finer towards the final loss, down to this fraction of the coarse
-# ones, each at most _GRADE of what is left to fall.
-_FINEST = 0.02
+# Without scatter: a step is at most _GRADE of what is left to fall, and none is finer than _FINEST
+# of the widest. A plateau far below the initial loss is as many steps away from the final one.
 _GRADE = 0.05
+_FINEST = 0.02
 
 # A fall by less than this fraction of the initial loss is round-off.
 _ROUND_OFF = 1e-12
+
+# A curve that scatters by less than this fraction of its height is clean.
+_CLEAN = 1e-6
 
 
 def from_loss(
@@ -43,26 +50,25 @@ def from_loss(
 
     filtered = median_filter(loss, median, mode="nearest")
     envelope = np.asarray(isotonic_regression(filtered, increasing=False).x)
-    scatter = _scatter(envelope, loss - envelope)
+    scatter = scatter_by_level(envelope, loss - envelope)
     scale = loss[0] if loss[0] > 0 else np.ptp(loss)
 
-    def smallest(level: np.ndarray) -> np.ndarray:
-        of = level if relative else np.full_like(level, scale)
-        return np.maximum(merge * of, _SIGNIFICANT * scatter(level))
+    height = envelope[0] - envelope[-1]
+    # Where few samples are all there is, half of them on the curve do not say that it is clean.
+    unsure = min(10.0 * float(np.abs(loss - envelope).max()), 2 * _COARSE * height)
 
-    if envelope[0] - envelope[-1] <= smallest(envelope[[0, -1]]).max():
+    def smallest(level: np.ndarray) -> np.ndarray:
+        least = merge * (level if relative else np.full_like(level, scale))
+        return np.maximum(np.maximum(least, unsure), _SIGNIFICANT * scatter(level))
+
+    if height <= smallest(envelope[[0, -1]]).max():
         middle = int(np.argmin(np.abs(t - 0.5 * (t[0] + t[-1]))))
         return np.array([middle]), np.array([np.nan]), envelope
 
     edges = _edges(envelope[0], envelope[-1], scatter, bins=bins, relative=relative)
-    passage = np.interp(-edges, -envelope, t)
-    passage[0], passage[-1] = t[0], t[-1]
+    passage = _passages(t, envelope, edges, _RESOLUTION * scatter(edges))
     stay, fall = np.diff(passage), -np.diff(edges)
-    width = float(np.max(_RESOLUTION * scatter(edges[1:]) / fall))
-    if width > 0.1:
-        stay = gaussian_filter1d(stay, width, mode="reflect")
-    with np.errstate(divide="ignore"):
-        rate = fall/np.maximum(stay, 1e-24*stay.max())
+    rate = fall / np.maximum(stay, RATE_FLOOR * stay.max())
     rest = log_rate(rate)
     speed = gaussian_filter1d(rest, smoothing, mode="nearest") if smoothing > 0 else rest
 
@@ -71,56 +77,99 @@ def from_loss(
     sample = np.searchsorted(0.5 * (t[1:] + t[:-1]), middle)
     level = envelope[sample]
     bottoms, drops = split(speed, rest, level, prominence, smallest(level))
-    slowest = _slowest(t, envelope, sample[drops], np.maximum(scatter(envelope), _ROUND_OFF*scale))
-    valleys = np.log10(np.maximum(slowest/rate.max(), 1e-24))
+    bottoms, drops = _without_brief(
+        bottoms, drops, speed, level, envelope, scatter, samples=(median + 1) // 2
+    )
+
+    told = np.maximum(scatter(envelope), _ROUND_OFF * scale)
+    slowest = _slowest(t, envelope, told, sample[drops]) / rate.max()
+    valleys = np.log10(np.maximum(slowest, RATE_FLOOR))
     return sample[bottoms], strength(speed[drops], valleys), envelope
 
 
-def _scatter(envelope, residual):
-    n = residual.size
-    count = min(max(n // 25, 1), 20)
-    by_time = np.linspace(0, n, count + 1)[1:-1].astype(int)
-    by_level = np.searchsorted(-envelope, -np.linspace(envelope[0], envelope[-1], 21)[1:-1])
-    points = []
-    for cuts in (by_time, by_level):
-        edges = [0]
-        for c in cuts:
-            if c - edges[-1] >= 25 and n - c >= 25: edges.append(int(c))
-        edges.append(n)
-        for i, j in itertools.pairwise(edges):
-            points.append((envelope[i:j].mean(), 1.4826*np.median(np.abs(residual[i:j]))))
-    points.sort()
-    hull = []
-    for p in points:
-        while hull and hull[-1][0] == p[0] and hull[-1][1] <= p[1]: hull.pop()
-        if hull and hull[-1][0] == p[0]: continue
-        while len(hull) >= 2 and (hull[-1][1]-hull[-2][1])*(p[0]-hull[-2][0]) <= (p[1]-hull[-2][1])*(hull[-1][0]-hull[-2][0]): hull.pop()
-        hull.append(p)
-    x, y = np.array(hull).T
-    return lambda level: np.interp(level, x, y)
+def _edges(
+    top: float,
+    end: float,
+    scatter: Callable[[np.ndarray], np.ndarray],
+    *,
+    bins: int,
+    relative: bool,
+) -> np.ndarray:
+    """Levels from `top` to `end`, as close as the curve can tell them apart.
 
-
-def _edges(top, end, scatter, *, bins, relative):
+    With steps of the size $δ(L)$ there are $∫dL/δ$ of them.
+    """
     height = top - end
-    left = np.append(0.0, np.geomspace(1e-3 * _FINEST / bins, 1.0, 2000))
+    left = np.append(0.0, np.geomspace(1e-3 * _FINEST / bins, 1.0, 2000))  # to fall, of the height
     if relative:
-        fine = np.log(top / end) / bins * (end / height + left)
+        step = np.log(top / end) / bins * (end / height + left)
     else:
-        fine = np.clip(_GRADE * left, _FINEST / bins, 1.0 / bins)
-    step = np.maximum(fine, _STEP * scatter(end + height * left) / height)
-    z = np.append(0.0, np.cumsum(np.diff(left) * 0.5 * (1 / step[1:] + 1 / step[:-1])))
-    n = max(int(np.ceil(z[-1])), 2)
-    return end + height * np.interp(np.linspace(z[-1], 0.0, n + 1), z, left)
+        step = np.clip(_GRADE * left, _FINEST / bins, 1.0 / bins)
+    s = scatter(end + height * left) / height
+    step = np.maximum(step, np.maximum(_STEP * s, np.minimum(s, _COARSE)))
+    count = np.append(0.0, np.cumsum(0.5 * np.diff(left) * (1 / step[1:] + 1 / step[:-1])))
+    steps = max(int(np.ceil(count[-1])), 2)
+    return end + height * np.interp(np.linspace(count[-1], 0.0, steps + 1), count, left)
 
 
-def _slowest(t, envelope, drops, fall):
-    n = len(t)
-    target = envelope - fall
-    j = np.searchsorted(-envelope, -target)
-    found = j < n
-    j = np.minimum(j, n-1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        r = np.where(found, envelope - envelope[j], fall) / (t[j]-t)
-    r[-1] = r[-1] if np.isfinite(r[-1]) else np.inf
-    bounds = [0, *drops.tolist(), n - 1]
-    return np.array([r[i:j+1].min() for i, j in itertools.pairwise(bounds)])
+def _passages(
+    t: np.ndarray, envelope: np.ndarray, edges: np.ndarray, width: np.ndarray
+) -> np.ndarray:
+    """First passage of each of the levels `edges`, averaged over a Gaussian of that width in loss.
+
+    Beyond its ends the curve goes on as its image in a point, so that no stay leaks out of it.
+    """
+    top, end = envelope[0], envelope[-1]
+    x = np.linspace(-3.0, 3.0, 31) if np.any(width > 0) else np.zeros(1)
+    weight = np.exp(-0.5 * x**2)
+    level = edges[:, None] + width[:, None] * x
+    inside = np.where(level > top, 2 * top - level, np.where(level < end, 2 * end - level, level))
+    time = np.interp(-inside, -envelope, t)
+    time = np.where(level > top, 2 * t[0] - time, np.where(level < end, 2 * t[-1] - time, time))
+    passage = time @ weight / weight.sum()
+    passage[0], passage[-1] = t[0], t[-1]
+    return passage
+
+
+def _without_brief(
+    bottoms: np.ndarray,
+    drops: np.ndarray,
+    speed: np.ndarray,
+    level: np.ndarray,
+    envelope: np.ndarray,
+    scatter: Callable[[np.ndarray], np.ndarray],
+    *,
+    samples: int,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Without plateaus between drops that no more than a few scattered samples speak for.
+
+    On the way down a few of them in the wrong order are enough to look like a stay. The drops on
+    both sides become one, the faster.
+    """
+    height = envelope[0] - envelope[-1]
+    for bottom in bottoms[1:-1]:
+        deviation = float(scatter(level[bottom]))
+        within = max(deviation, _COARSE * height)
+        near = np.count_nonzero(np.abs(envelope - level[bottom]) <= within)
+        if deviation > _CLEAN * height and near <= samples:
+            k = int(np.searchsorted(bottoms, bottom))
+            slower = k - 1 + int(np.argmin(speed[drops[k - 1 : k + 1]]))
+            bottoms, drops = np.delete(bottoms, k), np.delete(drops, slower)
+    return bottoms, drops
+
+
+def _slowest(
+    t: np.ndarray, envelope: np.ndarray, told: np.ndarray, drops: np.ndarray
+) -> np.ndarray:
+    """The lowest rate between drops, over the shortest fall that can be `told` from none.
+
+    A step would be too long for this: at its slowest the curve may fall by far less. Where it
+    never falls that far again, the rate is at most that of falling right after the record.
+    """
+    later = np.searchsorted(-envelope, told - envelope)
+    seen = later < t.size
+    later = np.minimum(later, t.size - 1)
+    fall, stay = np.where(seen, envelope - envelope[later], told), t[later] - t
+    rate = np.divide(fall, stay, out=np.full_like(fall, np.inf), where=stay > 0)
+    bounds = [0, *drops.tolist(), t.size - 1]
+    return np.array([rate[i : j + 1].min() for i, j in itertools.pairwise(bounds)])

@@ -23,7 +23,8 @@ class Plateaus:
     - `start`, `end`: the trajectory is on the plateau between these; see `plateaus`.
     - `strength`: decades by which it moves more slowly there than at the slower of the two
       neighbouring drops (the only one, for the first and the last plateau). Zero says that the
-      record begins or ends within a drop; NaN that there is no drop to compare with.
+      record begins or ends within a drop; NaN that there is no drop to compare with. By the loss
+      alone it is a lower bound, set by scatter and round-off.
     - `drop_time`: when the loss passes the middle between two adjacent levels.
     - `method`: what slowness was judged by, `"gradient"` or `"loss"`.
     """
@@ -54,7 +55,19 @@ class Plateaus:
                 f"{self.level[k]:12.6g} {self.start[k]:11.6g} {self.end[k]:11.6g} "
                 f"{self.strength[k]:9.2f}   {drop}".rstrip()
             )
-        return "\n".join([count, *rows])
+        return "\n".join([count, *rows, *self._in_words()])
+
+    def _in_words(self) -> list[str]:
+        """What curves without a plateau in the proper sense are."""
+        if len(self) == 1 and self.start[0] == self.end[0]:
+            return ["one moment only: neither a plateau nor a drop can be told"]
+        if len(self) == 1:
+            return ["no drop: the loss does not fall, or by too little to count"]
+        if np.all(self.strength == 0):
+            return ["no rest: the loss falls from the first sample to the last"]
+        begins = ["the record begins within a drop"] if self.strength[0] == 0 else []
+        ends = ["the record ends within a drop"] if self.strength[-1] == 0 else []
+        return begins + ends
 
     def to_dataset(self) -> "xr.Dataset":
         """The same numbers as an `xarray.Dataset` with the dimensions `plateau` and `drop`."""

@@ -7,14 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..networks import AbstractNetwork, AbstractUnit, Activation, Layer, layer
+from ..networks import AbstractUnit, Activation, Layer
 from ..networks._activations import Scalar
-from ..networks._units import unit_of
 from ..tasks import AbstractTask
-from ..tasks import task as task_from
-from ..tasks._task import Statistics
 from ..theory.saddles._kinds import EQUATION, Kind
 from ..theory.saddles._narrowing import Narrowing, narrowings
+from ._given import layer_of, task_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,9 +118,10 @@ def effective_width(
         raise ValueError(f"`tolerance` must be positive, got {tolerance}.")
     if not 0 < angle < np.pi / 2:
         raise ValueError(f"`angle` must lie between 0 and π/2 radians, got {angle}.")
-    one = _single(network, v, activation)
-    statistics, blind = _statistics(one, data, y)
-    found = narrowings(one, statistics, angle=angle, own_scale=blind)
+    one = layer_of(network, v, activation)
+    task = task_of(one, data, y)
+    blind = y is None and task is not data
+    found = narrowings(one, task.statistics(one.unit), angle=angle, own_scale=blind)
     return _judge(one, found, tolerance)
 
 
@@ -144,48 +143,3 @@ def _judge(network: Layer, found: tuple[Narrowing, ...], tolerance: float) -> Ef
         network=network,
         narrowings=found,
     )
-
-
-def _single(
-    network: Layer | ArrayLike,
-    v: ArrayLike | None,
-    activation: str | Activation | Scalar | AbstractUnit | None,
-) -> Layer:
-    """One layer with finite weights, from whatever was given."""
-    if isinstance(network, AbstractNetwork):
-        if v is not None or activation is not None:
-            raise ValueError("`v` and `activation` go with plain arrays; a network has its own.")
-        if not isinstance(network, Layer):
-            raise ValueError(
-                f"`network` must be a layer, Σ φ(x; u_i) v_i, got {type(network).__name__}. Of a "
-                "deeper network give one hidden layer as arrays: what comes in, u, and goes out, v."
-            )
-        if network.batch_shape:
-            raise ValueError(
-                f"One network at a time, got a batch {network.batch_shape}: network.lane(0)."
-            )
-        return layer(network.unit, network.u, network.v)
-    if v is None or activation is None:
-        raise ValueError(
-            "Plain arrays need both layers and φ: effective_width(u, x, v=v, activation='relu')."
-        )
-    one = layer(unit_of(activation), np.asarray(network, dtype=float), v)
-    if one.batch_shape:
-        raise ValueError(f"One network at a time, got `u` of shape {np.shape(network)}.")
-    return one
-
-
-def _statistics(
-    network: Layer, data: AbstractTask | ArrayLike, y: ArrayLike | None
-) -> tuple[Statistics, bool]:
-    """What the network sees of the data, and whether there are no targets among them."""
-    if isinstance(data, AbstractTask):
-        if y is not None:
-            raise ValueError("`y` goes with plain inputs; a task has its own targets.")
-        task, blind = data, False
-    else:
-        x = np.asarray(data, dtype=float)
-        blind = y is None
-        task = task_from(x, np.zeros((len(x), network.outputs)) if y is None else y)
-    network.check_fit(task.input_shape, task.outputs)
-    return task.statistics(network.unit), blind

@@ -1,6 +1,5 @@
 """Networks by architecture, with small random, low-rank or given initial weights."""
 
-
 import jax
 import jax.numpy as jnp
 import numpy as np

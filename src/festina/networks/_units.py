@@ -11,7 +11,7 @@ axis of ψ, units and networks the last axes of u.
 
 import abc
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import jax
@@ -19,7 +19,8 @@ import jax.numpy as jnp
 from jaxtyping import Float
 
 from .._types import Array
-from ._activations import Activation, Scalar, activation, linear
+from ._activations import Activation, Scalar, linear
+from ._activations import activation as _resolve
 from ._algebra import Algebra
 from ._contract import mix, outer
 from ._view import AbstractView, Shape
@@ -71,15 +72,14 @@ class AbstractUnit(AbstractView):
         return x
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class _Activated(AbstractUnit):
     """Response σ(u·z) for one or several z; for σ(a) = aᵖ through the features z⊗…⊗z."""
 
     activation: Activation = linear
 
-    def __post_init__(self) -> None:
-        # A name or a function is as good; the field is what it stands for.
-        object.__setattr__(self, "activation", activation(self.activation))
+    def __init__(self, activation: str | Activation | Scalar = linear):
+        object.__setattr__(self, "activation", _resolve(activation))
 
     @property
     def algebra(self) -> Algebra:
@@ -116,7 +116,7 @@ class _Activated(AbstractUnit):
         return psi
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Neuron(_Activated):
     """A hidden neuron of a fully-connected layer, σ(u·x). Append a 1 to the inputs for a bias."""
 
@@ -136,22 +136,24 @@ class Neuron(_Activated):
         return self._tensor_power(x)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Kernel(_Activated):
     """A kernel of a 1-d convolution without padding, σ(u * x); one response per position."""
 
     weight_axes = ("tap",)
     read_axes = ("position",)
 
-    size: int = field(default=2, kw_only=True)
-    stride: int = field(default=1, kw_only=True)
+    size: int = 2
+    stride: int = 1
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.size < 1 or self.stride < 1:
-            raise ValueError(
-                f"`size` and `stride` must be at least 1, got {self.size} and {self.stride}."
-            )
+    def __init__(
+        self, activation: str | Activation | Scalar = linear, *, size: int = 2, stride: int = 1
+    ):
+        if size < 1 or stride < 1:
+            raise ValueError(f"`size` and `stride` must be at least 1, got {size} and {stride}.")
+        super().__init__(activation)
+        object.__setattr__(self, "size", size)
+        object.__setattr__(self, "stride", stride)
 
     def weight_shape(self, input_shape: Shape) -> Shape:
         self._positions(input_shape)
@@ -282,7 +284,7 @@ class SoftmaxHead(_Head):
 
 def unit_of(phi: str | Activation | Scalar | AbstractUnit) -> AbstractUnit:
     """A unit as it is, or the neuron with this activation."""
-    return phi if isinstance(phi, AbstractUnit) else Neuron(activation(phi))
+    return phi if isinstance(phi, AbstractUnit) else Neuron(phi)
 
 
 def _project(

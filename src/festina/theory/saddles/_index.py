@@ -41,9 +41,9 @@ class Escape:
     blind: int
 
     def __repr__(self) -> str:
-        ways = "direction" if self.index == 1 else "directions"
-        rates = f" at rates {self.rates[0]:.4g} to {self.rates[-1]:.4g}" if self.index else ""
-        found = f"left in {self.index} {ways} of negative curvature{rates}"
+        found = f"left in {self.index} directions of negative curvature"
+        if self.index:
+            found += f", at rates from {self.rates[0]:.4g} to {self.rates[-1]:.4g}"
         if not self.blind:
             return found
         units = "1 silent unit" if self.blind == 1 else f"{self.blind} silent units"

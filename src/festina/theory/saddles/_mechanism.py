@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from ..._precision import float64
-from ...networks import AbstractUnit, Activation, Algebra
+from ...networks import AbstractUnit, Activation, Kernel, Neuron
 from ...networks._activations import Scalar
 from ...networks._units import unit_of
 from ...tasks import AbstractTask
@@ -42,6 +42,9 @@ class Mechanism:
     expected: Kind | None
     message: str
 
+    def __repr__(self) -> str:
+        return self.message
+
     @property
     def equations(self) -> tuple[int, ...]:
         """Numbers of the admissible embeddings in Theorem 1."""
@@ -56,20 +59,18 @@ def mechanism(phi: str | Activation | Scalar | AbstractUnit) -> Mechanism:
     - `phi`: a unit, the name of an activation, or a scalar JAX function of your own, whose algebra
       is measured.
     """
-    algebra = unit_of(phi).algebra
-    separates, expected, message = _leaving_zero(algebra)
+    unit = unit_of(phi)
+    algebra = unit.algebra
+    separates, expected, message = _leaving_zero(unit)
     return Mechanism(algebra.order, separates, admissible(algebra), expected, message)
 
 
-def _leaving_zero(algebra: Algebra) -> tuple[Separates | None, Kind | None, str]:
+def _leaving_zero(unit: AbstractUnit) -> tuple[Separates | None, Kind | None, str]:
     """What separates, the kind of saddle that it leads to, and all of it in a sentence."""
+    algebra = unit.algebra
     order = algebra.order
     if order is None:
-        message = (
-            "Near u = 0 the response is no power of u (a threshold keeps units silent there): "
-            "small weights may never grow, and neither mechanism applies."
-        )
-        return None, None, message
+        return None, None, _without_order(unit)
     if order == 0:
         message = (
             "Units respond at u = 0 already: v moves at once with what that response explains of "
@@ -88,10 +89,30 @@ def _leaving_zero(algebra: Algebra) -> tuple[Separates | None, Kind | None, str]
         return "directions", expected, message
     power = "1/ε" if order == 2 else f"1/ε^{order - 1}"
     message = (
-        f"Order {order}: units separate, in a time of order {power}; one at a time grows and leads "
-        "to saddles of Eq. (5)."
+        f"Order {order}: units separate, in a time of order {power}; one at a time grows, and "
+        "leads to saddles of Eq. (5) if few units have a minimum at finite weights."
     )
     return "units", "zero", message
+
+
+@float64
+def _without_order(unit: AbstractUnit) -> str:
+    """Why no whole number is the order of a unit."""
+    if unit.algebra.linear and unit.algebra.even:  # φ(−u) is −φ(u) and φ(u)
+        return "The response is zero whatever u is: nothing is learned."
+    if isinstance(unit, Neuron | Kernel):
+        small, large = (
+            float(np.abs(unit.activation(np.array([-h, h]))).max()) for h in (_STEP, 2 * _STEP)
+        )
+        if small > 0:
+            return (
+                "Near u = 0 the response is no whole power of u, about |u|^"
+                f"{math.log2(large / small):.2g}: neither mechanism applies as it stands."
+            )
+    return (
+        "Near u = 0 units are silent (a threshold, or flatter than any power of u): small weights "
+        "may never grow, and neither mechanism applies."
+    )
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,13 @@ class NarrowMinima:
     network: AbstractNetwork
     share: Float[np.ndarray, " minimum"]
 
+    def __repr__(self) -> str:
+        each = ", ".join(
+            f"{loss:.6g} ({share:.0%})" for loss, share in zip(self.loss, self.share, strict=True)
+        )
+        minima = "1 minimum" if len(self.loss) == 1 else f"{len(self.loss)} minima"
+        return f"{minima}, loss (share of starts): {each}"
+
 
 @float64
 def narrow_minima(

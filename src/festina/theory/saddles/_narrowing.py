@@ -71,7 +71,7 @@ def narrowings(
     - `own_scale`: errors in units of the root mean square of the outputs instead of the targets.
     """
     u, v = unit_rows(network)
-    seen = _View(network, statistics)
+    seen = _OnData(network, statistics)
     responses = seen.responses(u)
     outputs = seen.sum(responses, v)
     contribution = np.array([seen.size(each) for each in seen.each(responses, v)])
@@ -115,7 +115,7 @@ def narrowings(
     return tuple(ranked(kind) for kind in admissible(network.unit.algebra))
 
 
-class _View:
+class _OnData:
     """A layer's units as functions of the data."""
 
     def __init__(self, network: Layer, statistics: Statistics):

@@ -121,8 +121,10 @@ def staircase(
     else:
         raise ValueError(
             f"There is no staircase predictor for {network!r}. It takes fully-connected linear "
-            "networks of two layers, diagonal linear ones, and layers of units with fixed "
-            "features and of order two or more (quadratic neurons, linear attention)."
+            "networks of two layers, diagonal linear ones, and layers of units of order two or "
+            "more with fixed features, the same products of inputs whatever the weights: powers "
+            "of u·x and linear attention. An activation that starts as zᵖ leaves zero as "
+            "`festina.networks.power(p)` does."
         )
     factor = loss_factor(loss, task)
     return replace(
