@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from festina.diagnose._plateaus import Plateaus, plateaus
+from festina.diagnose._scatter import scatter_by_level
 
 SEEDS = range(16)
 BIN = 1 / 200  # of the initial loss
@@ -391,6 +392,65 @@ def test_log_levels_see_plateaus_far_below_the_initial_loss():
     assert len(plateaus(times, loss, -slope, merge=1e-6)) == 4
 
 
+def late_drop(steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """From 1 to 0.016 around step 200, to 0.002 around 2500 and slowly to 1e-8: loss and slope."""
+    stairs = Staircase([0.984, 0.014], [10.0, 100.0], [2.0, 23.0], base=0.0)
+    loss, slope = stairs(steps)
+    tail = 0.002 / (1 + np.exp((steps - 3500) / 1000))
+    return loss + tail, slope - tail * (1 - tail / 0.002) / 1000
+
+
+def test_a_low_plateau_before_a_slow_end_is_seen_by_the_loss_alone():
+    """And as strong as by gradients."""
+    steps = np.arange(20000.0)
+    loss, slope = late_drop(steps)
+    by_gradient, by_loss = plateaus(steps, loss, -slope), plateaus(steps, loss)
+    assert len(by_gradient) == len(by_loss) == 3
+    assert np.isclose(by_loss.level[1], by_gradient.level[1], rtol=0.01)
+    assert np.allclose(by_loss.drop_time, by_gradient.drop_time, rtol=1e-2)
+    assert np.isclose(by_loss.strength[1], by_gradient.strength[1], atol=0.3)
+
+
+def test_noise_proportional_to_the_loss_makes_no_plateaus_within_a_drop():
+    """However long the quiet end that hides it."""
+    steps = np.arange(20000.0)
+    loss, _ = late_drop(steps)
+    for seed in range(6):
+        noise = np.random.default_rng(seed).standard_normal(steps.size)
+        each = plateaus(steps, loss * np.exp(0.05 * noise))
+        assert len(each) == 3
+        assert np.isclose(each.level[1], 0.016, rtol=0.03)
+
+
+def test_log_levels_see_low_plateaus_through_proportional_noise():
+    stairs = Staircase([1.0, 5e-3, 5e-5], [10.0, 10.0, 10.0], [60.0, 60.0, 60.0], base=1e-6)
+    times = np.arange(stairs.end)
+    loss, _ = stairs(times)
+    for seed in range(4):
+        noise = np.random.default_rng(seed).standard_normal(times.size)
+        each = plateaus(times, loss * np.exp(0.03 * noise), levels="log")
+        assert len(each) == 4
+        assert np.allclose(each.level, stairs.level, rtol=0.05, atol=0)
+
+
+@pytest.mark.parametrize("panel", PANELS)
+def test_strength_on_a_clean_curve_needs_no_gradients(panel):
+    a = np.array([each.strength[1] for each in found(panel)])
+    b = np.array([each.strength[1] for each in found(panel, "loss")])
+    assert np.all(np.abs(a - b) < 0.3)
+
+
+@pytest.mark.parametrize("law", [lambda level: 0.02 + 0 * level, lambda level: 0.05 * level])
+def test_scatter_is_a_function_of_the_level(law):
+    """Additive and proportional, also where samples are few and where most lie at one level."""
+    level = late_drop(np.arange(20000.0))[0]
+    noise = law(level) * np.random.default_rng(0).standard_normal(level.size)
+    at = np.array([0.01, 0.1, 0.5, 0.9])
+    ratio = scatter_by_level(level, noise)(at) / law(at)
+    assert np.all(ratio > 0.85)
+    assert np.all(ratio < 1.4)
+
+
 def test_a_small_drop_is_merged_into_its_plateau():
     stairs = Staircase([1.0, 5e-4, 1.0], [1.0, 1.0, 1.0], [60.0, 60.0, 60.0])
     times = uneven(stairs, 0.2)
@@ -552,6 +612,27 @@ def test_log_levels_need_a_positive_loss():
 
 
 # What is handed out ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("gradient", [True, False])
+@pytest.mark.parametrize(
+    ("loss", "words"),
+    [
+        (np.ones(1), "one moment only"),
+        (np.ones(2), "no drop: the loss does not fall"),
+        (np.full(401, 3.0), "no drop: the loss does not fall"),
+        (np.array([2.0, 1.0]), "no rest: the loss falls from the first sample to the last"),
+        (20 - T, "no rest: the loss falls from the first sample to the last"),
+        (np.exp(-T), "the record begins within a drop"),
+        (1 - np.exp(T - 20), "the record ends within a drop"),
+    ],
+    ids=["one", "two", "constant", "two that fall", "line", "decay", "growing fall"],
+)
+def test_curves_without_plateaus_are_told_in_words(loss, words, gradient):
+    times = T[: loss.size]
+    fall = np.maximum(-np.gradient(loss, times), 0.0) if loss.size > 1 else np.zeros(1)
+    each = plateaus(times, loss, fall if gradient else None)
+    assert str(each).splitlines()[-1].startswith(words)
 
 
 def test_text_and_dataset():

@@ -78,7 +78,10 @@ def test_a_split_that_is_none(folder):
     [
         (lambda whole: whole[: len(whole) // 2], "damaged or no gzip file"),
         (lambda whole: b"<html>not found</html>", "damaged or no gzip file"),
-        (lambda whole: gzip.compress(gzip.decompress(whole)[:-5]), "not hold what its header promises"),
+        (
+            lambda whole: gzip.compress(gzip.decompress(whole)[:-5]),
+            "not hold what its header promises",
+        ),
         (lambda whole: gzip.compress(gzip.decompress(whole)[:7]), "what its header promises"),
         (lambda whole: gzip.compress(idx(np.arange(40))), "no idx file .* with 3 axes"),
         (lambda whole: gzip.compress(b""), "no idx file"),

@@ -298,7 +298,7 @@ def test_diagonal_data_that_do_not_fit_are_refused(change, words):
 def test_networks_without_a_predictor_and_batches_are_refused():
     task = linear_teacher(WEIGHTS, COVARIANCE, nodes=4)
     relu = fully_connected(2, 4, 2, activation="relu", scale=1e-3, key=seeds(1)[0])
-    with pytest.raises(ValueError, match="no staircase predictor.* leaves zero as"):
+    with pytest.raises(ValueError, match=r"no staircase predictor.* leaves zero as"):
         staircase(relu, task)
     with pytest.raises(ValueError, match=r"network\.lane\(0\)"):
         staircase(fully_connected(2, 4, 2, key=seeds(3)), task)

@@ -86,7 +86,7 @@ def plateaus(
     The `Plateaus`.
 
     The defaults find the three plateaus of Zhang, Saxe & Latham's Figures 1B and 1D in 200 of 200
-    initial draws and those of 1G in 194 (two units may grow together); 200, 200 and 192 by the loss
+    initial draws and those of 1G in 194 (two units may grow together), by gradients and by the loss
     alone.
 
     !!! note "When to doubt it"
@@ -95,12 +95,12 @@ def plateaus(
         weights the levels in between exist and the plateaus do not, so none is found. A plateau of
         small `strength` passes its saddle at a distance: its level is not that of the saddle.
 
-        By the loss alone the strength is a lower bound: the slowest rate is taken over the shortest
-        fall that can be told from scatter, or from round-off ($10^{-12}$ of the initial loss). On a
-        clean curve that is the strength by gradients up to some tenths of a decade, but for first
-        and final plateaus flat to round-off; with scatter $\sigma$ it is about the decades between
-        $\sigma$ over the stay and the speed of the drop. The final plateau is as strong as the
-        record is long.
+        By the loss alone the slowest rate is taken over the shortest fall that can be told from
+        scatter, or from round-off ($10^{-12}$ of the initial loss). On a clean curve the strength
+        is then that by gradients to some tenths of a decade, unless the plateau is flat to
+        round-off. With scatter $\sigma$ it is less, the decades from $\sigma$ over the stay to the
+        speed of the drop: compare strengths of curves with the same noise only. The final plateau
+        is as strong as the record is long.
     """
     _check_options(prominence, merge, edge, levels, floor, bins, smoothing, median)
     t, l, r, dl = _check_curve(time, loss, squared_gradient, slope)  # noqa: E741

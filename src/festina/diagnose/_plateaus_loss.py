@@ -54,12 +54,15 @@ def from_loss(
     scale = loss[0] if loss[0] > 0 else np.ptp(loss)
 
     height = envelope[0] - envelope[-1]
-    # Where few samples are all there is, half of them on the curve do not say that it is clean.
-    unsure = min(10.0 * float(np.abs(loss - envelope).max()), 2 * _COARSE * height)
+    worst = float(np.abs(loss - envelope).max())
 
     def smallest(level: np.ndarray) -> np.ndarray:
-        least = merge * (level if relative else np.full_like(level, scale))
-        return np.maximum(np.maximum(least, unsure), _SIGNIFICANT * scatter(level))
+        whole = level if relative else np.full_like(level, height)
+        # Where samples are few the monotone curve passes through most of them: that they scatter
+        # little does not say that a small drop is one.
+        unsure = np.minimum(10.0 * worst, 2 * _COARSE * whole)
+        least = np.maximum(merge * (level if relative else scale), unsure)
+        return np.maximum(least, _SIGNIFICANT * scatter(level))
 
     if height <= smallest(envelope[[0, -1]]).max():
         middle = int(np.argmin(np.abs(t - 0.5 * (t[0] + t[-1]))))

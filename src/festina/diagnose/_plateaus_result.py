@@ -24,7 +24,7 @@ class Plateaus:
     - `strength`: decades by which it moves more slowly there than at the slower of the two
       neighbouring drops (the only one, for the first and the last plateau). Zero says that the
       record begins or ends within a drop; NaN that there is no drop to compare with. By the loss
-      alone it is a lower bound, set by scatter and round-off.
+      alone scatter and round-off hide the slowest motion, and it is less.
     - `drop_time`: when the loss passes the middle between two adjacent levels.
     - `method`: what slowness was judged by, `"gradient"` or `"loss"`.
     """
@@ -63,10 +63,11 @@ class Plateaus:
             return ["one moment only: neither a plateau nor a drop can be told"]
         if len(self) == 1:
             return ["no drop: the loss does not fall, or by too little to count"]
-        if np.all(self.strength == 0):
+        at_speed = self.strength < 0.05
+        if np.all(at_speed):
             return ["no rest: the loss falls from the first sample to the last"]
-        begins = ["the record begins within a drop"] if self.strength[0] == 0 else []
-        ends = ["the record ends within a drop"] if self.strength[-1] == 0 else []
+        begins = ["the record begins within a drop"] if at_speed[0] else []
+        ends = ["the record ends within a drop"] if at_speed[-1] else []
         return begins + ends
 
     def to_dataset(self) -> "xr.Dataset":

@@ -16,8 +16,9 @@ def scatter_by_level(
 
     Estimated from pieces of equal length and from pieces of equal height: a long quiet end says
     nothing about the noise at a high loss, and on the way down there are too few samples to tell.
-    Between pieces, the least concave function above all of them. It is exact where the noise is
-    the same at all levels, or proportional to the loss, and errs towards more elsewhere.
+    The least concave function above all of them that does not fall with the loss: a fast start,
+    where the monotone curve follows the noise, seems cleaner than it is. It is exact where the
+    noise is the same at all levels, or proportional to the loss, and errs towards more elsewhere.
     """
     n = residual.size
     pieces = min(max(n // _SAMPLES, 1), _PIECES)
@@ -35,6 +36,7 @@ def scatter_by_level(
             deviation = 1.4826 * np.median(np.abs(residual[i:j]))
             points.append((float(np.mean(envelope[i:j])), float(deviation)))
     level, deviation = np.array(_concave_hull(points)).T
+    deviation = np.maximum.accumulate(deviation)
     return lambda at: np.interp(at, level, deviation)
 
 

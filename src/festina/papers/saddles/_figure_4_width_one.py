@@ -4,7 +4,6 @@ import functools
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
@@ -39,12 +38,7 @@ def width_one(unit: AbstractUnit, task: AbstractTask) -> WidthOne:
     from scipy.optimize import root
 
     statistics = task.statistics(unit)
-    data = Statistics(
-        jnp.asarray(statistics.psi),
-        jnp.asarray(statistics.y),
-        jnp.asarray(statistics.weight),
-        statistics.floor,
-    )
+    data = jax.device_put(statistics)
     axis = np.linspace(-_FARTHEST, _FARTHEST, 82)  # without the origin, where φ may vanish
     grid = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1)
     steepness = np.linalg.norm(_slopes(unit, grid.reshape(-1, 2), data), axis=1).reshape(82, 82)
