@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
@@ -99,8 +98,8 @@ class AbstractNetwork(abc.ABC):
             )
         batch = self.batch_shape
         flat = [np.asarray(part).reshape(-1, *part.shape[len(batch) :]) for part in self.parts]
-        outputs = jax.vmap(lambda *parts: jax.vmap(self.with_parts(*parts))(jnp.asarray(x)))(*flat)
-        return np.asarray(outputs).reshape(*batch, *outputs.shape[1:])
+        outputs = np.asarray(_each_of_each(self.with_parts(*flat), x))
+        return outputs.reshape(*batch, *outputs.shape[1:])
 
     def features(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
         """ψ(x): what the response is computed from, without any weights."""
@@ -119,6 +118,14 @@ class AbstractNetwork(abc.ABC):
 
 
 Network = TypeVar("Network", bound=AbstractNetwork)
+
+
+@jax.jit
+def _each_of_each(
+    networks: AbstractNetwork, x: Float[Array, "sample ..."]
+) -> Float[Array, "lane sample output"]:
+    """What every network says to every example."""
+    return jax.vmap(lambda network: jax.vmap(network)(x))(networks)
 
 
 def pytree(cls: type[Network]) -> type[Network]:
