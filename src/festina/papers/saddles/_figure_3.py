@@ -35,7 +35,7 @@ _NOTED_EVERY = 0.1
 
 
 PRESETS: dict[str, dict[str, Any]] = {}
-QUICK: dict[str, Any] = {"pairs": ("0/1", "3/5"), "width": 200, "steps": 1500, "judged": 1000}
+QUICK: dict[str, Any] = {"pairs": ("3/5",), "width": 200, "steps": 1500, "judged": 1000}
 
 
 @float64

@@ -32,7 +32,7 @@ from ._train import draw_keys, train
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_STARTS = 24
+_STARTS = 8
 _MODES = 4  # singular values that are kept of each layer
 
 

@@ -161,7 +161,9 @@ def _record(
         network, task, parameters.learning_rate, loss=LOSS, max_steps=parameters.max_steps
     )
     count, drops = _stairs(trajectory, levels)
-    norms = [np.linalg.norm(part, ord=2, axis=(-2, -1)) for part in trajectory.network.parts]
+    norms = [
+        np.linalg.norm(part[:, [0, -1]], ord=2, axis=(-2, -1)) for part in trajectory.network.parts
+    ]
     grown = [
         np.linalg.norm(part[:, -1] - part[:, 0], ord=2, axis=(-2, -1))
         for part in trajectory.network.parts
