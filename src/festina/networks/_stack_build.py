@@ -1,6 +1,5 @@
 """Networks of depth by architecture, with small random initial weights."""
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -134,12 +133,13 @@ def gaussian_stack(
         *zip(others[1:], others[:-1], strict=True),
     )
     batch = np.broadcast_shapes(scales.shape, key.shape)
-    sizes = [math.prod(shape) for shape in shapes]
-    (drawn,) = normals(key, ((sum(sizes),),))  # in one piece: each array would compile anew
     # Not in the program, where rounding would depend on how many networks it makes.
-    column = np.broadcast_to(scales[..., None] * np.asarray(drawn), (*batch, sum(sizes)))
-    pieces = np.split(column, np.cumsum(sizes)[:-1], axis=-1)
-    weights = [piece.reshape(*batch, *shape) for piece, shape in zip(pieces, shapes, strict=True)]
+    weights = [
+        np.broadcast_to(
+            scales.reshape(*scales.shape, *(1,) * len(shape)) * np.asarray(draw), (*batch, *shape)
+        )
+        for draw, shape in zip(normals(key, shapes), shapes, strict=True)
+    ]
     return stack_from(unit, weights, activations=activations, skips=skips)
 
 
