@@ -12,6 +12,9 @@ from experiments import altered, broken
 from festina.papers.linear import _continual as continual
 from festina.papers.linear import _reversal as reversal
 
+# Minutes of compilation; the solutions themselves are tested in theory.
+pytestmark = pytest.mark.slow
+
 SMALL = {
     continual: {
         "size": 3,

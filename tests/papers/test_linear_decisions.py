@@ -14,6 +14,9 @@ from festina.papers import load
 from festina.papers.linear._decision_animals import herd
 from festina.theory.decisions import DecisionModel, mean_field, naive_animals
 
+# Minutes of compilation; the solutions themselves are tested in theory.
+pytestmark = pytest.mark.slow
+
 DECISIONS, SADDLES, DEPTH = "linear/decisions", "linear/decision-saddles", "linear/decision-depth"
 NAMES = (DECISIONS, SADDLES, DEPTH)
 SETTINGS = {

@@ -14,6 +14,9 @@ import festina
 from festina.papers.linear import _relative_scale as experiment
 from festina.tasks import modular_addition
 
+# Minutes of compilation; the solutions themselves are tested in theory.
+pytestmark = pytest.mark.slow
+
 WAYS = ["embedding", "both", "readout", "exchange"]
 # So few pairs do not generalise: a level of accuracy that is passed on the way shows as much.
 TINY = {

@@ -14,6 +14,9 @@ from experiments import altered, broken
 from festina.papers import load
 from papers.test_figure_1 import is_legible, pixels
 
+# Minutes of compilation; the functions themselves are tested in theory, diagnose and dynamics.
+pytestmark = pytest.mark.slow
+
 # Cheap enough for every test run: narrower, and three seeds.
 SMALL = {"a": {"seeds": 3, "width": 12}}
 LETTERS = [

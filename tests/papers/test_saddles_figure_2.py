@@ -16,6 +16,9 @@ from festina.papers.saddles import _figure_2b as spectrum
 from festina.papers.saddles import _figure_2c as low_rank
 from festina.papers.saddles import _figure_2d as scale
 
+# Minutes of compilation; the functions themselves are tested in theory, diagnose and dynamics.
+pytestmark = pytest.mark.slow
+
 SMALL = {
     width: {
         "linear_widths": (20, 100),

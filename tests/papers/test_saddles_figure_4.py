@@ -16,6 +16,9 @@ from festina.papers.saddles._figure_4_population import population
 from festina.papers.saddles._figure_4_width_one import width_one
 from papers.test_figure_1 import is_legible
 
+# Minutes of compilation; the functions themselves are tested in theory, diagnose and dynamics.
+pytestmark = pytest.mark.slow
+
 # What a run costs by default is compiling one program for each activation: three stand for all.
 CHEAP = {"e": {"seeds": 3}, "g": {"seeds": 3, "max_steps": 100_000}}
 DEAR = ("a", "b", "c", "d", "f", "h")

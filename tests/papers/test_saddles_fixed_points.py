@@ -11,6 +11,9 @@ from experiments import altered, broken
 from festina.papers.saddles import _lemma_6 as lemma
 from festina.papers.saddles import _theorem_1 as theorem
 
+# Minutes of compilation; the functions themselves are tested in theory, diagnose and dynamics.
+pytestmark = pytest.mark.slow
+
 
 @functools.cache
 def points(**changes):

@@ -12,6 +12,9 @@ from experiments import altered, broken
 from festina.papers import load
 from festina.papers.saddles._staircase_claims import later_claims
 
+# Minutes of compilation; the functions themselves are tested in theory, diagnose and dynamics.
+pytestmark = pytest.mark.slow
+
 EXPERIMENT = load("saddles/staircase")
 SMALL = {
     "seeds": 2,

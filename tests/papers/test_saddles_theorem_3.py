@@ -9,6 +9,9 @@ import festina
 from experiments import altered, broken
 from festina.papers import load
 
+# Minutes of compilation; the functions themselves are tested in theory, diagnose and dynamics.
+pytestmark = pytest.mark.slow
+
 NAME = "saddles/theorem-3"
 
 
