@@ -32,7 +32,6 @@ from ._train import draw_keys, train
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_STARTS = 8
 _MODES = 4  # singular values that are kept of each layer
 
 
@@ -56,6 +55,7 @@ class DeepPanel:
       network of depth makes many small ones, at every kink that it passes.
     - `end_width`: width at which the network can do all that it will; None where it can reach the
       floor that least squares on its features has.
+    - `starts`: from how many random weights the minima of a narrow network are sought.
     - `converged`: how far above the floor training ends, as a fraction of the initial loss.
     - `cleaner`: scale of a second run, where the paper's is too large for a clean plateau.
     - `cleaner_rest`: how close to the predicted level the loss rests there, in three quarters of
@@ -70,6 +70,7 @@ class DeepPanel:
     merge: float = 0.02
     end_width: int | None = None
     converged: float = 1e-9
+    starts: int = 24
     cleaner: Callable[[Any], float | None] = lambda parameters: None
     cleaner_rest: float = 0.02
     also: Callable[[Any, AbstractTask, Keys, Trajectory], dict[str, xr.Dataset]] = lambda *_: {}
@@ -147,7 +148,7 @@ class DeepPanel:
         network: Callable[[Any, Keys], Stack],
     ) -> np.ndarray:
         """Levels of the minima that a narrow network has."""
-        starts = network(parameters, seeds(_STARTS, first=parameters.seed))
+        starts = network(parameters, seeds(self.starts, first=parameters.seed))
         return minima_from(starts, task, loss=parameters.loss).loss
 
     def claims(self, run: xr.DataTree) -> list[Claim]:

@@ -159,6 +159,7 @@ PANEL = DeepPanel(
     ),
     end_width=2,
     converged=1e-3,
+    starts=8,
     also=_controls,
     aligned=True,
 )
