@@ -73,3 +73,16 @@ def _draw_theory(ax: Axes, one: xr.Dataset, tick: float) -> None:
     levels, times = one["level"].values / first, tick * one["predicted_time"].values
     for drop in np.flatnonzero(np.isfinite(times)):
         ax.plot([times[drop]] * 2, levels[drop : drop + 2], **THEORY)
+
+
+def draw_both(heading: str, run: xr.DataTree, over: str, *, symbol: str, predicted: str) -> Figure:
+    """Linear network and linear attention side by side, a curve for each value of what is swept.
+
+    `predicted` is what theory draws for attention; of the linear network it draws all of it.
+    """
+    figure = sheet(heading)
+    panels = {"linear": ("linear network", "theory"), "attention": ("linear attention", predicted)}
+    for ax, (model, (title, theory)) in zip(figure.subplots(1, 2), panels.items(), strict=True):
+        data = run[model].to_dataset()
+        draw_sweep(ax, data, over, title=title, symbol=symbol, predicted=theory)
+    return figure

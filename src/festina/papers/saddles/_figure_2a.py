@@ -24,7 +24,7 @@ from ._figure_2_claims import (
     stay,
     time_claims,
 )
-from ._figure_2_draw import draw_sweep, sheet
+from ._figure_2_draw import draw_both
 from ._reading import PAPER
 
 NAME = "saddles/figure-2a"
@@ -186,22 +186,5 @@ def _power(times: xr.DataArray) -> float:
 @styled
 def draw(run: xr.DataTree) -> Figure:
     """Both networks side by side, a curve for each width."""
-    figure = sheet("2A   Width: logarithmic in a linear network, decisive in attention")
-    left, right = figure.subplots(1, 2)
-    draw_sweep(
-        left,
-        run["linear"].to_dataset(),
-        "width",
-        title="linear network",
-        symbol="H =",
-        predicted="theory",
-    )
-    draw_sweep(
-        right,
-        run["attention"].to_dataset(),
-        "width",
-        title="linear attention",
-        symbol="H =",
-        predicted="theory:\nlevels, first drop",
-    )
-    return figure
+    heading = "2A   Width: logarithmic in a linear network, decisive in attention"
+    return draw_both(heading, run, "width", symbol="H =", predicted="theory:\nlevels, first drop")

@@ -28,7 +28,7 @@ from ._figure_2_claims import (
     stay,
     time_claims,
 )
-from ._figure_2_draw import draw_sweep, sheet
+from ._figure_2_draw import draw_both
 from ._reading import PAPER
 
 NAME = "saddles/figure-2b"
@@ -227,22 +227,5 @@ def _orders(linear: xr.Dataset, attention: xr.Dataset) -> list[Claim]:
 @styled
 def draw(run: xr.DataTree) -> Figure:
     """Both networks side by side, a curve for each exponent."""
-    figure = sheet("2B   A flatter spectrum: shorter plateaus in between, a longer first one")
-    left, right = figure.subplots(1, 2)
-    draw_sweep(
-        left,
-        run["linear"].to_dataset(),
-        "kappa",
-        title="linear network",
-        symbol="κ =",
-        predicted="theory",
-    )
-    draw_sweep(
-        right,
-        run["attention"].to_dataset(),
-        "kappa",
-        title="linear attention",
-        symbol="κ =",
-        predicted="theory:\nfirst drop",
-    )
-    return figure
+    heading = "2B   A flatter spectrum: shorter plateaus in between, a longer first one"
+    return draw_both(heading, run, "kappa", symbol="κ =", predicted="theory:\nfirst drop")
