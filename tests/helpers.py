@@ -45,11 +45,12 @@ from festina.tasks import (
 COVARIANCE = np.array([[1.0, 0.4], [0.4, 2.0]])
 TOKEN_COVARIANCE = np.array([[1.0, 0.3], [0.3, 0.5]])
 
-LINEAR = Algebra(zero=True, homogeneous="real", linear=True, even=False, order=1)
+LINEAR = Algebra(zero=True, homogeneous="real", linear=True, even=False, order=1, odd=True)
 RECTIFIED = Algebra(zero=True, homogeneous="positive", linear=False, even=False, order=1)
-ODD = Algebra(zero=True, homogeneous=None, linear=False, even=False, order=1)
+FIRST = Algebra(zero=True, homogeneous=None, linear=False, even=False, order=1)
+ODD = Algebra(zero=True, homogeneous=None, linear=False, even=False, order=1, odd=True)
 EVEN = Algebra(zero=True, homogeneous=None, linear=False, even=True, order=2)
-THIRD = Algebra(zero=True, homogeneous=None, linear=False, even=False, order=3)
+THIRD = Algebra(zero=True, homogeneous=None, linear=False, even=False, order=3, odd=True)
 OFFSET = Algebra(zero=False, homogeneous=None, linear=False, even=False, order=0)
 SOFTMAX = Algebra(zero=False, homogeneous=None, linear=False, even=True, order=0)
 
@@ -406,3 +407,10 @@ def isserlis(covariance: np.ndarray, indices: tuple[int, ...]) -> float:
 def random_covariance(rng: np.random.Generator, size: int, rank: int | None = None) -> np.ndarray:
     factor = rng.standard_normal((size, size if rank is None else rank))
     return factor @ factor.T / np.sqrt(size)
+
+
+def spoilt(network: Any, part: int) -> Any:
+    """The network with a weight that is no number in one of its parts."""
+    parts = [np.array(each) for each in network.parts]
+    parts[part].flat[0] = np.nan
+    return network.with_parts(*parts)

@@ -1,5 +1,6 @@
 """A run survives the disk bit for bit, or says in one line why not."""
 
+import errno
 import json
 import math
 import os
@@ -19,8 +20,7 @@ import zarr
 from hypothesis import given, settings
 
 import festina
-from festina import _run
-from festina._run import FORMAT_VERSION, RunError, load, save
+from festina._run import FORMAT_VERSION, RunError, _manifest, _save, load, save
 
 NAN_WITH_PAYLOAD = np.array([0x7FF8_0000_0000_1234, 0xFFF8_0000_0000_0001], np.uint64).view(float)
 
@@ -345,7 +345,7 @@ def test_saving_needs_no_zarr(tmp_path):
 
 def test_importing_the_module_is_cheap():
     code = (
-        f"import runpy, sys; runpy.run_path({_run.__file__!r});"
+        "import sys; import festina._run;"
         "print({'jax', 'xarray', 'zarr', 'pandas'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -357,24 +357,23 @@ def test_importing_the_module_is_cheap():
 
 @pytest.mark.parametrize("failure", [KeyboardInterrupt, OSError])
 @pytest.mark.parametrize(
-    ("place", "call"),
+    ("owner", "name", "call"),
     # Before the first file, after the first, in the middle, at the manifest, at each renaming.
     [
-        ("_to_files", 1),
-        ("_checksum", 1),
-        ("_checksum", 9),
-        ("_stamp", 2),
-        ("replace", 1),
-        ("replace", 2),
+        (_save, "to_files", 1),
+        (_manifest, "_checksum", 1),
+        (_manifest, "_checksum", 9),
+        (_manifest, "stamp", 1),
+        (os, "replace", 1),
+        (os, "replace", 2),
     ],
 )
 @pytest.mark.parametrize("old", [True, False], ids=["over an old run", "afresh"])
-def test_a_failure_leaves_what_was_there(monkeypatch, tmp_path, failure, place, call, old):
+def test_a_failure_leaves_what_was_there(monkeypatch, tmp_path, failure, owner, name, call, old):
     path = tmp_path / "run.zarr"
     if old:
         save(small_run(), path)
-    owner = os if place == "replace" else _run
-    original, calls = getattr(owner, place), 0
+    original, calls = getattr(owner, name), 0
 
     def failing(*arguments):
         nonlocal calls
@@ -384,7 +383,7 @@ def test_a_failure_leaves_what_was_there(monkeypatch, tmp_path, failure, place, 
         return original(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(owner, place, failing)
+        patch.setattr(owner, name, failing)
         try:
             save(small_run(offset=1.0), path, overwrite=old)
             failed = False
@@ -398,9 +397,11 @@ def test_a_failure_leaves_what_was_there(monkeypatch, tmp_path, failure, place, 
 
 def test_files_are_written_beside_the_target_and_hidden(monkeypatch, tmp_path):
     seen = []
-    original = _run._checksum
+    original = _manifest._checksum
     monkeypatch.setattr(
-        _run, "_checksum", lambda content: seen.extend(os.listdir(tmp_path)) or original(content)
+        _manifest,
+        "_checksum",
+        lambda content: seen.extend(os.listdir(tmp_path)) or original(content),
     )
     save(small_run(), tmp_path / "run.zarr")
     assert len(set(seen)) == 1
@@ -443,14 +444,14 @@ def test_what_is_not_a_run_is_never_replaced(tmp_path):
 
 def test_a_run_that_appeared_meanwhile_is_kept(monkeypatch, tmp_path):
     path = tmp_path / "run.zarr"
-    original = _run._write
+    original = _save.write_files
 
     def slow(files, folder):
-        monkeypatch.setattr(_run, "_write", original)
+        monkeypatch.setattr(_save, "write_files", original)
         save(small_run(), path)
         original(files, folder)
 
-    monkeypatch.setattr(_run, "_write", slow)
+    monkeypatch.setattr(_save, "write_files", slow)
     with pytest.raises(FileExistsError, match="exists already"):
         save(small_run(offset=1.0), path)
     assert_same(load(path), small_run())
@@ -468,10 +469,10 @@ def test_a_link_to_a_run_stays_a_link(saved, tmp_path):
 def test_a_read_only_folder_is_refused_before_any_work(monkeypatch, tmp_path, code):
     # The tests may run as root, to whom nothing is read-only.
     def mkdir(self, *arguments, **options):
-        raise OSError(getattr(_run.errno, code), "no", str(self))
+        raise OSError(getattr(errno, code), "no", str(self))
 
     monkeypatch.setattr(Path, "mkdir", mkdir)
-    monkeypatch.setattr(_run, "_to_files", lambda run: pytest.fail("worked in vain"))
+    monkeypatch.setattr(_save, "to_files", lambda run: pytest.fail("worked in vain"))
     with pytest.raises(PermissionError, match=r"^No run can be saved in '.*': .* read-only\."):
         save(small_run(), tmp_path / "run.zarr")
 
@@ -479,7 +480,7 @@ def test_a_read_only_folder_is_refused_before_any_work(monkeypatch, tmp_path, co
 @pytest.mark.parametrize("below", ["run.zarr", "a/run.zarr"])
 def test_a_parent_that_is_a_file_is_refused_before_any_work(monkeypatch, tmp_path, below):
     (tmp_path / "file").touch()
-    monkeypatch.setattr(_run, "_to_files", lambda run: pytest.fail("worked in vain"))
+    monkeypatch.setattr(_save, "to_files", lambda run: pytest.fail("worked in vain"))
     with pytest.raises(NotADirectoryError, match=r"^No run can be saved in '.*': that is a file"):
         save(small_run(), tmp_path / "file" / below)
 

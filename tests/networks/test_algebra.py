@@ -17,7 +17,7 @@ from festina.networks import (
     measure_defects,
     power,
 )
-from helpers import ARCHITECTURES, ODD, SCALARS, each, inputs
+from helpers import ARCHITECTURES, FIRST, SCALARS, THIRD, each, inputs
 
 pytestmark = pytest.mark.usefixtures("double")
 
@@ -52,17 +52,17 @@ OWN = {
     "softplus": (jax.nn.softplus, Algebra(False, None, False, False, 0)),
     "cosine": (jnp.cos, Algebra(False, None, False, True, 0)),
     "affine": (lambda a: 1 + a, Algebra(False, None, False, False, 0)),
-    "gelu": (jax.nn.gelu, ODD),
+    "gelu": (jax.nn.gelu, FIRST),
     "z sin z": (lambda a: a * jnp.sin(a), Algebra(True, None, False, True, 2)),
-    "z|z|": (lambda a: a * jnp.abs(a), Algebra(True, None, False, False, 2)),
-    "z − sin z": (lambda a: a - jnp.sin(a), Algebra(True, None, False, False, 3)),
-    "z² tanh z": (lambda a: a**2 * jnp.tanh(a), Algebra(True, None, False, False, 3)),
+    "z|z|": (lambda a: a * jnp.abs(a), Algebra(True, None, False, False, 2, odd=True)),
+    "z − sin z": (lambda a: a - jnp.sin(a), THIRD),
+    "z² tanh z": (lambda a: a**2 * jnp.tanh(a), THIRD),
     "tanh⁴": (lambda a: jnp.tanh(a) ** 4, Algebra(True, None, False, True, 4)),
     "cosh − 1 − z²/2": (
         lambda a: jnp.cosh(a) - 1 - a**2 / 2,
         Algebra(True, None, False, True, 4),
     ),
-    "steep": (lambda a: a + 1000 * a**2, ODD),
+    "steep": (lambda a: a + 1000 * a**2, FIRST),
     # No whole order: silent around zero, or a fractional power.
     "threshold": (lambda a: jnp.maximum(a - 0.5, 0), Algebra(True, None, False, False, None)),
     "z^3/2": (lambda a: jnp.maximum(a, 0) ** 1.5, Algebra(True, None, False, False, None)),
@@ -81,6 +81,7 @@ ALMOST = {
     "linear": (lambda a, e: a + e * jnp.sin(a), "linear", False),
     "real": (lambda a, e: jnp.where(a > 0, (1 + e) * a, a), "homogeneous", "positive"),
     "even": (lambda a, e: a**2 + e * a**3, "even", False),
+    "odd": (lambda a, e: jnp.tanh(a) + e * a**2, "odd", False),
     "zero": (lambda a, e: jnp.tanh(a) + e, "zero", False),
     "second order": (lambda a, e: a**2 + e * a, "order", 1),
     "third order": (lambda a, e: a**3 + e * a**2, "order", 2),
@@ -122,6 +123,7 @@ def test_algebra_of_a_polynomial_follows_from_its_coefficients(coefficients):
         linear=only_linear,
         even=not any(coefficients[1::2]),
         order=lowest,
+        odd=not any(coefficients[0::2]),
     )
     found = measure_algebra(
         lambda u: np.polynomial.polynomial.polyval(u * np.linspace(-1.5, 1.5, 31), c),
@@ -147,12 +149,15 @@ def test_defects_are_the_departure_in_units_of_the_response():
     draws, two = np.array([1.0, -0.7, 0.45]), np.ones(2)
     found = measure_defects(lambda u: (u * np.linspace(-1, 1, 5)) ** 2, draws)
     assert found.zero == found.even == 0
+    assert found.odd == pytest.approx(2)
     assert found.positive == pytest.approx(2.6**2 - 2.6)
     assert found.negative == pytest.approx(1.3**2 + 1.3)
     assert found.additive == pytest.approx(2 * 0.7)  # of 1 and −0.7
     offset = measure_defects(lambda u: 1 + 0 * u * two, draws)
     assert (offset.zero, offset.additive, offset.even) == (1, 1, 0)
-    assert measure_defects(lambda u: 3 * u * two, draws).even == pytest.approx(2)
+    linear = measure_defects(lambda u: 3 * u * two, draws)
+    assert linear.even == pytest.approx(2)
+    assert linear.odd == 0
     # Infinite somewhere off the draws is as far as can be.
     far = measure_defects(lambda u: np.where(np.abs(u * two) > 2, np.inf, u), draws)
     assert far.positive == np.inf

@@ -71,6 +71,7 @@ def power(exponent: int) -> Activation:
             linear=is_linear,
             even=p % 2 == 0,
             order=p,
+            odd=p % 2 == 1,
         ),
         power=p,
     )
@@ -89,7 +90,7 @@ def leaky_relu(slope: float = 0.1) -> Activation:
 
 
 def _odd(order: int) -> Algebra:
-    return Algebra(zero=True, homogeneous=None, linear=False, even=False, order=order)
+    return Algebra(zero=True, homogeneous=None, linear=False, even=False, order=order, odd=True)
 
 
 linear = power(1)

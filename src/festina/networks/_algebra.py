@@ -26,6 +26,7 @@ class Algebra:
     - `order`: order of the lowest non-vanishing term of the Taylor expansion at $u = 0$, which sets
       the mechanism: 1 separates directions (Theorem 4), 2 and more separates units (Prop. 5). None
       where no whole number is, as for a unit with a threshold, which is silent around $u = 0$.
+    - `odd`: $\phi(z; -u) = -\phi(z; u)$.
     """
 
     zero: bool
@@ -33,6 +34,7 @@ class Algebra:
     linear: bool
     even: bool
     order: int | None
+    odd: bool = False
 
     @property
     def kinked(self) -> bool:
@@ -48,7 +50,7 @@ class Defects:
     - `positive`: $\phi(z; \alpha u)$ against $\alpha\phi(z; u)$ for $\alpha$ = 0.37 and 2.6.
     - `negative`: the same for $\alpha$ = −1.3.
     - `additive`: $\phi(z; u + u')$ against $\phi(z; u) + \phi(z; u')$.
-    - `even`: $\phi(z; -u)$ against $\phi(z; u)$.
+    - `even`, `odd`: $\phi(z; -u)$ against $\phi(z; u)$ and against $-\phi(z; u)$.
     """
 
     zero: float
@@ -56,6 +58,7 @@ class Defects:
     negative: float
     additive: float
     even: float
+    odd: float
 
 
 @float64
@@ -88,13 +91,15 @@ def measure_defects(response: Callable[[np.ndarray], np.ndarray], weights: np.nd
         return max(apart(response(factor * u), factor * r) for u, r in zip(draws, at, strict=True))
 
     sums = [apart(response(draws[i] + draws[i - 1]), at[i] + at[i - 1]) for i in range(len(draws))]
+    mirrored = [np.asarray(response(-u), dtype=float) for u in draws]
     silent = np.asarray(response(0.0 * draws[0]), dtype=float)
     return Defects(
         zero=apart(silent, np.zeros_like(silent)),
         positive=max(scaled(0.37), scaled(2.6)),
         negative=scaled(-1.3),
         additive=max(sums),
-        even=max(apart(response(-u), r) for u, r in zip(draws, at, strict=True)),
+        even=max(apart(back, r) for back, r in zip(mirrored, at, strict=True)),
+        odd=max(apart(back, -r) for back, r in zip(mirrored, at, strict=True)),
     )
 
 
@@ -127,6 +132,7 @@ def measure_algebra(
         linear=real and defects.additive <= tolerance,
         even=defects.even <= tolerance,
         order=_lowest_order(response, weights) if zero else 0,
+        odd=defects.odd <= tolerance,
     )
 
 

@@ -66,6 +66,12 @@ class AbstractNetwork(abc.ABC):
     def check_fit(self, input_shape: tuple[int, ...], outputs: int) -> None:
         """Raises if a task with such inputs and outputs is none for this network."""
 
+    def check_finite(self) -> None:
+        """Raises if a weight is infinite or no number."""
+        for name, part in zip(self.part_axes, self.parts, strict=True):
+            if not np.isfinite(part).all():
+                raise ValueError(f"The weights `{name}` are not all finite.")
+
     @abc.abstractmethod
     def __call__(self, x: Float[Array, "..."]) -> Float[Array, " output"]:
         """One network, one example, in the precision of JAX's setting; `predict` is float64."""

@@ -1,0 +1,112 @@
+"""Initial weights under which the modes of a task are learned independently."""
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+
+from .._precision import float64
+from ._build import Scale
+from ._deep import DeepLinear, check_widths
+from ._frames import check_frame, haar, joined
+from ._seeds import Keys
+
+
+@float64
+def decoupled(
+    output_modes: ArrayLike,
+    input_modes: ArrayLike,
+    hidden: Sequence[int] = (),
+    *,
+    initial_strength: Scale | None = None,
+    layer_strengths: ArrayLike | None = None,
+    frames: Sequence[ArrayLike] | None = None,
+    key: Keys | None = None,
+) -> DeepLinear:
+    r"""Weights under which every mode of the task is learned by a chain of its own.
+
+    $$W_l = R_l\,\mathrm{diag}(b_l)\,R_{l-1}^\top, \qquad R_0 = V,\ R_D = U,$$
+
+    with any orthonormal frames $R_l$ in the hidden layers. For a task with
+    $\Sigma^{yx} = USV^\top$ and $\Sigma^{xx} = V\Lambda V^\top$ (white or not) the flow keeps this
+    form, and each mode follows the scalar chain of its own $s_\alpha$ and $\Lambda_\alpha$: Saxe,
+    McClelland & Ganguli (2014). Rounding that couples the modes grows along the flow.
+
+    **Arguments:**
+
+    - `output_modes`, `input_modes`: U `(output, mode)` and V `(input, mode)`.
+    - `hidden`: widths of the hidden layers, none narrower than there are modes; the depth is one
+      more than there are.
+    - `initial_strength`: $a_0 = \prod_l b_l$, shared evenly by the layers (balanced): a number, or
+      `(*batch, mode)`. Not negative.
+    - `layer_strengths`: $b_l$ instead, `(*batch, layer, mode)`.
+    - `frames`: of the hidden layers, each `(hidden, mode)`.
+    - `key`: for random frames instead. With neither the hidden units are the modes, in order.
+    """
+    u, v = check_frame("output_modes", output_modes), check_frame("input_modes", input_modes)
+    modes = u.shape[1]
+    if v.shape[1] != modes:
+        raise ValueError(
+            f"`output_modes` and `input_modes` must have one column for each mode, got {modes} "
+            f"and {v.shape[1]}."
+        )
+    widths = check_widths((len(v), *hidden, len(u)))
+    if min(widths) < modes:
+        raise ValueError(
+            f"`hidden` layers must be at least as wide as the {modes} modes, got {tuple(hidden)}. "
+            "Give fewer modes: those left out are not learned."
+        )
+    b = _layer_strengths(initial_strength, layer_strengths, len(widths) - 1, modes)
+    if frames is not None:
+        if key is not None or len(frames) != len(hidden):
+            raise ValueError(
+                f"Give one of the `frames` for each of the {len(hidden)} hidden layers and no "
+                f"`key`, or a `key`: got {len(frames)} frames."
+            )
+        inner = [check_frame("frames", frame) for frame in frames]
+        shapes = [(width, modes) for width in widths[1:-1]]
+        if [frame.shape for frame in inner] != shapes:
+            raise ValueError(f"`frames` must be {shapes}, got {[f.shape for f in inner]}.")
+    elif key is None:
+        inner = [np.eye(width, modes) for width in widths[1:-1]]
+    else:
+        inner = haar(key, [(width, modes) for width in widths[1:-1]])
+    return _in_frames((v, *inner, u), b)
+
+
+def _layer_strengths(
+    whole: Scale | None, each: ArrayLike | None, depth: int, modes: int
+) -> Float[np.ndarray, "*batch layer mode"]:
+    if (whole is None) == (each is None):
+        raise ValueError("Give either `initial_strength` or `layer_strengths`.")
+    if each is not None:
+        b = np.asarray(each, dtype=float)
+        if b.shape[-2:] != (depth, modes) or not np.isfinite(b).all():
+            raise ValueError(
+                f"`layer_strengths` must be finite and (*batch, layer, mode) with {depth} layers "
+                f"and {modes} modes, got shape {b.shape}."
+            )
+        return b
+    a = np.asarray(whole, dtype=float)
+    if a.shape[-1:] not in ((), (modes,)) or not (np.isfinite(a) & (a >= 0)).all():
+        raise ValueError(
+            f"`initial_strength` must be a number ≥ 0 or (*batch, mode) with {modes} modes, got "
+            f"{a.tolist()}. For signs give `layer_strengths`."
+        )
+    a = np.broadcast_to(a, (*a.shape[:-1], modes))
+    return np.repeat(a[..., None, :] ** (1 / depth), depth, axis=-2)
+
+
+def _in_frames(
+    frames: Sequence[Float[np.ndarray, "..."]], b: Float[np.ndarray, "*batch layer mode"]
+) -> DeepLinear:
+    """R_l diag(b_l) R_{l−1}ᵀ in every layer."""
+    pairs = itertools.pairwise(frames)
+    return joined(
+        *(
+            (after * b[..., layer, None, :]) @ before.swapaxes(-1, -2)
+            for layer, (before, after) in enumerate(pairs)
+        )
+    )

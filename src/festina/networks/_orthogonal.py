@@ -1,0 +1,63 @@
+"""Initial weights that are orthogonal matrices."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .._precision import float64
+from ._build import Scale, check_scale
+from ._deep import DeepLinear, DeepStructure, check_widths
+from ._frames import ORTHONORMAL, haar, joined
+from ._seeds import Keys
+
+
+@float64
+def orthogonal(
+    widths: Sequence[int], *, gain: Scale = 1.0, product: ArrayLike | None = None, key: Keys
+) -> DeepLinear:
+    r"""Every layer a random (semi-)orthogonal matrix times `gain`.
+
+    The rows or the columns of each $W_l$, whichever are fewer, are orthonormal, so that for equal
+    widths all singular values of the network are $g^D$ at every depth: Saxe, McClelland & Ganguli
+    (2014). How fast it learns still depends on how the product lies to the task's modes; compare
+    depths with the same `product`. With $UV^\top$ of the task's singular vectors the layers are
+    aligned with the task: they are those of `decoupled`, with all strengths equal to the gain.
+
+    **Arguments:**
+
+    - `widths`: layer sizes from input to output.
+    - `gain`: g, a number or an array of them for a batch.
+    - `product`: what $W_D\cdots W_1/g^D$ shall be, a (semi-)orthogonal matrix `(output, input)`;
+      by default the layers are independent. No hidden layer may then be narrower than both ends.
+    - `key`: randomness.
+    """
+    widths = check_widths(widths)
+    g = check_scale(gain)[..., None, None]
+    shapes = DeepStructure(widths).shapes
+    if product is None:
+        tall = haar(key, [(max(shape), min(shape)) for shape in shapes])
+        layers = (
+            frame if n_out >= n_in else frame.swapaxes(-1, -2)
+            for frame, (n_out, n_in) in zip(tall, shapes, strict=True)
+        )
+        return joined(*(g * layer for layer in layers))
+    total = np.asarray(product, dtype=float)
+    modes = min(widths[0], widths[-1])
+    if total.shape != (widths[-1], widths[0]) or min(widths) < modes:
+        raise ValueError(
+            f"`product` must be ({widths[-1]}, {widths[0]}) and no hidden layer narrower than "
+            f"{modes} for widths {widths}, got shape {total.shape}."
+        )
+    u, s, vt = np.linalg.svd(total)
+    if not np.abs(s - 1).max() < ORTHONORMAL:
+        raise ValueError(
+            "`product` must have orthonormal rows or columns, its singular values are "
+            f"{s.tolist()}. From singular vectors of a task: U @ V.T."
+        )
+    frames = (vt.T, *haar(key, [(width, width) for width in widths[1:-1]]), u)
+    layers = (
+        after[..., : min(shape)] @ before[..., : min(shape)].swapaxes(-1, -2)
+        for before, after, shape in zip(frames[:-1], frames[1:], shapes, strict=True)
+    )
+    return joined(*(g * layer for layer in layers))
