@@ -28,7 +28,7 @@ from jax import monitoring
 import festina
 from festina._objective import Data
 from festina.networks import Neuron, activation, layer
-from festina.theory.saddles._narrow import value_and_gradient
+from festina.theory.saddles._loss_function import value_and_gradient
 
 events = []
 monitoring.register_event_duration_secs_listener(lambda event, *_, **__: events.append(event))

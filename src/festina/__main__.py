@@ -1,5 +1,5 @@
-"""`python -m festina.cli` is `festina`."""
+"""`python -m festina` is `festina`."""
 
-from ._main import main
+from .cli import main
 
 main()

@@ -53,7 +53,7 @@ def process(here):
     """The command line in a process of its own, on the toy experiments or the real ones."""
 
     def start(*tokens: str, real: bool = False, **options) -> subprocess.Popen[str]:
-        program = ["-m", "festina.cli"] if real else [str(TOY)]
+        program = ["-m", "festina"] if real else [str(TOY)]
         return subprocess.Popen(
             [sys.executable, *program, *tokens],
             stdout=subprocess.PIPE,

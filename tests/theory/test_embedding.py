@@ -27,6 +27,7 @@ from festina.networks import (
 )
 from festina.theory.saddles import embed, embed_units, stationarity, stationary_task
 from festina.theory.saddles._kinds import admissible
+from helpers import spoilt
 
 KEY = jax.random.key(4)
 
@@ -273,6 +274,8 @@ def test_bad_input(as_a_user):
         (lambda: embed(network, (4, 4), "zero"), "each of the 1 hidden layers"),
         (lambda: embed(deep("relu stack")[0], 4, "zero"), "each of the 2 hidden layers"),
         (lambda: embed(deep("transformer")[0], (2, 4, 2), "zero"), "Hidden layer 2 is an end of a"),
+        (lambda: embed(spoilt(network, 1), 4, "zero"), "weights `v` are not all finite"),
+        (lambda: embed(spoilt(deep("relu stack")[0], 0), (4, 4), "zero"), "not all finite"),
     ):
         with pytest.raises(ValueError, match=words):
             call()

@@ -22,11 +22,13 @@ from festina.theory.saddles import (
     project_on_manifold,
     readout_on_manifold,
 )
+from helpers import spoilt
 
 EQUAL = Constraint("equal", 1, (0,))
 ZERO = Constraint("zero", 3)
 AHEAD = Constraint("proportional", 1, (0,), (1.7,))
 BACK = Constraint("proportional", 1, (0,), (-0.8,))
+OPPOSITE = Constraint("proportional", 1, (0,), (-1.0,))
 LINEAR = Constraint("linear", 2, (0, 1, 3), (0.5, -1.2, 0.3))
 MIRRORED = Constraint("mirrored", 1, (0,))
 ALL = (EQUAL, ZERO, AHEAD, BACK, LINEAR, MIRRORED)
@@ -105,6 +107,26 @@ def test_two_thousand_steps_of_descent_do_not_drift(name, constraint):
     assert manifold_drift(run.network, constraint) < 1e-12
 
 
+@pytest.mark.slow
+def test_proportional_rectified_units_are_neutrally_stable():
+    """A unit that is a little off its ray is neither brought back nor sent further away.
+
+    It moves as the units on the ray do, which all samples it sees have come to leave alone: what
+    rounding has done stays, and adds up.
+    """
+    network, data = setting("relu")
+    start = project_on_manifold(network, AHEAD)
+    rest = gradient_descent(start, data, 0.05, 4000, converged=1e-15).final
+    off = np.eye(4)[:, 1:2] * np.random.default_rng(0).normal(size=(1, 3))
+    kept = []
+    for size in (1e-6, 1e-8):
+        moved = rest.with_parts(rest.u + size * off[:, :2], rest.v + size * off[:, 2:])
+        later = gradient_descent(moved, data, 0.05, 2000, converged=1e-15).final
+        kept.append(manifold_distance(later, AHEAD) / manifold_distance(moved, AHEAD))
+    assert 0.5 < kept[0] < 2.0
+    assert kept[1] == pytest.approx(kept[0], rel=1e-3)
+
+
 def test_proportional_quadratic_units_drift_apart():
     """Homogeneous of degree two is not enough: the control of Theorem 3(iii)."""
     network, data = setting("quadratic")
@@ -115,9 +137,20 @@ def test_proportional_quadratic_units_drift_apart():
 def test_odd_units_keep_opposite_weights():
     """Not in Theorem 3 either: θ_i = −θ_j for odd φ, which needs no homogeneity."""
     network, data = setting("tanh")
-    opposite = Constraint("proportional", 1, (0,), (-1.0,))
-    assert leaving_speed(network, data, opposite) < 1e-12
+    assert is_invariant(network.unit, OPPOSITE)
+    assert leaving_speed(network, data, OPPOSITE) < 1e-12
+    run = gradient_descent(project_on_manifold(network, OPPOSITE), data, 0.01, 500)
+    assert np.abs(run.final.u - run.network.u[0]).max() > 1e-2  # else nothing was asked
+    assert manifold_drift(run.network, OPPOSITE) < 1e-12
+    assert not is_invariant(network.unit, BACK)
     assert leaving_speed(network, data, BACK) > 1e-2
+
+
+@pytest.mark.parametrize("name", ["relu", "quadratic", "sigmoid"])
+def test_units_that_are_not_odd_leave_opposite_weights(name):
+    network, data = setting(name)
+    assert not is_invariant(network.unit, OPPOSITE)
+    assert leaving_speed(network, data, OPPOSITE) > 1e-2
 
 
 @settings(max_examples=30)
@@ -184,6 +217,12 @@ BAD = [
     (lambda: manifold_distance(setting("tanh")[0], Constraint("zero", -1)), "names unit -1"),
     (lambda: manifold_distance(setting("tanh")[0]), "No constraint"),
     (lambda: manifold_drift(setting("tanh")[0], EQUAL), "a single one"),
+    (lambda: manifold_distance(spoilt(setting("tanh")[0], 0), EQUAL), "`u` are not all finite"),
+    (lambda: project_on_manifold(spoilt(setting("tanh")[0], 1), EQUAL), "`v` are not all finite"),
+    (
+        lambda: leaving_speed(spoilt(setting("tanh")[0], 1), setting("tanh")[1], EQUAL),
+        "`v` are not all finite",
+    ),
 ]
 
 

@@ -27,7 +27,7 @@ from festina.tasks import (
     quadratic_teacher,
     student_teacher,
 )
-from festina.theory.saddles import _narrow, narrow_minima
+from festina.theory.saddles import _narrow_minima, narrow_minima
 from festina.theory.saddles._bfgs import bfgs
 from helpers import half_loss, random_covariance
 
@@ -155,10 +155,10 @@ def test_searches_that_cannot_be():
 
 def test_an_end_with_a_gradient_is_no_minimum(monkeypatch):
     """Starts that are stopped on their way have a loss like any other, but it is no level."""
-    descend = _narrow.bfgs
+    descend = _narrow_minima.bfgs
     stopped = itertools.cycle((200, 3))
     monkeypatch.setattr(
-        _narrow, "bfgs", lambda *args, max_steps: descend(*args, max_steps=next(stopped))
+        _narrow_minima, "bfgs", lambda *args, max_steps: descend(*args, max_steps=next(stopped))
     )
     data = linear_teacher(np.eye(2), SIGMA_1B)
     found = narrow_minima(Neuron(), data, loss="mean-square", starts=8)
@@ -166,7 +166,9 @@ def test_an_end_with_a_gradient_is_no_minimum(monkeypatch):
     np.testing.assert_allclose(found.share, [0.5])
     assert str(found).startswith("1 minimum, loss (share of starts): ")
     assert str(found).endswith(" (50%)")
-    monkeypatch.setattr(_narrow, "bfgs", lambda *args, max_steps: descend(*args, max_steps=3))
+    monkeypatch.setattr(
+        _narrow_minima, "bfgs", lambda *args, max_steps: descend(*args, max_steps=3)
+    )
     with pytest.raises(ValueError, match="None of 8 starts led to a minimum"):
         narrow_minima(Neuron(), data, starts=8)
 

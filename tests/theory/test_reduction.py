@@ -10,6 +10,7 @@ from festina.dynamics import gradient_descent
 from festina.networks import attention, fully_connected
 from festina.tasks import task
 from festina.theory.saddles import Constraint, project_on_manifold, reduce_width
+from helpers import spoilt
 
 CASES = [
     ("tanh", (Constraint("equal", 1, (0,)),)),
@@ -119,6 +120,7 @@ BAD = [
         lambda n: reduce_width(n, Constraint("equal", 1, (0,)), same_flow=True),
         "does not allow for equal units",
     ),
+    (lambda n: reduce_width(spoilt(n, 0), Constraint("zero", 1)), "`u` are not all finite"),
 ]
 
 

@@ -26,6 +26,7 @@ from festina.theory.saddles import (
     unit_staircase,
     winner,
 )
+from festina.theory.saddles._linear_jump import Moments, jump
 
 WEIGHTS = np.array([[1.0, 0.5], [-0.5, 0.25]])  # Figure 1B_G of the theory page: modes that mix
 COVARIANCE = np.array([[1.0, 1.0], [1.0, 4.0]])
@@ -131,6 +132,29 @@ def test_inputs_that_do_not_vary_are_left_out():
     found = linear_staircase(u, v, np.diag([1.0, 0.4, 0.0]), flat)
     inner = linear_staircase(u[:, :2], v, np.diag([1.0, 0.4, 0.0])[:, :2], flat[:2, :2])
     np.testing.assert_allclose(found.times, inner.times, rtol=1e-6)
+
+
+NOTHING = ([[0.0, 0.0]], [[0.0], [1.0], [0.5]])
+SOLVED = ([[1.0, 0.0]], [[1.0, 0.0], [1.0, 0.0], [0.0, 0.5]])  # by one column, beside an idle one
+
+
+@pytest.mark.parametrize(("correlation", "columns"), [NOTHING, SOLVED], ids=["nothing", "solved"])
+def test_without_a_drive_a_jump_ends_where_it_starts(correlation, columns):
+    moments = Moments(np.array(correlation), np.eye(2), np.eye(2))
+    way = jump(moments, np.array(columns), np.zeros((3, 0)), 2.0, 1e-2)
+    assert way.settled
+    assert way.start == way.end == 2.0
+    assert way.excess(2.0) == 0.0
+    np.testing.assert_array_equal(way.active, columns)
+
+
+def test_a_column_too_many_undoes_what_it_adds():
+    """Nothing drives it but itself: the others have learned all there is."""
+    columns = np.array([[1.0, 0.3], [1.0, 0.0], [0.0, 0.5]])
+    moments = Moments(np.array([[1.0, 0.0]]), np.eye(2), np.eye(2))
+    way = jump(moments, columns, np.zeros((3, 0)), 0.0, 1e-2)
+    assert way.settled
+    assert way.excess(way.end) < 1e-6 * way.excess(0.0)
 
 
 # ---- diagonal networks

@@ -11,7 +11,7 @@ from ..networks import AbstractUnit, Activation, Layer
 from ..networks._activations import Scalar
 from ..tasks import AbstractTask
 from ..theory.saddles._bfgs import bfgs
-from ..theory.saddles._narrow import value_and_gradient
+from ..theory.saddles._loss_function import loss_function, relative_slope
 from ._given import layer_of, task_of
 from ._width import EffectiveWidth
 
@@ -96,27 +96,24 @@ def confirm(
         raise ValueError("Plain arrays need targets as well: give `y`.")
     wide = objective(one, task, loss)
     weights = wide.structure.columns(*one.parts)[:, 0]
-    here = float(value_and_gradient(wide.structure, weights, wide.data)[0])
+    here = loss_function(wide.structure, wide.data)(weights)[0]
     empty = 0.5 * float(wide.data.weight @ np.sum(np.asarray(wide.data.y) ** 2, axis=1))
     if found.reduced is None:
         reduced = optimised = empty
         slope, end = 0.0, None
     else:
         narrow = objective(found.reduced, task, loss)
-        structure, statistics = narrow.structure, narrow.data
-
-        def function(weights: np.ndarray) -> tuple[float, np.ndarray]:
-            value, gradient = value_and_gradient(structure, weights, statistics)
-            return float(value), np.asarray(gradient)
-
-        def still(weights: np.ndarray, gradient: np.ndarray) -> bool:
-            return bool(np.linalg.norm(gradient) * np.linalg.norm(weights) <= 1e-9 * empty)
-
-        start = structure.columns(*found.reduced.parts)[:, 0]
+        function = loss_function(narrow.structure, narrow.data)
+        start = narrow.structure.columns(*found.reduced.parts)[:, 0]
         reduced = function(start)[0]
-        weights, optimised, gradient = bfgs(function, start, still, max_steps=max_steps)
-        slope = float(np.linalg.norm(gradient) * np.linalg.norm(weights)) / (empty or 1.0)
-        end = found.reduced.with_parts(*structure.arrays(weights))
+        weights, optimised, gradient = bfgs(
+            function,
+            start,
+            lambda weights, gradient: relative_slope(weights, gradient) <= 1e-9 * empty,
+            max_steps=max_steps,
+        )
+        slope = relative_slope(weights, gradient) / (empty or 1.0)
+        end = found.reduced.with_parts(*narrow.structure.arrays(weights))
     arrived = slope <= stationary
     return Confirmation(
         loss=here + wide.floor,

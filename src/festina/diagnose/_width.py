@@ -11,7 +11,7 @@ from ..networks import AbstractUnit, Activation, Layer
 from ..networks._activations import Scalar
 from ..tasks import AbstractTask
 from ..theory.saddles._kinds import EQUATION, Kind
-from ..theory.saddles._narrowing import Narrowing, narrowings
+from ..theory.saddles._merged_units import Narrowing, narrowings
 from ._given import layer_of, task_of
 
 
@@ -121,7 +121,7 @@ def effective_width(
     one = layer_of(network, v, activation)
     task = task_of(one, data, y)
     blind = y is None and task is not data
-    found = narrowings(one, task.statistics(one.unit), angle=angle, own_scale=blind)
+    found = narrowings(one, task, angle=angle, own_scale=blind)
     return _judge(one, found, tolerance)
 
 

@@ -41,11 +41,11 @@ from ._mechanism import Drive as Drive
 from ._mechanism import Mechanism as Mechanism
 from ._mechanism import drive as drive
 from ._mechanism import mechanism as mechanism
-from ._narrow import NarrowMinima as NarrowMinima
-from ._narrow import minima_from as minima_from
-from ._narrow import narrow_minima as narrow_minima
-from ._narrowing import Narrowing as Narrowing
-from ._narrowing import narrowings as narrowings
+from ._merged_units import Narrowing as Narrowing
+from ._merged_units import narrowings as narrowings
+from ._narrow_minima import NarrowMinima as NarrowMinima
+from ._narrow_minima import minima_from as minima_from
+from ._narrow_minima import narrow_minima as narrow_minima
 from ._reduction import reduce_width as reduce_width
 from ._staircase import Staircase as Staircase
 from ._staircase import staircase as staircase

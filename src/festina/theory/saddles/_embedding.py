@@ -84,6 +84,7 @@ def embed(
         A rectifier has no derivative at u = 0: there the gradient is that of the silent side.
     """
     layers = hidden_layers(network)
+    network.check_finite()
     widths = list(width) if isinstance(width, Sequence) else [width]
     if len(widths) != len(layers):
         raise ValueError(

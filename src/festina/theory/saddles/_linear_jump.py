@@ -71,7 +71,10 @@ def jump(
     start: float,
     size: float,
 ) -> Jump:
-    """Integrate the active columns until they rest, or until a dormant one has this size."""
+    """Integrate the active columns until they rest, or until a dormant one has this size.
+
+    Where nothing drives the active columns the jump ends where it starts, settled.
+    """
     from scipy.integrate import solve_ivp
 
     scale = float(np.abs(dormant).max(initial=0.0)) or 1.0
@@ -87,7 +90,7 @@ def jump(
         return float(np.sum(_move(moments.drive(columns), columns) ** 2))
 
     at_start = slope(both.ravel())
-    at_rest = max(_SETTLED**2 * at_start, (_STILL * moments.rate * moments.weight) ** 2)
+    at_rest = max(_SETTLED**2 * at_start, (_STILL * moments.rate * moments.weight) ** 2) or 1.0
 
     def rests(_: float, state: np.ndarray) -> float:
         return slope(state) / at_rest - 1.0
@@ -98,11 +101,13 @@ def jump(
 
     rests.terminal = wakes.terminal = True  # pyright: ignore[reportFunctionMemberAccess]
     rests.direction, wakes.direction = -1, 1  # pyright: ignore[reportFunctionMemberAccess]
-    # Everything that grows does so at the rate of the drive, and what rests is found above.
-    longest = 1e4 / np.linalg.norm(moments.drive(active[:, :-1]), 2)
+    # Everything that grows does so at the rate of the drive, and what rests is found above. Where
+    # the other columns have left no drive, the last one is driven by what it adds itself.
+    drives = (np.linalg.norm(moments.drive(part), 2) for part in (active[:, :-1], active))
+    fastest = float(next((drive for drive in drives if drive > 0.0), 0.0))
     solution = solve_ivp(
         flow,
-        (0.0, longest if at_start > at_rest else 0.0),
+        (0.0, 1e4 / fastest if at_start > at_rest else 0.0),
         both.ravel(),
         method="DOP853",
         rtol=_RTOL,

@@ -12,7 +12,7 @@ from ...networks._activations import Scalar
 from ...networks._units import unit_of
 from ...tasks import AbstractTask
 from ._kinds import EQUATION, Kind, admissible
-from ._narrowing import respond
+from ._responses import respond
 
 Separates = Literal["directions", "units"]
 

@@ -39,6 +39,7 @@ def reduce_width(network: Layer, *constraints: Constraint, same_flow: bool = Fal
         raise ValueError(
             f"{len(removed)} constraints leave nothing of a network with {network.width} units."
         )
+    network.check_finite()
     axis = len(network.batch_shape)
     kept = np.setdiff1d(np.arange(network.width), removed)
     u, v = (np.asarray(part, dtype=float) for part in network.parts)

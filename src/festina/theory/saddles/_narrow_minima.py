@@ -2,17 +2,15 @@
 
 from dataclasses import dataclass
 
-import jax
 import numpy as np
 from jaxtyping import Float
 
-from ..._objective import Convention, Data, excess_loss, objective
+from ..._objective import Convention, objective
 from ..._precision import float64
-from ..._programs import kept
-from ..._types import Array
-from ...networks import AbstractNetwork, AbstractStructure, AbstractUnit, Layer
+from ...networks import AbstractNetwork, AbstractUnit, Layer
 from ...tasks import AbstractTask
 from ._bfgs import bfgs
+from ._loss_function import loss_function, relative_slope
 
 
 @dataclass(frozen=True)
@@ -89,31 +87,26 @@ def minima_from(
     every layer fixed points of each wider one.
     """
     problem = objective(networks, task, loss)
-    structure, data = problem.structure, jax.device_put(problem.data)
-
-    def function(weights: np.ndarray) -> tuple[float, np.ndarray]:
-        value, gradient = value_and_gradient(structure, weights, data)
-        return float(value), np.asarray(gradient)
-
+    structure = problem.structure
+    function = loss_function(structure, problem.data)
     columns = structure.columns(*networks.parts)
     at_zero = function(np.zeros(len(columns)))[0]
     allowed = tolerance * (at_zero or 1.0)
-
-    def still(weights: np.ndarray, gradient: np.ndarray, level: float) -> bool:
-        """To first order no relative change of the weights changes the loss by more than that."""
-        return bool(np.linalg.norm(gradient) * np.linalg.norm(weights) <= level)
-
     ends = [
         bfgs(
             function,
             column,
-            lambda weights, gradient: still(weights, gradient, 1e-3 * allowed),
+            lambda weights, gradient: relative_slope(weights, gradient) <= 1e-3 * allowed,
             max_steps=200 * len(column),
         )
         for column in columns.T
     ]
     # A start that has run off to infinity, or got stuck at a kink, has found no minimum.
-    minima = [(weights, value) for weights, value, slope in ends if still(weights, slope, allowed)]
+    minima = [
+        (weights, value)
+        for weights, value, gradient in ends
+        if relative_slope(weights, gradient) <= allowed
+    ]
     levels: list[float] = []
     chosen: list[np.ndarray] = []
     counts: list[int] = []
@@ -134,10 +127,3 @@ def minima_from(
         network=networks.with_parts(*structure.arrays(np.stack(chosen, axis=1))),
         share=np.array(counts) / columns.shape[1],
     )
-
-
-@kept("structure")
-def value_and_gradient(
-    structure: AbstractStructure, weights: Float[Array, " weight"], data: Data
-) -> tuple[Float[Array, ""], Float[Array, " weight"]]:
-    return jax.value_and_grad(excess_loss, argnums=1)(structure, weights, data)

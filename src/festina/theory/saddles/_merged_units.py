@@ -1,4 +1,4 @@
-"""Narrowing: for each kind of saddle, the few units that come closest to what many compute.
+"""Merging units: for each kind of saddle, the few that come closest to what many compute.
 
 Every kind ranks units such that the first h of them are the narrow network of width h: by adding
 one at a time, all widths are judged in one pass.
@@ -8,19 +8,15 @@ import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-import jax
 import numpy as np
 from jaxtyping import Bool, Float
 
 from ..._precision import float64
-from ..._programs import kept
-from ..._types import Array
 from ...networks import AbstractUnit, Layer
-from ...tasks._task import Statistics
+from ...tasks import AbstractTask
 from ._kinds import Kind, admissible
 from ._manifolds import unit_rows
-
-_BLOCK = 128  # units whose responses are computed at once
+from ._responses import OnData
 
 
 class Narrowing(NamedTuple):
@@ -47,7 +43,7 @@ class Narrowing(NamedTuple):
 
 @float64
 def narrowings(
-    network: Layer, statistics: Statistics, *, angle: float = 0.2, own_scale: bool = False
+    network: Layer, task: AbstractTask, *, angle: float = 0.2, own_scale: bool = False
 ) -> tuple[Narrowing, ...]:
     r"""Narrow networks of every admissible kind, simplest kind first.
 
@@ -66,12 +62,13 @@ def narrowings(
     **Arguments:**
 
     - `network`: one network.
-    - `statistics`: of the data, as this network's unit sees them.
+    - `task`: the data on which it is judged.
     - `angle`: in radians.
     - `own_scale`: errors in units of the root mean square of the outputs instead of the targets.
     """
     u, v = unit_rows(network)
-    seen = _OnData(network, statistics)
+    statistics = task.statistics(network.unit)
+    seen = OnData(network, statistics)
     responses = seen.responses(u)
     outputs = seen.sum(responses, v)
     contribution = np.array([seen.size(each) for each in seen.each(responses, v)])
@@ -113,59 +110,6 @@ def narrowings(
         )
 
     return tuple(ranked(kind) for kind in admissible(network.unit.algebra))
-
-
-class _OnData:
-    """A layer's units as functions of the data."""
-
-    def __init__(self, network: Layer, statistics: Statistics):
-        self.unit = network.unit
-        self.block = min(_BLOCK, network.width)  # no kind has more units: one shape, one program
-        self.weight_shape = network.structure.weight_shape
-        self.outputs = network.outputs
-        self.read = math.prod(network.structure.value_shape[1:])
-        self.psi = jax.device_put(statistics.psi)
-        self.weight = statistics.weight
-
-    def responses(self, u: Float[np.ndarray, "unit weight"]) -> Float[np.ndarray, "s r unit"]:
-        """φ(x; u_i) of every sample, with one axis for whatever v reads."""
-        blocks = [np.zeros((len(self.weight), self.read, 0))]
-        for first in range(0, len(u), self.block):
-            block = u[first : first + self.block]
-            full = np.zeros((self.block, block.shape[1]))
-            full[: len(block)] = block
-            columns = np.moveaxis(full.reshape(-1, *self.weight_shape), 0, -1)
-            found = np.asarray(respond(self.unit, self.psi, columns))[..., : len(block)]
-            blocks.append(found.reshape(len(self.weight), self.read, len(block)))
-        return np.concatenate(blocks, axis=-1)
-
-    def each(
-        self, responses: np.ndarray, v: Float[np.ndarray, "unit value"]
-    ) -> Iterator[Float[np.ndarray, "sample output"]]:
-        """What every unit adds to the outputs, one after the other."""
-        for i in range(len(v)):
-            yield responses[..., i] @ v[i].reshape(self.outputs, -1).T
-
-    def sum(self, responses: np.ndarray, v: np.ndarray) -> Float[np.ndarray, "sample output"]:
-        values = v.reshape(len(v), self.outputs, -1)
-        return np.einsum("sri,ior->so", responses, values, optimize=True)
-
-    def size(self, outputs: Float[np.ndarray, "sample output"]) -> float:
-        """Root mean square over the data."""
-        return math.sqrt(float(self.weight @ np.sum(outputs**2, axis=1)))
-
-    def gram(self, responses: np.ndarray) -> Float[np.ndarray, "unit unit"]:
-        """⟨φ_i · φ_j⟩."""
-        rows = (np.sqrt(self.weight)[:, None, None] * responses).reshape(-1, responses.shape[-1])
-        return rows.T @ rows
-
-
-@kept("unit")
-def respond(
-    unit: AbstractUnit, psi: Float[Array, "sample ..."], u: Float[Array, "..."]
-) -> Float[Array, "sample ..."]:
-    """φ(x; u_i) of every sample and unit, compiled once for each shape."""
-    return unit.response(psi, u)
 
 
 def _clusters(

@@ -1,0 +1,68 @@
+"""The units of a layer as functions of the data."""
+
+import math
+from collections.abc import Iterator
+
+import jax
+import numpy as np
+from jaxtyping import Float
+
+from ..._programs import kept
+from ..._types import Array
+from ...networks import AbstractUnit, Layer
+from ...tasks._task import Statistics
+
+_BLOCK = 128  # units whose responses are computed at once
+
+
+class OnData:
+    """What units of this layer's kind respond on the data, and what their sums are worth."""
+
+    def __init__(self, network: Layer, statistics: Statistics):
+        self.unit = network.unit
+        self.block = min(_BLOCK, network.width)  # no kind has more units: one shape, one program
+        self.weight_shape = network.structure.weight_shape
+        self.outputs = network.outputs
+        self.read = math.prod(network.structure.value_shape[1:])
+        self.psi = jax.device_put(statistics.psi)
+        self.weight = statistics.weight
+
+    def responses(self, u: Float[np.ndarray, "unit weight"]) -> Float[np.ndarray, "s r unit"]:
+        """φ(x; u_i) of every sample, with one axis for whatever v reads."""
+        blocks = [np.zeros((len(self.weight), self.read, 0))]
+        for first in range(0, len(u), self.block):
+            block = u[first : first + self.block]
+            full = np.zeros((self.block, block.shape[1]))
+            full[: len(block)] = block
+            columns = np.moveaxis(full.reshape(-1, *self.weight_shape), 0, -1)
+            found = np.asarray(respond(self.unit, self.psi, columns))[..., : len(block)]
+            blocks.append(found.reshape(len(self.weight), self.read, len(block)))
+        return np.concatenate(blocks, axis=-1)
+
+    def each(
+        self, responses: np.ndarray, v: Float[np.ndarray, "unit value"]
+    ) -> Iterator[Float[np.ndarray, "sample output"]]:
+        """What every unit adds to the outputs, one after the other."""
+        for i in range(len(v)):
+            yield responses[..., i] @ v[i].reshape(self.outputs, -1).T
+
+    def sum(self, responses: np.ndarray, v: np.ndarray) -> Float[np.ndarray, "sample output"]:
+        values = v.reshape(len(v), self.outputs, -1)
+        return np.einsum("sri,ior->so", responses, values, optimize=True)
+
+    def size(self, outputs: Float[np.ndarray, "sample output"]) -> float:
+        """Root mean square over the data."""
+        return math.sqrt(float(self.weight @ np.sum(outputs**2, axis=1)))
+
+    def gram(self, responses: np.ndarray) -> Float[np.ndarray, "unit unit"]:
+        """⟨φ_i · φ_j⟩."""
+        rows = (np.sqrt(self.weight)[:, None, None] * responses).reshape(-1, responses.shape[-1])
+        return rows.T @ rows
+
+
+@kept("unit")
+def respond(
+    unit: AbstractUnit, psi: Float[Array, "sample ..."], u: Float[Array, "..."]
+) -> Float[Array, "sample ..."]:
+    """φ(x; u_i) of every sample and unit, compiled once for each shape."""
+    return unit.response(psi, u)
