@@ -1,20 +1,20 @@
 """Figure 1 of the saddle-to-saddle paper, panel by panel, on seeds that nothing was tuned on.
 
-Numbers are those of theory/saddles.md §2 and §7: plain gradient descent in float64 with population
-averages.
+Numbers are those of an independent implementation: plain gradient descent in float64 with
+population averages.
 """
 
 import functools
-import itertools
 import json
 
 import numpy as np
 import pytest
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-import festina
+from experiments import are_apart, is_labelled, is_whole, pixels, reloaded, written
 from festina.papers import load, names
+from festina.tasks import convolutional_teacher
+from festina.theory.saddles import linear_saddles
 
 PANELS = ("b", "c", "d", "e", "f", "g")
 SEEDS = {"g": 12}
@@ -34,21 +34,11 @@ def fresh(letter: str):
     return experiment.run(experiment.parameters(seed=100, seeds=SEEDS.get(letter, 8)))
 
 
-def pixels(figure: Figure) -> np.ndarray:
-    canvas = FigureCanvasAgg(figure)
-    canvas.draw()
-    return np.asarray(canvas.buffer_rgba())
-
-
 def is_legible(figure: Figure) -> bool:
     """Nothing is cut off at the edge of the figure, and no part of it lies on another."""
-    FigureCanvasAgg(figure).draw()
-    drawn, page, loss = figure.get_tightbbox(), figure.bbox_inches, figure.axes[0]
-    inside = (drawn.min >= page.min).all() and (drawn.max <= page.max).all()
+    inside, loss = is_whole(figure), figure.axes[0]
     above = loss.get_legend().get_window_extent().y0 >= loss.get_window_extent().y1 - 1
-    parts = [ax.get_tightbbox() for ax in figure.axes]
-    apart = not any(one.overlaps(other) for one, other in itertools.combinations(parts, 2))
-    return bool(inside and above and apart)
+    return bool(inside and above) and are_apart([ax.get_tightbbox() for ax in figure.axes])
 
 
 def visited(letter: str) -> np.ndarray:
@@ -78,10 +68,7 @@ def test_no_claim_is_broken_on_fresh_seeds(letter):
 
 @each_panel
 def test_claims_are_json_with_eight_fields(letter):
-    claims = [claim.to_json() for claim in panel(letter).claims(fresh(letter))]
-    again = json.loads(json.dumps(claims, allow_nan=False))
-    assert again == claims
-    for claim in again:
+    for claim in written(panel(letter), fresh(letter)):
         assert list(claim) == FIELDS
         assert claim["experiment"] == f"saddles/figure-1{letter}"
         assert "Zhang, Saxe & Latham" in claim["source"]
@@ -96,9 +83,7 @@ def test_the_figure_has_labelled_axes_and_dashed_theory(letter):
     loss, *weights = figure.axes
     assert len(weights) == 2
     assert is_legible(figure)
-    for ax in figure.axes:
-        assert ax.get_xlabel()
-        assert ax.get_ylabel()
+    assert is_labelled(figure, "xlabel", "ylabel")
     assert "step" in loss.get_xlabel()
     assert "loss" in loss.get_ylabel()
     heights = [line.get_ydata()[0] for line in dashed(loss) if np.ptp(line.get_ydata()) == 0]
@@ -121,9 +106,7 @@ def test_a_saved_run_gives_the_same_claims_and_figure_without_computing(
     letter, tmp_path, monkeypatch
 ):
     experiment, run = panel(letter), fresh(letter)
-    claims = [claim.to_json() for claim in experiment.claims(run)]
     figure = pixels(experiment.draw(run))
-    festina.save(run, tmp_path / "run.zarr")
 
     def forbidden(*args, **options):
         raise AssertionError("a saved run is not computed again")
@@ -136,8 +119,7 @@ def test_a_saved_run_gives_the_same_claims_and_figure_without_computing(
         "_record.passage_time",
     ):
         monkeypatch.setattr(f"festina.papers.saddles.{computes}", forbidden)
-    again = festina.load(tmp_path / "run.zarr")
-    assert [claim.to_json() for claim in experiment.claims(again)] == claims
+    again = reloaded(experiment, run, tmp_path)
     np.testing.assert_array_equal(pixels(experiment.draw(again)), figure)
 
 
@@ -161,7 +143,7 @@ def test_the_run_says_how_it_was_made(letter):
     assert run.attrs["loss_factor"] == 2.0
 
 
-# Numbers of theory/saddles.md §2 and §7
+# Numbers of an independent implementation
 
 LEVELS = {
     # panel: initial, width-1 optimum, final
@@ -203,9 +185,12 @@ def test_figure_1f_plateau_within_two_percent_in_six_of_eight_seeds():
 
 
 def test_figure_1g_plateau_at_eight_thirds():
-    close = np.abs(visited("g") / (8 / 3) - 1)
-    assert np.sum(close < 0.02) >= 9
-    assert np.min(close) < 1e-5
+    """To 5e-4 where it is clean; the squared gradient dips less where the saddle is passed by."""
+    table = fresh("g")["plateaus"]
+    deep = table["strength"].values[table["count"].values == 3, 1] >= 4.5
+    assert np.sum(deep) >= 4
+    np.testing.assert_allclose(visited("g")[deep], 8 / 3, atol=5e-4)
+    assert np.sum(np.abs(visited("g") / (8 / 3) - 1) < 0.02) >= 9
 
 
 @pytest.mark.parametrize(
@@ -232,12 +217,12 @@ def drop_tolerances(letter: str, run) -> list[float]:
 @pytest.mark.parametrize(
     ("letter", "tolerances"),
     [
-        # saddles.md §7
+        # as far apart as two means over eight seeds may be
         ("b", (0.02, 0.02)),
         ("c", (0.02, 0.02)),
         ("d", (0.03, 0.03)),
         ("e", (0.03, 0.03)),
-        # Three standard errors of the difference of two means of eight: saddles.md §2.
+        # three standard errors of the difference of two means of eight
         ("f", (3 * 500 / 2 / 3378, 3 * 670 / 2 / 3815)),
         ("g", (3 * 60 / 2 / 245, 3 * 175 / 2 / 483)),
     ],
@@ -293,6 +278,32 @@ def test_figure_1_final_singular_values_of_linear_networks(letter, size):
         s = np.linalg.svd(np.hstack((v.reshape(len(v), -1), u)), compute_uv=False)
         np.testing.assert_allclose(s[:2], size, atol=5e-4)
         assert s[2] < 1e-8
+
+
+def test_figure_1c_lies_outside_lemma_6_but_leaves_zero_by_equation_10():
+    """f = ⟨Σ v_i u_iᵀ, X⟩ with one output: no Σ_zz says what the loss is, but ⟨yX⟩ drives zero."""
+    data = convolutional_teacher()
+    y, patches = data.y[:, 0], data.x.reshape(-1, 2, 2)
+    sigma = np.einsum("k,k,kpt->pt", data.weight, y, patches)
+    levels = lambda *moments: [
+        2 * saddle.loss for saddle in linear_saddles(*moments, target_power=LEVELS["c"][0])
+    ]
+    # Fully connected to all inputs there is one mode, and nothing between the first and the last.
+    moments = ((data.y.T * data.weight) @ data.x, (data.x.T * data.weight) @ data.x)
+    np.testing.assert_allclose(levels(*moments), (1.0, 0.0), atol=1e-12)
+    # With the mean covariance of a patch, a level that 1C does not have and a loss below zero.
+    mean = np.einsum("k,kpt,kps->ts", data.weight, patches, patches) / 2
+    np.testing.assert_allclose(levels(sigma, mean), (1.0, 0.2558, 0.6775, -1 / 15), atol=1e-4)
+    assert np.abs(visited("c") - 0.4).max() < 6e-3
+
+    left, s, right = np.linalg.svd(sigma)
+    run = fresh("c")["simulation"]
+    for seed in range(8):
+        u, v = run["u"].values[seed] @ right[0], run["v"].values[seed, :, :, 0] @ left[:, 0]
+        size, step = np.linalg.norm(u + v, axis=-1), run["step"].values[seed]
+        first, last = np.flatnonzero((size > 10 * size[0]) & (size < 1e-3))[[0, -1]]
+        growth = np.log(size[last] / size[first]) / (step[last] - step[first])
+        assert growth == pytest.approx(np.log1p(2 * 0.01 * s[0]), rel=1e-5)
 
 
 @pytest.mark.parametrize(("letter", "angles"), [("d", (26.6, 116.6)), ("e", (0.0, 90.0))])
@@ -388,14 +399,14 @@ def test_figure_1b_general_teacher_mean_drop_steps():
 
 
 def test_figure_1b_as_printed_has_the_drops_of_the_animation():
-    """saddles.md §8: at 545 and 1452 steps in the animation, 547–571 and 1442–1449 in ours."""
+    """At 545 and 1452 steps in the animation, 547–571 and 1442–1449 by plain descent."""
     experiment = panel("b")
     run = experiment.run(experiment.parameters(seed=100, **experiment.presets["printed"]))
     np.testing.assert_allclose(run["drops"]["step"].values.mean(axis=0), (559.0, 1446.0), rtol=0.02)
 
 
 def test_figure_1g_as_printed_has_units_of_norm_four_fifths():
-    """saddles.md §8: |u| = 0.80 with targets divided by √8."""
+    """|u| = 0.80 with targets divided by √8."""
     experiment = panel("g")
     run = experiment.run(experiment.parameters(seed=100, **experiment.presets["printed"]))
     u = run["simulation"]["u"].values[:, -1]

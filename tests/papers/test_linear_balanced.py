@@ -1,7 +1,6 @@
 """The experiments on balanced networks: the exact solution and the regimes of learning."""
 
 import functools
-import json
 import re
 
 import jax
@@ -12,7 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from pydantic import ValidationError
 
-import festina
+from experiments import are_apart, broken, is_whole, reloaded
 from festina.papers import load
 
 NAMES = (
@@ -101,12 +100,7 @@ def tampered(run, group, variable, change):
 
 def is_legible(figure: Figure) -> bool:
     """Nothing is cut off at the edge of the figure, and no panel lies on another."""
-    FigureCanvasAgg(figure).draw()
-    drawn, page = figure.get_tightbbox(), figure.bbox_inches
-    inside = np.all(drawn.min >= page.min) and np.all(drawn.max <= page.max)
-    parts = [ax.get_window_extent() for ax in figure.axes]
-    apart = not any(one.overlaps(other) for i, one in enumerate(parts) for other in parts[i + 1 :])
-    return bool(inside and apart)
+    return is_whole(figure) and are_apart([ax.get_window_extent() for ax in figure.axes])
 
 
 def covered(figure: Figure) -> list[str]:
@@ -146,21 +140,14 @@ def test_no_claim_is_broken_for_other_seeds_and_values(name):
 def test_no_claim_is_broken_for_other_sizes(name):
     experiment = load(name)
     run = experiment.run(experiment.parameters(**OTHER_SIZES[name]))
-    assert [claim for claim in experiment.claims(run) if claim.broken] == []
+    assert broken(experiment, run) == []
     assert is_legible(experiment.draw(run))
 
 
 @each
 def test_a_saved_run_gives_the_same_claims(name, tmp_path):
     experiment, run = load(name), held_out(name)
-    festina.save(run, tmp_path / "run.zarr")
-    again = festina.load(tmp_path / "run.zarr")
-    claims, loaded = (
-        [claim.to_json() for claim in experiment.claims(each)] for each in (run, again)
-    )
-    assert loaded == claims
-    json.dumps(claims, allow_nan=False)
-    assert isinstance(experiment.draw(again), Figure)
+    assert isinstance(experiment.draw(reloaded(experiment, run, tmp_path)), Figure)
 
 
 @each
@@ -209,7 +196,7 @@ def test_a_key_gives_other_networks_and_the_same_verdicts(name):
     experiment = load(name)
     run = experiment.run(experiment.parameters(**HELD_OUT[name]), key=jax.random.key(3))
     assert not run.equals(held_out(name))
-    assert [claim for claim in experiment.claims(run) if claim.broken] == []
+    assert broken(experiment, run) == []
 
 
 # The partitioned solution

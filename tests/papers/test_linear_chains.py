@@ -1,14 +1,10 @@
 """Whole networks as chains, and training time against depth."""
 
-import functools
-import json
-
 import numpy as np
 import pytest
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 import festina
-from experiments import altered, broken
+from experiments import altered, broken, is_labelled, is_whole, once, reloaded
 from festina.papers.linear import _chains as chains
 from festina.papers.linear import _chains_claims
 from festina.papers.linear import _depth as depth
@@ -44,9 +40,7 @@ each = pytest.mark.parametrize("experiment", [chains, depth], ids=["chains", "de
 pytestmark = pytest.mark.slow
 
 
-@functools.cache
-def small(experiment):
-    return experiment.run(experiment.Parameters(**SMALL[experiment]))
+small = once(SMALL)
 
 
 # Both
@@ -66,25 +60,16 @@ def test_no_claim_is_broken(experiment):
 
 @each
 def test_a_saved_run_gives_the_same_claims(experiment, tmp_path):
-    run = small(experiment)
-    claims = [claim.to_json() for claim in experiment.claims(run)]
-    assert json.loads(json.dumps(claims, allow_nan=False)) == claims
-    festina.save(run, tmp_path / "run.zarr")
-    again = festina.load(tmp_path / "run.zarr")
-    assert [claim.to_json() for claim in experiment.claims(again)] == claims
+    again = reloaded(experiment, small(experiment), tmp_path)
     assert len(experiment.draw(again).axes) == 3
 
 
 @each
 def test_the_figure_is_legible(experiment):
     figure = experiment.draw(small(experiment))
-    FigureCanvasAgg(figure).draw()
-    drawn, page = figure.get_tightbbox(), figure.bbox_inches
-    assert (drawn.min >= page.min).all()
-    assert (drawn.max <= page.max).all()
+    assert is_whole(figure)
+    assert is_labelled(figure, "xlabel", "title")
     for ax in figure.axes:
-        assert ax.get_xlabel()
-        assert ax.get_title()
         assert ax.get_legend() is not None or ax is figure.axes[1]
 
 

@@ -1,14 +1,9 @@
 """One task after the other, and the same task with the other sign."""
 
-import functools
-import json
-
 import numpy as np
 import pytest
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-import festina
-from experiments import altered, broken
+from experiments import altered, broken, is_labelled, is_whole, once, reloaded
 from festina.papers.linear import _continual as continual
 from festina.papers.linear import _reversal as reversal
 
@@ -39,9 +34,7 @@ SMALL = {
 each = pytest.mark.parametrize("experiment", [continual, reversal], ids=["continual", "reversal"])
 
 
-@functools.cache
-def small(experiment):
-    return experiment.run(experiment.Parameters(**SMALL[experiment]))
+small = once(SMALL)
 
 
 # Both
@@ -62,25 +55,15 @@ def test_no_claim_is_broken(experiment):
 @each
 def test_a_saved_run_gives_the_same_claims(experiment, tmp_path, monkeypatch):
     run = small(experiment)
-    claims = [claim.to_json() for claim in experiment.claims(run)]
-    assert json.loads(json.dumps(claims, allow_nan=False)) == claims
-    festina.save(run, tmp_path / "run.zarr")
     monkeypatch.setattr(experiment, "gradient_flow", None)
-    again = festina.load(tmp_path / "run.zarr")
-    assert [claim.to_json() for claim in experiment.claims(again)] == claims
-    experiment.draw(again)
+    experiment.draw(reloaded(experiment, run, tmp_path))
 
 
 @each
 def test_the_figure_is_legible(experiment):
     figure = experiment.draw(small(experiment))
-    FigureCanvasAgg(figure).draw()
-    drawn, page = figure.get_tightbbox(), figure.bbox_inches
-    assert (drawn.min >= page.min).all()
-    assert (drawn.max <= page.max).all()
-    for ax in figure.axes:
-        assert ax.get_xlabel()
-        assert ax.get_ylabel()
+    assert is_whole(figure)
+    assert is_labelled(figure, "xlabel", "ylabel")
 
 
 # Continual

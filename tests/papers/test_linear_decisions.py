@@ -6,10 +6,9 @@ import itertools
 import jax
 import numpy as np
 import pytest
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-import festina
+from experiments import are_apart, broken, is_whole, reloaded
 from festina.papers import load
 from festina.papers.linear._decision_animals import herd
 from festina.theory.decisions import DecisionModel, mean_field, naive_animals
@@ -45,23 +44,15 @@ def _made(name: str, setting: str):
     return experiment.run(experiment.parameters(**SETTINGS[setting], **faster))
 
 
-def broken(name: str, run) -> list[str]:
-    return [claim.claim for claim in load(name).claims(run) if claim.broken]
-
-
 def is_legible(figure: Figure) -> bool:
     """Nothing is cut off at the edge of the figure, and no panel lies on another."""
-    FigureCanvasAgg(figure).draw()
-    drawn, page = figure.get_tightbbox(), figure.bbox_inches
-    inside = (drawn.min >= page.min).all() and (drawn.max <= page.max).all()
-    parts = [ax.get_tightbbox() for ax in figure.axes]
-    return bool(inside) and not any(a.overlaps(b) for a, b in itertools.combinations(parts, 2))
+    return is_whole(figure) and are_apart([ax.get_tightbbox() for ax in figure.axes])
 
 
 @each
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_no_claim_is_broken(name, setting):
-    assert broken(name, made(name, setting)) == []
+    assert broken(load(name), made(name, setting)) == []
 
 
 @each
@@ -74,12 +65,7 @@ def test_every_claim_says_what_is_reconstructed(name):
 @each
 def test_a_saved_run_gives_the_same_claims_and_is_legible(name, tmp_path):
     experiment, run = load(name), made(name)
-    festina.save(run, tmp_path / "run.zarr")
-    again = festina.load(tmp_path / "run.zarr")
-    assert [c.to_json() for c in experiment.claims(again)] == [
-        c.to_json() for c in experiment.claims(run)
-    ]
-    assert is_legible(experiment.draw(again))
+    assert is_legible(experiment.draw(reloaded(experiment, run, tmp_path)))
 
 
 @each
@@ -121,7 +107,7 @@ def spoilt(name: str, path: str, change) -> list[str]:
     group, variable = path.split("/")
     values = run[group][variable].values
     run[group][variable].values[...] = change(values.copy())
-    return broken(name, run)
+    return broken(load(name), run)
 
 
 @pytest.mark.parametrize(

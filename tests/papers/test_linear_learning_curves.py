@@ -4,9 +4,8 @@ import functools
 
 import numpy as np
 import pytest
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-import festina
+from experiments import altered, broken, is_whole, reloaded
 from festina.papers.linear import _learning_curves as experiment
 
 
@@ -22,7 +21,7 @@ def by_words(run, words):
 
 def test_no_claim_is_broken():
     claims = experiment.claims(default())
-    assert [claim for claim in claims if claim.broken] == []
+    assert broken(experiment, default()) == []
     corrected = [c.claim for c in claims if c.verdict == "holds with a correction"]
     assert len(corrected) == 3
     assert len(claims) == 5 + 2 + 1 + 1
@@ -35,7 +34,7 @@ def test_the_prints_are_wrong_where_the_claims_say_so():
         correlation=1.0, input_variance=1.0, initial_strength=0.05, depths=(1, 2)
     )
     run = experiment.run(right)
-    assert [claim for claim in experiment.claims(run) if claim.broken] == []
+    assert broken(experiment, run) == []
     for words in ("shallow", "infinitely deep"):
         claim = by_words(run, words)
         printed = float(claim.note.split("it gives ")[1].split()[0])
@@ -47,9 +46,9 @@ def test_other_parameters():
         correlation=0.7, input_variance=3.0, initial_strength=0.01, depths=(2, 5)
     )
     run = experiment.run(parameters)
-    claims = experiment.claims(run)
-    assert [claim for claim in claims if claim.broken] == []
-    assert not any("shallow" in claim.claim for claim in claims)  # it was not trained
+    assert broken(experiment, run) == []
+    # It was not trained.
+    assert not any("shallow" in claim.claim for claim in experiment.claims(run))
     assert run["curves"]["depth"].values.tolist() == [2, 5]
     for depth in (2, 5):
         curve = run["curves"].to_dataset().sel(depth=depth)
@@ -60,26 +59,21 @@ def test_other_parameters():
 
 
 def test_a_curve_that_differs_breaks_its_claim_alone():
-    run = default().copy(deep=True)
-    run["curves"]["strength"].loc[{"depth": 8}] += 1e-5
-    broken = [claim.claim for claim in experiment.claims(run) if claim.broken]
-    assert broken == ["depth 8: the trained chain follows the closed form (largest difference)"]
+    run = altered(default(), "curves", "strength", lambda a: a + 1e-5, depth=8)
+    assert broken(experiment, run) == [
+        "depth 8: the trained chain follows the closed form (largest difference)"
+    ]
 
 
 def test_a_saved_run_gives_the_same_claims(tmp_path, monkeypatch):
-    claims = [claim.to_json() for claim in experiment.claims(default())]
-    festina.save(default(), tmp_path / "run.zarr")
+    run = default()
     monkeypatch.setattr(experiment, "gradient_flow", None)
-    again = festina.load(tmp_path / "run.zarr")
-    assert [claim.to_json() for claim in experiment.claims(again)] == claims
+    reloaded(experiment, run, tmp_path)
 
 
 def test_the_figure_is_legible():
     figure = experiment.draw(default())
-    FigureCanvasAgg(figure).draw()
-    drawn, page = figure.get_tightbbox(), figure.bbox_inches
-    assert (drawn.min >= page.min).all()
-    assert (drawn.max <= page.max).all()
+    assert is_whole(figure)
     shallow, deep, deepest = figure.axes
     # A wide line and a dashed one for each depth, beside the target and the legend's samples.
     assert len(deep.lines) == 1 + 2

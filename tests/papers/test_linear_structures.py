@@ -1,15 +1,13 @@
 """Structured worlds, progressive differentiation and the hierarchy of saddles, as experiments."""
 
 import functools
-import itertools
 
 import numpy as np
 import pytest
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from pydantic import ValidationError
 
-import festina
+from experiments import are_apart, is_whole, reloaded
 from festina.papers import load
 from festina.papers.linear import _structures as structures
 from festina.papers.linear._passage import passage_times
@@ -84,24 +82,16 @@ def test_no_claim_is_broken(name, which):
 
 @each
 def test_a_saved_run_has_the_same_claims_and_figure(name, tmp_path):
-    festina.save(made(name), tmp_path / "run")
-    loaded = festina.load(tmp_path / "run")
-    before, after = (
-        [claim.to_json() for claim in experiment(name).claims(run)] for run in (made(name), loaded)
-    )
-    assert before == after
+    loaded = reloaded(experiment(name), made(name), tmp_path)
     assert isinstance(experiment(name).draw(loaded), Figure)
 
 
 @each_run
 def test_nothing_is_cut_off_or_covered(name, which):
     figure = experiment(name).draw(made(name, which))
-    FigureCanvasAgg(figure).draw()
-    drawn, page = figure.get_tightbbox(), figure.bbox_inches
-    assert (drawn.min >= page.min).all()
-    assert (drawn.max <= page.max).all()
+    assert is_whole(figure)
     parts = [ax.get_tightbbox() for ax in figure.axes] + [figure.legends[0].get_window_extent()]
-    assert not any(one.overlaps(other) for one, other in itertools.combinations(parts, 2))
+    assert are_apart(parts)
     dashed = [line for ax in figure.axes for line in ax.lines if line.get_linestyle() == "--"]
     assert dashed
     assert max(line.get_linewidth() for line in dashed) <= 1

@@ -1,16 +1,15 @@
 """Grokking and relative scale, on clocks small enough for a test."""
 
 import functools
-import itertools
 import json
 
 import jax
 import numpy as np
 import pytest
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from scipy.integrate import solve_ivp
 
 import festina
+from experiments import are_apart, is_labelled, is_whole, pixels, reloaded, written
 from festina.papers.linear import _relative_scale as experiment
 from festina.tasks import modular_addition
 
@@ -35,12 +34,6 @@ SMALLEST = {"modulus": 3, "width": 3, "scale": 0.4, "train_fraction": 0.6, "t_en
 def tiny():
     parameters = experiment.Parameters(**TINY, factors=(1.0, 0.7, 0.5), seed=40)
     return experiment.run(parameters)
-
-
-def pixels(figure):
-    canvas = FigureCanvasAgg(figure)
-    canvas.draw()
-    return np.asarray(canvas.buffer_rgba())
 
 
 def verdicts(run):
@@ -182,8 +175,7 @@ def test_no_claim_is_broken_on_fresh_seeds(seed):
 
 
 def test_claims_are_json_and_follow_from_the_numbers():
-    claims = [claim.to_json() for claim in experiment.claims(tiny())]
-    assert json.loads(json.dumps(claims, allow_nan=False)) == claims
+    assert written(experiment, tiny())
     alone = "relative scale alone, function kept: sooner with a small embedding (median factor)"
     versus = "equal function: sooner with a small embedding than a small readout (mean factor)"
     balanced = "equal function: sooner with a small embedding than balanced (median factor)"
@@ -216,33 +208,25 @@ def test_nothing_is_compared_where_runs_cannot_tell():
 
 def test_a_saved_run_gives_the_same_claims_and_figure(tmp_path, monkeypatch):
     run = tiny()
-    claims = [claim.to_json() for claim in experiment.claims(run)]
     figure = pixels(experiment.draw(run))
-    festina.save(run, tmp_path / "run.zarr")
     monkeypatch.setattr(experiment, "gradient_flow", None)
-    again = festina.load(tmp_path / "run.zarr")
-    assert [claim.to_json() for claim in experiment.claims(again)] == claims
+    again = reloaded(experiment, run, tmp_path)
     np.testing.assert_array_equal(pixels(experiment.draw(again)), figure)
 
 
 def test_the_figure_is_legible():
     figure = experiment.draw(tiny())
-    pixels(figure)
-    drawn, page = figure.get_tightbbox(), figure.bbox_inches
-    assert (drawn.min >= page.min).all()
-    assert (drawn.max <= page.max).all()
+    assert is_whole(figure)
     parts = [ax.get_tightbbox() for ax in figure.axes]
     assert len(parts) == 3
-    assert not any(one.overlaps(other) for one, other in itertools.combinations(parts, 2))
+    assert are_apart(parts)
     smaller, kept, times = figure.axes
     assert smaller.get_ylabel()
     assert times.get_ylabel()
-    for ax in figure.axes:
-        assert ax.get_xlabel()
-        assert ax.get_title()
+    assert is_labelled(figure, "xlabel", "title")
     words = [text.get_text() for text in smaller.get_legend().get_texts()]
     assert words == ["$g$ = 1", "$g$ = 0.7", "$g$ = 0.5", "trained on", "held out"]
     for ax in (smaller, kept):
         assert len(ax.lines) == 2 * 3
     labels = [label.get_window_extent() for label in times.get_xticklabels()]
-    assert not any(one.overlaps(other) for one, other in itertools.combinations(labels, 2))
+    assert are_apart(labels)

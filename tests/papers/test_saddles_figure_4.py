@@ -2,17 +2,20 @@
 
 import functools
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import integrate, optimize
 
 import festina
-from experiments import altered, broken
+from experiments import altered, broken, reloaded
+from festina.diagnose import plateaus
 from festina.networks import Neuron, layer
+from festina.networks._activations import activation
 from festina.papers import load
-from festina.papers.saddles._figure_4 import fixed_points, student, teacher_task
 from festina.papers.saddles._figure_4_activations import named
 from festina.papers.saddles._figure_4_population import population
+from festina.papers.saddles._figure_4_teacher import fixed_points, student, teacher_task
 from festina.papers.saddles._figure_4_width_one import width_one
 from papers.test_figure_1 import is_legible
 
@@ -61,9 +64,7 @@ def test_no_claim_is_broken_on_fresh_seeds(letter):
 @each
 def test_a_saved_run_gives_the_same_claims(letter, tmp_path):
     experiment, run = panel(letter), fresh(letter)
-    festina.save(run, tmp_path / "run.zarr")
-    again = experiment.claims(festina.load(tmp_path / "run.zarr"))
-    assert [c.to_json() for c in again] == [c.to_json() for c in experiment.claims(run)]
+    again = experiment.claims(reloaded(experiment, run, tmp_path))
     assert all(f"Figure 4{letter.upper()}" in c.source or "Figure 1" not in c.source for c in again)
 
 
@@ -98,7 +99,7 @@ def test_figure_4g_rests_at_10_8_and_ends_at_zero():
 def test_figure_4g_diverges_at_the_stated_learning_rate():
     claim = found("g", "stated learning rate")
     assert claim.verdict == claim.expected == "does not hold"
-    assert claim.measured == 0.0
+    assert claim.note.startswith("0 of 3 seeds")
     assert float(fresh("g")["stated"]["sharpness"]) == pytest.approx(283, abs=0.5)
     assert "below 0.0071" in claim.note
 
@@ -127,18 +128,26 @@ def test_figure_4e_levels():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("letter", "levels"),
-    [("b", (0.00529,)), ("c", (0.4171, 0.4412)), ("h", (0.99486,))],
+    ("letter", "levels", "precision"),
+    [
+        # Of the grid; a sine has no poles that it could miss.
+        ("b", (0.005286,), 1e-3),
+        ("c", (0.41713, 0.44122), 1e-5),
+        ("d", (0.10372,), 1e-3),
+        ("h", (0.99486,), 1e-5),
+    ],
 )
-def test_figure_4_levels_of_one_unit(letter, levels):
+def test_figure_4_levels_of_one_unit(letter, levels, precision):
     known = fresh(letter)["theory"]["width_one_level"].values
     for level in levels:
-        assert np.abs(known - level).min() < 1e-2 * level
+        assert np.abs(known - level).min() < precision * level
 
 
-@pytest.mark.slow
-def test_figure_4c_levels_that_are_visited():
-    np.testing.assert_allclose(fresh("c")["plateaus"]["level"].values[:, 1], 0.487, rtol=0.01)
+@pytest.mark.parametrize("letter", ["e", pytest.param("h", marks=pytest.mark.slow)])
+def test_the_verdict_says_that_the_text_names_no_activation(letter):
+    claim = found(letter, "rests before it drops again")
+    assert claim.verdict == "holds with a correction"
+    assert "names no activation" in claim.note
 
 
 # A claim fails where the run does not show it
@@ -158,7 +167,7 @@ def test_claims_fail_on_a_run_that_does_not_show_them():
 
 def test_a_stated_learning_rate_that_works_would_be_noticed():
     run = fresh("g").copy(deep=True)
-    run["stated"]["ending"].values[:] = "converged"
+    run["stated"]["ending"].values[0] = "finished"  # a single seed
     assert found("g", "stated learning rate", run).verdict == "holds"
 
 
@@ -189,22 +198,191 @@ def _order(run, order):
 # Population averages and fixed points, by other routes
 
 
+PHI = {
+    "sigmoid": lambda z: 1 / (1 + np.exp(-z)),
+    "sine": np.sin,
+    "tanh": np.tanh,
+    "1-cos": lambda z: 1 - np.cos(z),
+    "squared-relu": lambda z: np.maximum(z, 0) ** 2,
+    "z-tanh": lambda z: z * np.tanh(z),
+    "cubic": lambda z: z**3,
+    "z2-sin": lambda z: z**2 * np.sin(z),
+}
+
+
+def average(function):
+    """Over a standard normal variable, by SciPy's quadrature on either side of zero."""
+    density = lambda x: function(x) * np.exp(-(x**2) / 2) / np.sqrt(2 * np.pi)
+    return sum(
+        integrate.quad(density, *part, epsabs=1e-13, epsrel=1e-12)[0]
+        for part in ((-12, 0), (0, 12))
+    )
+
+
+@pytest.mark.parametrize(
+    ("letter", "name", "power"),
+    [
+        ("b", "sigmoid", 1.14195),
+        ("c", "sine", 0.932165),
+        ("d", "tanh", 1.029556),
+        ("e", "1-cos", 2.264542),
+        ("e", "squared-relu", 27.5),
+        ("f", "z-tanh", 6.294291),
+        ("g", "cubic", 30.0),
+        ("h", "z2-sin", 3.676676),
+    ],
+)
+def test_figure_4_losses_of_no_network(letter, name, power):
+    """⟨y²⟩ = ⟨φ₁²⟩ + ⟨φ₂²⟩ + 2⟨φ₁⟩⟨φ₂⟩, to the digits shown and on the panel's own grid."""
+    parameters, phi = panel(letter).parameters(), PHI[name]
+    one, two = parameters.teacher
+    exact = sum(average(lambda x, a=a: phi(a * x) ** 2) for a in (one, two))
+    exact += 2 * average(lambda x: phi(one * x)) * average(lambda x: phi(two * x))
+    assert exact == pytest.approx(power, rel=5e-6)
+    task = teacher_task(named(name), parameters, None)
+    _, y, weight, floor = task.statistics(Neuron(named(name)))
+    assert weight @ y[:, 0] ** 2 + 2 * floor == pytest.approx(exact, rel=2e-4)
+
+
+def _arc_cosine(angle):
+    """⟨ReLU(a·x)² ReLU(b·x)²⟩ of unit vectors at this angle."""
+    cosine = np.cos(angle)
+    return (3 * np.sin(angle) * cosine + (np.pi - angle) * (1 + 2 * cosine**2)) / (2 * np.pi)
+
+
+def test_figure_4e_squared_relu_in_closed_form():
+    """One unit leaves 1.21587; the learning rate has to stay below 2/(9|u|⁴) = .02075 there."""
+    explained = lambda angle: _arc_cosine(angle) + 4 * _arc_cosine(np.pi / 2 - angle)
+    best = optimize.minimize_scalar(
+        lambda angle: 27.5 - explained(angle) ** 2 / 1.5,
+        bounds=(1.0, 1.57),
+        method="bounded",
+        options={"xatol": 1e-10},
+    )
+    assert best.fun == pytest.approx(1.21587, abs=5e-6)
+    # Balanced, v² = |u|²/2, with v|u|² = ⟨yφ⟩/⟨φ²⟩.
+    length = (np.sqrt(2) * explained(best.x) / 1.5) ** (1 / 3)
+    u, v = length * np.array([np.cos(best.x), np.sin(best.x)]), length / np.sqrt(2)
+    teacher = layer(Neuron(named("squared-relu")), np.diag([1.0, 2.0]), np.ones(2))
+    errors = []
+    for spacing in (0.5, 0.1):
+        task = population(teacher, spacing)
+        x, y, w = task.x, task.y[:, 0], task.weight
+        r = np.maximum(x @ u, 0)
+        errors.append(abs(w @ (y - v * r**2) ** 2 / best.fun - 1))
+        # Gauss–Newton: at the fixed point the residual has no part in the steepest direction.
+        slopes = np.column_stack((r**2, 2 * v * r[:, None] * x))
+        sharpness = np.linalg.eigvalsh(2 * slopes.T @ (w[:, None] * slopes))[-1]
+        assert sharpness == pytest.approx(9 * length**4, rel=5e-3)
+    assert errors[0] < 3e-3
+    assert errors[1] < 1e-4
+    assert 2 / (9 * length**4) == pytest.approx(0.02075, abs=5e-6)
+
+
+def test_figure_4h_z2_tanh_at_the_edge_of_stability():
+    """Descent at η = .02 cannot let |u| grow beyond sharpness 2/η, where one unit leaves 1.01."""
+    phi = lambda z: z**2 * np.tanh(z)
+    task = population(layer(Neuron(named("z2-tanh")), np.eye(2), np.ones(2)), 0.2)
+    x, y, w = task.x, task.y[:, 0], task.weight
+
+    def best(size):
+        """Loss and sharpness of one unit on the diagonal with the best v, by differences."""
+        r = phi(x @ np.full(2, size / np.sqrt(2)))
+        theta = np.array([*np.full(2, size / np.sqrt(2)), (w * y) @ r / (w @ r**2)])
+        loss = lambda theta: w @ (y - theta[2] * phi(x @ theta[:2])) ** 2
+        slope = lambda theta: optimize.approx_fprime(theta, loss, 1e-5)
+        steps = 1e-3 * np.eye(3)
+        curvature = [(slope(theta + step) - slope(theta - step)) / 2e-3 for step in steps]
+        return loss(theta), np.linalg.eigvalsh(curvature)[-1]
+
+    size = optimize.brentq(lambda size: best(size)[1] - 2 / 0.02, 1.5, 2.5, xtol=1e-3)
+    assert best(size)[0] == pytest.approx(1.007, rel=5e-3)
+
+
+def escape_steps(parameters, teacher, coefficient):
+    """When the first unit of each seed leaves zero, with φ ≈ `coefficient` z³ and this teacher.
+
+    ⟨y(u·x)³⟩ = A(u₁³ + u₂³) + 3B u₁u₂(u₁ + u₂) with A = ⟨x³φ⟩ and B = ⟨xφ⟩. Cubic fields scale:
+    weights of size ε need 1/ε² the time of weights of size one.
+    """
+    a, b = average(lambda x: x**3 * teacher(x)), average(lambda x: x * teacher(x))
+    network = student(
+        named("cubic"), parameters, festina.seeds(parameters.seeds, first=parameters.seed)
+    )
+
+    def field(_, state):
+        p, q, v = state.reshape(-1, 3).T
+        grows = v * (3 * a * p**2 + 3 * b * (q**2 + 2 * p * q))
+        turns = v * (3 * a * q**2 + 3 * b * (p**2 + 2 * p * q))
+        reads = a * (p**3 + q**3) + 3 * b * p * q * (p + q)
+        return 2 * coefficient * np.column_stack((grows, turns, reads)).ravel()
+
+    away = lambda _, state: np.abs(state).max() - 50.0
+    away.terminal = True
+    steps = []
+    for u, v in zip(network.u, network.v, strict=True):
+        theta = np.column_stack((u, v[:, 0]))
+        size = np.linalg.norm(theta, axis=1).max()
+        end = integrate.solve_ivp(
+            field, (0, 1e5), (theta / size).ravel(), events=away, rtol=1e-6, atol=1e-9
+        )
+        steps.append(end.t[-1] / size**2 / parameters.learning_rate)
+    return np.array(steps)
+
+
+def test_figure_4h_activations_that_hardly_leave_zero():
+    """Within 60,000 steps: z² sin z always does, z − sin z never, tanh³ and z − tanh z at times."""
+    parameters = panel("h").parameters(seeds=8)
+    steps = {
+        name: escape_steps(parameters, teacher, coefficient)
+        for name, teacher, coefficient in (
+            ("z2-sin", PHI["z2-sin"], 1),
+            ("tanh3", lambda z: np.tanh(z) ** 3, 1),
+            ("z-tanh", lambda z: z - np.tanh(z), 1 / 3),
+            ("z-sin", lambda z: z - np.sin(z), 1 / 6),
+        )
+    }
+    assert (steps["z2-sin"] < 60_000).all()
+    assert (steps["z-sin"] > 60_000).all()
+    for name in ("tanh3", "z-tanh"):
+        assert 0 < np.sum(steps[name] > 60_000) < 8
+    medians = [np.median(each) for each in steps.values()]
+    assert medians == sorted(medians)
+
+
+@pytest.mark.slow
+def test_figure_4h_leaves_zero_when_the_cubic_term_does():
+    measured = fresh("h")["plateaus"]["drop_step"].values[:, 0]
+    parameters = panel("h").parameters(seeds=len(measured), seed=100)
+    np.testing.assert_allclose(measured, escape_steps(parameters, PHI["z2-sin"], 1), rtol=0.01)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["z-sin", "tanh2", "z2-rational"])
+def test_figure_4e_other_candidates(name):
+    """z sin z rests at 1.8528 and stops again; tanh² and z²/(1 + z²) rest from some seeds only."""
+    phi = {
+        "z-sin": lambda z: z * jnp.sin(z),
+        "tanh2": lambda z: jnp.tanh(z) ** 2,
+        "z2-rational": lambda z: z**2 / (1 + z**2),
+    }[name]
+    parameters, unit = panel("e").parameters(), activation(phi)
+    task = teacher_task(unit, parameters, None)
+    network = student(unit, parameters, festina.seeds(8, first=100))
+    trajectory = festina.gradient_flow(network, task, loss="mean-square", t_end=600.0)
+    lanes = [trajectory.lane(seed) for seed in range(8)]
+    levels = [plateaus(lane.time, lane.loss, lane.squared_gradient).level for lane in lanes]
+    if name == "z-sin":
+        np.testing.assert_allclose([each[1] for each in levels], 1.8528, rtol=0.01)
+        assert all(0.5 * 1.8528 < each[2] < 0.95 * 1.8528 for each in levels)
+    else:
+        assert 0 < sum(len(each) >= 3 for each in levels) < 8
+
+
 @pytest.mark.parametrize("name", ["tanh", "z-tanh", "sigmoid"])
 def test_population_averages_converge_to_the_integral(name):
     """⟨y²⟩ = ⟨φ₁²⟩ + ⟨φ₂²⟩ + 2⟨φ₁⟩⟨φ₂⟩ for u* along the axes, each by SciPy's quadrature."""
-    phi = {
-        "tanh": np.tanh,
-        "z-tanh": lambda z: z * np.tanh(z),
-        "sigmoid": lambda z: 1 / (1 + np.exp(-z)),
-    }[name]
-
-    def mean(length, power):
-        density = lambda x: phi(length * x) ** power * np.exp(-(x**2) / 2) / np.sqrt(2 * np.pi)
-        return sum(
-            integrate.quad(density, *part, epsabs=1e-13, epsrel=1e-12)[0]
-            for part in ((-12, 0), (0, 12))
-        )
-
+    mean = lambda length, power: average(lambda x: PHI[name](length * x) ** power)
     exact = mean(1, 2) + mean(2, 2) + 2 * mean(1, 1) * mean(2, 1)
     teacher = layer(Neuron(named(name)), np.diag([1.0, 2.0]), np.ones(2))
     errors = []

@@ -1,7 +1,6 @@
 """Figure 3 and Table 1: two handwritten digits told apart.
 
-Numbers are those of theory/saddles.md §4 and §7. The images are not part of the project: without
-`FESTINA_DATA` these tests are skipped.
+The images are not part of the project: without `FESTINA_DATA` these tests are skipped.
 """
 
 import functools
@@ -9,10 +8,8 @@ import os
 
 import numpy as np
 import pytest
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-import festina
-from experiments import altered, broken
+from experiments import altered, broken, is_whole, reloaded
 from festina.papers import load
 
 pytestmark = pytest.mark.skipif(
@@ -47,40 +44,8 @@ def test_no_claim_is_broken_at_another_seed_and_size(name):
 @each
 def test_claims_and_figure_survive_a_round_trip(name, tmp_path):
     experiment, run = load(name), small(name)
-    festina.save(run, tmp_path / "run.zarr")
-    again = festina.load(tmp_path / "run.zarr")
-    before, after = ([claim.to_json() for claim in experiment.claims(r)] for r in (run, again))
-    assert before == after
-    figure = experiment.draw(again)
-    FigureCanvasAgg(figure).draw()
-    drawn, page = figure.get_tightbbox(), figure.bbox_inches
-    assert (drawn.min >= page.min - 1e-6).all()
-    assert (drawn.max <= page.max + 1e-6).all()
-
-
-@each
-@pytest.mark.parametrize(
-    ("pairs", "words"),
-    [
-        (("35",), "two different digits such as 3/5, got '35'"),
-        (("3/3",), "two different digits"),
-        (("3/5", "3/5"), "each pair once"),
-        ((), "each pair once"),
-    ],
-)
-def test_pairs_that_are_none(name, pairs, words):
-    with pytest.raises(ValueError, match=words):
-        load(name).parameters(pairs=pairs)
-
-
-def test_without_mnist_one_line_says_how_to_get_it(tmp_path, monkeypatch):
-    monkeypatch.setenv("FESTINA_DATA", str(tmp_path))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr("festina.tasks._mnist_files._MIRROR", "http://127.0.0.1:9/")
-    for name in SMALL:
-        experiment = load(name)
-        with pytest.raises(ValueError, match="Set the environment variable FESTINA_DATA"):
-            experiment.run(experiment.parameters(**SMALL[name]))
+    figure = experiment.draw(reloaded(experiment, run, tmp_path))
+    assert is_whole(figure, slack=1e-6)
 
 
 # Figure 3
@@ -131,29 +96,32 @@ def test_figure_3_quick_comes_to_the_same_verdicts_on_fresh_seeds():
 
 @pytest.mark.slow
 def test_figure_3_numbers_of_the_paper_s_networks():
-    """Linear, width 1000, pair 3/5: first .24 at 110, second .2 at 446 steps, plateau at .52; for
-    ReLU the third is between .10 and .28 at step 3000."""
+    """Width 1000, 3000 steps: for ReLU the third singular value is between .10 and .28 then."""
     experiment = load(FIGURE)
-    run = experiment.run(experiment.parameters(pairs=("3/5",), seed=5, steps=3000))
+    run = experiment.run(experiment.parameters(seed=5, steps=3000, judged=500))
     assert broken(experiment, run) == []
-    third = run["simulation"]["singular_value"].sel(network="relu", rank=3).isel(save=-1)
-    assert 0.09 < float(third.squeeze()) < 0.3
+    third = run["simulation"]["singular_value"].sel(network="relu", rank=3).isel(save=-1).values
+    assert (third > 0.095).all()
+    assert (third < 0.285).all()
     assert any("independent implementation" in claim.source for claim in experiment.claims(run))
 
 
 # Table 1
 
 
-def test_table_1_first_row():
-    run = small(TABLE)["pairs"]
-    np.testing.assert_allclose(run["singular_value"].sel(mode=0), [5.206, 4.617], atol=0.002)
+def test_table_1_rows_that_are_wrong_are_noticed():
+    for name, words in (("singular_value", "first row by"), ("recipe", "second row by")):
+        assert claim_on(TABLE, words).verdict == "holds"
+        moved = altered(small(TABLE), "pairs", name, lambda value: value + 0.02)
+        assert claim_on(TABLE, words, moved).broken
 
 
-def test_table_1_second_row_by_the_recipe_of_the_text():
-    np.testing.assert_allclose(small(TABLE)["pairs"]["recipe"], [2.117, 1.377], atol=0.01)
+def test_table_1_second_row_is_what_no_recipe_gives():
     assert claim_on(TABLE, "second row, 3/5").verdict == "holds"
-    wrong = claim_on(TABLE, "second row, 0/8")
-    assert wrong.verdict == wrong.expected == "does not hold"
+    for words in ("second row, 0/8: the first singular", "second row, 0/8: the nearest of"):
+        wrong = claim_on(TABLE, words)
+        assert wrong.verdict == wrong.expected == "does not hold"
+    assert claim_on(TABLE, "0/8: what is printed").verdict == "holds with a correction"
 
 
 def test_growth_on_the_second_plateau_tells_which_number_counts():
@@ -171,10 +139,6 @@ def test_growth_on_the_second_plateau_tells_which_number_counts():
 def test_table_1_all_pairs():
     experiment = load(TABLE)
     run = experiment.run(experiment.parameters())
-    data = run["pairs"]
-    first = data["singular_value"].sel(mode=0)
-    np.testing.assert_allclose(first, [4.196, 5.206, 4.127, 4.617], atol=0.002)
-    np.testing.assert_allclose(data["recipe"], [3.834, 2.117, 2.404, 1.377], atol=0.01)
-    second = data["singular_value"].sel(mode=1)
+    second = run["pairs"]["singular_value"].sel(mode=1)
     np.testing.assert_allclose(second, [2.352, 1.952, 1.560, 1.029], atol=0.001)
     assert broken(experiment, run) == []

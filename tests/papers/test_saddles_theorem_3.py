@@ -3,10 +3,8 @@
 import functools
 
 import pytest
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-import festina
-from experiments import altered, broken
+from experiments import altered, broken, is_whole, reloaded
 from festina.papers import load
 
 # Minutes of compilation; the functions themselves are tested in theory, diagnose and dynamics.
@@ -46,8 +44,7 @@ def test_no_claim_is_broken_for_any_architecture():
 
 
 def test_claims_survive_saving(tmp_path):
-    festina.save(made(), tmp_path / "run.zarr")
-    assert verdicts(festina.load(tmp_path / "run.zarr")) == verdicts(made())
+    reloaded(load(NAME), made(), tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -71,10 +68,7 @@ def test_a_control_that_stays_is_noticed():
 
 def test_the_figure_is_legible():
     figure = load(NAME).draw(made())
-    FigureCanvasAgg(figure).draw()
-    drawn, page = figure.get_tightbbox(), figure.bbox_inches
-    assert (drawn.min >= page.min).all()
-    assert (drawn.max <= page.max).all()
+    assert is_whole(figure)
     left, right = figure.axes
     assert not left.get_tightbbox().overlaps(right.get_tightbbox())
     assert len(left.lines) > len(right.get_yticks())

@@ -279,7 +279,7 @@ def test_networks_that_do_not_fit_the_task():
             festina.gradient_descent(network, task(X, Y), 0.1, 2)
     wrong = layer(Neuron(), np.ones((2, 2)), np.ones(2))
     wrong.u[0, 0] = np.nan
-    with pytest.raises(ValueError, match="initial weights `u` are not all finite"):
+    with pytest.raises(ValueError, match="The weights `u` are not all finite"):
         festina.gradient_descent(wrong, task(X, Y), 0.1, 2)
     right = fully_connected(2, 2, scale=0.1, key=KEY)
     with pytest.raises(ValueError, match=r"Unknown loss 'mse'\. There are: 'half' = ½"):

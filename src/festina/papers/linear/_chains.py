@@ -14,7 +14,6 @@ import xarray as xr
 from jaxtyping import Float, PRNGKeyArray
 from pydantic import Field, model_validator
 
-from ..._precision import float64
 from ..._types import Array
 from ...diagnose import passage_time
 from ...dynamics import gradient_flow
@@ -30,12 +29,12 @@ from ...theory.linear import (
     mode_map,
     mode_strengths,
 )
+from .._frame import experiment, keys_of
 from .._parameters import Parameters as BaseParameters
 from .._registry import Progress
 from .._tree import run_tree
 from ._chains_claims import claims as claims
 from ._chains_draw import draw as draw
-from ._slides import keys_of
 
 NAME = "linear/chains"
 _SAMPLES = 401
@@ -103,12 +102,9 @@ class Parameters(BaseParameters):
 PRESETS: dict[str, dict[str, Any]] = {}
 
 
-@float64
-def run(
-    parameters: Parameters, *, key: PRNGKeyArray | None = None, progress: Progress | None = None
-) -> xr.DataTree:
+@experiment
+def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> xr.DataTree:
     """Train decoupled networks of each depth and random ones of each scale, beside theory."""
-    say = progress or (lambda words, fraction: None)
     keys = keys_of(parameters, key)
     shared = jax.random.fold_in(keys[0], 1)
     # Directions of outputs, of inputs, and of the modes in each hidden layer.

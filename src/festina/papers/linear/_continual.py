@@ -15,17 +15,17 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field, model_validator
 
-from ..._precision import float64
 from ...dynamics import gradient_flow
 from ...networks import DeepLinear, balanced, deep_linear
 from ...tasks import linear_teacher
 from ...theory.linear import continual, interference
 from .._claim import Claim, compare
+from .._frame import experiment, keys_of
 from .._parameters import Parameters as BaseParameters
 from .._registry import Progress
 from .._style import PALE, THEORY, styled
 from .._tree import parameters_of, run_tree
-from ._slides import keys_of, sheet, slide
+from ._slides import sheet, slide
 
 NAME = "linear/continual"
 _SLIDE = slide("Exact continual learning dynamics")
@@ -88,12 +88,9 @@ class Parameters(BaseParameters):
 PRESETS: dict[str, dict[str, Any]] = {}
 
 
-@float64
-def run(
-    parameters: Parameters, *, key: PRNGKeyArray | None = None, progress: Progress | None = None
-) -> xr.DataTree:
+@experiment
+def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> xr.DataTree:
     """Train on one task after the other, and evaluate the closed form at the same times."""
-    say = progress or (lambda words, fraction: None)
     keys = keys_of(parameters, key)
     tasks_key = jax.random.fold_in(keys[0], 1)
     n, count = parameters.size, parameters.tasks

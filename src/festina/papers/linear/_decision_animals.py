@@ -10,8 +10,8 @@ from pydantic import Field, model_validator
 from ...networks._seeds import Keys
 from ...theory.decisions import Animals, draw_naive_animals, naive_animals
 from .._claim import Claim, compare
+from .._frame import keys_of
 from .._parameters import Parameters as BaseParameters
-from ._slides import keys_of
 
 LEFT_FIRST, RIGHT_FIRST, EVEN, DRAWN = 0, 1, 2, 3
 """Places in the herd: three animals made on purpose, then those that were drawn."""

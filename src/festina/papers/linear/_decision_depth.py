@@ -11,7 +11,6 @@ import xarray as xr
 from jaxtyping import PRNGKeyArray
 from pydantic import Field
 
-from ..._precision import float64
 from ...theory.decisions import (
     Animals,
     DecisionModel,
@@ -23,6 +22,7 @@ from ...theory.decisions import (
     weight_velocity,
 )
 from ...theory.decisions._model import Architecture
+from .._frame import experiment
 from .._registry import Progress
 from .._tree import run_tree
 from ._decision_animals import EVEN, AnimalParameters, herd
@@ -53,12 +53,9 @@ class Parameters(AnimalParameters):
 PRESETS: dict[str, dict[str, Any]] = {}
 
 
-@float64
-def run(
-    parameters: Parameters, *, key: PRNGKeyArray | None = None, progress: Progress | None = None
-) -> xr.DataTree:
+@experiment
+def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> xr.DataTree:
     """Let the same animals learn with one layer and with two."""
-    say = progress or (lambda words, fraction: None)
     animals, _ = herd(parameters, key)
     ends: dict[Architecture, float] = {
         "shallow": parameters.shallow_duration,

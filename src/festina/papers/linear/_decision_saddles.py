@@ -12,7 +12,6 @@ import xarray as xr
 from jaxtyping import PRNGKeyArray
 from pydantic import Field
 
-from ..._precision import float64
 from ...theory.decisions import (
     Animals,
     DecisionModel,
@@ -23,6 +22,7 @@ from ...theory.decisions import (
     visited_points,
 )
 from ...theory.decisions._model import LINES
+from .._frame import experiment
 from .._registry import Progress
 from .._tree import run_tree
 from ._decision_animals import AnimalParameters, herd
@@ -51,12 +51,9 @@ class Parameters(AnimalParameters):
 PRESETS: dict[str, dict[str, Any]] = {}
 
 
-@float64
-def run(
-    parameters: Parameters, *, key: PRNGKeyArray | None = None, progress: Progress | None = None
-) -> xr.DataTree:
+@experiment
+def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> xr.DataTree:
     """The points for random choices and for the softmax, and the paths of animals among them."""
-    say = progress or (lambda words, fraction: None)
     animals, _ = herd(parameters, key)
     model = DecisionModel(inverse_temperature=parameters.inverse_temperature)
     say("stationary points for random choices", 0.0)

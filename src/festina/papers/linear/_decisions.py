@@ -14,7 +14,6 @@ import xarray as xr
 from jaxtyping import PRNGKeyArray
 from pydantic import Field, model_validator
 
-from ..._precision import float64
 from ...networks._seeds import Keys
 from ...theory.decisions import (
     Animals,
@@ -28,6 +27,7 @@ from ...theory.decisions import (
     stimulus_use_times,
 )
 from ...theory.decisions._model import Teaching
+from .._frame import experiment
 from .._registry import Progress
 from .._tree import run_tree
 from ._decision_animals import AnimalParameters, herd
@@ -73,12 +73,9 @@ class Parameters(AnimalParameters):
 PRESETS: dict[str, dict[str, Any]] = {}
 
 
-@float64
-def run(
-    parameters: Parameters, *, key: PRNGKeyArray | None = None, progress: Progress | None = None
-) -> xr.DataTree:
+@experiment
+def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> xr.DataTree:
     """Let the same animals learn under both kinds of teaching."""
-    say = progress or (lambda words, fraction: None)
     animals, keys = herd(parameters, key)
     tables = {}
     for index, teaching in enumerate(TEACHINGS):

@@ -15,9 +15,9 @@ import xarray as xr
 from jaxtyping import PRNGKeyArray
 from pydantic import Field, model_validator
 
-from ..._precision import float64
 from ...diagnose import kernel_distance, neural_tangent_kernel
 from ...networks import DeepLinear
+from .._frame import experiment
 from .._parameters import Parameters as BaseParameters
 from .._registry import Progress
 from .._tree import run_tree
@@ -81,12 +81,9 @@ class Parameters(BaseParameters):
 PRESETS: dict[str, dict[str, Any]] = {}
 
 
-@float64
-def run(
-    parameters: Parameters, *, key: PRNGKeyArray | None = None, progress: Progress | None = None
-) -> xr.DataTree:
+@experiment
+def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> xr.DataTree:
     """Train at each balance from the same maps; loss and kernel by the exact solution as well."""
-    say = progress or (lambda words, fraction: None)
     s = np.asarray(parameters.singular_values)
     sizes = (parameters.inputs, len(s), len(s))
     correlation = np.eye(len(s), parameters.inputs) * s[:, None]

@@ -13,15 +13,14 @@ import xarray as xr
 from jaxtyping import Float, PRNGKeyArray
 from pydantic import Field, model_validator
 
-from ..._precision import float64
 from ...theory.linear import greedy_training_time, learning_time, training_time
+from .._frame import experiment, keys_of
 from .._parameters import Parameters as BaseParameters
 from .._registry import Progress
 from .._tree import run_tree
 from ._depth_claims import claims as claims
 from ._depth_draw import draw as draw
 from ._depth_networks import train_networks
-from ._slides import keys_of
 
 NAME = "linear/depth"
 _MODULES = (2, 4)
@@ -96,12 +95,9 @@ class Parameters(BaseParameters):
 PRESETS: dict[str, dict[str, Any]] = {}
 
 
-@float64
-def run(
-    parameters: Parameters, *, key: PRNGKeyArray | None = None, progress: Progress | None = None
-) -> xr.DataTree:
+@experiment
+def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> xr.DataTree:
     """Times by integration beside times in closed form, for each kind of initial weights."""
-    say = progress or (lambda words, fraction: None)
     keys = keys_of(parameters, key)
     say("chains", 0.0)
     chains = {

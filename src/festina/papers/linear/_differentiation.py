@@ -13,7 +13,6 @@ import xarray as xr
 from jaxtyping import Float, PRNGKeyArray
 from pydantic import Field, model_validator
 
-from ..._precision import float64
 from ...dynamics import gradient_flow
 from ...networks import DeepLinear, decoupled, deep_linear
 from ...networks._seeds import Keys
@@ -28,6 +27,7 @@ from ...theory.linear import (
     modes,
     tree,
 )
+from .._frame import experiment, keys_of
 from .._parameters import Parameters as BaseParameters
 from .._registry import Progress
 from .._tree import run_tree
@@ -35,7 +35,6 @@ from ._differentiation_claims import NAME as NAME
 from ._differentiation_claims import claims as claims
 from ._differentiation_draw import draw as draw
 from ._passage import passage_times
-from ._slides import keys_of
 
 _SAMPLES = 301
 _SHALLOW_END = 5.0  # in units of τ, at which e⁻⁵ of everything is left to learn
@@ -97,12 +96,9 @@ class Parameters(BaseParameters):
 PRESETS: dict[str, dict[str, Any]] = {}
 
 
-@float64
-def run(
-    parameters: Parameters, *, key: PRNGKeyArray | None = None, progress: Progress | None = None
-) -> xr.DataTree:
+@experiment
+def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> xr.DataTree:
     """The tree's modes, deep and shallow networks that learn them, and other trees."""
-    say = progress or (lambda words, fraction: None)
     keys = keys_of(parameters, key)
     world = tree(parameters.branching, parameters.flip)
     say("sampling features", 0.0)

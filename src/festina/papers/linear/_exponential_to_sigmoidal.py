@@ -13,9 +13,9 @@ import xarray as xr
 from jaxtyping import PRNGKeyArray
 from pydantic import Field, model_validator
 
-from ..._precision import float64
 from ...networks import DeepLinear, balanced
 from ...theory.linear import unbalanced_weights
+from .._frame import experiment
 from .._parameters import Parameters as BaseParameters
 from .._registry import Progress
 from .._tree import run_tree
@@ -77,12 +77,9 @@ class Parameters(BaseParameters):
 PRESETS: dict[str, dict[str, Any]] = {}
 
 
-@float64
-def run(
-    parameters: Parameters, *, key: PRNGKeyArray | None = None, progress: Progress | None = None
-) -> xr.DataTree:
+@experiment
+def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> xr.DataTree:
     """Train at each balance, and evaluate the closed form of every mode at the same times."""
-    say = progress or (lambda words, fraction: None)
     sweep = _sweep(parameters, parameters.balances, key)
     say("the limits", 0.5)
     largest, a0 = parameters.singular_values[0], parameters.initial_strength

@@ -15,7 +15,6 @@ import xarray as xr
 from jaxtyping import Float, PRNGKeyArray
 from pydantic import Field, model_validator
 
-from ..._precision import float64
 from ..._types import Array
 from ...diagnose import plateaus
 from ...dynamics import gradient_flow
@@ -30,6 +29,7 @@ from ...theory.linear import (
     saddle_sequence,
 )
 from ...theory.saddles import mode_drop_times
+from .._frame import experiment, keys_of
 from .._parameters import Parameters as BaseParameters
 from .._registry import Progress
 from .._tree import run_tree
@@ -37,7 +37,6 @@ from ._hierarchy_of_saddles_claims import NAME as NAME
 from ._hierarchy_of_saddles_claims import claims as claims
 from ._hierarchy_of_saddles_draw import draw as draw
 from ._passage import passage_times
-from ._slides import keys_of
 
 _SAMPLES = 401
 _NEARBY = (1e-3, 1e-6, 1e-10, 1e-16, 1e-24)
@@ -92,12 +91,9 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 
 
-@float64
-def run(
-    parameters: Parameters, *, key: PRNGKeyArray | None = None, progress: Progress | None = None
-) -> xr.DataTree:
+@experiment
+def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> xr.DataTree:
     """Individuals, the saddles, how near networks come to them, and a shallow network."""
-    say = progress or (lambda words, fraction: None)
     s = np.array(parameters.singular_values)
     say("saddles", 0.0)
     saddles = _saddles(s, parameters.hidden)

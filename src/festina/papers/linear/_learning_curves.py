@@ -15,12 +15,12 @@ from matplotlib.figure import Figure
 from pydantic import Field, model_validator
 
 from ..._objective import Convention
-from ..._precision import float64
 from ...dynamics import gradient_flow
 from ...networks import DeepLinear
 from ...tasks import linear_teacher
 from ...theory.linear import chain_strength, learning_time, tau_at_depth
 from .._claim import Claim, compare
+from .._frame import experiment
 from .._parameters import Parameters as BaseParameters
 from .._registry import Progress
 from .._style import PALE, THEORY, styled
@@ -68,12 +68,9 @@ class Parameters(BaseParameters):
 PRESETS: dict[str, dict[str, Any]] = {}
 
 
-@float64
-def run(
-    parameters: Parameters, *, key: PRNGKeyArray | None = None, progress: Progress | None = None
-) -> xr.DataTree:
+@experiment
+def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> xr.DataTree:
     """Train a chain of each depth and evaluate its closed form at the same times."""
-    say = progress or (lambda words, fraction: None)
     tables: list[xr.Dataset] = []
     for index, depth in enumerate(parameters.depths):
         say(f"a chain of depth {depth}", index / len(parameters.depths))

@@ -13,9 +13,9 @@ import xarray as xr
 from jaxtyping import PRNGKeyArray
 from pydantic import Field, model_validator
 
-from ..._precision import float64
 from ...networks import DeepLinear
 from ...theory.linear import ObstructionWarning, balanced_blocks
+from .._frame import experiment
 from .._parameters import Parameters as BaseParameters
 from .._registry import Progress
 from .._tree import run_tree
@@ -74,12 +74,9 @@ class Parameters(BaseParameters):
 PRESETS: dict[str, dict[str, Any]] = {}
 
 
-@float64
-def run(
-    parameters: Parameters, *, key: PRNGKeyArray | None = None, progress: Progress | None = None
-) -> xr.DataTree:
+@experiment
+def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> xr.DataTree:
     """Train networks of each shape, and evaluate the solution at the same times."""
-    say = progress or (lambda words, fraction: None)
     random = lambda: generators(parameters.seeds, parameters.seed, key)
     count = xr.Variable("seed", range(parameters.seeds))
     groups = {}

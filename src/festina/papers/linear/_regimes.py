@@ -12,9 +12,9 @@ import xarray as xr
 from jaxtyping import PRNGKeyArray
 from pydantic import Field, model_validator
 
-from ..._precision import float64
 from ...diagnose import kernel_distance, neural_tangent_kernel
 from ...networks import DeepLinear
+from .._frame import experiment
 from .._parameters import Parameters as BaseParameters
 from .._registry import Progress
 from .._tree import run_tree
@@ -86,12 +86,9 @@ class Parameters(BaseParameters):
 PRESETS: dict[str, dict[str, Any]] = {}
 
 
-@float64
-def run(
-    parameters: Parameters, *, key: PRNGKeyArray | None = None, progress: Progress | None = None
-) -> xr.DataTree:
+@experiment
+def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> xr.DataTree:
     """Train to the end at each balance, and compare kernels at start and end."""
-    say = progress or (lambda words, fraction: None)
     groups = {}
     for index, shape in enumerate(SHAPES):
         say(f"{shape} networks", index / 4)

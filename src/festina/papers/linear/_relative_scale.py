@@ -25,18 +25,17 @@ import xarray as xr
 from jaxtyping import Float, PRNGKeyArray
 from pydantic import Field, field_validator
 
-from ..._precision import float64
 from ...dynamics import Trajectory, gradient_flow
 from ...networks import Layer, fully_connected
 from ...networks._seeds import Keys
 from ...tasks import Task, modular_addition
+from .._frame import experiment, keys_of
 from .._parameters import Parameters as BaseParameters
 from .._registry import Progress
 from .._tree import run_tree
 from ._relative_scale_claims import NAME as NAME
 from ._relative_scale_claims import claims as claims
 from ._relative_scale_draw import draw as draw
-from ._slides import keys_of
 
 # Powers of the factor g by which a way multiplies embedding and readout.
 _POWERS = {
@@ -95,12 +94,9 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 
 
-@float64
-def run(
-    parameters: Parameters, *, key: PRNGKeyArray | None = None, progress: Progress | None = None
-) -> xr.DataTree:
+@experiment
+def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> xr.DataTree:
     """Train every seed in every way, and note when it fits and when it groks."""
-    say = progress or (lambda words, fraction: None)
     keys = keys_of(parameters, key)
     tables: list[xr.Dataset] = []
     for index in range(parameters.seeds):
@@ -112,7 +108,6 @@ def run(
         at("setting up", 0.0)
         tables.append(_one_seed(parameters, keys[index], at))
     numbers = xr.Variable("seed", parameters.seed + np.arange(parameters.seeds))
-    say("done", 1.0)
     return run_tree(NAME, parameters, simulation=xr.concat(tables, numbers))
 
 

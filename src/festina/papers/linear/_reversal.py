@@ -14,7 +14,6 @@ import xarray as xr
 from jaxtyping import Float, PRNGKeyArray
 from pydantic import Field, model_validator
 
-from ..._precision import float64
 from ..._types import Array
 from ...diagnose import passage_time
 from ...dynamics import gradient_flow
@@ -22,12 +21,12 @@ from ...networks import DeepLinear, balanced, orthogonal
 from ...networks._seeds import Keys
 from ...tasks import linear_teacher
 from ...theory.linear import balanced_flow, reversal_time, unbalanced_strength
+from .._frame import experiment, keys_of
 from .._parameters import Parameters as BaseParameters
 from .._registry import Progress
 from .._tree import run_tree
 from ._reversal_claims import claims as claims
 from ._reversal_draw import draw as draw
-from ._slides import keys_of
 
 NAME = "linear/reversal"
 _SAMPLES = 301
@@ -83,12 +82,9 @@ def _increases(values: tuple[float, ...], least: float) -> bool:
 PRESETS: dict[str, dict[str, Any]] = {}
 
 
-@float64
-def run(
-    parameters: Parameters, *, key: PRNGKeyArray | None = None, progress: Progress | None = None
-) -> xr.DataTree:
+@experiment
+def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> xr.DataTree:
     """Train, reverse and train again, at each balance and for learning that was stopped early."""
-    say = progress or (lambda words, fraction: None)
     keys = keys_of(parameters, key)
     shared = jax.random.fold_in(keys[0], 1)
     say("learned to the end, then reversed", 0.0)

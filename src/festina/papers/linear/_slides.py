@@ -3,14 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-import jax
-from jaxtyping import PRNGKeyArray
 from matplotlib.figure import Figure
 
-from ...networks import seeds
-from ...networks._seeds import Keys
 from .._claim import Claim, compare
-from .._parameters import Parameters
 
 SLIDES = "Saxe, slides"
 
@@ -37,13 +32,6 @@ def claims_of(experiment: str, source: str, usual: float = 0.0) -> Callable[...,
         )
 
     return claim
-
-
-def keys_of(parameters: Parameters, key: PRNGKeyArray | None) -> Keys:
-    """Randomness of each seed, from a given key or from the numbers of the seeds."""
-    if key is None:
-        return seeds(parameters.seeds, first=parameters.seed)
-    return jax.random.split(key, parameters.seeds)
 
 
 def sheet(title: str, size: tuple[float, float] = WIDE, **kwargs: Any) -> Figure:

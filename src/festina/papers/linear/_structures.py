@@ -13,7 +13,6 @@ import xarray as xr
 from jaxtyping import Float, PRNGKeyArray
 from pydantic import Field, model_validator
 
-from ..._precision import float64
 from ...dynamics import gradient_flow
 from ...networks import DeepLinear, decoupled, deep_linear
 from ...networks._seeds import Keys
@@ -32,11 +31,11 @@ from ...theory.linear import (
     tree,
 )
 from ...theory.saddles import mode_drop_times
+from .._frame import experiment, keys_of
 from .._parameters import Parameters as BaseParameters
 from .._registry import Progress
 from .._tree import run_tree
 from ._passage import passage_times
-from ._slides import keys_of
 from ._structures_claims import NAME as NAME
 from ._structures_claims import claims as claims
 from ._structures_draw import draw as draw
@@ -137,12 +136,9 @@ def _worlds(parameters: Parameters) -> dict[str, World]:
     }
 
 
-@float64
-def run(
-    parameters: Parameters, *, key: PRNGKeyArray | None = None, progress: Progress | None = None
-) -> xr.DataTree:
+@experiment
+def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> xr.DataTree:
     """Diagonalise, sample and learn each world."""
-    say = progress or (lambda words, fraction: None)
     keys = keys_of(parameters, key)
     samples_key = jax.random.fold_in(keys[0], 1)
     worlds = _worlds(parameters)

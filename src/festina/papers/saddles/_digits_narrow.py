@@ -11,7 +11,7 @@ from ..._objective import Data
 from ...diagnose import effective_width
 from ...networks import Layer
 from ...tasks import Task
-from ...theory.saddles._narrow import value_and_gradient
+from ...theory.saddles._loss_function import value_and_gradient
 
 # Units of a ReLU network on images lie in a fan and not on few rays: this wide a part of it, in
 # radians, gives a unit to start from.

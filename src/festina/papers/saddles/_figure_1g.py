@@ -110,7 +110,8 @@ PANEL = Panel(
     predict=_predict,
     structure=_structure,
     level_tolerance=5e-4,
-    level_fraction=0.75,
+    clean=4.5,
+    level_fraction=0.9,
     count_fraction=0.75,
     references=(
         # Three standard errors: single seeds scatter by 60 and 175 steps.

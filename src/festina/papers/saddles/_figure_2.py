@@ -11,18 +11,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import jax
 import numpy as np
 import xarray as xr
-from jaxtyping import Float, PRNGKeyArray
+from jaxtyping import Float
 
 from ...diagnose import passage_time, plateaus
 from ...dynamics import Trajectory, gradient_flow
-from ...networks import Layer, attention, fully_connected, seeds
+from ...networks import Layer, attention, fully_connected
 from ...networks._seeds import Keys
 from ...tasks import AbstractTask, in_context_regression, linear_teacher
 from ...theory.saddles import mode_drop_times
-from .._parameters import Parameters
 from .._registry import Progress
 from ._units_flow import blow_up
 
@@ -173,13 +171,6 @@ class Setting:
     value: float | int
     singular_values: np.ndarray
     network: Layer
-
-
-def keys_of(parameters: Parameters, key: PRNGKeyArray | None) -> Keys:
-    """One key for each seed: seed 3 is the same network however many are trained with it."""
-    if key is None:
-        return seeds(parameters.seeds, first=parameters.seed)
-    return jax.random.split(key, parameters.seeds)
 
 
 def sweep(

@@ -27,6 +27,8 @@ _TIMES = {
     "attention": (0.05, "Proposition 5", "with all entries of a head's key and value"),
 }
 _REFERENCE_SEEDS = 5
+_RATES = {"linear": 0.01, "attention": 0.02}
+"""Learning rates η of the descent that is compared with, on ⟨‖y − f‖²⟩."""
 
 
 def level_claims(experiment: str, name: str, data: xr.Dataset, axis: str) -> list[Claim]:
@@ -117,30 +119,118 @@ def reference_claims(
     data: xr.Dataset,
     axis: str,
     table: Mapping[Any, Sequence[float | int]],
-    tolerance: float,
+    spread: xr.DataArray | None = None,
 ) -> list[Claim]:
-    """Mean drop times against those of plain gradient descent from five other draws."""
-    if data.sizes["seed"] < _REFERENCE_SEEDS:
-        return []
+    """Mean drop times against those of plain gradient descent from five other draws.
+
+    How far two means lie apart by chance follows from the standard deviation over draws: `spread`,
+    of each setting and drop, where theory knows it, and that of the seeds of the run where not.
+    """
     values = [value for value in table if value in data[axis].values]
-    if not values:
+    if not values or data.sizes["seed"] < _REFERENCE_SEEDS:
         return []
-    expected = np.array([table[value] for value in values])
-    drops = expected.shape[1]
-    means = data["drop_time"].sel({axis: values}).mean("seed").values[:, :drops]
-    worst = int(np.argmax(np.abs(means / expected - 1).max(axis=1)))
+    part = data.sel({axis: values})
+    printed = np.array([table[value] for value in values], dtype=float)
+    descent = _as_flow(name, part["singular_value"].values, printed)
+    times = (
+        part["drop_time"].isel({"drop": slice(descent.shape[1])}).transpose(axis, "drop", "seed")
+    )
+    known = None if spread is None else spread.sel({axis: values}).values
+    mean, allowed = _by_chance(times.values, known)
+    allowed = allowed + 2 * _RATES[name]  # it is known to a step
+    setting, drop = np.unravel_index(np.argmax(np.abs(mean - descent) / allowed), mean.shape)
     return [
         compare(
             experiment=experiment,
-            claim=f"{_WORDS[name]}: mean drop times t at {axis} {values[worst]:g} are those of "
-            "plain gradient descent, which of all settings are furthest off",
+            claim=f"{_WORDS[name]}: mean drop times t are those of plain gradient descent; "
+            f"furthest off is drop {drop + 1} at {axis} {values[setting]:g}",
             source=f"{source}; population averages, {_REFERENCE_SEEDS} seeds",
-            predicted=expected[worst],
-            measured=means[worst],
-            tolerance=tolerance,
-            relative=True,
+            predicted=float(descent[setting, drop]),
+            measured=float(mean[setting, drop]),
+            tolerance=two_digits(allowed[setting, drop]),
+            note=f"tolerance of {descent.size} means together, from their standard errors",
         )
     ]
+
+
+def duration_claim(
+    experiment: str,
+    name: str,
+    source: str,
+    data: xr.Dataset,
+    axis: str,
+    table: Mapping[Any, Sequence[float | int]],
+) -> list[Claim]:
+    """The same for the times between drops, in units of descent's and averaged over settings.
+
+    One plateau alone says little about attention, where they vary by more than half.
+    """
+    values = [value for value in table if value in data[axis].values]
+    if not values or data.sizes["seed"] < _REFERENCE_SEEDS:
+        return []
+    descent = np.diff([table[value] for value in values], axis=1)
+    between = data["drop_time"].sel({axis: values}).diff("drop").transpose("seed", axis, "drop")
+    mean, allowed = _by_chance((between.values / descent).mean(axis=(1, 2))[None])
+    shown = "; ".join(
+        f"{value:g}: " + ", ".join(f"{time:.4g}" for time in times)
+        for value, times in zip(values, between.values.mean(axis=0), strict=True)
+    )
+    return [
+        compare(
+            experiment=experiment,
+            claim=f"{_WORDS[name]}: mean times between drops, in units of plain gradient descent's "
+            f"and averaged over drops and {axis}",
+            source=f"{source}; population averages, {_REFERENCE_SEEDS} seeds",
+            predicted=1.0,
+            measured=float(mean[0]),
+            tolerance=two_digits(allowed[0]),
+            note=f"tolerance from its standard error; by {axis} {shown}",
+        )
+    ]
+
+
+def _as_flow(name: str, s: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """Times of descent, as flow would have them: a mode of rate s grows by 1 + 2ηs in a step."""
+    if name != "linear":  # heads wait at rates far below 1/η
+        return times
+    growth = 2 * _RATES[name] * s[:, : times.shape[1]]
+    return times * np.log1p(growth) / growth
+
+
+def _by_chance(
+    samples: np.ndarray, spread: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Means over the last axis, and how far those of five other draws may be from them.
+
+    A test of two samples with one spread, at one per cent for all means together: Student's, unless
+    the spread is known.
+    """
+    from scipy.special import stdtrit
+
+    mean, seeds = samples.mean(axis=-1), samples.shape[-1]
+    error = np.sqrt(1 / seeds + 1 / _REFERENCE_SEEDS)
+    if spread is not None:
+        return mean, sigmas(mean.size) * error * spread
+    student = stdtrit(seeds - 1, 1 - _tail(mean.size))
+    return mean, student * error * samples.std(axis=-1, ddof=1)
+
+
+def sigmas(means: int) -> float:
+    """How many standard errors off the furthest of several means may be, at one per cent."""
+    from scipy.special import ndtri
+
+    return float(-ndtri(_tail(means)))
+
+
+def _tail(means: int) -> float:
+    """Probability on either side that each of several means has, for one per cent together."""
+    return 0.005 / means
+
+
+def two_digits(tolerance: float) -> float:
+    """Rounded up to two digits."""
+    unit = 10.0 ** (np.floor(np.log10(tolerance)) - 1)
+    return float(f"{np.ceil(tolerance / unit) * unit:.2g}")
 
 
 def stay(data: xr.Dataset, axis: str) -> xr.DataArray:

@@ -8,21 +8,24 @@ from jaxtyping import PRNGKeyArray
 from matplotlib.figure import Figure
 from pydantic import Field, model_validator
 
-from ..._precision import float64
 from .._claim import Claim, compare
+from .._frame import experiment, keys_of, part_of
 from .._parameters import Parameters as BaseParameters
 from .._registry import Progress
 from .._style import styled
 from .._tree import parameters_of, run_tree
-from ._figure_2 import ATTENTION, DIRECTIONS, LINEAR, Setting, keys_of, spectrum, sweep
+from ._figure_2 import ATTENTION, DIRECTIONS, LINEAR, Setting, spectrum, sweep
 from ._figure_2_claims import (
     STAIRS,
     count_claim,
+    duration_claim,
     level_claims,
     listed,
     reference_claims,
+    sigmas,
     stay,
     time_claims,
+    two_digits,
 )
 from ._figure_2_draw import draw_both
 from ._reading import PAPER
@@ -31,7 +34,8 @@ NAME = "saddles/figure-2a"
 _SOURCE = f"{PAPER}, Figure 2A"
 
 # Mean times of the three drops, by gradient descent with η = 0.01 (linear) and 0.02 (attention).
-_LINEAR_TIMES = {10: (22.9, 44.7, 66.3), 100: (20.48, 39.46, 58.27), 1000: (18.34, 35.32, 51.92)}
+_LINEAR_TIMES = {3: (23.5, 50.2, 75.7), 10: (22.9, 44.7, 66.3), 100: (20.48, 39.46, 58.27)}
+_LINEAR_TIMES |= {1000: (18.34, 35.32, 51.92)}
 _ATTENTION_TIMES = {5: (305, 609, 839), 25: (224, 352, 471), 100: (205, 277, 343)}
 _ATTENTION_TIMES |= {400: (166, 266, 335)}
 
@@ -70,12 +74,9 @@ PRESETS: dict[str, dict[str, Any]] = {}
 QUICK: dict[str, Any] = {"seeds": 6, "linear_widths": (10, 100, 1000), "attention_widths": (5, 50)}
 
 
-@float64
-def run(
-    parameters: Parameters, *, key: PRNGKeyArray | None = None, progress: Progress | None = None
-) -> xr.DataTree:
+@experiment
+def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> xr.DataTree:
     """Train both networks at every width."""
-    say = progress or (lambda words, fraction: None)
     keys, s = keys_of(parameters, key), spectrum(parameters.kappa)
     tables = {}
     for model, widths, scale, share in (
@@ -83,13 +84,8 @@ def run(
         (ATTENTION, parameters.attention_widths, parameters.attention_scale, (0.2, 0.8)),
     ):
         settings = [Setting(width, s, model.network(width, scale, keys)) for width in widths]
-        tables[model.name] = sweep(
-            model,
-            "width",
-            settings,
-            parameters.seed,
-            lambda words, done, share=share: say(words, share[0] + share[1] * done),
-        )
+        part = part_of(say, *share)
+        tables[model.name] = sweep(model, "width", settings, parameters.seed, part)
     return run_tree(NAME, parameters, **tables)
 
 
@@ -107,6 +103,8 @@ def claims(run: xr.DataTree) -> list[Claim]:
         *_logarithm(linear),
         *_shortened(linear, attention),
     ]
+    if parameters.kappa >= usual.kappa:  # drops of a flatter spectrum overlap
+        found += _means(linear, parameters.linear_scale)
     for name, data, share in (("linear", linear, 1.0), ("attention", attention, 0.75)):
         found.append(
             count_claim(
@@ -119,14 +117,69 @@ def claims(run: xr.DataTree) -> list[Claim]:
             )
         )
     if same and parameters.linear_scale == usual.linear_scale:
+        _, variance = _distribution(linear, parameters.linear_scale)
         found += reference_claims(
-            NAME, "linear", _SOURCE, linear, "width", _LINEAR_TIMES, tolerance=0.04
+            NAME, "linear", _SOURCE, linear, "width", _LINEAR_TIMES, variance**0.5
         )
     if same and parameters.attention_scale == usual.attention_scale:
-        found += reference_claims(
-            NAME, "attention", _SOURCE, attention, "width", _ATTENTION_TIMES, tolerance=0.35
-        )
+        found += reference_claims(NAME, "attention", _SOURCE, attention, "width", _ATTENTION_TIMES)
+        found += duration_claim(NAME, "attention", _SOURCE, attention, "width", _ATTENTION_TIMES)
     return found
+
+
+def _distribution(linear: xr.Dataset, scale: float) -> tuple[xr.DataArray, xr.DataArray]:
+    """Mean and variance of drop times over all draws, in closed form.
+
+    A mode grows from a₀ = Σcᵢ²/2s_k with cᵢ from N(0, ε²), less what earlier modes span of it:
+    2s_k a₀/ε² is χ² of ν = H − k + 1 degrees of freedom, whose logarithm has mean ψ(ν/2) + ln 2 and
+    variance ψ′(ν/2). Half of the mode's share of the loss is gone at logit ln(√2 − 1).
+    """
+    from scipy.special import digamma, polygamma
+
+    s = linear["singular_value"].values[0]
+    half = (linear["width"].values[:, None] - np.arange(DIRECTIONS)) / 2
+    growth = np.log(np.sqrt(2) - 1) - np.log(scale**2 / s) - digamma(half)
+    labels = {"dims": ("width", "drop"), "coords": {"width": linear["width"].values}}
+    return (
+        xr.DataArray(growth / (2 * s), **labels),
+        xr.DataArray(polygamma(1, half) / (2 * s) ** 2, **labels),
+    )
+
+
+def _means(linear: xr.Dataset, scale: float) -> list[Claim]:
+    """Means over seeds against those over all draws: of drops, and of plateaus between them."""
+    time, variance = (each.values for each in _distribution(linear, scale))
+    drops = linear["drop_time"].mean("seed").values
+    between = np.diff(time, axis=1), np.diff(drops, axis=1), variance[:, 1:] + variance[:, :-1]
+    return [
+        _mean("mean drop times", linear, time, drops, variance),
+        _mean("mean times between drops", linear, *between),
+    ]
+
+
+def _mean(
+    words: str,
+    linear: xr.Dataset,
+    predicted: np.ndarray,
+    measured: np.ndarray,
+    variance: np.ndarray,
+) -> Claim:
+    widths, error = linear["width"].values, np.sqrt(variance / linear.sizes["seed"])
+    off = np.abs(measured - predicted) / error
+    setting, drop = np.unravel_index(np.argmax(off), off.shape)
+    return compare(
+        experiment=NAME,
+        claim=f"linear network: {words} follow from the distribution of initial weights; in "
+        f"standard errors furthest off is number {drop + 1} at width {widths[setting]:g}",
+        source=f"{PAPER}, Theorem 4; χ² distribution of a mode's initial amplitude",
+        predicted=float(predicted[setting, drop]),
+        measured=float(measured[setting, drop]),
+        tolerance=two_digits(sigmas(off.size) * error[setting, drop]),
+        note="; ".join(
+            f"width {width}: " + ", ".join(f"{value:.4g}" for value in row)
+            for width, row in zip(widths, predicted, strict=True)
+        ),
+    )
 
 
 def _logarithm(linear: xr.Dataset) -> list[Claim]:

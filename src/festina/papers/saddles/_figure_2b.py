@@ -12,13 +12,13 @@ from jaxtyping import PRNGKeyArray
 from matplotlib.figure import Figure
 from pydantic import Field, model_validator
 
-from ..._precision import float64
 from .._claim import Claim, Verdict, compare
+from .._frame import experiment, keys_of, part_of
 from .._parameters import Parameters as BaseParameters
 from .._registry import Progress
 from .._style import styled
 from .._tree import parameters_of, run_tree
-from ._figure_2 import ATTENTION, DIRECTIONS, LINEAR, Setting, keys_of, spectrum, sweep
+from ._figure_2 import ATTENTION, DIRECTIONS, LINEAR, Setting, spectrum, sweep
 from ._figure_2_claims import (
     STAIRS,
     count_claim,
@@ -79,12 +79,9 @@ PRESETS: dict[str, dict[str, Any]] = {}
 QUICK: dict[str, Any] = {"seeds": 16}
 
 
-@float64
-def run(
-    parameters: Parameters, *, key: PRNGKeyArray | None = None, progress: Progress | None = None
-) -> xr.DataTree:
+@experiment
+def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> xr.DataTree:
     """Train both networks on every spectrum, from the same initial weights."""
-    say = progress or (lambda words, fraction: None)
     keys = keys_of(parameters, key)
     tables = {}
     for model, width, scale, start in (
@@ -92,13 +89,9 @@ def run(
         (ATTENTION, parameters.attention_width, parameters.attention_scale, 0.5),
     ):
         network = model.network(width, scale, keys)
-        tables[model.name] = sweep(
-            model,
-            "kappa",
-            [Setting(kappa, spectrum(kappa), network) for kappa in parameters.kappas],
-            parameters.seed,
-            lambda words, done, start=start: say(words, start + 0.5 * done),
-        )
+        settings = [Setting(kappa, spectrum(kappa), network) for kappa in parameters.kappas]
+        part = part_of(say, start, 0.5)
+        tables[model.name] = sweep(model, "kappa", settings, parameters.seed, part)
     return run_tree(NAME, parameters, **tables)
 
 
@@ -119,13 +112,9 @@ def claims(run: xr.DataTree) -> list[Claim]:
     found += _orders(linear, attention)
     usual = Parameters()
     if (parameters.linear_width, parameters.linear_scale) == (100, usual.linear_scale):
-        found += reference_claims(
-            NAME, "linear", _SOURCE, linear, "kappa", _LINEAR_TIMES, tolerance=0.02
-        )
+        found += reference_claims(NAME, "linear", _SOURCE, linear, "kappa", _LINEAR_TIMES)
     if (parameters.attention_width, parameters.attention_scale) == (25, usual.attention_scale):
-        found += reference_claims(
-            NAME, "attention", _SOURCE, attention, "kappa", _ATTENTION_TIMES, tolerance=0.3
-        )
+        found += reference_claims(NAME, "attention", _SOURCE, attention, "kappa", _ATTENTION_TIMES)
     return found
 
 
@@ -194,6 +183,15 @@ def _counts(linear: xr.Dataset, attention: xr.Dataset) -> list[Claim]:
                 kept >= 3,
                 0.9,
             ),
+            # Four of five seeds of plain gradient descent, less a standard error.
+            count_claim(
+                NAME,
+                f"linear attention: with equal singular values most seeds keep all {STAIRS}",
+                _SOURCE,
+                kept,
+                kept >= STAIRS,
+                0.6,
+            ),
         ]
     return found
 
@@ -221,7 +219,38 @@ def _orders(linear: xr.Dataset, attention: xr.Dataset) -> list[Claim]:
                 note=f"share of seeds {listed(in_order.mean('seed'), 'kappa')}",
             )
         )
+    for kappa in rising.tolist():
+        found += _other_levels(attention.sel(kappa=kappa), kappa)
     return found
+
+
+def _other_levels(attention: xr.Dataset, kappa: float) -> list[Claim]:
+    """Where the loss rests if directions are not learned in order: {1, 3} instead of {1, 2}, say.
+
+    Neighbours k and k + 1 that change places leave the difference of their gains on the plateau
+    between them, or a part of it if the second of them is not waiting until the first is learned.
+    """
+    swapped = attention.sel(seed=(attention["count"] == STAIRS) & ~attention["in_order"])
+    if not swapped.sizes["seed"]:
+        return []
+    levels = attention["level"].values
+    visited = swapped["visited"].values[:, 1 : STAIRS - 1]
+    difference = levels[:-2] - 2 * levels[1:-1] + levels[2:]
+    excess = ((visited - levels[1:-1]) / difference).max(axis=1)
+    others = ", ".join(f"{level:.4f}" for level in levels[1:-1] + difference)
+    usual = ", ".join(f"{level:.4f}" for level in levels[1:-1])
+    return [
+        compare(
+            experiment=NAME,
+            claim=f"linear attention: at κ = {kappa:g} seeds that learn out of order rest between "
+            "the level of the order of s (0) and that of neighbours that change places (1), median",
+            source=f"{PAPER}, Theorem 1, Eq. (5)",
+            predicted=0.5,
+            measured=float(np.median(excess)),
+            tolerance=0.5,
+            note=f"levels {usual}; with neighbours that change places {others}",
+        )
+    ]
 
 
 @styled

@@ -12,14 +12,14 @@ from jaxtyping import PRNGKeyArray
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from ..._precision import float64
 from ...networks import low_rank
 from .._claim import Claim, compare
+from .._frame import experiment, keys_of
 from .._parameters import Parameters as BaseParameters
 from .._registry import Progress
 from .._style import styled
 from .._tree import run_tree
-from ._figure_2 import DIRECTIONS, LINEAR, Setting, keys_of, spectrum, sweep
+from ._figure_2 import DIRECTIONS, LINEAR, Setting, spectrum, sweep
 from ._figure_2_claims import STAIRS, level_claims, time_claims
 from ._figure_2_draw import draw_sweep, sheet
 from ._reading import PAPER
@@ -51,12 +51,9 @@ PRESETS: dict[str, dict[str, Any]] = {}
 QUICK: dict[str, Any] = {"seeds": 12}
 
 
-@float64
-def run(
-    parameters: Parameters, *, key: PRNGKeyArray | None = None, progress: Progress | None = None
-) -> xr.DataTree:
+@experiment
+def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> xr.DataTree:
     """Train from small isotropic weights (rank 0), and from large ones of rank one to three."""
-    say = progress or (lambda words, fraction: None)
     keys, s = keys_of(parameters, key), spectrum(parameters.kappa)
     small = LINEAR.network(parameters.width, parameters.scale, keys)
     networks = [small] + [

@@ -9,7 +9,6 @@ would need more units, but two units that are optimised from there compute the s
 """
 
 import itertools
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -17,9 +16,10 @@ import numpy as np
 import xarray as xr
 from jaxtyping import PRNGKeyArray
 
-from ..._precision import float64
-from ...networks import fully_connected, seeds
+from ...networks import fully_connected
 from ...tasks import Task, mnist, task
+from .._frame import experiment, keys_of
+from .._registry import Progress
 from .._tree import run_tree
 from ._digit_pairs import correlations, digits
 from ._digits import teach
@@ -38,20 +38,10 @@ PRESETS: dict[str, dict[str, Any]] = {}
 QUICK: dict[str, Any] = {"pairs": ("3/5",), "width": 200, "steps": 1500, "judged": 1000}
 
 
-@float64
-def run(
-    parameters: Parameters,
-    *,
-    key: PRNGKeyArray | None = None,
-    progress: Callable[[str, float], None] | None = None,
-) -> xr.DataTree:
+@experiment
+def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> xr.DataTree:
     """Train every network, find its drops, and reduce it on the plateau and after."""
-    say = progress or (lambda words, fraction: None)
-    keys = (
-        seeds(parameters.seeds, first=parameters.seed)
-        if key is None
-        else jax.random.split(key, parameters.seeds)
-    )
+    keys = keys_of(parameters, key)
     whole = parameters.seeds * len(parameters.pairs) * len(NETWORKS)
     tables: dict[str, list[xr.Dataset]] = {"simulation": [], "reduction": [], "theory": []}
     for p, pair in enumerate(parameters.pairs):
@@ -80,7 +70,6 @@ def run(
             tables["simulation"].append(curves(lesson).merge(steps))
             tables["reduction"].append(narrowed(lesson, steps, judged, test))
             tables["theory"].append(predicted(network, sigma_yx, parameters.learning_rate))
-    say("done", 1.0)
     shape = (len(parameters.pairs), parameters.seeds, len(NETWORKS))
     labels = {
         "pair": list(parameters.pairs),

@@ -8,7 +8,6 @@ Times: flow of the loss ⟨|y − f|²⟩ in units of the paper's learning rate,
 asks for descent itself.
 """
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -16,24 +15,21 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import jax
 import numpy as np
 import xarray as xr
-from jaxtyping import PRNGKeyArray
-from pydantic import Field, PositiveFloat
+from pydantic import Field
 
-from ..._precision import float64
 from ...dynamics import Trajectory, loss_factor
-from ...networks import AbstractUnit, Layer, Neuron, fully_connected, layer, measure_algebra
-from ...networks._activations import Activation
+from ...networks import AbstractUnit, Layer, measure_algebra
 from ...networks._seeds import Keys
-from ...tasks import AbstractTask, student_teacher
+from ...tasks import AbstractTask
 from .._claim import Claim
+from .._frame import Run, part_of
+from .._registry import Progress
 from ._figure_4_claims import common_claims
-from ._figure_4_population import population
-from ._figure_4_width_one import width_one
 from ._panel import Panel
 from ._parameters import PanelParameters
 from ._reading import Reading
 from ._record import curves, drop_table, plateau_table
-from ._train import draw_keys, time_of_a_step, train
+from ._train import time_of_a_step, train
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -52,16 +48,6 @@ class OtherParameters(PanelParameters):
 
     method: Literal["descent", "flow"] = "flow"
     """Gradient descent at the learning rate, or gradient flow on the same axis of steps, t/η."""
-
-
-class TeacherParameters(OtherParameters):
-    """A student learns from a teacher with two units and the same activation."""
-
-    teacher: tuple[PositiveFloat, PositiveFloat] = (1.0, 2.0)
-    """Lengths of the teacher's two weight vectors u₁* and u₂*, which lie along the two axes."""
-
-    spacing: float = Field(default=0.4, gt=0, le=1)
-    """Distance of the grid points that population averages are taken over."""
 
 
 class Levels(NamedTuple):
@@ -91,44 +77,33 @@ class OtherPanel:
     end: float | None = 1e-2
     also: Callable[[Any, AbstractTask, Layer], dict[str, xr.Dataset]] = lambda *_: {}
 
-    @float64
-    def run(
+    @property
+    def run(self) -> Run[OtherParameters]:
+        """The panel's experiment."""
+        return self.panel.run_of(self._tables)
+
+    def _tables(
         self,
         parameters: OtherParameters,
-        *,
-        key: PRNGKeyArray | None = None,
-        progress: Callable[[str, float], None] | None = None,
-    ) -> xr.DataTree:
+        task: AbstractTask,
+        network: Layer,
+        keys: Keys,
+        say: Progress,
+    ) -> dict[str, xr.Dataset]:
         """Train every seed, find its plateaus, and the levels that they are compared with."""
-        say = progress or (lambda words, fraction: None)
-        say("setting up", 0.0)
-        data_key, network_keys = draw_keys(parameters, key)
-        task = self.panel.task(parameters, data_key)
-        network = self.panel.network(parameters, network_keys)
-
+        del keys
         say("fixed points of one unit", 0.02)
         known = self.known(parameters, task, network)
         also = self.also(parameters, task, network)
-        trajectory = train(
-            parameters, network, task, lambda words, done: say(words, 0.1 + 0.85 * done)
-        )
+        trajectory = train(parameters, network, task, part_of(say, 0.1, 0.85))
         theory = _theory(parameters, task, network, known, trajectory.floor)
-        run = xr.DataTree.from_dict(
-            {
-                "/simulation": curves(parameters, trajectory),
-                "/plateaus": self._plateaus(parameters, trajectory),
-                "/theory": theory,
-                "/drops": drop_table(parameters, trajectory, theory["level"].values),
-                **{f"/{name}": table for name, table in also.items()},
-            }
-        )
-        run.attrs = {
-            "experiment": self.panel.name,
-            "parameters": json.dumps(parameters.model_dump(mode="json")),
-            "loss_factor": loss_factor(parameters.loss, task),
+        return {
+            "simulation": curves(parameters, trajectory),
+            "plateaus": self._plateaus(parameters, trajectory),
+            "theory": theory,
+            "drops": drop_table(parameters, trajectory, theory["level"].values),
+            **also,
         }
-        say("done", 1.0)
-        return run
 
     def _plateaus(self, parameters: OtherParameters, trajectory: Trajectory) -> xr.Dataset:
         table = plateau_table(parameters, trajectory, merge=self.merge)
@@ -148,44 +123,6 @@ class OtherPanel:
         from ._figure_4_draw import draw_other
 
         return draw_other(Reading(self.panel, run), axes=self.axes)
-
-
-def teacher_task(
-    activation: Activation, parameters: TeacherParameters, key: PRNGKeyArray | None
-) -> AbstractTask:
-    """y = φ(x; u₁*) + φ(x; u₂*) for x from N(0, I) in the plane: a sample, or the population."""
-    unit = Neuron(activation)
-    teacher = layer(unit, np.diag(parameters.teacher), np.ones(2))
-    if parameters.samples is None and not unit.fixed_features:
-        return population(teacher, parameters.spacing)
-    nodes = None  # of a polynomial few points average exactly
-    return student_teacher(teacher, np.eye(2), nodes=nodes, samples=parameters.samples, key=key)
-
-
-def student(activation: Activation, parameters: TeacherParameters, keys: Keys) -> Layer:
-    """A fully-connected network with small weights and the teacher's activation."""
-    return fully_connected(
-        2, parameters.width, activation=activation, scale=parameters.scale, key=keys
-    )
-
-
-def fixed_points(parameters: TeacherParameters, task: AbstractTask, network: Layer) -> Levels:
-    """Levels of a width-1 network's fixed points; the one to compare with is the lowest."""
-    del parameters
-    points = width_one(network.unit, task)
-    if not len(points.level):
-        raise ValueError(
-            "A network with one unit has no fixed point with weights up to 5 on these data. "
-            "Take a `teacher` with shorter weights, or a finer `spacing`."
-        )
-    return Levels(
-        rest=float(points.level[0]),
-        tables={
-            "width_one_level": ("point", points.level),
-            "width_one_u": (("point", "input"), points.u),
-            "width_one_minimum": ("point", points.minimum),
-        },
-    )
 
 
 def _theory(

@@ -1,8 +1,11 @@
 """Claims that the panels of Figure 4 make: orders, ranks, active units, and levels of rest."""
 
+from typing import Any
+
 import numpy as np
 
 from .._claim import Claim
+from ._figure_4_activations import formula
 from ._reading import END, PLATEAU, Reading
 from ._structure_claims import active_claims
 
@@ -85,11 +88,11 @@ def direction_claims(reading: Reading) -> list[Claim]:
     return claims
 
 
-def unit_claims(reading: Reading, *, visited: bool = True, note: str = "") -> list[Claim]:
-    """φ of order two or three: one active unit, then two; at a width-1 fixed point if `visited`."""
-    claims = [stops_claim(reading, reading.panel.count_fraction, note=note)]
+def unit_claims(reading: Reading, *, correction: str = "") -> list[Claim]:
+    """φ of order two or three: one active unit, then two; at a width-1 fixed point if any."""
+    claims = [stops_claim(reading, reading.panel.count_fraction, correction=correction)]
     seeds = np.flatnonzero(reading.counts >= 3)
-    if visited and len(seeds):
+    if "width_one_level" in reading.theory and len(seeds):
         critical = reading.theory["width_one_level"].values
         levels = reading.plateaus["level"].values[seeds, PLATEAU]
         away = np.min(np.abs(levels[:, None] / critical - 1), axis=1)
@@ -106,14 +109,21 @@ def unit_claims(reading: Reading, *, visited: bool = True, note: str = "") -> li
     return [*claims, *active_claims(reading)]
 
 
-def stops_claim(reading: Reading, share: float, note: str = "") -> Claim:
+def unnamed_claims(reading: Reading) -> list[Claim]:
+    """The same where the text gives the order of φ alone, and the parameters name it."""
+    parameters: Any = reading.parameters
+    chosen = formula(parameters.activation)
+    return unit_claims(reading, correction=f"the text names no activation; here φ = {chosen}")
+
+
+def stops_claim(reading: Reading, share: float, correction: str = "") -> Claim:
     """Between start and end the loss rests."""
-    counts = ", ".join(map(str, reading.counts))
     return reading.at_least(
         "after the first drop the loss rests before it drops again",
         share,
         reading.counts >= 3,
-        note="; ".join(filter(None, (note, f"plateaus by seed {counts}"))),
+        correction=correction,
+        note=f"plateaus by seed {', '.join(map(str, reading.counts))}",
     )
 
 

@@ -137,7 +137,6 @@ PANEL = OtherPanel(
         parameters=Parameters,
         task=_task,
         network=_network,
-        predict=lambda *_: {},
         structure=_structure,
         # Dots are the queries.
         drawn={"key_query": 1, "rank": 0},

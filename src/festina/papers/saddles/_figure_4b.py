@@ -7,17 +7,12 @@ plateau. Zero weights embed no fixed point (Eq. 5 needs φ(z; 0) = 0); equal one
 from typing import Any
 
 import numpy as np
-from jaxtyping import PRNGKeyArray
 from pydantic import Field
 
-from ...networks import Layer
-from ...networks._seeds import Keys
-from ...tasks import AbstractTask
 from .._claim import Claim
-from ._figure_4 import OtherPanel, TeacherParameters, fixed_points, student, teacher_task
-from ._figure_4_activations import named
+from ._figure_4 import OtherPanel
 from ._figure_4_claims import FIGURE
-from ._panel import Panel
+from ._figure_4_teacher import TeacherParameters, fixed_points, teacher_panel
 from ._reading import PAPER, PLATEAU, Reading
 
 
@@ -36,14 +31,6 @@ class Parameters(TeacherParameters):
 
 PRESETS: dict[str, dict[str, Any]] = {}
 QUICK: dict[str, Any] = {"seeds": 1}
-
-
-def _task(parameters: Parameters, key: PRNGKeyArray | None) -> AbstractTask:
-    return teacher_task(named("sigmoid"), parameters, key)
-
-
-def _network(parameters: Parameters, keys: Keys) -> Layer:
-    return student(named("sigmoid"), parameters, keys)
 
 
 def _structure(reading: Reading) -> list[Claim]:
@@ -100,13 +87,11 @@ def _spread(reading: Reading, seed: int) -> float:
 
 
 PANEL = OtherPanel(
-    panel=Panel(
+    panel=teacher_panel(
         name="saddles/figure-4b",
         title="sigmoid(u·x)",
         parameters=Parameters,
-        task=_task,
-        network=_network,
-        predict=lambda *_: {},
+        activation="sigmoid",
         structure=_structure,
     ),
     order=0,

@@ -2,12 +2,18 @@
 
 from typing import Any
 
+import numpy as np
 from pydantic import Field
 
-from ._figure_4 import OtherPanel, TeacherParameters, fixed_points, student, teacher_task
-from ._figure_4_activations import named
-from ._figure_4_claims import direction_claims
-from ._panel import Panel
+from .._claim import Claim
+from ._figure_4 import OtherPanel
+from ._figure_4_claims import FIGURE, direction_claims
+from ._figure_4_teacher import TeacherParameters, fixed_points, teacher_panel
+from ._reading import PLATEAU, Reading
+
+# Where plain gradient descent rests, one after the other.
+_LEVELS = (0.487, 0.425)
+_TASK = {"teacher", "samples", "scale", "width"}  # that they belong to
 
 
 class Parameters(TeacherParameters):
@@ -23,15 +29,37 @@ class Parameters(TeacherParameters):
 PRESETS: dict[str, dict[str, Any]] = {}
 QUICK: dict[str, Any] = {"seeds": 3, "max_steps": 8_000}
 
+
+def _structure(reading: Reading) -> list[Claim]:
+    return [*direction_claims(reading), *_level_claims(reading)]
+
+
+def _level_claims(reading: Reading) -> list[Claim]:
+    seeds = np.flatnonzero(reading.counts >= 4)
+    same = reading.parameters.model_dump(include=_TASK) == Parameters().model_dump(include=_TASK)
+    if not len(seeds) or not same:
+        return []
+    levels = reading.plateaus["level"].values[seeds, PLATEAU : PLATEAU + 2]
+    return [
+        reading.compare(
+            "median levels of the first stop and of a second one, which is none either",
+            list(_LEVELS),
+            np.median(levels, axis=0),
+            tolerance=0.01,
+            relative=True,
+            source=f"{FIGURE}C; plain gradient descent, population averages",
+            note=f"{len(seeds)} of {reading.seeds} seeds stop twice",
+        )
+    ]
+
+
 PANEL = OtherPanel(
-    panel=Panel(
+    panel=teacher_panel(
         name="saddles/figure-4c",
         title="sin(u·x)",
         parameters=Parameters,
-        task=lambda parameters, key: teacher_task(named("sine"), parameters, key),
-        network=lambda parameters, keys: student(named("sine"), parameters, keys),
-        predict=lambda *_: {},
-        structure=direction_claims,
+        activation="sine",
+        structure=_structure,
     ),
     order=1,
     known=fixed_points,

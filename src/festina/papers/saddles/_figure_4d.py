@@ -4,10 +4,9 @@ from typing import Any
 
 from pydantic import Field
 
-from ._figure_4 import OtherPanel, TeacherParameters, fixed_points, student, teacher_task
-from ._figure_4_activations import named
+from ._figure_4 import OtherPanel
 from ._figure_4_claims import direction_claims
-from ._panel import Panel
+from ._figure_4_teacher import TeacherParameters, fixed_points, teacher_panel
 
 
 class Parameters(TeacherParameters):
@@ -21,13 +20,11 @@ PRESETS: dict[str, dict[str, Any]] = {}
 QUICK: dict[str, Any] = {"seeds": 3, "max_steps": 6_000}
 
 PANEL = OtherPanel(
-    panel=Panel(
+    panel=teacher_panel(
         name="saddles/figure-4d",
         title="tanh(u·x)",
         parameters=Parameters,
-        task=lambda parameters, key: teacher_task(named("tanh"), parameters, key),
-        network=lambda parameters, keys: student(named("tanh"), parameters, keys),
-        predict=lambda *_: {},
+        activation="tanh",
         structure=direction_claims,
     ),
     order=1,

@@ -6,32 +6,21 @@
 from typing import Any, Literal
 
 import numpy as np
-from jaxtyping import PRNGKeyArray
 from pydantic import Field
 
 from ...networks import Layer
-from ...networks._seeds import Keys
 from ...tasks import AbstractTask
 from ...theory.saddles import narrow_minima
-from .._claim import Claim
-from ._figure_4 import Levels, OtherPanel, TeacherParameters, fixed_points, student, teacher_task
-from ._figure_4_activations import formula, named
-from ._figure_4_claims import unit_claims
-from ._panel import Panel
-from ._reading import Reading
+from ._figure_4 import Levels, OtherPanel
+from ._figure_4_claims import unnamed_claims
+from ._figure_4_teacher import FewUnitsParameters, fixed_points, teacher_panel
 
 
-class Parameters(TeacherParameters):
+class Parameters(FewUnitsParameters):
     """An activation of order two; the text names none for this panel."""
 
     activation: Literal["1-cos", "squared-relu"] = "1-cos"
     """The activation function: 1 − cos z or ReLU(z)²."""
-
-    width: int = Field(default=10, ge=2)
-    """Number of units H."""
-
-    scale: float = Field(default=5e-3, gt=0)
-    """Standard deviation ε of the initial weights."""
 
     spacing: float = Field(default=0.5, gt=0, le=1)
     """Distance of the grid points that population averages are taken over."""
@@ -42,14 +31,6 @@ class Parameters(TeacherParameters):
 
 PRESETS: dict[str, dict[str, Any]] = {"squared-relu": {"activation": "squared-relu"}}
 QUICK: dict[str, Any] = {"seeds": 4}
-
-
-def _task(parameters: Parameters, key: PRNGKeyArray | None) -> AbstractTask:
-    return teacher_task(named(parameters.activation), parameters, key)
-
-
-def _network(parameters: Parameters, keys: Keys) -> Layer:
-    return student(named(parameters.activation), parameters, keys)
 
 
 def _known(parameters: Parameters, task: AbstractTask, network: Layer) -> Levels:
@@ -66,22 +47,12 @@ def _known(parameters: Parameters, task: AbstractTask, network: Layer) -> Levels
     )
 
 
-def _structure(reading: Reading) -> list[Claim]:
-    parameters = reading.parameters
-    assert isinstance(parameters, Parameters)
-    chosen = formula(parameters.activation)
-    return unit_claims(reading, note=f"the text names no activation; here φ = {chosen}")
-
-
 PANEL = OtherPanel(
-    panel=Panel(
+    panel=teacher_panel(
         name="saddles/figure-4e",
         title="order two, unnamed",
         parameters=Parameters,
-        task=_task,
-        network=_network,
-        predict=lambda *_: {},
-        structure=_structure,
+        structure=unnamed_claims,
         level_fraction=0.75,
         count_fraction=0.75,
     ),

@@ -8,21 +8,18 @@ as z|z|. All of them rest for several times as long as they need to leave zero.
 from typing import Any, Literal
 
 import numpy as np
-from jaxtyping import PRNGKeyArray
 from pydantic import Field, PositiveFloat
 
 from ...networks import Layer
-from ...networks._seeds import Keys
 from ...tasks import AbstractTask
 from .._claim import Claim
-from ._figure_4 import Levels, OtherPanel, TeacherParameters, fixed_points, student, teacher_task
-from ._figure_4_activations import formula, named
-from ._figure_4_claims import unit_claims
-from ._panel import Panel
-from ._reading import Reading
+from ._figure_4 import Levels, OtherPanel
+from ._figure_4_claims import unnamed_claims
+from ._figure_4_teacher import FewUnitsParameters, fixed_points, teacher_panel
+from ._reading import PAPER, Reading
 
 
-class Parameters(TeacherParameters):
+class Parameters(FewUnitsParameters):
     """An activation of order three; the text names none for this panel."""
 
     activation: Literal["z2-sin", "z2-tanh", "z3-rational"] = "z2-sin"
@@ -30,12 +27,6 @@ class Parameters(TeacherParameters):
 
     teacher: tuple[PositiveFloat, PositiveFloat] = (1.0, 1.0)
     """Lengths of the teacher's two weight vectors u₁* and u₂*, which lie along the two axes."""
-
-    width: int = Field(default=10, ge=2)
-    """Number of units H."""
-
-    scale: float = Field(default=5e-3, gt=0)
-    """Standard deviation ε of the initial weights."""
 
     max_steps: int = Field(default=600_000, ge=1)
     """Most steps of training for each seed."""
@@ -46,14 +37,6 @@ PRESETS: dict[str, dict[str, Any]] = {
     "z3-rational": {"activation": "z3-rational"},
 }
 QUICK: dict[str, Any] = {"seeds": 4}
-
-
-def _task(parameters: Parameters, key: PRNGKeyArray | None) -> AbstractTask:
-    return teacher_task(named(parameters.activation), parameters, key)
-
-
-def _network(parameters: Parameters, keys: Keys) -> Layer:
-    return student(named(parameters.activation), parameters, keys)
 
 
 def _known(parameters: Parameters, task: AbstractTask, network: Layer) -> Levels:
@@ -69,21 +52,32 @@ def _known(parameters: Parameters, task: AbstractTask, network: Layer) -> Levels
 
 
 def _structure(reading: Reading) -> list[Claim]:
-    parameters = reading.parameters
-    assert isinstance(parameters, Parameters)
-    chosen = formula(parameters.activation)
-    note = f"the text names no activation; here φ = {chosen}"
-    return unit_claims(reading, visited="width_one_level" in reading.theory, note=note)
+    return [*unnamed_claims(reading), *_exact_claims(reading)]
+
+
+def _exact_claims(reading: Reading) -> list[Claim]:
+    """Units of order three wait so long that the plateau is the fixed point to many digits."""
+    if "width_one_level" not in reading.theory or not reading.staircases:
+        return []
+    critical = reading.theory["width_one_level"].values
+    away = np.abs(reading.levels[:, None] / critical - 1).min(axis=1)
+    return [
+        reading.compare(
+            "the plateau is that fixed point: relative difference of the levels, median",
+            0.0,
+            float(np.median(away)),
+            tolerance=1e-5,
+            source=f"{PAPER}, Theorem 1, Eq. (5)",
+            note=f"median {np.median(reading.levels):.6g}",
+        )
+    ]
 
 
 PANEL = OtherPanel(
-    panel=Panel(
+    panel=teacher_panel(
         name="saddles/figure-4h",
         title="order three, unnamed",
         parameters=Parameters,
-        task=_task,
-        network=_network,
-        predict=lambda *_: {},
         structure=_structure,
         level_fraction=0.75,
         count_fraction=0.75,

@@ -5,29 +5,29 @@ with one unit in every hidden layer (Corollary 2), found by an optimiser that ha
 with the training.
 """
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
-from jaxtyping import PRNGKeyArray
 from pydantic import Field
 
-from ..._precision import float64
-from ...dynamics import Trajectory, loss_factor
+from ...dynamics import Trajectory
 from ...networks import Stack, seeds
 from ...networks._seeds import Keys
 from ...tasks import AbstractTask
 from ...theory.saddles import minima_from
 from .._claim import Claim
+from .._frame import Run, part_of
+from .._registry import Progress
 from ._figure_5_claims import common_claims
+from ._figure_5_reference import DeepReference, reference_claims
 from ._panel import Panel
 from ._parameters import PanelParameters
 from ._reading import Reading
 from ._record import curves, drop_table, levels, plateau_table
-from ._train import draw_keys, train
+from ._train import train
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -57,9 +57,13 @@ class DeepPanel:
       floor that least squares on its features has.
     - `starts`: from how many random weights the minima of a narrow network are sought.
     - `converged`: how far above the floor training ends, as a fraction of the initial loss.
+    - `sometimes`: whether at the paper's scale only some seeds rest at the predicted level. How
+      close to it, in units of the loss, is the panel's `level_tolerance`; in which share of the
+      seeds otherwise its `level_fraction`.
     - `cleaner`: scale of a second run, where the paper's is too large for a clean plateau.
-    - `cleaner_rest`: how close to the predicted level the loss rests there, in three quarters of
-      the seeds. For the first run it is the panel's `seed_tolerance` and `level_fraction`.
+    - `cleaner_median`: how close to the predicted level the loss rests there, in the median.
+    - `correction`: `parameters → words`, under which correction the loss rests where it should.
+    - `references`: when an independent implementation drops.
     - `also`: `(parameters, task, keys, trajectory) → {name: table}`, more of a run.
     - `aligned`: whether curves are drawn from shortly before the first drop of each seed.
     """
@@ -72,29 +76,33 @@ class DeepPanel:
     converged: float = 1e-9
     starts: int = 24
     cleaner: Callable[[Any], float | None] = lambda parameters: None
-    cleaner_rest: float = 0.02
+    cleaner_median: float = 0.0
+    sometimes: bool = False
+    correction: Callable[[Any], str] = lambda parameters: ""
+    references: tuple[DeepReference, ...] = ()
     also: Callable[[Any, AbstractTask, Keys, Trajectory], dict[str, xr.Dataset]] = lambda *_: {}
     aligned: bool = False
 
-    @float64
-    def run(
+    @property
+    def run(self) -> Run[DeepParameters]:
+        """The panel's experiment."""
+        return self.panel.run_of(self._tables)
+
+    def _tables(
         self,
         parameters: DeepParameters,
-        *,
-        key: PRNGKeyArray | None = None,
-        progress: Callable[[str, float], None] | None = None,
-    ) -> xr.DataTree:
+        task: AbstractTask,
+        network: Stack,
+        keys: Keys,
+        say: Progress,
+    ) -> dict[str, xr.Dataset]:
         """Train every seed, find its plateaus, and the levels of narrow networks."""
-        say = progress or (lambda words, fraction: None)
-        say("setting up", 0.0)
-        data_key, keys = draw_keys(parameters, key)
-        task = self.panel.task(parameters, data_key)
-        network = self.panel.network(parameters, keys)
-
         say("minima of narrow networks", 0.02)
         narrow = self._minima(parameters, task, self.narrow or self._with(parameters, 1))
         say("training", 0.1)
-        trajectory = self._train(parameters, network, task, say, (0.1, 0.6))
+        trajectory = train(
+            parameters, network, task, part_of(say, 0.1, 0.6), converged=self.converged
+        )
         floor = trajectory.floor
         if self.end_width is not None:
             few = self._with(parameters, self.end_width)
@@ -102,7 +110,7 @@ class DeepPanel:
         predicted = self.panel.predict(parameters, task, network)
         theory = levels(parameters, task, network, narrow, floor, predicted)
         plateaus = plateau_table(parameters, trajectory, merge=self.merge)
-        groups = {
+        tables = {
             "simulation": _first_layer(curves(parameters, trajectory)),
             "plateaus": plateaus,
             "theory": theory,
@@ -112,29 +120,13 @@ class DeepPanel:
         }
         if (scale := self.cleaner(parameters)) is not None:
             small = parameters.model_copy(update={"scale": scale})
-            again = self._train(small, self.panel.network(small, keys), task, say, (0.7, 0.25))
-            groups["cleaner"] = plateau_table(small, again, merge=self.merge)
-            groups["cleaner"].attrs["scale"] = scale
-        run = xr.DataTree.from_dict({f"/{name}": table for name, table in groups.items()})
-        run.attrs = {
-            "experiment": self.panel.name,
-            "parameters": json.dumps(parameters.model_dump(mode="json")),
-            "loss_factor": loss_factor(parameters.loss, task),
-        }
-        say("done", 1.0)
-        return run
-
-    def _train(
-        self,
-        parameters: DeepParameters,
-        network: Stack,
-        task: AbstractTask,
-        say: Callable[[str, float], None],
-        part: tuple[float, float],
-    ) -> Trajectory:
-        start, share = part
-        report = lambda words, done: say(words, start + share * done)
-        return train(parameters, network, task, report, converged=self.converged)
+            again = self.panel.network(small, keys)
+            cleaner = train(small, again, task, part_of(say, 0.7, 0.25), converged=self.converged)
+            final = _first_layer(curves(small, cleaner)).isel(save=-1)
+            weights = {name: final[name].variable for name in ("u", "v")}
+            table = plateau_table(small, cleaner, merge=self.merge).assign(weights)
+            tables["cleaner"] = table.assign_attrs(scale=scale)
+        return tables
 
     def _with(self, parameters: DeepParameters, width: int) -> Callable[[Any, Keys], Stack]:
         """The same network with so many units in every hidden layer, and weights of order one."""
@@ -154,7 +146,11 @@ class DeepPanel:
     def claims(self, run: xr.DataTree) -> list[Claim]:
         """What the panel asserts, held against the run. Computes nothing that was not saved."""
         reading = Reading(self.panel, run)
-        return [*common_claims(reading, self), *self.panel.structure(reading)]
+        return [
+            *common_claims(reading, self),
+            *reference_claims(reading, self.references),
+            *self.panel.structure(reading),
+        ]
 
     def draw(self, run: xr.DataTree) -> "Figure":
         """The paper's panel: loss on top, first-layer weights on the plateau and at the end."""

@@ -12,6 +12,7 @@ from ...tasks import AbstractTask, linear_teacher
 from .._claim import Claim
 from ._figure_5 import DeepPanel, DeepParameters
 from ._figure_5_claims import width_claims
+from ._figure_5_reference import DeepReference
 from ._moments import correlation, covariance
 from ._panel import Panel
 from ._reading import PAPER, Reading
@@ -84,7 +85,8 @@ PANEL = DeepPanel(
         network=_network,
         predict=_predict,
         structure=_structure,
-        seed_tolerance=1.5e-3,
+        level_tolerance=1e-3,
     ),
+    references=(DeepReference(Parameters(), drops=(200.0, 1219.0), spread=(0.09, 0.07)),),
 )
 run, claims, draw = PANEL.run, PANEL.claims, PANEL.draw

@@ -10,6 +10,7 @@ from ...networks._seeds import Keys
 from ...tasks import AbstractTask, linear_teacher
 from ._figure_5 import DeepPanel, DeepParameters
 from ._figure_5_claims import width_claims
+from ._figure_5_reference import DeepReference
 from ._figure_5_split import Split, split_teacher
 from ._panel import Panel
 
@@ -43,11 +44,20 @@ PANEL = DeepPanel(
         parameters=Parameters,
         task=_task,
         network=_network,
-        predict=lambda *_: {},
         structure=width_claims,
         # The second drive is not much weaker: the saddle is passed at a distance.
-        seed_tolerance=0.025,
+        level_tolerance=0.01,
         level_fraction=0.9,
+    ),
+    references=(
+        DeepReference(
+            Parameters(),
+            drops=(780.0, 1165.0),
+            spread=(0.06, 0.09),
+            seeds=1,
+            level=0.397,
+            level_spread=1.5e-3,
+        ),
     ),
 )
 run, claims, draw = PANEL.run, PANEL.claims, PANEL.draw

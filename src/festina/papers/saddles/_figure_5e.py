@@ -135,12 +135,6 @@ def _structure(reading: Reading) -> list[Claim]:
     ]
 
 
-def _raw(parameters: Parameters) -> str:
-    if parameters.per_token:
-        return ""
-    return "without 1/N weights are as if larger, and the two heads grow at about the same time"
-
-
 PANEL = DeepPanel(
     panel=Panel(
         name="saddles/figure-5e",
@@ -148,14 +142,12 @@ PANEL = DeepPanel(
         parameters=Parameters,
         task=_task,
         network=_network,
-        predict=lambda *_: {},
         structure=_structure,
-        caveat=_raw,
-        count_fraction=0.5,
+        count_fraction=0.9,
         drawn={"key_query": 1, "rank": 0},
         symbol="q",
-        seed_tolerance=0.1,
-        level_fraction=0.5,
+        level_tolerance=0.1,
+        level_fraction=0.9,
     ),
     end_width=2,
     converged=1e-3,

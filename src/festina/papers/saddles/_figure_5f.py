@@ -15,8 +15,8 @@ from ...networks import Stack, stack
 from ...networks._seeds import Keys
 from ...tasks import AbstractTask, quadratic_teacher
 from ._figure_5 import DeepPanel, DeepParameters
+from ._figure_5_claims import unit_claims
 from ._panel import Panel
-from ._structure_claims import active_claims
 
 
 class Parameters(DeepParameters):
@@ -54,13 +54,11 @@ PANEL = DeepPanel(
         parameters=Parameters,
         task=_task,
         network=_network,
-        predict=lambda *_: {},
-        structure=active_claims,
-        count_fraction=0.6,
-        seed_tolerance=0.02,
-        level_fraction=0.4,
+        structure=unit_claims,
+        level_tolerance=0.05,
     ),
+    sometimes=True,
     cleaner=lambda parameters: parameters.cleaner,
-    cleaner_rest=0.005,
+    cleaner_median=1e-3,
 )
 run, claims, draw = PANEL.run, PANEL.claims, PANEL.draw

@@ -6,7 +6,6 @@ carries the activity of the first layer past one or two others. Each network wit
 against the one that is left without the layers skipped, trained from the same weights.
 """
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -14,7 +13,6 @@ import xarray as xr
 from jaxtyping import PRNGKeyArray
 from pydantic import Field
 
-from ..._precision import float64
 from ...diagnose import passage_time, plateaus
 from ...dynamics import Trajectory, gradient_descent
 from ...networks import Stack, seeds, stack, stack_from
@@ -22,7 +20,9 @@ from ...networks._seeds import Keys
 from ...tasks import AbstractTask, linear_teacher, orthogonal_points
 from ...theory.saddles import minima_from
 from .._claim import Claim
+from .._frame import experiment, keys_of
 from .._parameters import Parameters as Base
+from .._registry import Progress
 from .._tree import run_tree
 from ._figure_6_claims import all_claims
 
@@ -75,22 +75,10 @@ def families() -> dict[str, Family]:
     }
 
 
-@float64
-def run(
-    parameters: Parameters,
-    *,
-    key: PRNGKeyArray | None = None,
-    progress: Callable[[str, float], None] | None = None,
-) -> xr.DataTree:
+@experiment
+def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> xr.DataTree:
     """Train the three networks of both families, and the shallower ones that two come down to."""
-    import jax
-
-    say = progress or (lambda words, fraction: None)
-    keys = (
-        seeds(parameters.seeds, first=parameters.seed)
-        if key is None
-        else jax.random.split(key, parameters.seeds)
-    )
+    keys = keys_of(parameters, key)
     groups = {}
     for column, (name, family) in enumerate(families().items()):
         levels = _levels(parameters, family)
@@ -106,7 +94,6 @@ def run(
                 )
         small = _network(parameters, family, 2, parameters.smaller_scale, keys)
         groups[f"{name}_2_smaller"] = _record(parameters, small, family.task, levels)
-    say("done", 1.0)
     return run_tree(NAME, parameters, **groups)
 
 

@@ -12,12 +12,12 @@ import xarray as xr
 from jaxtyping import PRNGKeyArray
 from pydantic import Field, model_validator
 
-from ..._precision import float64
 from ...dynamics import gradient_flow
 from ...networks import Layer, seeds
 from ...tasks import Task, linear_teacher
 from ...theory.saddles import LinearSaddle, escape, linear_saddles
 from ...theory.saddles._fixed_points import losses_and_gradients
+from .._frame import experiment
 from .._parameters import Parameters as BaseParameters
 from .._registry import Progress
 from .._tree import run_tree
@@ -59,12 +59,9 @@ class Parameters(BaseParameters):
 PRESETS: dict[str, dict[str, Any]] = {"more-outputs": {"inputs": 3, "outputs": 4}}
 
 
-@float64
-def run(
-    parameters: Parameters, *, key: PRNGKeyArray | None = None, progress: Progress | None = None
-) -> xr.DataTree:
+@experiment
+def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> xr.DataTree:
     """Enumerate the fixed points, build a network at each, and train away from it."""
-    say = progress or (lambda words, fraction: None)
     key = seeds(1, first=parameters.seed)[0] if key is None else key
     task, correlation, covariance = _statistics(parameters, key)
     power = float(np.sum(task.y**2 * task.weight[:, None]))

@@ -1,19 +1,20 @@
 """What the six panels of Figure 1 share: train, find the plateaus, predict them, compare."""
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import xarray as xr
 from jaxtyping import PRNGKeyArray
 
-from ..._precision import float64
 from ...dynamics import loss_factor
 from ...networks._seeds import Keys
 from ...tasks import AbstractTask
 from ...theory.saddles import narrow_minima
 from .._claim import Claim
+from .._frame import Run, experiment, part_of
+from .._registry import Progress
+from .._tree import run_tree
 from ._drop_claims import drop_claims
 from ._parameters import PanelParameters
 from ._plateau_claims import count_claim, level_claims
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from matplotlib.animation import FuncAnimation
     from matplotlib.figure import Figure
 
+Tables: TypeAlias = Callable[[Any, AbstractTask, Any, Keys, Progress], dict[str, xr.Dataset]]
+"""`(parameters, task, network, keys, say) → {name: table}`: what a panel's run computes."""
+
 
 @dataclass(frozen=True)
 class Panel:
@@ -36,8 +40,11 @@ class Panel:
     - `task`: the data; the key is `None` for population averages, which need none.
     - `predict`: `(parameters, task, network) → {name: array}`, from data and initial weights alone.
       `drop_step (seed, drop)` is drawn and held against the simulation, NaN where theory is silent.
+      Nothing by default.
     - `structure`: claims about the weights on the plateau and at the end.
     - `level_tolerance`: of the median plateau level, in units of the loss.
+    - `clean`: where levels scatter from seed to seed, the decades by which the squared gradient has
+      to dip on a plateau that is held to it; each of these is then, and not their median.
     - `seed_tolerance`, `level_fraction`: how close to the width-1 minimum the level lies in how
       many of the seeds with three plateaus; `count_fraction`: how many seeds have three.
     - `caveat`: why, at some parameters, plateaus are known not to show; empty where they do.
@@ -50,10 +57,11 @@ class Panel:
     parameters: type[PanelParameters]
     task: Callable[[Any, PRNGKeyArray | None], AbstractTask]
     network: Callable[[Any, Keys], Any]
-    predict: Callable[[Any, AbstractTask, Any], dict[str, Any]]
     structure: Callable[[Reading], list[Claim]]
+    predict: Callable[[Any, AbstractTask, Any], dict[str, Any]] = lambda *_: {}
     references: tuple[Reference, ...] = ()
     level_tolerance: float = 1e-5
+    clean: float | None = None
     seed_tolerance: float = 0.02
     level_fraction: float = 1.0
     count_fraction: float = 1.0
@@ -66,46 +74,48 @@ class Panel:
         """The panel's letter in the paper's figure."""
         return self.name[-1].upper()
 
-    @float64
-    def run(
+    @property
+    def run(self) -> Run[PanelParameters]:
+        """The panel's experiment."""
+        return self.run_of(self._tables)
+
+    def run_of(self, tables: Tables) -> Run[Any]:
+        """An experiment that makes these tables of the panel's task and networks."""
+
+        @experiment
+        def run(parameters: Any, key: PRNGKeyArray | None, say: Progress) -> xr.DataTree:
+            """Train every seed, find its plateaus, and what theory knows of them beforehand."""
+            say("setting up", 0.0)
+            data_key, keys = draw_keys(parameters, key)
+            task = self.task(parameters, data_key)
+            groups = tables(parameters, task, self.network(parameters, keys), keys, say)
+            attrs = {"loss_factor": loss_factor(parameters.loss, task)}
+            return run_tree(self.name, parameters, attrs, **groups)
+
+        return run
+
+    def _tables(
         self,
         parameters: PanelParameters,
-        *,
-        key: PRNGKeyArray | None = None,
-        progress: Callable[[str, float], None] | None = None,
-    ) -> xr.DataTree:
+        task: AbstractTask,
+        network: Any,
+        keys: Keys,
+        say: Progress,
+    ) -> dict[str, xr.Dataset]:
         """Train every seed, find its plateaus, and predict both from data and initial weights."""
-        say = progress or (lambda words, fraction: None)
-        say("setting up", 0.0)
-        data_key, network_keys = draw_keys(parameters, key)
-        task = self.task(parameters, data_key)
-        network = self.network(parameters, network_keys)
-
+        del keys
         say("predicting", 0.02)
         predicted = self.predict(parameters, task, network)
         narrow = narrow_minima(network.unit, task, loss=parameters.loss, seed=parameters.seed)
-        trajectory = train(
-            parameters, network, task, lambda words, done: say(words, 0.1 + 0.85 * done)
-        )
+        trajectory = train(parameters, network, task, part_of(say, 0.1, 0.85))
         theory = levels(parameters, task, network, narrow.loss, trajectory.floor, predicted)
-        run = xr.DataTree.from_dict(
-            {
-                "/": xr.Dataset(
-                    attrs={
-                        "experiment": self.name,
-                        "parameters": json.dumps(parameters.model_dump(mode="json")),
-                        "loss_factor": loss_factor(parameters.loss, task),
-                    }
-                ),
-                "/simulation": curves(parameters, trajectory),
-                "/plateaus": plateau_table(parameters, trajectory),
-                "/theory": theory,
-                "/drops": drop_table(parameters, trajectory, theory["level"].values),
-                "/widths": width_table(parameters, trajectory, task),
-            }
-        )
-        say("done", 1.0)
-        return run
+        return {
+            "simulation": curves(parameters, trajectory),
+            "plateaus": plateau_table(parameters, trajectory),
+            "theory": theory,
+            "drops": drop_table(parameters, trajectory, theory["level"].values),
+            "widths": width_table(parameters, trajectory, task),
+        }
 
     def claims(self, run: xr.DataTree) -> list[Claim]:
         """What the panel asserts, held against the run. Computes nothing that was not saved."""

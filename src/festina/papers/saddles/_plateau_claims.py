@@ -3,7 +3,7 @@
 import numpy as np
 
 from .._claim import Claim
-from ._reading import PAPER, Reading
+from ._reading import PAPER, PLATEAU, Reading
 
 _THEOREM = f"{PAPER}, Theorem 1"
 
@@ -25,33 +25,44 @@ def count_claim(reading: Reading) -> Claim:
 def level_claims(reading: Reading) -> list[Claim]:
     """Where the loss starts, rests and ends."""
     # Without a plateau nothing can be said of its level: the count has said that there is none.
-    visited = [_median_claim(reading), _each_claim(reading)] if reading.staircases else []
+    visited = [*_level_claim(reading), _each_claim(reading)] if reading.staircases else []
     return [*visited, *_outer_claims(reading), *_closed_form_claims(reading)]
 
 
-def _median_claim(reading: Reading) -> Claim:
+def _level_claim(reading: Reading) -> list[Claim]:
     panel, levels, minimum = reading.panel, reading.levels, _minimum(reading)
     spread = f"from {levels.min():.6g} to {levels.max():.6g}"
-    if panel.level_fraction < 1:
-        # The level scatters from seed to seed, so that the median of few seeds does as well.
-        return reading.at_least(
-            f"the plateau is within {panel.level_tolerance:g} of the optimised minimum of a "
-            "width-1 network, in the median",
-            0.5,
-            np.abs(levels - minimum) <= panel.level_tolerance,
+    if panel.clean is not None:
+        return _clean_claims(reading, panel.clean, spread)
+    return [
+        reading.compare(
+            "median level of the plateau is the optimised minimum of a width-1 network",
+            minimum,
+            float(np.median(levels)),
+            tolerance=panel.level_tolerance,
             source=_THEOREM,
             note=spread,
             fragile=True,
         )
-    return reading.compare(
-        "median level of the plateau is the optimised minimum of a width-1 network",
-        minimum,
-        float(np.median(levels)),
-        tolerance=panel.level_tolerance,
-        source=_THEOREM,
-        note=spread,
-        fragile=True,
-    )
+    ]
+
+
+def _clean_claims(reading: Reading, decades: float, spread: str) -> list[Claim]:
+    """A saddle is passed at a distance that falls with the gradient on the plateau."""
+    clean = reading.plateaus["strength"].values[reading.staircases, PLATEAU] >= decades
+    if not clean.any():
+        return []
+    return [
+        reading.compare(
+            f"where the squared gradient dips by {decades:g} decades, the plateau is the optimised "
+            "minimum of a width-1 network (largest distance)",
+            0.0,
+            float(np.abs(reading.levels[clean] - _minimum(reading)).max()),
+            tolerance=reading.panel.level_tolerance,
+            source=_THEOREM,
+            note=f"{int(clean.sum())} of {clean.size} plateaus; all of them {spread}",
+        )
+    ]
 
 
 def _each_claim(reading: Reading) -> Claim:

@@ -14,24 +14,26 @@ from jaxtyping import PRNGKeyArray
 from matplotlib.figure import Figure
 from pydantic import Field, model_validator
 
-from ..._precision import float64
 from ...diagnose import passage_time
 from ...dynamics import gradient_flow
 from ...networks import fully_connected
 from ...tasks import quadratic_teacher
 from ...theory.saddles import escape_times, winner
 from .._claim import Claim
+from .._frame import experiment, keys_of
 from .._parameters import Parameters as BaseParameters
 from .._registry import Progress
 from .._tree import parameters_of, run_tree
-from ._figure_2 import keys_of
 from ._moments import correlation
 from ._proposition_5_claims import all_claims
+from ._proposition_5_reduced import reduced_speeds
 from ._proposition_5_rivals import rivals
 from ._proposition_5_signs import sign_table
+from ._units_flow import Field as Velocity
 from ._units_flow import blow_up
 
 NAME = "saddles/proposition-5"
+_ACCURACY = 1e-12  # of both integrals for a unit's time, Eq. (56) and its correction
 
 
 class Parameters(BaseParameters):
@@ -79,19 +81,18 @@ PRESETS: dict[str, dict[str, Any]] = {}
 QUICK: dict[str, Any] = {"seeds": 4, "draws": 200}
 
 
-@float64
-def run(
-    parameters: Parameters, *, key: PRNGKeyArray | None = None, progress: Progress | None = None
-) -> xr.DataTree:
+@experiment
+def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> xr.DataTree:
     """Units of both signs and of one, networks of Figure 1G, and the gradients of Section H.1."""
-    say = progress or (lambda words, fraction: None)
     size = len(parameters.eigenvalues)
     draw = np.random.default_rng((parameters.seed, 5)).normal
     weights = draw(size=(parameters.units, size + 1))
     say("random units", 0.0)
-    both = _escapes(weights, np.array(parameters.eigenvalues))
+    s = np.array(parameters.eigenvalues)
+    both = _escapes(weights, s)
+    reduced = reduced_speeds(_field(s), weights, s, both["predicted"].values)
     say("units of one sign", 0.2)
-    one = _escapes(weights, np.abs(parameters.eigenvalues))
+    one = _escapes(weights, np.abs(s))
     say("the second-largest unit", 0.3)
     rest = rivals(draw(size=(parameters.draws, parameters.width, 3)), np.full(2, 4.0))
     say("networks", 0.5)
@@ -100,6 +101,7 @@ def run(
         NAME,
         parameters,
         both_signs=both,
+        reduced=reduced,
         one_sign=one,
         rivals=rest,
         networks=networks,
@@ -107,20 +109,25 @@ def run(
     )
 
 
-def _escapes(weights: np.ndarray, s: np.ndarray) -> xr.Dataset:
-    """Units θ = (u, v) in the eigenbasis of Σ_yZ, integrated and predicted."""
+def _field(s: np.ndarray) -> Velocity:
+    """Eq. (14) for units θ = (u, v) in the eigenbasis of Σ_yZ."""
 
     def field(theta: np.ndarray) -> np.ndarray:
         u, v = theta[:, :-1], theta[:, -1:]
         return np.concatenate((2 * v * s * u, np.sum(s * u**2, axis=1, keepdims=True)), axis=1)
 
-    measured, directions = blow_up(field, weights, rtol=1e-11)
+    return field
+
+
+def _escapes(weights: np.ndarray, s: np.ndarray) -> xr.Dataset:
+    """Units θ = (u, v) in the eigenbasis of Σ_yZ, integrated and predicted."""
+    measured, directions = blow_up(_field(s), weights, rtol=1e-11)
     signs = np.sign(directions[:, :, -1])
     u, v = weights[:, :-1], weights[:, -1]
     return xr.Dataset(
         {
             "measured": ("unit", measured),
-            "predicted": ("unit", escape_times(u, v, np.diag(s))),
+            "predicted": ("unit", escape_times(u, v, np.diag(s), tolerance=_ACCURACY)),
             "printed": ("unit", [_printed(*unit, s) for unit in zip(u, v, strict=True)]),
             "bounces": ("unit", (signs != signs[:, :1]).any(axis=1) & np.isfinite(measured)),
             "never": ("unit", _never(u, v, s)),
@@ -145,7 +152,9 @@ def _printed(u: np.ndarray, v: float, s: np.ndarray) -> float:
     far = 60.0
     if np.min(radicand(np.linspace(0.0, far, 20_001))) < 0 or np.sign(v) * s[m] <= 0:
         return np.nan
-    value, _ = quad(lambda x: 1 / np.sqrt(radicand(x)), 0.0, far, epsabs=0, epsrel=1e-12, limit=500)
+    value, _ = quad(
+        lambda x: 1 / np.sqrt(radicand(x)), 0.0, far, epsabs=0, epsrel=_ACCURACY, limit=500
+    )
     return value / abs(s[m]) / 2
 
 

@@ -12,11 +12,11 @@ import xarray as xr
 from jaxtyping import PRNGKeyArray
 from pydantic import Field, PositiveFloat, model_validator
 
-from ..._precision import float64
 from ...dynamics import gradient_flow
 from ...networks import AbstractNetwork, attention, diagonal_linear, fully_connected, seeds
 from ...tasks import AbstractTask, in_context_regression, linear_teacher
 from ...theory.saddles import Staircase, staircase
+from .._frame import experiment
 from .._parameters import Parameters as BaseParameters
 from .._registry import Progress
 from .._tree import run_tree
@@ -108,12 +108,9 @@ QUICK: dict[str, Any] = {
 }
 
 
-@float64
-def run(
-    parameters: Parameters, *, key: PRNGKeyArray | None = None, progress: Progress | None = None
-) -> xr.DataTree:
+@experiment
+def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> xr.DataTree:
     """Train every network, and predict its staircase from its initial weights."""
-    say = progress or (lambda words, fraction: None)
     groups = {}
     for index, (name, words) in enumerate(_WORDS.items()):
         say(words, index / len(_WORDS))

@@ -94,7 +94,7 @@ def active_claims(reading: Reading) -> list[Claim]:
         seeds = reading.staircases if stage == PLATEAU else range(reading.seeds)
         if not seeds:
             continue
-        active = np.array([_active(*reading.weights(seed, stage)) for seed in seeds])
+        active = np.array([active_units(*reading.weights(seed, stage)) for seed in seeds])
         claims.append(
             reading.at_least(
                 words,
@@ -117,7 +117,7 @@ def contributions(u: xr.DataArray, v: xr.DataArray) -> np.ndarray:
     return np.linalg.norm(_rows(v), axis=1) * np.sum(_rows(u) ** 2, axis=1)
 
 
-def _active(u: xr.DataArray, v: xr.DataArray, threshold: float = 0.1) -> int:
+def active_units(u: xr.DataArray, v: xr.DataArray, threshold: float = 0.1) -> int:
     """Number of units that contribute more than a fraction of what the strongest one does."""
     contribution = contributions(u, v)
     return int(np.sum(contribution > threshold * contribution.max()))

@@ -15,7 +15,6 @@ import xarray as xr
 from jaxtyping import Float, PRNGKeyArray
 from pydantic import Field, model_validator
 
-from ..._precision import float64
 from ..._types import Array
 from ...networks import (
     AbstractNetwork,
@@ -30,7 +29,6 @@ from ...networks import (
     convolutional,
     fully_connected,
     layer,
-    seeds,
     stack,
 )
 from ...tasks import (
@@ -48,6 +46,7 @@ from ...theory.saddles._embedding import unit_defects
 from ...theory.saddles._fixed_points import losses_and_gradients
 from ...theory.saddles._hidden import hidden_layers, with_hidden_layer
 from ...theory.saddles._kinds import admissible
+from .._frame import experiment, keys_of
 from .._parameters import Parameters as BaseParameters
 from .._registry import Progress
 from .._tree import run_tree
@@ -141,15 +140,10 @@ _ARCHITECTURES: dict[str, _Architecture] = {
 }
 
 
-@float64
-def run(
-    parameters: Parameters, *, key: PRNGKeyArray | None = None, progress: Progress | None = None
-) -> xr.DataTree:
+@experiment
+def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> xr.DataTree:
     """Make fixed points, embed them in each way, allowed or not, and measure the gradient."""
-    say = progress or (lambda words, fraction: None)
-    keys = seeds(parameters.seeds, first=parameters.seed)
-    if key is not None:
-        keys = jax.random.split(key, parameters.seeds)
+    keys = keys_of(parameters, key)
     tables: list[xr.Dataset] = []
     for index, (name, architecture) in enumerate(_ARCHITECTURES.items()):
         say(f"fixed points of {name} networks", index / (len(_ARCHITECTURES) + 2))
@@ -304,8 +298,8 @@ def _gains(wide: Layer, task: AbstractTask, rng: np.random.Generator) -> np.ndar
 
 
 def _section_e(parameters: Parameters, keys: Any) -> xr.Dataset:
-    """The gradient of u after Eq. (7), away from a fixed point, where signs can be seen."""
-    printed, corrected, sizes = [], [], []
+    """Gradients after Eq. (7), away from a fixed point, where signs can be seen."""
+    rows: list[dict[str, float]] = []
     for key in keys:
         rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))
         network = fully_connected(
@@ -317,23 +311,30 @@ def _section_e(parameters: Parameters, keys: Any) -> xr.Dataset:
         gamma = rng.standard_normal((2, 1, parameters.units))
         mixing = (np.concatenate((row, added)) for row in gamma)
         wide = layer(network.unit, *embed_units(network.u, network.v, *mixing))
-        before, after = (_speed_of_u(net, data)[: parameters.units] for net in (network, wide))
+        (u_before, v_before), (u_after, v_after) = (_speeds(net, data) for net in (network, wide))
+        u_after = u_after[: parameters.units]
         # u̇_i = u̇*_i ∓ γ_ui Σ_j γ_vj u̇*_j
-        term = gamma[0, 0][:, None] * (gamma[1, 0] @ before)
-        printed.append(np.abs(after - (before + term)).max())
-        corrected.append(np.abs(after - (before - term)).max())
-        sizes.append(np.abs(after).max())
+        term = gamma[0, 0][:, None] * (gamma[1, 0] @ u_before)
+        # −⟨φ(z; u_H)ᵀ ∂ℓ/∂ζ⟩ = Σ_i γ_ui v̇*_i
+        new, drive = parameters.units, gamma[0, 0] @ v_before
+        rows.append(
+            {
+                "printed": np.abs(u_after - (u_before + term)).max(),
+                "corrected": np.abs(u_after - (u_before - term)).max(),
+                "size": np.abs(u_after).max(),
+                "printed_v": np.abs(wide.v[new] - drive).max(),
+                "corrected_v": np.abs(v_after[new] - drive).max(),
+                "size_v": np.abs(drive).max(),
+            }
+        )
     return xr.Dataset(
-        {
-            "printed": ("seed", printed),
-            "corrected": ("seed", corrected),
-            "size": ("seed", sizes),
-        },
+        {name: ("seed", [row[name] for row in rows]) for name in rows[0]},
         {"seed": parameters.seed + np.arange(parameters.seeds)},
     )
 
 
-def _speed_of_u(network: Layer, data: AbstractTask) -> np.ndarray:
-    """u̇ of every unit by automatic differentiation."""
+def _speeds(network: Layer, data: AbstractTask) -> tuple[np.ndarray, np.ndarray]:
+    """u̇ and v̇ of every unit by automatic differentiation."""
     _, slopes = losses_and_gradients(network, data)
-    return -network.structure.arrays(slopes[0])[0]
+    u, v = network.structure.arrays(slopes[0])
+    return -u, -v

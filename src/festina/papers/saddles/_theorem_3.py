@@ -17,9 +17,8 @@ from jaxtyping import Float, Int, PRNGKeyArray
 from pydantic import Field, model_validator
 
 from ..._objective import Data, descent, objective
-from ..._precision import float64
 from ..._types import Array
-from ...networks import Layer, Structure, attention, convolutional, fully_connected, seeds
+from ...networks import Layer, Structure, attention, convolutional, fully_connected
 from ...networks._seeds import Keys
 from ...tasks import Task, task
 from ...theory.saddles import (
@@ -32,6 +31,7 @@ from ...theory.saddles import (
 )
 from ...theory.saddles._kinds import Kind
 from .._claim import Claim
+from .._frame import experiment, keys_of
 from .._parameters import Parameters as BaseParameters
 from .._registry import Progress
 from .._tree import run_tree
@@ -82,14 +82,10 @@ PRESETS: dict[str, dict[str, Any]] = {}
 QUICK: dict[str, Any] = {"seeds": 2, "steps": 500}
 
 
-@float64
-def run(
-    parameters: Parameters, *, key: PRNGKeyArray | None = None, progress: Progress | None = None
-) -> xr.DataTree:
+@experiment
+def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> xr.DataTree:
     """Train all cases of an architecture together, and measure how far they drift."""
-    say = progress or (lambda words, fraction: None)
-    count, first = parameters.seeds, parameters.seed
-    keys = seeds(count, first=first) if key is None else jax.random.split(key, count)
+    keys = keys_of(parameters, key)
     rng = np.random.default_rng(parameters.seed)
     kinds = parameters.architectures
     tables: list[xr.Dataset] = []

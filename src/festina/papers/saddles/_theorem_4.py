@@ -15,7 +15,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field, model_validator
 
-from ..._precision import float64
 from ...diagnose import passage_time
 from ...dynamics import gradient_flow
 from ...networks import Layer, fully_connected
@@ -23,11 +22,11 @@ from ...networks._seeds import Keys
 from ...tasks import linear_teacher
 from ...theory.saddles import escape_time, linear_phase, residual_exponent
 from .._claim import Claim, compare
+from .._frame import experiment, keys_of
 from .._parameters import Parameters as BaseParameters
 from .._registry import Progress
 from .._style import PALE, THEORY, styled
 from .._tree import parameters_of, run_tree
-from ._figure_2 import keys_of
 from ._figure_2_draw import sheet
 from ._reading import PAPER
 
@@ -81,12 +80,9 @@ PRESETS: dict[str, dict[str, Any]] = {}
 QUICK: dict[str, Any] = {"ratios": (0.5, 0.2, 0.4), "multiplicities": (1, 1, 2), "width": 30}
 
 
-@float64
-def run(
-    parameters: Parameters, *, key: PRNGKeyArray | None = None, progress: Progress | None = None
-) -> xr.DataTree:
+@experiment
+def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> xr.DataTree:
     """Integrate Eq. (10) and train the network, for every spectrum and scale."""
-    say = progress or (lambda words, fraction: None)
     keys = keys_of(parameters, key)
     tables: dict[str, list[xr.Dataset]] = {"linear": [], "network": []}
     cases = list(zip(parameters.ratios, parameters.multiplicities, strict=True))

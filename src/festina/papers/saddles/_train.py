@@ -1,14 +1,14 @@
 """Train the seeds of a panel, by descent or by flow, and put both on one axis of steps."""
 
-from collections.abc import Callable
-
 import jax
 from jaxtyping import PRNGKeyArray
 
 from ...dynamics import Trajectory, gradient_descent, gradient_flow
-from ...networks import AbstractNetwork, seeds
+from ...networks import AbstractNetwork
 from ...networks._seeds import Keys
 from ...tasks import AbstractTask
+from .._frame import keys_of
+from .._registry import Progress
 from ._parameters import PanelParameters
 
 BROKEN_OFF = ("diverged", "step underflow")
@@ -19,22 +19,19 @@ def draw_keys(
     parameters: PanelParameters, key: PRNGKeyArray | None
 ) -> tuple[PRNGKeyArray | None, Keys]:
     """Randomness of the samples, where there are any, and of each seed's initial weights."""
-    finite = parameters.samples is not None
-    if key is None:
-        # One key for each seed: seed 3 is the same network however many are trained with it.
-        networks = seeds(parameters.seeds, first=parameters.seed)
-        return jax.random.fold_in(
-            jax.random.key(parameters.seed), 2**31
-        ) if finite else None, networks
-    data, networks = jax.random.split(key)
-    return data if finite else None, jax.random.split(networks, parameters.seeds)
+    data, networks = (None, None) if key is None else jax.random.split(key)
+    if parameters.samples is None:
+        data = None
+    elif key is None:
+        data = jax.random.fold_in(jax.random.key(parameters.seed), 2**31)
+    return data, keys_of(parameters, networks)
 
 
 def train(
     parameters: PanelParameters,
     network: AbstractNetwork,
     task: AbstractTask,
-    progress: Callable[[str, float], None],
+    progress: Progress,
     *,
     converged: float = 1e-9,
 ) -> Trajectory:
