@@ -4,7 +4,6 @@ from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Float
 
 from ._types import Array
@@ -99,9 +98,7 @@ def objective(network: AbstractNetwork, task: AbstractTask, convention: str) -> 
         )
     factor = loss_factor(convention, task)
     network.check_fit(task.input_shape, task.outputs)
-    for name, part in zip(network.part_axes, network.parts, strict=True):
-        if not np.isfinite(part).all():
-            raise ValueError(f"The initial weights `{name}` are not all finite.")
+    network.check_finite()
     statistics = task.statistics(network.view)
     data = Data(statistics.psi, statistics.y, factor * statistics.weight)
     return Objective(network.structure, data, factor * statistics.floor)

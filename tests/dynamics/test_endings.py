@@ -265,7 +265,7 @@ def test_the_named_limit_is_that_of_the_solution_aimed_at():
 
 
 def test_figure_4g_diverges_at_the_printed_rate_and_says_why():
-    """saddles.md §4: sharpness 283 at the balanced solution, so η < .0071; the paper has .02."""
+    """Figure 4G: sharpness 283 at the balanced solution, so η < .0071; the paper has .02."""
     x, weight = gaussian_points(np.eye(2), degree=6)
     data = task(x, np.sum(x**3, axis=1), weight=weight)
     network = fully_connected(2, 10, activation="cubic", scale=0.05, key=festina.seeds(4))

@@ -101,7 +101,14 @@ def test_the_figure_is_legible(experiment):
         slow(
             width, "linear", "drop_time", lambda t: 1.05 * t, {"width": 100}, "between drops follow"
         ),
-        slow(width, "attention", "drop_time", lambda t: 3 * t, {}, "averaged over drops"),
+        slow(
+            width,
+            "attention",
+            "drop_time",
+            lambda t: t + 500 * np.arange(3),
+            {},
+            "averaged over drops",
+        ),
         slow(scale, "linear", "drop_time", lambda t: 1.1 * t, {"scale": 1e-6}, "plain gradient"),
         slow(scale, "linear", "count", lambda n: n + 1, {"scale": 1e-3}, "numbers of plateaus are"),
         slow(spectrum, "attention", "count", lambda n: 0 * n + 3, {"kappa": 0.0}, "keep all 4"),

@@ -85,7 +85,7 @@ def test_presets_are_unbroken(letter, preset):
     assert is_legible(panel(letter).draw(run))
 
 
-# Numbers of theory/saddles.md §4 and §7
+# Levels by an independent implementation
 
 
 def test_figure_4g_rests_at_10_8_and_ends_at_zero():

@@ -88,7 +88,8 @@ def _infimum_claims(reading: Reading) -> list[Claim]:
     assert isinstance(parameters, Parameters)
     levels = reading.plateaus["level"].values[seeds, PLATEAU]
     start, end = (
-        np.array([_longest(reading, seed, edge) for seed in seeds]) for edge in ("start", "end")
+        np.array([_longest(reading, seed, edge) for seed in seeds.tolist()])
+        for edge in ("start", "end")
     )
     return [
         *claims,

@@ -53,8 +53,6 @@ class DeepPanel:
       `narrow_words` for it; one unit in every hidden layer by default.
     - `merge`: smallest drop of the loss that counts, as a fraction of the initial one. A ReLU
       network of depth makes many small ones, at every kink that it passes.
-    - `end_width`: width at which the network can do all that it will; None where it can reach the
-      floor that least squares on its features has.
     - `starts`: from how many random weights the minima of a narrow network are sought.
     - `converged`: how far above the floor training ends, as a fraction of the initial loss.
     - `sometimes`: whether at the paper's scale only some seeds rest at the predicted level. How
@@ -72,7 +70,6 @@ class DeepPanel:
     narrow: Callable[[Any, Keys], Stack] | None = None
     narrow_words: str = "one unit in every hidden layer"
     merge: float = 0.02
-    end_width: int | None = None
     converged: float = 1e-9
     starts: int = 24
     cleaner: Callable[[Any], float | None] = lambda parameters: None
@@ -103,12 +100,8 @@ class DeepPanel:
         trajectory = train(
             parameters, network, task, part_of(say, 0.1, 0.6), converged=self.converged
         )
-        floor = trajectory.floor
-        if self.end_width is not None:
-            few = self._with(parameters, self.end_width)
-            floor = float(self._minima(parameters, task, few)[0])
         predicted = self.panel.predict(parameters, task, network)
-        theory = levels(parameters, task, network, narrow, floor, predicted)
+        theory = levels(parameters, task, network, narrow, trajectory.floor, predicted)
         plateaus = plateau_table(parameters, trajectory, merge=self.merge)
         tables = {
             "simulation": _first_layer(curves(parameters, trajectory)),

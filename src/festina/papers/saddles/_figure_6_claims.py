@@ -7,7 +7,7 @@ import xarray as xr
 
 from .._claim import Claim, compare
 from .._tree import parameters_of
-from ._figure_6_reference import SEEDS, compared
+from ._figure_6_reference import compared
 from ._reading import PAPER
 
 FAMILIES = {"linear": "linear", "relu": "ReLU"}
@@ -35,6 +35,7 @@ def _order(run: xr.DataTree, family: str) -> list[Claim]:
     claims = []
     for drop, words in enumerate(("first", "second")):
         steps = np.stack([_drops(run, f"{family}_{skipped}")[:, drop] for skipped in range(3)])
+        steps = np.nan_to_num(steps, nan=np.inf)  # not come by the end of training: later than any
         medians = np.median(steps, axis=1)
         ordered = np.all(np.diff(steps, axis=0) < 0, axis=0)
         claims.append(
@@ -122,7 +123,7 @@ def _reference(run: xr.DataTree, family: str) -> list[Claim]:
             measured,
             tolerance=tolerance,
             relative=True,
-            source=f"{_SOURCE}; plain gradient descent, {SEEDS} seeds",
+            source=f"{_SOURCE}; plain gradient descent, other seeds",
         )
         for number, measured, tolerance in compared(run, family)
     ]
