@@ -167,9 +167,9 @@ def ray_claims(reading: Reading) -> list[Claim]:
         shares = np.array([each.share[0] for each in found])
         claims += [
             reading.at_least(
-                "on the plateau more than three quarters of the first layer lie on one ray",
+                "on the plateau one ray carries more of the first layer than all others together",
                 0.9,
-                shares > 0.75,
+                shares > 0.5,
                 source=source,
                 note=f"shares {', '.join(f'{share:.3f}' for share in shares)}",
             ),
