@@ -398,8 +398,8 @@ def test_figure_1b_general_teacher_mean_drop_steps():
     np.testing.assert_allclose(run["drops"]["step"].values.mean(axis=0), (181.2, 1089.0), rtol=0.02)
 
 
-def test_figure_1b_as_printed_has_the_drops_of_the_animation():
-    """At 545 and 1452 steps in the animation, 547–571 and 1442–1449 by plain descent."""
+def test_figure_1b_as_printed_mean_drop_steps():
+    """By plain descent they come at 547–571 and 1442–1449 steps."""
     experiment = panel("b")
     run = experiment.run(experiment.parameters(seed=100, **experiment.presets["printed"]))
     np.testing.assert_allclose(run["drops"]["step"].values.mean(axis=0), (559.0, 1446.0), rtol=0.02)

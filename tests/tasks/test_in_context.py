@@ -109,7 +109,7 @@ def test_sequences_are_what_they_are_said_to_be():
 
 
 def learned(variances, context, learned):
-    """L_A of the theory page, Section 1, without ½."""
+    """Loss with the directions A learned exactly and the others not at all, without ½."""
     lam = np.asarray(variances)
     removed = lam / (1 + (1 + lam.sum() / lam) / context)
     return lam.sum() - sum(removed[d] for d in learned)

@@ -1,4 +1,4 @@
-"""Minima of narrow networks against closed forms and the numbers of the theory page."""
+"""Minima of narrow networks against closed forms and levels found independently."""
 
 import itertools
 
@@ -39,7 +39,7 @@ def cubic_teacher():
     return student_teacher(layer(Neuron(power(3)), np.eye(2), np.ones(2)), np.eye(2), nodes=None)
 
 
-# Sections 2, 4 and 7 of the theory page: loss without ½, from exact population statistics.
+# Levels by plain descent on exact population statistics, loss without ½.
 WIDTH_1 = {
     "1B_I": (Neuron(), lambda: linear_teacher(np.eye(2), SIGMA_1B), (5 - np.sqrt(13)) / 2),
     "1B_G": (Neuron(), lambda: linear_teacher([[1, 0.5], [-0.5, 0.25]], SIGMA_1B), 0.25),
@@ -91,7 +91,7 @@ def test_linear_levels_follow_from_the_eigenvalues(width):
 
 @pytest.mark.parametrize(("rank", "width"), [(1, 1), (1, 2), (2, 1)])
 def test_heads_learn_one_direction_for_each_rank(rank, width):
-    """L_A of the theory page, Section 1, with the directions that remove most."""
+    """Loss with the directions A learned exactly, those that remove most."""
     lam, context = np.array([1.2, 0.5]), 6
     removed = np.sort(lam / (1 + (1 + lam.sum() / lam) / context))[::-1]
     data = in_context_regression(2, context, token_covariance=np.diag(lam))

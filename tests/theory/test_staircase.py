@@ -28,7 +28,7 @@ from festina.theory.saddles import (
 )
 from festina.theory.saddles._linear_jump import Moments, jump
 
-WEIGHTS = np.array([[1.0, 0.5], [-0.5, 0.25]])  # Figure 1B_G of the theory page: modes that mix
+WEIGHTS = np.array([[1.0, 0.5], [-0.5, 0.25]])  # a teacher whose modes mix those of the inputs
 COVARIANCE = np.array([[1.0, 1.0], [1.0, 4.0]])
 
 

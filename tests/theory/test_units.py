@@ -7,7 +7,7 @@ import scipy.optimize
 
 from festina.theory.saddles import _unit_time, _unit_ways, escape_times, winner
 
-SPECTRUM = np.array([1.0, 0.4, -0.7])  # the example of the theory page: both signs, bounces
+SPECTRUM = np.array([1.0, 0.4, -0.7])  # both signs, so that units bounce
 
 
 def rotation(size, rng):

@@ -96,7 +96,7 @@ def _svd(
     if s.shape[-1] > modes and (s[..., modes] > 1e-10 * s[..., 0]).any():
         raise ValueError(
             f"`product` has a rank above the {widths[1]} hidden units of widths {widths}: no "
-            "weights have this product."
+            "weights have this product. Use as many hidden units as its rank."
         )
     return u, s[..., :modes], vt.swapaxes(-1, -2)
 

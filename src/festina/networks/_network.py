@@ -70,7 +70,10 @@ class AbstractNetwork(abc.ABC):
         """Raises if a weight is infinite or no number."""
         for name, part in zip(self.part_axes, self.parts, strict=True):
             if not np.isfinite(part).all():
-                raise ValueError(f"The weights `{name}` are not all finite.")
+                raise ValueError(
+                    f"The weights `{name}` are not all finite. Training that diverges leaves such "
+                    "weights: take them from before, or use a smaller learning rate."
+                )
 
     @abc.abstractmethod
     def __call__(self, x: Float[Array, "..."]) -> Float[Array, " output"]:

@@ -16,7 +16,7 @@ from ._registry import Progress
 _Own = TypeVar("_Own", bound=Parameters, contravariant=True)
 
 
-@runtime_checkable
+@runtime_checkable  # tests check types at run time
 class Run(Protocol[_Own]):
     """How an experiment is called."""
 
@@ -46,7 +46,7 @@ def experiment(body: Callable[[_Own, PRNGKeyArray | None, Progress], xr.DataTree
         say("done", 1.0)
         return tree
 
-    # Not `functools.wraps`, which would show the body's arguments as those of `run`.
+    # Not `functools.wraps`: `help(run)` is to show these arguments, with the type of the body's.
     run.__module__, run.__qualname__, run.__doc__ = body.__module__, "run", body.__doc__
     run.__annotations__["parameters"] = body.__annotations__["parameters"]
     return float64(run)
