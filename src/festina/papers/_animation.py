@@ -19,9 +19,12 @@ class _SmallGif(PillowWriter):
         drawn: list[Image.Image] = self._frames  # pyright: ignore[reportAttributeAccessIssue]
         if not drawn:  # drawing the first one failed, and says why itself
             return
-        # The last frame has every colour that there is: nothing that was drawn goes away. An
-        # octree keeps white white.
+        # The last frame has every colour that there is: nothing that was drawn goes away.
         palette = drawn[-1].convert("RGB").quantize(_COLOURS, Image.Quantize.FASTOCTREE)
+        colours, paper = palette.getpalette() or [], palette.getpixel((0, 0))
+        assert isinstance(paper, int)
+        colours[3 * paper : 3 * paper + 3] = 255, 255, 255  # the mean of nearly white ones is less
+        palette.putpalette(colours)
         frames = [
             frame.convert("RGB").quantize(palette=palette, dither=Image.Dither.NONE)
             for frame in drawn
