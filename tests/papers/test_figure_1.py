@@ -11,14 +11,19 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from experiments import are_apart, is_labelled, is_whole, pixels, reloaded, written
+from experiments import altered, are_apart, is_labelled, is_whole, pixels, reloaded, written
 from festina.papers import load, names
+from festina.papers.saddles import _figure_1f, _figure_1g
+from festina.papers.saddles._plateau_claims import level_claims
+from festina.papers.saddles._reading import Reading
 from festina.tasks import convolutional_teacher
 from festina.theory.saddles import linear_saddles
 
 PANELS = ("b", "c", "d", "e", "f", "g")
 SEEDS = {"g": 12}
 FIELDS = ["experiment", "claim", "source", "predicted", "measured", "tolerance", "verdict", "note"]
+
+PANEL_OF = {"f": _figure_1f.PANEL, "g": _figure_1g.PANEL}
 
 each_panel = pytest.mark.parametrize("letter", PANELS)
 
@@ -191,6 +196,17 @@ def test_figure_1g_plateau_at_eight_thirds():
     assert np.sum(deep) >= 4
     np.testing.assert_allclose(visited("g")[deep], 8 / 3, atol=5e-4)
     assert np.sum(np.abs(visited("g") / (8 / 3) - 1) < 0.02) >= 9
+
+
+@pytest.mark.parametrize("letter", ["f", "g"])
+def test_figure_1_plateaus_none_of_which_is_clean_are_noticed_unless_they_are_few(letter):
+    shallow = altered(fresh(letter), "plateaus", "strength", lambda strength: 0.1 * strength)
+    staircases = np.flatnonzero(shallow["plateaus"]["count"].values == 3)
+    # The least that is enough: so many of the same.
+    for count, verdicts in ((7, []), (8, ["does not hold"])):
+        some = shallow.isel(seed=np.resize(staircases, count), missing_dims="ignore")
+        found = level_claims(Reading(PANEL_OF[letter], some))
+        assert [claim.verdict for claim in found if "dips by" in claim.claim] == verdicts
 
 
 @pytest.mark.parametrize(

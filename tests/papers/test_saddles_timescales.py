@@ -61,7 +61,7 @@ def test_the_figure_is_legible(experiment):
         (directions, "network", "exponent", lambda p: p + 0.02, {"spectrum": 0}, "in the network"),
         (units, "both_signs", "measured", lambda t: t * (1 + 2e-5), {}, "both signs"),
         (units, "reduced", "corrected", lambda d: d + 1e-5, {}, "Eq. (55) along the way"),
-        (units, "both_signs", "printed", lambda t: t * (1 + 1e-11), {}, "others it is right"),
+        (units, "both_signs", "printed", lambda t: t * (1 + 1e-11), {}, "v keeps its sign"),
         (units, "both_signs", "bounces", lambda b: ~b, {}, "units that bounce"),
         (units, "rivals", "second", lambda x: 2 * x, {}, "below 10.51 ε"),
         (units, "one_sign", "never", lambda b: ~b, {}, "never escape"),

@@ -10,10 +10,10 @@ from ._reading import END, PLATEAU, Reading
 
 # A panel always has the same parts, so that their places are known, in inches. Letting matplotlib
 # search for them (constrained layout) takes as long as all the rest of drawing.
-_SIZE = (4.6, 5.0)
-_LOSS = (0.66, 2.74, 3.70, 1.76)
-_ON_PLATEAU = (0.66, 0.5, 1.5, 1.5)
-_AT_END = (2.86, 0.5, 1.5, 1.5)
+_SIZE = (4.7, 5.0)
+_LOSS = (0.76, 2.74, 3.70, 1.76)
+_ON_PLATEAU = (0.76, 0.5, 1.5, 1.5)
+_AT_END = (2.96, 0.5, 1.5, 1.5)
 
 
 @styled
@@ -140,6 +140,7 @@ def draw_weight_axes(reading: Reading, stage: int, limit: float, ax: Axes) -> No
         yticks=ticks,
         aspect="equal",
     )
+    ax.yaxis.labelpad = 1  # room for numbers such as −0.25
 
 
 def _dots(reading: Reading, seed: int, stage: int) -> np.ndarray:

@@ -1,10 +1,12 @@
 """Claims that several panels of Figure 2 share: levels, drop times, numbers of plateaus."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import xarray as xr
+from jaxtyping import Float
 
 from .._claim import Claim, compare
 from ._figure_2 import DIRECTIONS
@@ -26,9 +28,17 @@ _TIMES = {
     ),
     "attention": (0.05, "Proposition 5", "with all entries of a head's key and value"),
 }
-_REFERENCE_SEEDS = 5
+REFERENCE_SEEDS = 5
+"""Draws of the descent that runs are compared with; runs of fewer are not."""
+
 _RATES = {"linear": 0.01, "attention": 0.02}
-"""Learning rates η of the descent that is compared with, on ⟨‖y − f‖²⟩."""
+"""Learning rates η of that descent, on ⟨‖y − f‖²⟩."""
+
+_TELLING = 0.35
+"""Largest fraction of itself that a mean which is compared may be off by chance."""
+
+_WAIT = 0.65
+"""Standard deviation over draws of a time between attention's drops, in units of its mean."""
 
 
 def level_claims(experiment: str, name: str, data: xr.Dataset, axis: str) -> list[Claim]:
@@ -119,41 +129,45 @@ def reference_claims(
     data: xr.Dataset,
     axis: str,
     table: Mapping[Any, Sequence[float | int]],
-    spread: xr.DataArray | None = None,
+    spread: Mapping[Any, Sequence[float | int] | np.ndarray],
 ) -> list[Claim]:
     """Mean drop times against those of plain gradient descent from five other draws.
 
-    How far two means lie apart by chance follows from the standard deviation over draws: `spread`,
-    of each setting and drop, where theory knows it, and that of the seeds of the run where not.
+    How far two means lie apart by chance follows from `spread`, the standard deviation over draws
+    of each setting and drop. Those that chance may move further than `_TELLING` are left out.
     """
     values = [value for value in table if value in data[axis].values]
-    if not values or data.sizes["seed"] < _REFERENCE_SEEDS:
+    if not values or data.sizes["seed"] < REFERENCE_SEEDS:
         return []
     part = data.sel({axis: values})
     printed = np.array([table[value] for value in values], dtype=float)
     descent = _as_flow(name, part["singular_value"].values, printed)
-    times = (
-        part["drop_time"].isel({"drop": slice(descent.shape[1])}).transpose(axis, "drop", "seed")
-    )
-    known = None if spread is None else spread.sel({axis: values}).values
-    mean, allowed = _by_chance(times.values, known)
-    allowed = allowed + 2 * _RATES[name]  # it is known to a step
-    setting, drop = np.unravel_index(np.argmax(np.abs(mean - descent) / allowed), mean.shape)
+    drops = descent.shape[1]
+    mean = part["drop_time"].mean("seed").transpose(axis, "drop").values[:, :drops]
+    error = _standard_error(data) * np.array([spread[value][:drops] for value in values])
+    allowed = sigmas(descent.size) * error + 2 * _RATES[name]  # it is known to a step
+    telling = allowed <= _TELLING * descent
+    if not telling.any():
+        return []
+    off = np.where(telling, np.abs(mean - descent) / allowed, -1.0)
+    setting, drop = np.unravel_index(np.argmax(off), off.shape)
     return [
         compare(
             experiment=experiment,
             claim=f"{_WORDS[name]}: mean drop times t are those of plain gradient descent; "
             f"furthest off is drop {drop + 1} at {axis} {values[setting]:g}",
-            source=f"{source}; population averages, {_REFERENCE_SEEDS} seeds",
+            source=f"{source}; population averages, {REFERENCE_SEEDS} seeds",
             predicted=float(descent[setting, drop]),
             measured=float(mean[setting, drop]),
             tolerance=two_digits(allowed[setting, drop]),
-            note=f"tolerance of {descent.size} means together, from their standard errors",
+            note=f"tolerance of {descent.size} means together, from the standard deviation over "
+            f"draws; compared are those that chance moves by {100 * _TELLING:g} % at most: "
+            f"{telling.sum()}",
         )
     ]
 
 
-def duration_claim(
+def duration_claims(
     experiment: str,
     name: str,
     source: str,
@@ -166,27 +180,42 @@ def duration_claim(
     One plateau alone says little about attention, where they vary by more than half.
     """
     values = [value for value in table if value in data[axis].values]
-    if not values or data.sizes["seed"] < _REFERENCE_SEEDS:
+    if not values or data.sizes["seed"] < REFERENCE_SEEDS:
         return []
     descent = np.diff([table[value] for value in values], axis=1)
-    between = data["drop_time"].sel({axis: values}).diff("drop").transpose("seed", axis, "drop")
-    mean, allowed = _by_chance((between.values / descent).mean(axis=(1, 2))[None])
+    between = data["drop_time"].sel({axis: values}).diff("drop").mean("seed")
+    between = between.transpose(axis, "drop").values
+    allowed = sigmas(1) * _standard_error(data) * _WAIT / math.sqrt(descent.size)
+    if allowed > _TELLING:
+        return []
     shown = "; ".join(
         f"{value:g}: " + ", ".join(f"{time:.4g}" for time in times)
-        for value, times in zip(values, between.values.mean(axis=0), strict=True)
+        for value, times in zip(values, between, strict=True)
     )
     return [
         compare(
             experiment=experiment,
             claim=f"{_WORDS[name]}: mean times between drops, in units of plain gradient descent's "
             f"and averaged over drops and {axis}",
-            source=f"{source}; population averages, {_REFERENCE_SEEDS} seeds",
+            source=f"{source}; population averages, {REFERENCE_SEEDS} seeds",
             predicted=1.0,
-            measured=float(mean[0]),
-            tolerance=two_digits(allowed[0]),
-            note=f"tolerance from its standard error; by {axis} {shown}",
+            measured=float((between / descent).mean()),
+            tolerance=two_digits(allowed),
+            note=f"tolerance from the standard deviation over draws; by {axis} {shown}",
         )
     ]
+
+
+def mode_spread(width: int, s: Float[np.ndarray, " mode"]) -> Float[np.ndarray, " mode"]:
+    """Standard deviation over draws of the times at which a linear network's modes drop.
+
+    Twice s times such a time is −ln a₀ up to a constant, and a₀ of mode k is χ² of ν = H − k + 1
+    degrees of freedom, whose logarithm has variance ψ′(ν/2). Where drops overlap it is less.
+    """
+    from scipy.special import polygamma
+
+    freedom = width - np.arange(len(s))
+    return np.sqrt(polygamma(1, freedom / 2)) / (2 * s)
 
 
 def _as_flow(name: str, s: np.ndarray, times: np.ndarray) -> np.ndarray:
@@ -197,34 +226,16 @@ def _as_flow(name: str, s: np.ndarray, times: np.ndarray) -> np.ndarray:
     return times * np.log1p(growth) / growth
 
 
-def _by_chance(
-    samples: np.ndarray, spread: np.ndarray | None = None
-) -> tuple[np.ndarray, np.ndarray]:
-    """Means over the last axis, and how far those of five other draws may be from them.
-
-    A test of two samples with one spread, at one per cent for all means together: Student's, unless
-    the spread is known.
-    """
-    from scipy.special import stdtrit
-
-    mean, seeds = samples.mean(axis=-1), samples.shape[-1]
-    error = np.sqrt(1 / seeds + 1 / _REFERENCE_SEEDS)
-    if spread is not None:
-        return mean, sigmas(mean.size) * error * spread
-    student = stdtrit(seeds - 1, 1 - _tail(mean.size))
-    return mean, student * error * samples.std(axis=-1, ddof=1)
+def _standard_error(data: xr.Dataset) -> float:
+    """Of a mean over the run's seeds less one over the reference's, per standard deviation."""
+    return math.sqrt(1 / data.sizes["seed"] + 1 / REFERENCE_SEEDS)
 
 
 def sigmas(means: int) -> float:
     """How many standard errors off the furthest of several means may be, at one per cent."""
     from scipy.special import ndtri
 
-    return float(-ndtri(_tail(means)))
-
-
-def _tail(means: int) -> float:
-    """Probability on either side that each of several means has, for one per cent together."""
-    return 0.005 / means
+    return float(-ndtri(0.005 / means))
 
 
 def two_digits(tolerance: float) -> float:

@@ -18,9 +18,10 @@ from ._figure_2 import ATTENTION, DIRECTIONS, LINEAR, Setting, spectrum, sweep
 from ._figure_2_claims import (
     STAIRS,
     count_claim,
-    duration_claim,
+    duration_claims,
     level_claims,
     listed,
+    mode_spread,
     reference_claims,
     sigmas,
     stay,
@@ -38,6 +39,8 @@ _LINEAR_TIMES = {3: (23.5, 50.2, 75.7), 10: (22.9, 44.7, 66.3), 100: (20.48, 39.
 _LINEAR_TIMES |= {1000: (18.34, 35.32, 51.92)}
 _ATTENTION_TIMES = {5: (305, 609, 839), 25: (224, 352, 471), 100: (205, 277, 343)}
 _ATTENTION_TIMES |= {400: (166, 266, 335)}
+# Standard deviations over 16 draws, with 25 heads over 64.
+_ATTENTION_SPREAD = {5: (52, 156, 208), 25: (30, 69, 102), 100: (20, 46, 57), 400: (19, 42, 52)}
 
 
 class Parameters(BaseParameters):
@@ -117,33 +120,29 @@ def claims(run: xr.DataTree) -> list[Claim]:
             )
         )
     if same and parameters.linear_scale == usual.linear_scale:
-        _, variance = _distribution(linear, parameters.linear_scale)
-        found += reference_claims(
-            NAME, "linear", _SOURCE, linear, "width", _LINEAR_TIMES, variance**0.5
-        )
+        spread = {width: mode_spread(width, spectrum(usual.kappa)) for width in _LINEAR_TIMES}
+        found += reference_claims(NAME, "linear", _SOURCE, linear, "width", _LINEAR_TIMES, spread)
     if same and parameters.attention_scale == usual.attention_scale:
-        found += reference_claims(NAME, "attention", _SOURCE, attention, "width", _ATTENTION_TIMES)
-        found += duration_claim(NAME, "attention", _SOURCE, attention, "width", _ATTENTION_TIMES)
+        reference = (NAME, "attention", _SOURCE, attention, "width", _ATTENTION_TIMES)
+        found += [*reference_claims(*reference, _ATTENTION_SPREAD), *duration_claims(*reference)]
     return found
 
 
 def _distribution(linear: xr.Dataset, scale: float) -> tuple[xr.DataArray, xr.DataArray]:
     """Mean and variance of drop times over all draws, in closed form.
 
-    A mode grows from a₀ = Σcᵢ²/2s_k with cᵢ from N(0, ε²), less what earlier modes span of it:
-    2s_k a₀/ε² is χ² of ν = H − k + 1 degrees of freedom, whose logarithm has mean ψ(ν/2) + ln 2 and
-    variance ψ′(ν/2). Half of the mode's share of the loss is gone at logit ln(√2 − 1).
+    Of what it learns a mode has a₀ = Σcᵢ²/2s_k at first, with cᵢ from N(0, ε²), less what earlier
+    modes span of it: 2s_k a₀/ε² is χ² of ν = H − k + 1 degrees of freedom, whose logarithm has mean
+    ψ(ν/2) + ln 2. Half of the mode's share of the loss is gone at logit ln(√2 − 1).
     """
-    from scipy.special import digamma, polygamma
+    from scipy.special import digamma
 
-    s = linear["singular_value"].values[0]
-    half = (linear["width"].values[:, None] - np.arange(DIRECTIONS)) / 2
+    s, widths = linear["singular_value"].values[0], linear["width"].values
+    half = (widths[:, None] - np.arange(DIRECTIONS)) / 2
     growth = np.log(np.sqrt(2) - 1) - np.log(scale**2 / s) - digamma(half)
-    labels = {"dims": ("width", "drop"), "coords": {"width": linear["width"].values}}
-    return (
-        xr.DataArray(growth / (2 * s), **labels),
-        xr.DataArray(polygamma(1, half) / (2 * s) ** 2, **labels),
-    )
+    variance = np.array([mode_spread(width, s) ** 2 for width in widths.tolist()])
+    labels = {"dims": ("width", "drop"), "coords": {"width": widths}}
+    return xr.DataArray(growth / (2 * s), **labels), xr.DataArray(variance, **labels)
 
 
 def _means(linear: xr.Dataset, scale: float) -> list[Claim]:
@@ -183,7 +182,7 @@ def _mean(
 
 
 def _logarithm(linear: xr.Dataset) -> list[Claim]:
-    """t_k = ln(1/a₀)/2s_k + …, and width is in a₀ = Hε²/2 alone; from the two largest widths."""
+    """t_k = ln(1/a₀)/2s_k + …, and of many units a₀ = Hε²/2s_k; from the two largest widths."""
     widths = linear["width"].values[-2:]
     if widths[0] < 5 * DIRECTIONS:
         return []

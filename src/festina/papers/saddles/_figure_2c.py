@@ -97,8 +97,8 @@ def claims(run: xr.DataTree) -> list[Claim]:
         ),
         compare(
             experiment=NAME,
-            claim="large weights of low rank do not: the loss falls fastest at the very start "
-            "(median of the same ratio for ranks one, two and three)",
+            claim="large weights of low rank start on no plateau: the loss falls fastest at the "
+            "very start (median of initial over fastest rate of loss, of rank one, two and three)",
             source=_SOURCE,
             predicted=np.ones(rate.size),
             measured=rate.values,

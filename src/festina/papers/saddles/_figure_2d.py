@@ -20,10 +20,12 @@ from .._style import styled
 from .._tree import parameters_of, run_tree
 from ._figure_2 import ATTENTION, DIRECTIONS, LINEAR, Setting, spectrum, sweep
 from ._figure_2_claims import (
+    REFERENCE_SEEDS,
     STAIRS,
     count_claim,
     level_claims,
     listed,
+    mode_spread,
     reference_claims,
     time_claims,
 )
@@ -37,6 +39,8 @@ _SOURCE = f"{PAPER}, Figure 2D"
 _LINEAR_TIMES = {1e-8: (28.97,), 1e-6: (20.49,), 1e-4: (11.99,), 1e-3: (7.73,), 1e-2: (3.28,)}
 _LINEAR_TIMES |= {0.03: (1.07,), 0.1: (0.10,)}
 _ATTENTION_TIMES = {1e-3: (1123.0,), 5e-3: (224.0,), 0.02: (54.9,), 0.1: (8.7,)}
+# Standard deviations over draws: 13 % of the time at every scale.
+_ATTENTION_SPREAD = {scale: (0.13 * first,) for scale, (first,) in _ATTENTION_TIMES.items()}
 _LINEAR_COUNTS = {1e-8: 4, 1e-6: 4, 1e-4: 3, 1e-3: 2, 1e-2: 2, 0.03: 2, 0.1: 2}
 _TIME_TIMES_SCALE = 1.12
 
@@ -106,10 +110,15 @@ def claims(run: xr.DataTree) -> list[Claim]:
     found += [*_logarithm(linear), *_inverse(attention)]
     usual = Parameters()
     if parameters.kappa == usual.kappa and parameters.linear_width == usual.linear_width:
-        found += reference_claims(NAME, "linear", _SOURCE, linear, "scale", _LINEAR_TIMES)
+        spread = dict.fromkeys(
+            _LINEAR_TIMES, mode_spread(usual.linear_width, spectrum(usual.kappa))
+        )
+        found += reference_claims(NAME, "linear", _SOURCE, linear, "scale", _LINEAR_TIMES, spread)
         found += _numbers(linear)
     if parameters.kappa == usual.kappa and parameters.attention_width == usual.attention_width:
-        found += reference_claims(NAME, "attention", _SOURCE, attention, "scale", _ATTENTION_TIMES)
+        found += reference_claims(
+            NAME, "attention", _SOURCE, attention, "scale", _ATTENTION_TIMES, _ATTENTION_SPREAD
+        )
         found += _constant(attention)
     return found
 
@@ -158,14 +167,15 @@ def _inverse(attention: xr.Dataset) -> list[Claim]:
 def _constant(attention: xr.Dataset) -> list[Claim]:
     scales = attention["scale"].values
     small = scales[scales <= 2 * _SMALL["attention"]]
-    if not small.size or attention.sizes["seed"] < 5:
+    if not small.size or attention.sizes["seed"] < REFERENCE_SEEDS:
         return []
     first = attention["drop_time"].isel({"drop": 0}).sel(scale=small).mean("seed")
     return [
         compare(
             experiment=NAME,
             claim="linear attention: mean time of the first drop times ε",
-            source=f"{_SOURCE}; plain gradient descent, population averages, 5 seeds",
+            source=f"{_SOURCE}; plain gradient descent, population averages, "
+            f"{REFERENCE_SEEDS} seeds",
             predicted=[_TIME_TIMES_SCALE] * small.size,
             measured=(first * first["scale"]).values,
             tolerance=0.15,
@@ -175,17 +185,23 @@ def _constant(attention: xr.Dataset) -> list[Claim]:
 
 
 def _numbers(linear: xr.Dataset) -> list[Claim]:
+    """How many plateaus plain gradient descent has; of few seeds the median says little of it.
+
+    Half a plateau is left to chance: the median of an even number of seeds that are about to lose
+    one.
+    """
     scales = [scale for scale in _LINEAR_COUNTS if scale in linear["scale"].values]
-    if not scales:
+    if not scales or linear.sizes["seed"] < REFERENCE_SEEDS:
         return []
     counts = linear["count"].sel(scale=scales).median("seed")
     return [
         compare(
             experiment=NAME,
             claim="linear network: median numbers of plateaus are those of plain gradient descent",
-            source=f"{_SOURCE}; population averages, 5 seeds",
+            source=f"{_SOURCE}; population averages, {REFERENCE_SEEDS} seeds",
             predicted=[_LINEAR_COUNTS[scale] for scale in scales],
             measured=counts.values,
+            tolerance=0.5,
             note=listed(counts, "scale"),
         )
     ]

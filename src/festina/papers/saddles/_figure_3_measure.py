@@ -2,7 +2,7 @@
 
 import numpy as np
 import xarray as xr
-from jaxtyping import Float
+from jaxtyping import Float, Real
 
 from ...diagnose import effective_width, plateaus
 from ...networks import Layer
@@ -50,20 +50,27 @@ def staircase(lesson: Lesson, learning_rate: float) -> xr.Dataset:
             "end": ("plateau", told(found.end, _PLATEAUS)),
             "rest": ("plateau", told(found.time, _PLATEAUS)),
             "drop_step": ("mode", told(found.drop_time, _PLATEAUS - 1)),
-            "passage": ("mode", [_passage(lesson, mode) for mode in range(2)]),
+            "passage": (
+                "mode",
+                [passage(lesson.step, s, THRESHOLD) for s in lesson.singular_value.T[:2]],
+            ),
             "growth": ("mode", [_growth(lesson, mode, learning_rate) for mode in range(2)]),
         }
     )
 
 
-def _passage(lesson: Lesson, mode: int) -> float:
-    """Step at which a singular value passes the threshold, between notes by its logarithm."""
-    values = lesson.singular_value[:, mode]
-    above = int(np.argmax(values > THRESHOLD))
+def passage(
+    steps: Real[np.ndarray, " save"], values: Float[np.ndarray, " save"], threshold: float
+) -> float:
+    """Step at which values first pass the threshold, interpolated in ln between saves.
+
+    NaN if they never do, or have done so from the start.
+    """
+    above = int(np.argmax(values > threshold))
     if above == 0:
         return np.nan
     pair = slice(above - 1, above + 1)
-    return float(np.interp(np.log(THRESHOLD), np.log(values[pair]), lesson.step[pair]))
+    return float(np.interp(np.log(threshold), np.log(values[pair]), steps[pair]))
 
 
 def _growth(lesson: Lesson, mode: int, learning_rate: float) -> float:

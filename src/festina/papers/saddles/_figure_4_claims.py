@@ -77,7 +77,8 @@ def direction_claims(reading: Reading) -> list[Claim]:
     nearest = critical[np.argmin(np.abs(levels[:, None] - critical), axis=1)]
     claims.append(
         reading.at_least(
-            "the level there is that of no width-1 fixed point: more than 2 % away from each",
+            "the level after the first drop is that of no width-1 fixed point: more than 2 % away "
+            "from each",
             0.9,
             np.abs(levels / nearest - 1) > 0.02,
             source=f"{FIGURE}, text",
@@ -98,7 +99,8 @@ def unit_claims(reading: Reading, *, correction: str = "") -> list[Claim]:
         away = np.min(np.abs(levels[:, None] / critical - 1), axis=1)
         claims.append(
             reading.at_least(
-                "there the loss is within 2 % of that of a width-1 fixed point",
+                "after the first drop the loss rests within 2 % of the level of a width-1 fixed "
+                "point",
                 reading.panel.level_fraction,
                 away <= 0.02,
                 source="Zhang, Saxe & Latham, Theorem 1, Eq. (5)",

@@ -58,8 +58,8 @@ def teacher_task(
     teacher = layer(unit, np.diag(parameters.teacher), np.ones(2))
     if parameters.samples is None and not unit.fixed_features:
         return population(teacher, parameters.spacing)
-    nodes = None  # of a polynomial few points average exactly
-    return student_teacher(teacher, np.eye(2), nodes=nodes, samples=parameters.samples, key=key)
+    # Of a polynomial as few nodes as it needs (None) average exactly.
+    return student_teacher(teacher, np.eye(2), nodes=None, samples=parameters.samples, key=key)
 
 
 def student(activation: Activation, parameters: TeacherParameters, keys: Keys) -> Layer:

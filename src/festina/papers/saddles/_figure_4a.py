@@ -108,7 +108,8 @@ def _structure(reading: Reading) -> list[Claim]:
             -1.0,
             float(np.log(gain[1] / gain[0]) / np.log(_MORE)),
             tolerance=0.4,
-            source="in the population the mean token does not correlate with the target",
+            source=f"{FIGURE}A; in the population the mean token does not correlate with the "
+            "target",
             note=f"{100 * gain[0]:.2g} % and {100 * gain[1]:.2g} % of the loss with "
             f"{reading.parameters.samples} sequences and with {_MORE} times as many",
         )

@@ -54,7 +54,7 @@ def _structure(reading: Reading) -> list[Claim]:
     return [
         *claims,
         reading.compare(
-            "then it rests near the fixed point of one unit: median level",
+            "after its first drop the loss rests near the fixed point of one unit: median level",
             float(critical[0]),
             float(np.median(levels)),
             tolerance=0.1,
@@ -62,14 +62,15 @@ def _structure(reading: Reading) -> list[Claim]:
             source=f"{PAPER}, Theorem 1, Eq. (4)",
         ),
         reading.compare(
-            "with units that are alike: spread of u about its mean, relative, in the median",
+            "where the loss rests first all units are alike: spread of u about its mean, relative, "
+            "in the median",
             0.0,
             float(np.median(spread)),
             tolerance=0.02,
             source=f"{PAPER}, Theorem 1, Eq. (4)",
         ),
         reading.at_least(
-            "and goes on, slowly: in the end it is below all that one unit can reach",
+            "in the end the loss is below the lowest of one unit by more than a tenth",
             0.75,
             last < 0.9 * critical[0],
             source=f"{FIGURE}B",

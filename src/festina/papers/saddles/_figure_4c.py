@@ -42,7 +42,8 @@ def _level_claims(reading: Reading) -> list[Claim]:
     levels = reading.plateaus["level"].values[seeds, PLATEAU : PLATEAU + 2]
     return [
         reading.compare(
-            "median levels of the first stop and of a second one, which is none either",
+            "median levels at which the loss stops for the first and for the second time, neither "
+            "of them a width-1 fixed point's",
             list(_LEVELS),
             np.median(levels, axis=0),
             tolerance=0.01,

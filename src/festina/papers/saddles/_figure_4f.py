@@ -77,7 +77,7 @@ def _infimum_claims(reading: Reading) -> list[Claim]:
             2.0,
             float(fall[-1]),
             tolerance=0.05,
-            source="Gaussian averages along an axis",
+            source=f"{FIGURE}F; Gaussian averages along an axis",
             note=f"infimum {infimum:.5g}; all of them above it: {bool((above > 0).all())}",
         )
     ]
@@ -94,16 +94,16 @@ def _infimum_claims(reading: Reading) -> list[Claim]:
     return [
         *claims,
         reading.at_least(
-            "the plateau lies above that infimum",
+            "the plateau lies above the infimum of width-1 networks",
             1.0,
             levels > infimum,
             source=f"{FIGURE}F",
             note=f"from {levels.min():.4g} to {levels.max():.4g}, no fixed point among them",
         ),
         reading.at_least(
-            "along the plateau the active unit grows",
-            1.0,
-            end > start,
+            "along the plateau the active unit grows, |u| by more than a tenth",
+            0.9,
+            end > 1.1 * start,
             source=f"{FIGURE}F",
             note=f"|u| from {np.median(start):.3g} to {np.median(end):.3g} in the median, beyond "
             f"the teacher's longest in {np.sum(end > max(parameters.teacher))} of {len(end)}",

@@ -16,7 +16,9 @@ from .._claim import Claim
 from ._figure_4 import Levels, OtherPanel
 from ._figure_4_claims import unnamed_claims
 from ._figure_4_teacher import FewUnitsParameters, fixed_points, teacher_panel
-from ._reading import PAPER, Reading
+from ._reading import PAPER, PLATEAU, Reading
+
+_CLEAN = 4.5  # decades, as in Figure 1G
 
 
 class Parameters(FewUnitsParameters):
@@ -57,18 +59,22 @@ def _structure(reading: Reading) -> list[Claim]:
 
 def _exact_claims(reading: Reading) -> list[Claim]:
     """Units of order three wait so long that the plateau is the fixed point to many digits."""
-    if "width_one_level" not in reading.theory or not reading.staircases:
+    strength = reading.plateaus["strength"].values[reading.staircases, PLATEAU]
+    clean = strength >= _CLEAN
+    if "width_one_level" not in reading.theory or not clean.any():
         return []
-    critical = reading.theory["width_one_level"].values
-    away = np.abs(reading.levels[:, None] / critical - 1).min(axis=1)
+    initial, critical = float(reading.theory["level"][0]), reading.theory["width_one_level"].values
+    levels = reading.levels[clean]
+    away = np.abs(levels[:, None] - critical).min(axis=1) / initial
     return [
         reading.compare(
-            "the plateau is that fixed point: relative difference of the levels, median",
+            f"where the squared gradient dips by {_CLEAN:g} decades, the plateau is a fixed point "
+            "of one unit: largest difference of the levels, over the initial loss",
             0.0,
-            float(np.median(away)),
+            float(away.max()),
             tolerance=1e-5,
             source=f"{PAPER}, Theorem 1, Eq. (5)",
-            note=f"median {np.median(reading.levels):.6g}",
+            note=f"{len(levels)} of {len(clean)} plateaus, median {np.median(levels):.6g}",
         )
     ]
 

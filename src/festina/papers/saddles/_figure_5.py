@@ -53,13 +53,12 @@ class DeepPanel:
       `narrow_words` for it; one unit in every hidden layer by default.
     - `merge`: smallest drop of the loss that counts, as a fraction of the initial one. A ReLU
       network of depth makes many small ones, at every kink that it passes.
-    - `starts`: from how many random weights the minima of a narrow network are sought.
     - `converged`: how far above the floor training ends, as a fraction of the initial loss.
-    - `sometimes`: whether at the paper's scale only some seeds rest at the predicted level. How
-      close to it, in units of the loss, is the panel's `level_tolerance`; in which share of the
-      seeds otherwise its `level_fraction`.
-    - `cleaner`: scale of a second run, where the paper's is too large for a clean plateau.
-    - `cleaner_median`: how close to the predicted level the loss rests there, in the median.
+    - `starts`: from how many random weights the minima of a narrow network are sought.
+    - `cleaner`: `parameters → ε` of a second run, where the paper's is too large for a clean
+      plateau; None for no such run.
+    - `cleaner_median`: how far from the minimum the median level of that run may be, in units of
+      the loss; None where there is no such run.
     - `correction`: `parameters → words`, under which correction the loss rests where it should.
     - `references`: when an independent implementation drops.
     - `also`: `(parameters, task, keys, trajectory) → {name: table}`, more of a run.
@@ -73,8 +72,7 @@ class DeepPanel:
     converged: float = 1e-9
     starts: int = 24
     cleaner: Callable[[Any], float | None] = lambda parameters: None
-    cleaner_median: float = 0.0
-    sometimes: bool = False
+    cleaner_median: float | None = None
     correction: Callable[[Any], str] = lambda parameters: ""
     references: tuple[DeepReference, ...] = ()
     also: Callable[[Any, AbstractTask, Keys, Trajectory], dict[str, xr.Dataset]] = lambda *_: {}
@@ -95,7 +93,7 @@ class DeepPanel:
     ) -> dict[str, xr.Dataset]:
         """Train every seed, find its plateaus, and the levels of narrow networks."""
         say("minima of narrow networks", 0.02)
-        narrow = self._minima(parameters, task, self.narrow or self._with(parameters, 1))
+        narrow = self._minima(parameters, task, self.narrow or self._one_unit(parameters))
         say("training", 0.1)
         trajectory = train(
             parameters, network, task, part_of(say, 0.1, 0.6), converged=self.converged
@@ -121,10 +119,10 @@ class DeepPanel:
             tables["cleaner"] = table.assign_attrs(scale=scale)
         return tables
 
-    def _with(self, parameters: DeepParameters, width: int) -> Callable[[Any, Keys], Stack]:
-        """The same network with so many units in every hidden layer, and weights of order one."""
-        few = parameters.model_copy(update={"width": width, "scale": 0.7})
-        return lambda _, keys: self.panel.network(few, keys)
+    def _one_unit(self, parameters: DeepParameters) -> Callable[[Any, Keys], Stack]:
+        """The same network with one unit in every hidden layer, and weights of order one."""
+        one = parameters.model_copy(update={"width": 1, "scale": 0.7})
+        return lambda _, keys: self.panel.network(one, keys)
 
     def _minima(
         self,

@@ -1,7 +1,6 @@
 """Claims that the panels of Figure 5 make: where the loss rests, and how wide the layers are."""
 
-import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import xarray as xr
@@ -10,7 +9,6 @@ from ...diagnose import rays
 from .._claim import Claim
 from ._plateau_claims import count_claim
 from ._reading import END, PAPER, Reading
-from ._structure_claims import active_units
 
 if TYPE_CHECKING:
     from ._figure_5 import DeepPanel
@@ -24,7 +22,7 @@ def common_claims(reading: Reading, deep: "DeepPanel") -> list[Claim]:
     initial, _, lowest = (float(level) for level in reading.theory["level"])
     loss = reading.simulation["loss"].values
     # Where only some seeds rest at all, how many plateaus the others have means nothing.
-    counted = [] if deep.sometimes else [count_claim(reading)]
+    counted = [count_claim(reading)] if reading.panel.level_fraction > 0.5 else []
     claims = [
         *counted,
         _rest_claim(reading, deep),
@@ -48,42 +46,30 @@ def common_claims(reading: Reading, deep: "DeepPanel") -> list[Claim]:
 
 
 def _rest_claim(reading: Reading, deep: "DeepPanel") -> Claim:
-    """That the loss rests at the minimum of a narrow network: in most seeds, or only in some."""
+    """That the loss rests at the minimum of a narrow network, in the panel's share of seeds."""
     minimum = float(reading.theory["level"][1])
     distance, _ = nearest(reading.plateaus, minimum)
     within = reading.panel.level_tolerance
-    words = (
-        f"the loss rests within {within:g} of the minimum of the same network with "
-        f"{deep.narrow_words}"
+    return reading.at_least(
+        f"the loss rests within {within:g} of {_narrow(deep)}",
+        reading.panel.level_fraction,
+        distance <= within,
+        source=f"{reading.source}; Theorem 1 and Corollary 2",
+        fragile=True,
+        correction=deep.correction(reading.parameters),
+        note=f"minimum {minimum:.6g}; nearest rest of each seed {_away(distance)} away",
     )
-    options = {
-        "source": f"{reading.source}; Theorem 1 and Corollary 2",
-        "fragile": True,
-        "correction": deep.correction(reading.parameters),
-        "note": f"minimum {minimum:.6g}; nearest rest of each seed {_away(distance)} away",
-    }
-    if deep.sometimes:
-        return some(reading, f"in some seeds {words}", distance <= within, **options)
-    return reading.at_least(words, reading.panel.level_fraction, distance <= within, **options)
 
 
-def some(reading: Reading, claim: str, holds: np.ndarray, **options: Any) -> Claim:
-    """A claim that there are seeds which show something, as the one in the paper's figure does."""
-    seen = int(np.sum(holds))
-    options["note"] = "; ".join(
-        filter(None, (f"{seen} of {len(holds)} seeds", options.get("note", "")))
-    )
-    return dataclasses.replace(
-        reading.compare(claim, 1, int(seen > 0), **options),
-        predicted="≥ 1 seed",
-        measured=seen,
-        tolerance="some",
-    )
+def _narrow(deep: "DeepPanel") -> str:
+    return f"the minimum of the same network with {deep.narrow_words}"
 
 
 def _cleaner_claims(reading: Reading, deep: "DeepPanel") -> list[Claim]:
     """From smaller initial weights nearly all seeds rest there, and most of them much closer."""
+    assert deep.cleaner_median is not None
     table = reading.run["cleaner"].to_dataset()
+    smaller = f"from initial weights of {float(table.attrs['scale']):g}"
     minimum = float(reading.theory["level"][1])
     distance, index = nearest(table, minimum)
     within = reading.panel.level_tolerance
@@ -103,15 +89,14 @@ def _cleaner_claims(reading: Reading, deep: "DeepPanel") -> list[Claim]:
     seeds = np.flatnonzero(np.isfinite(distance))
     return [
         reading.at_least(
-            f"from initial weights of {float(table.attrs['scale']):g} it rests within "
-            f"{within:g} of that minimum in nearly all seeds",
+            f"{smaller} the loss rests within {within:g} of {_narrow(deep)} in nearly all seeds",
             0.9,
             distance <= within,
             note=f"{_away(distance)} away",
             **options,
         ),
         reading.compare(
-            "level of that rest, in the median over seeds",
+            f"{smaller} the loss rests, in the median over seeds, at {_narrow(deep)}",
             minimum,
             float(np.median(table["level"].values[seeds, index[seeds]])) if len(seeds) else np.nan,
             tolerance=deep.cleaner_median,
@@ -124,7 +109,7 @@ def width_claims(reading: Reading) -> list[Claim]:
     """Linear φ: one direction passes through all layers on the plateau, two at the end (Eq. 7)."""
     through = _through(reading.run["layers"].to_dataset()["singular_value"].values)
     passing = np.sum(through > _VISIBLE, axis=-1)
-    resting, index = _resting(reading)
+    resting, index = resting_seeds(reading)
     source = f"{PAPER}, Figure 5, text; Eq. (7)"
     words = f"through all layers: product of their singular values above {_VISIBLE:g} of the first"
     claims = []
@@ -157,7 +142,7 @@ def ray_claims(reading: Reading) -> list[Claim]:
     expected = reading.theory["ray_angle"].values
     source = f"{PAPER}, Figure 5, text; Eq. (6)"
     claims = []
-    resting, index = _resting(reading)
+    resting, index = resting_seeds(reading)
     if len(resting):
         saves = reading.plateaus["save"].values[resting, index].astype(int)
         at = zip(resting.tolist(), saves.tolist(), strict=True)
@@ -174,7 +159,7 @@ def ray_claims(reading: Reading) -> list[Claim]:
                 note=f"shares {', '.join(f'{share:.3f}' for share in shares)}",
             ),
             reading.at_least(
-                "that ray is one of the data's, within 3 degrees",
+                "on the plateau the ray that carries most is one of the data's, within 3 degrees",
                 0.9,
                 off <= 3.0,
                 source=source,
@@ -196,62 +181,7 @@ def ray_claims(reading: Reading) -> list[Claim]:
     return claims
 
 
-def unit_claims(reading: Reading) -> list[Claim]:
-    """φ of order two: one active unit on the plateau, two at the end (Eq. 5).
-
-    From the paper's initial weights of Figure 5F only in some seeds; the cleaner run has the rest.
-    """
-    source = f"{PAPER}, Figure 5, text; Eq. (5)"
-    resting, index = _resting(reading)
-    claims = []
-    if len(resting):
-        saves = reading.plateaus["save"].values[resting, index].astype(int)
-        on_plateau = np.array(
-            [
-                active_units(*reading.weights_at(seed, save))
-                for seed, save in zip(resting.tolist(), saves.tolist(), strict=True)
-            ]
-        )
-        claims.append(
-            reading.at_least(
-                "where the loss rests one unit is active and the others stay near zero",
-                0.9,
-                on_plateau == 1,
-                source=source,
-                note=f"active units {', '.join(map(str, on_plateau))}",
-            )
-        )
-    at_end = [active_units(*reading.weights(seed, END)) for seed in range(reading.seeds)]
-    claims.append(
-        some(
-            reading,
-            "in some seeds two units are active at the end",
-            np.array(at_end) == 2,
-            source=source,
-            note=f"active units {', '.join(map(str, at_end))}",
-        )
-    )
-    if "cleaner" in reading.run:
-        table = reading.run["cleaner"].to_dataset()
-        active = [
-            active_units(table["u"].isel(seed=seed), table["v"].isel(seed=seed))
-            for seed in range(reading.seeds)
-        ]
-        claims.append(
-            reading.at_least(
-                f"from initial weights of {float(table.attrs['scale']):g} two units are active at "
-                "the end",
-                0.9,
-                np.array(active) == 2,
-                source=source,
-                correction=f"ε = {reading.parameters.scale:g} is large for a clean plateau",
-                note=f"active units {', '.join(map(str, active))}",
-            )
-        )
-    return claims
-
-
-def _resting(reading: Reading) -> tuple[np.ndarray, np.ndarray]:
+def resting_seeds(reading: Reading) -> tuple[np.ndarray, np.ndarray]:
     """Seeds that rest at the predicted level, and which of their plateaus that is."""
     distance, index = nearest(reading.plateaus, float(reading.theory["level"][1]))
     seeds = np.flatnonzero(distance <= reading.panel.level_tolerance)
@@ -278,8 +208,8 @@ def nearest(table: xr.Dataset, level: float) -> tuple[np.ndarray, np.ndarray]:
 def _through(singular_values: np.ndarray) -> np.ndarray:
     """What passes through all layers (the last axis but one), as a fraction of the first direction.
 
-    Layer by layer the next direction can be seen long before the loss leaves its plateau: of the
-    third root of what passes through three.
+    Layer by layer the next direction can be seen long before the loss leaves its plateau: its size
+    is the third root of what passes through three.
     """
     products = np.nan_to_num(singular_values).prod(axis=-2)
     with np.errstate(invalid="ignore"):  # plateaus that a seed does not have

@@ -1,10 +1,11 @@
 """When the networks of Figure 5 drop in an independent implementation, in the mean over seeds."""
 
-import math
 from dataclasses import dataclass
 
 from .._claim import Claim
+from ._comparison import same_but_for, standard_error
 from ._drop_claims import DROPS
+from ._figure_2_claims import two_digits
 from ._parameters import PanelParameters
 from ._reading import Reading
 
@@ -20,9 +21,10 @@ class DeepReference:
 
     - `parameters`: the ones they belong to; at any other they say nothing.
     - `drops`: steps at which the loss drops.
-    - `spread`: standard deviation of these from seed to seed, as a fraction.
-    - `seeds`: over how many of them they were taken.
-    - `level`, `level_spread`: of the plateau, and its standard deviation, in units of the loss.
+    - `spread`: standard deviation of such steps from seed to seed, as a fraction; over eight seeds
+      of this library, because those of the reference are too few to have one.
+    - `seeds`: over how many of its own seeds the reference was taken.
+    - `level`: of the plateau, in units of the loss; `level_spread`: as `spread`, in these units.
     """
 
     parameters: PanelParameters
@@ -34,7 +36,11 @@ class DeepReference:
 
     def applies(self, parameters: PanelParameters) -> bool:
         varied = {"seeds", "seed", "max_steps", "cleaner"}
-        return parameters.model_dump(exclude=varied) == self.parameters.model_dump(exclude=varied)
+        return same_but_for(parameters, self.parameters, varied)
+
+    def tolerance(self, spread: float, seeds: int) -> float:
+        """Three standard errors of the difference between this mean and one over so many seeds."""
+        return two_digits(_SIGMAS * standard_error(spread, seeds, self.seeds))
 
 
 def reference_claims(reading: Reading, references: tuple[DeepReference, ...]) -> list[Claim]:
@@ -43,15 +49,15 @@ def reference_claims(reading: Reading, references: tuple[DeepReference, ...]) ->
     for reference in references:
         if not reference.applies(reading.parameters):
             continue
-        source = f"{reading.source}; plain gradient descent, {reference.seeds} seeds"
-        standard = _SIGMAS * math.sqrt(1 / reading.seeds + 1 / reference.seeds)
+        seeds = f"{reference.seeds} seed{'s' if reference.seeds > 1 else ''}"
+        source = f"{reading.source}; plain gradient descent, {seeds}"
         steps = reading.drops["step"].values
         claims += [
             reading.compare(
                 f"mean step of the {DROPS[drop]} drop",
                 expected,
                 float(steps[:, drop].mean()),
-                tolerance=round(standard * reference.spread[drop], 3),
+                tolerance=reference.tolerance(reference.spread[drop], reading.seeds),
                 relative=True,
                 source=source,
                 note=f"from {steps[:, drop].min():.4g} to {steps[:, drop].max():.4g} over seeds",
@@ -64,7 +70,7 @@ def reference_claims(reading: Reading, references: tuple[DeepReference, ...]) ->
                     "mean level of the plateau",
                     reference.level,
                     float(reading.levels.mean()),
-                    tolerance=round(standard * reference.level_spread, 5),
+                    tolerance=reference.tolerance(reference.level_spread, reading.seeds),
                     source=source,
                 )
             )

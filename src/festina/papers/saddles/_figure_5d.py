@@ -84,8 +84,9 @@ def _stop_claims(reading: Reading) -> list[Claim]:
     stops = np.nanmin(distance, axis=1)
     return [
         reading.at_least(
-            f"from initial weights of {float(table.attrs['scale']):g} it stops on its way, within "
-            "0.02 of the minimum with one unit in every hidden layer",
+            f"from initial weights of {float(table.attrs['scale']):g} the loss stops on its way to "
+            "the plateau, within 0.02 of the minimum of the same network with one unit in every "
+            "hidden layer",
             0.9,
             stops <= 0.02,
             source=f"{reading.source}; Corollary 2",
@@ -120,10 +121,10 @@ PANEL = DeepPanel(
         structure=_structure,
         caveat=_by_patch,
         level_tolerance=0.02,
+        level_fraction=0.25,
     ),
     narrow=_narrow,
     narrow_words="one kernel and two units behind it",
-    sometimes=True,
     cleaner=lambda parameters: parameters.cleaner,
     cleaner_median=5e-4,
     correction=_by_tap,

@@ -46,7 +46,7 @@ class Parameters(Base):
     """Standard deviation ε of the initial weights, which the paper does not give."""
 
     smaller_scale: float = Field(default=1e-3, gt=0)
-    """Initial scale of a second run with two layers skipped, whose plateau is lost at the first."""
+    """Initial scale of a second run with two layers skipped, whose plateau is weak or lost at ε."""
 
     learning_rate: float = Field(default=0.01, gt=0)
     """Learning rate η of gradient descent on the loss, which the paper does not give."""

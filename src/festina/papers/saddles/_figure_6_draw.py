@@ -28,7 +28,10 @@ def draw_skips(run: xr.DataTree) -> Figure:
 
 
 def _draw_losses(run: xr.DataTree, family: str, scale: str, ax: Axes) -> None:
-    right = float(np.nanmax(run[f"{family}_0"].to_dataset()["drop_step"].values)) * 1.15
+    slowest = run[f"{family}_0"].to_dataset()
+    drops = slowest["drop_step"].values
+    # Training that ends before there is a drop is shown to its end.
+    right = 1.15 * float(np.nanmax(drops) if np.isfinite(drops).any() else slowest["step"].max())
     for skipped, (colour, words) in enumerate(zip(_COLOURS, _WORDS, strict=True)):
         for seed, (step, loss) in enumerate(_curves(run, f"{family}_{skipped}", right)):
             label = words if seed == 0 else None

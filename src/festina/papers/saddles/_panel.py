@@ -1,4 +1,4 @@
-"""What the six panels of Figure 1 share: train, find the plateaus, predict them, compare."""
+"""What the panels of Figures 1, 4 and 5 share: train, find the plateaus, predict them, compare."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -37,19 +37,32 @@ Tables: TypeAlias = Callable[[Any, AbstractTask, Any, Keys, Progress], dict[str,
 class Panel:
     """One panel: what is trained on what, and what is known beforehand.
 
+    What is trained, and what is known of it:
+
     - `task`: the data; the key is `None` for population averages, which need none.
+    - `network`: one network for each key.
     - `predict`: `(parameters, task, network) → {name: array}`, from data and initial weights alone.
       `drop_step (seed, drop)` is drawn and held against the simulation, NaN where theory is silent.
       Nothing by default.
     - `structure`: claims about the weights on the plateau and at the end.
-    - `level_tolerance`: of the median plateau level, in units of the loss.
-    - `clean`: where levels scatter from seed to seed, the decades by which the squared gradient has
-      to dip on a plateau that is held to it; each of these is then, and not their median.
-    - `seed_tolerance`, `level_fraction`: how close to the width-1 minimum the level lies in how
-      many of the seeds with three plateaus; `count_fraction`: how many seeds have three.
+    - `references`: numbers of an independent implementation.
     - `caveat`: why, at some parameters, plateaus are known not to show; empty where they do.
-    - `drawn`, `symbol`: which of a unit's weights are drawn, by the names of their axes, and what
-      they are called; all of them by default.
+
+    How near the loss rests to the minimum of the narrow network:
+
+    - `count_fraction`: share of the seeds that have three plateaus.
+    - `level_tolerance`: distance of the median level over seeds, in units of the loss. In Figure 5
+      that of single seeds.
+    - `clean`: decades by which the squared gradient dips on a clean plateau. Where it is given,
+      every clean plateau is held to `level_tolerance` instead of the median of all.
+    - `seed_tolerance`: distance of the level of one seed, as a fraction of the minimum.
+    - `level_fraction`: share of the seeds with three plateaus that are so near. In Figure 5 share
+      of all seeds that are within `level_tolerance`.
+
+    What is drawn:
+
+    - `drawn`: which of a unit's weights, by the names of their axes; all of them by default.
+    - `symbol`: what these are called.
     """
 
     name: str

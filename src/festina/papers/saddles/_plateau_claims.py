@@ -7,6 +7,9 @@ from ._reading import PAPER, PLATEAU, Reading
 
 _THEOREM = f"{PAPER}, Theorem 1"
 
+# About half of the plateaus of Figure 1G are clean: of so many none by chance once in 250 runs.
+_ENOUGH = 8
+
 
 def count_claim(reading: Reading) -> Claim:
     """Three plateaus, in as many seeds as the panel expects them in."""
@@ -25,11 +28,11 @@ def count_claim(reading: Reading) -> Claim:
 def level_claims(reading: Reading) -> list[Claim]:
     """Where the loss starts, rests and ends."""
     # Without a plateau nothing can be said of its level: the count has said that there is none.
-    visited = [*_level_claim(reading), _each_claim(reading)] if reading.staircases else []
+    visited = [*_visited_claims(reading), _each_claim(reading)] if reading.staircases else []
     return [*visited, *_outer_claims(reading), *_closed_form_claims(reading)]
 
 
-def _level_claim(reading: Reading) -> list[Claim]:
+def _visited_claims(reading: Reading) -> list[Claim]:
     panel, levels, minimum = reading.panel, reading.levels, _minimum(reading)
     spread = f"from {levels.min():.6g} to {levels.max():.6g}"
     if panel.clean is not None:
@@ -48,18 +51,23 @@ def _level_claim(reading: Reading) -> list[Claim]:
 
 
 def _clean_claims(reading: Reading, decades: float, spread: str) -> list[Claim]:
-    """A saddle is passed at a distance that falls with the gradient on the plateau."""
+    """A saddle is passed at a distance that falls with the gradient on the plateau.
+
+    Where none of many plateaus is clean the claim fails; of a few that may be chance.
+    """
     clean = reading.plateaus["strength"].values[reading.staircases, PLATEAU] >= decades
-    if not clean.any():
+    if not clean.any() and clean.size < _ENOUGH:
         return []
+    distance = np.abs(reading.levels[clean] - _minimum(reading))
     return [
         reading.compare(
             f"where the squared gradient dips by {decades:g} decades, the plateau is the optimised "
             "minimum of a width-1 network (largest distance)",
             0.0,
-            float(np.abs(reading.levels[clean] - _minimum(reading)).max()),
+            float(distance.max()) if clean.any() else np.nan,
             tolerance=reading.panel.level_tolerance,
             source=_THEOREM,
+            fragile=not clean.any(),
             note=f"{int(clean.sum())} of {clean.size} plateaus; all of them {spread}",
         )
     ]
@@ -68,7 +76,8 @@ def _clean_claims(reading: Reading, decades: float, spread: str) -> list[Claim]:
 def _each_claim(reading: Reading) -> Claim:
     panel = reading.panel
     return reading.at_least(
-        f"the plateau is within {100 * panel.seed_tolerance:g} % of that minimum, seed by seed",
+        f"the plateau is within {100 * panel.seed_tolerance:g} % of the minimum of a width-1 "
+        "network, seed by seed",
         panel.level_fraction,
         np.abs(reading.levels / _minimum(reading) - 1) <= panel.seed_tolerance,
         source=_THEOREM,

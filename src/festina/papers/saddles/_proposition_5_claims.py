@@ -71,8 +71,8 @@ def _reduced(experiment: str, data: xr.Dataset) -> list[Claim]:
         ),
         compare(
             experiment=experiment,
-            claim="π̇_m of Eq. (55) along the way (largest deviation from direct integration, over "
-            "the largest speed)",
+            claim="v = π̇_m/(s_m π_m) of Eq. (55) along the way (largest deviation from direct "
+            "integration, over the largest |v|)",
             source=source,
             predicted=0.0,
             measured=float(data["corrected"].max()),
@@ -99,15 +99,16 @@ def _printed(experiment: str, data: xr.Dataset) -> list[Claim]:
         ),
         compare(
             experiment=experiment,
-            claim="it is imaginary for those units whose v changes sign and for no others "
-            "(units for which it is the other way round)",
+            claim="Eq. (56) as printed is imaginary for those units whose v changes sign and for "
+            "no others (units for which it is the other way round)",
             source=_PRINTED,
             predicted=0,
             measured=int(np.sum(bounces == real)),
         ),
         compare(
             experiment=experiment,
-            claim="for the others it is right (largest relative difference)",
+            claim="Eq. (56) as printed is right for units whose v keeps its sign (largest relative "
+            "difference)",
             source=_PRINTED,
             predicted=0.0,
             measured=float(error.max()),
@@ -182,7 +183,8 @@ def _networks(experiment: str, data: xr.Dataset) -> list[Claim]:
         ),
         compare(
             experiment=experiment,
-            claim="the error falls in proportion to ε (exponent)",
+            claim="networks of Figure 1G: the error of the first drop falls in proportion to ε "
+            "(exponent)",
             source=_SOURCE,
             predicted=1.0,
             measured=float(order),
@@ -222,7 +224,8 @@ def _second(experiment: str, data: xr.Dataset, width: int) -> list[Claim]:
     return found + [
         compare(
             experiment=experiment,
-            claim=f"it is below {value:g} ε in {100 * share:g} % of networks (share of networks)",
+            claim=f"when one unit is O(1) the second-largest is below {value:g} ε in "
+            f"{100 * share:g} % of networks (share of networks)",
             source=f"{_SOURCE}; quantile by the closed form of a unit's way",
             predicted=share,
             measured=float((smallest < value).mean()),
@@ -249,7 +252,7 @@ def _gradients(experiment: str, data: xr.Dataset) -> list[Claim]:
         ),
         ("u̇_i as Section H.1 prints it first", "Section H.1", "printed_u", "does not hold", ""),
         (
-            "the same for a Z that is not symmetric",
+            "u̇_i as in Eq. (44b) for a Z that is not symmetric",
             "Eq. (44b)",
             "nonsymmetric_u",
             "does not hold",

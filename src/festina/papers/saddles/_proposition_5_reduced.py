@@ -25,7 +25,7 @@ def reduced_speeds(
     s: Float[np.ndarray, " mode"],
     ends: Float[np.ndarray, " unit"],
 ) -> xr.Dataset:
-    """How far Eq. (55) is from π̇_m, over the largest |v s_m π_m|/π_m of the way.
+    """How far v = π̇_m/(s_m π_m) of Eq. (55) is from v, over the largest |v| of the way.
 
     `field` is θ̇ of units θ = (u, v) in the eigenbasis of Σ_yZ, `ends` when they reach infinity.
     `printed` has the sign of v(0), `corrected` that of v.

@@ -1,9 +1,9 @@
 """Numbers of an independent implementation, and the claims that a run agrees with them."""
 
-import math
 from dataclasses import dataclass
 
 from .._claim import Claim
+from ._comparison import same_but_for, standard_error
 from ._drop_claims import DROPS
 from ._parameters import PanelParameters
 from ._reading import Reading
@@ -30,8 +30,7 @@ class Reference:
     plateau_tolerance: float = 2e-3
 
     def applies(self, parameters: PanelParameters) -> bool:
-        varied = {"seeds", "seed", "max_steps"}
-        return parameters.model_dump(exclude=varied) == self.parameters.model_dump(exclude=varied)
+        return same_but_for(parameters, self.parameters, {"seeds", "seed", "max_steps"})
 
 
 def reference_claims(reading: Reading) -> list[Claim]:
@@ -63,8 +62,7 @@ def _mean_drops(reading: Reading, reference: Reference, source: str) -> list[Cla
     """
     if reading.seeds < _SEEDS:
         return []
-    # Two means over n and over eight seeds differ by σ√(1/n + 1/8).
-    narrower = math.sqrt((1 / reading.seeds + 1 / _SEEDS) / (2 / _SEEDS))
+    narrower = standard_error(1.0, reading.seeds, _SEEDS) / standard_error(1.0, _SEEDS, _SEEDS)
     drops = reading.drops["step"].values
     mean, spread = drops.mean(axis=0), drops.std(axis=0)
     return [

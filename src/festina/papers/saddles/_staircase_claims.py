@@ -26,6 +26,7 @@ _CLEAN = 2.0
 _APART = 0.1  # jumps within this part of their time have no plateau in between
 _LINEAR = ("power", "mixed")
 _COMPUTED = 1e-4  # to which jumps are followed: they end when their gradient has fallen so far
+_QUARTER_MORE = 1.25  # for what is of higher order in 1/ln(1/ε)
 _ENOUGH = 12  # seeds for two distributions to be told apart
 
 
@@ -144,25 +145,37 @@ def _times(name: str, table: xr.Dataset) -> list[Claim]:
 
 
 def _falls(table: xr.Dataset) -> list[Claim]:
-    """Predictions for diagonal networks get better as 1/ln(1/ε)."""
-    worst = _error(table).where(_alone(table)).max(("seed", "fall")).values
-    if not (worst[0] > _COMPUTED and np.isfinite(worst[-1])):  # an exact prediction, or no jump
+    """Predictions for diagonal networks get better as 1/ln(1/ε), or faster."""
+    error = _error(table).where(_alone(table) & _made_at_every_scale(table))
+    error = error.where(error.notnull().all("scale"))
+    worst, scales = error.max(("seed", "fall")).values, table["scale"].values
+    if not worst[0] > _COMPUTED:  # an exact prediction, or no jump in common
         return []
+    logarithm = float(np.log(scales[0]) / np.log(scales[-1]))
     return [
         compare(
             experiment=_NAME,
-            claim=f"{_WORDS['diagonal']}: the largest error of a jump time falls with ε (that at "
-            "the smallest over that at the largest ε, at most one)",
+            claim=f"{_WORDS['diagonal']}: the largest error of a jump time falls with ε, as "
+            "1/ln(1/ε) or faster (that at the smallest over that at the largest ε)",
             source=_SOURCES["diagonal"],
             predicted=0.0,
             measured=float(worst[-1] / worst[0]),
-            tolerance=1.0,
-            note=", ".join(
-                f"{error:.1e} at {scale:.0e}"
-                for error, scale in zip(worst, table["scale"].values, strict=True)
+            tolerance=round(max(_QUARTER_MORE * logarithm, _COMPUTED / worst[0]), 3),
+            note=f"as 1/ln(1/ε) it would be {logarithm:.2f}; a quarter more is allowed, and an "
+            f"error of {_COMPUTED:g} always; {int(error.isel(scale=0).count())} jumps that are "
+            "made at every ε: "
+            + ", ".join(
+                f"{each:.1e} at {scale:.0e}" for each, scale in zip(worst, scales, strict=True)
             ),
         )
     ]
+
+
+def _made_at_every_scale(table: xr.Dataset) -> xr.DataArray:
+    """Jumps between the same two levels at every ε: larger weights pass some saddles by."""
+    level = table["level"]
+    same = (abs(level - level.isel(scale=-1)) < 1e-6 * level.max()).all("scale").values
+    return xr.DataArray(same[:, :-1] & same[:, 1:], dims=("seed", "fall"))
 
 
 def _error(table: xr.Dataset) -> xr.DataArray:

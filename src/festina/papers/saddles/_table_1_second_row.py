@@ -13,6 +13,8 @@ CUT_OFFS = (1e-6, 1e-8, 1e-10, 1e-12, 1e-14)
 RIDGES = (1e-5, 1e-7, 1e-9)
 """What is added to all of them instead."""
 
+_RIDGE = 1e-7  # where pixels are counted from another origin
+
 RECIPE = "cut-off 1e-10"
 
 _MEAN, _DEVIATION = 0.1307, 0.3081  # of all pixels of MNIST, by which many divide
@@ -34,7 +36,7 @@ def second_rows(
         shifted_yx = sigma_yx - np.outer(mean_y, origin)
         cross = np.outer(mean_x, origin)
         shifted_xx = sigma_xx - cross - cross.T + np.outer(origin, origin)
-        inverse_times = np.linalg.solve(shifted_xx + RIDGES[1] * np.eye(len(cross)), shifted_yx.T)
+        inverse_times = np.linalg.solve(shifted_xx + _RIDGE * np.eye(len(cross)), shifted_yx.T)
         return _left_over(shifted_yx, shifted_yx @ inverse_times)
 
     s, axes = np.linalg.eigh(sigma_xx)

@@ -1,0 +1,15 @@
+"""When numbers of another implementation speak of a run, and how far two means may be apart."""
+
+import math
+
+from .._parameters import Parameters
+
+
+def same_but_for(parameters: Parameters, usual: Parameters, varied: set[str]) -> bool:
+    """Whether all parameters but the varied ones are the usual ones."""
+    return parameters.model_dump(exclude=varied) == usual.model_dump(exclude=varied)
+
+
+def standard_error(spread: float, n: int, m: int) -> float:
+    """Of the difference of two means, over n and over m seeds that scatter by `spread`."""
+    return spread * math.sqrt(1 / n + 1 / m)
