@@ -100,7 +100,7 @@ def test_presets_are_unbroken(letter, preset):
 
 
 def test_figure_4g_rests_at_10_8_and_ends_at_zero():
-    assert found("g", "closed form").predicted == pytest.approx(10.8, abs=1e-12)
+    assert found("g", "has a closed form").predicted == pytest.approx(10.8, abs=1e-12)
     levels = fresh("g")["plateaus"]["level"].values
     three = fresh("g")["plateaus"]["count"].values == 3
     assert three.any()
