@@ -9,6 +9,7 @@ import xarray as xr
 from jaxtyping import Float
 
 from .._claim import Claim, compare
+from ._comparison import standard_error, two_digits
 from ._figure_2 import DIRECTIONS
 from ._reading import PAPER
 
@@ -228,7 +229,7 @@ def _as_flow(name: str, s: np.ndarray, times: np.ndarray) -> np.ndarray:
 
 def _standard_error(data: xr.Dataset) -> float:
     """Of a mean over the run's seeds less one over the reference's, per standard deviation."""
-    return math.sqrt(1 / data.sizes["seed"] + 1 / REFERENCE_SEEDS)
+    return standard_error(1.0, data.sizes["seed"], REFERENCE_SEEDS)
 
 
 def sigmas(means: int) -> float:
@@ -236,12 +237,6 @@ def sigmas(means: int) -> float:
     from scipy.special import ndtri
 
     return float(-ndtri(0.005 / means))
-
-
-def two_digits(tolerance: float) -> float:
-    """Rounded up to two digits."""
-    unit = 10.0 ** (np.floor(np.log10(tolerance)) - 1)
-    return float(f"{np.ceil(tolerance / unit) * unit:.2g}")
 
 
 def stay(data: xr.Dataset, axis: str) -> xr.DataArray:

@@ -14,6 +14,7 @@ from .._parameters import Parameters as BaseParameters
 from .._registry import Progress
 from .._style import styled
 from .._tree import parameters_of, run_tree
+from ._comparison import two_digits
 from ._figure_2 import ATTENTION, DIRECTIONS, LINEAR, Setting, spectrum, sweep
 from ._figure_2_claims import (
     STAIRS,
@@ -26,7 +27,6 @@ from ._figure_2_claims import (
     sigmas,
     stay,
     time_claims,
-    two_digits,
 )
 from ._figure_2_draw import draw_both
 from ._reading import PAPER

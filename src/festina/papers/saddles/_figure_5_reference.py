@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 
 from .._claim import Claim
-from ._comparison import same_but_for, standard_error
+from ._comparison import same_but_for, standard_error, two_digits
 from ._drop_claims import DROPS
-from ._figure_2_claims import two_digits
 from ._parameters import PanelParameters
 from ._reading import Reading
 

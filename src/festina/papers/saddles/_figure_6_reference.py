@@ -7,8 +7,7 @@ import numpy as np
 import xarray as xr
 
 from ...diagnose import passage_time
-from ._comparison import standard_error
-from ._figure_2_claims import two_digits
+from ._comparison import standard_error, two_digits
 
 _SIGMAS = 3.0
 
