@@ -18,7 +18,7 @@ from ._logbook import Logbook, Resolution
 from ._program import Controls, State, Step, start
 from ._worker import Judge, Progress, Shared, Worker
 
-_CACHE = 3_000  # numbers: a batch with more weights than this falls out of the processor's cache
+_CACHE = 3_600  # numbers: a batch with more weights than this falls out of the processor's cache
 _MOST_NUMBERS = 4_000_000  # of a record on the device
 _MOST_ROWS = 512
 
@@ -76,7 +76,8 @@ def drive(
         progress=progress,
         device=jax.config.jax_default_device,  # pyright: ignore[reportAttributeAccessIssue]
     )
-    crew = [Worker(shared, range(first, total, workers), slots) for first in range(workers)]
+    queue = iter(range(total))
+    crew = [Worker(shared, queue, slots) for _ in range(workers)]
     if workers == 1:
         crew[0].work()
         return shared.book
@@ -103,7 +104,7 @@ def _sizes(weights: int, total: int) -> _Sizes:
     """
     slots = min(total, int(np.clip(2 ** round(np.log2(_CACHE / weights)), 8, 64)))
     slots = max(1, min(slots, _MOST_NUMBERS // (8 * weights)))
-    workers = max(1, min(_cores(), total // slots))
+    workers = max(1, min(_cores() + 1, total // slots))
     rows = _MOST_NUMBERS // (workers * slots * weights)
     return _Sizes(slots, workers, int(np.clip(rows, 8, 64 if total > slots else _MOST_ROWS)))
 

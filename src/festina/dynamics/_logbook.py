@@ -113,15 +113,17 @@ class Logbook:
         )
         kept = useful & self._keep(lanes, loss, rate, event)
 
-        slot, row = np.nonzero(kept.T)
-        scalars = time[row + 1, slot], loss[row + 1, slot], rate[row + 1, slot]
-        borders = np.concatenate(([0], np.cumsum(np.sum(kept, axis=0)))).tolist()
-        for index, (place, lane) in enumerate(taken):
-            part = slice(borders[index], borders[index + 1])
-            if part.start < part.stop:
-                times, losses, rates = (values[part] for values in scalars)
-                chosen = _choose(weights[place], row[part])
-                self._rows[lane].append(Samples(times, chosen, losses, rates))
+        index, row = np.nonzero(kept.T)
+        chosen = Samples(
+            time[row + 1, index],
+            weights[slots[index], row],
+            loss[row + 1, index],
+            rate[row + 1, index],
+        )
+        ends = np.cumsum(np.sum(kept, axis=0)).tolist()
+        for lane, start, end in zip(lanes, [0, *ends], ends, strict=False):
+            if start < end:
+                self._rows[lane].append(Samples(*(part[start:end] for part in chosen)))
 
         self.latest[:, lanes] = time[-1], loss[-1], rate[-1]
         moved = np.flatnonzero(rows[-1])
@@ -142,12 +144,3 @@ class Logbook:
         self._path[lanes] = path[-1]
         return np.diff(marks, axis=0) > 0
 
-
-def _choose(
-    weights: Float[np.ndarray, "step weight"], rows: Int[np.ndarray, " save"]
-) -> Float[np.ndarray, "save weight"]:
-    """These rows; not copied where they are most of the record, which would be copied twice."""
-    first, last = int(rows[0]), int(rows[-1]) + 1
-    if last - first == len(rows) and 2 * len(rows) > len(weights):
-        return weights[first:last]
-    return weights[rows]

@@ -21,7 +21,8 @@ def mix(matrix: Float[Array, "k n"], x: Float[Array, "n *rest"]) -> Float[Array,
     """Σ_n matrix_kn x_n."""
     if len(matrix) * x.size <= _SMALL:
         return jnp.sum(matrix.reshape(*matrix.shape, *(1,) * (x.ndim - 1)) * x, axis=1)
-    return jnp.tensordot(matrix, x, 1)
+    # As two matrices, because the gradient then is a product with the lanes last as well.
+    return (matrix @ x.reshape(len(x), -1)).reshape(len(matrix), *x.shape[1:])
 
 
 def pair(
