@@ -14,8 +14,8 @@ def test_an_experiment_is_ready_for_the_command_line(entry, tmp_path, capsys):
     if importlib.util.find_spec(entry.module) is None:
         pytest.skip("not written yet")
     experiment = load(entry.name)
-    for name, field in experiment.parameters.model_fields.items():
-        assert field.description, f"`{name}` has no docstring"
+    for name in experiment.parameters.model_fields:
+        assert experiment.parameters.docstrings().get(name), f"`{name}` has no docstring"
     for preset in (None, *experiment.presets):
         parameters = resolve(experiment, preset=preset)
         file = tmp_path / "parameters.toml"

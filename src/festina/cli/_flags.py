@@ -13,7 +13,7 @@ from pydantic.fields import FieldInfo
 from festina.papers import Experiment
 
 from ._options import Animation, Debug, Json, Mp4, Number, Out, Quick, Quiet, Whole
-from ._parameters import describe_field, flag_name
+from ._parameters import flag_name
 from ._words import BOUNDS
 
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
@@ -49,14 +49,14 @@ def application(experiment: Experiment, command: Callable[..., int]) -> cyclopts
 
 
 def _own(experiment: Experiment) -> list[inspect.Parameter]:
-    parameters = []
+    parameters, explained = [], experiment.parameters.docstrings()
     for name, field in experiment.parameters.model_fields.items():
         default = field.get_default(call_default_factory=True)
         annotation = Annotated[
             _typed(field.annotation) | None,
             Parameter(
                 name=flag_name(name),
-                help=f"{describe_field(field)}{_bounds(field)}",
+                help=f"{explained.get(name, '')}{_bounds(field)}",
                 group=_PARAMETERS,
                 consume_multiple=1 if get_origin(field.annotation) in (list, tuple) else None,
                 negative_iterable=(),

@@ -4,14 +4,11 @@ import re
 import textwrap
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from festina.papers import Experiment, Parameters, unknown
 
 from ._complaint import Complaint, describe
-
-if TYPE_CHECKING:
-    from pydantic.fields import FieldInfo
 
 
 def resolve(
@@ -75,16 +72,13 @@ def to_toml(parameters: Parameters, *, name: str) -> str:
     document.add(tomlkit.comment(f"{name}, festina {festina.__version__}. Run it again with"))
     document.add(tomlkit.comment(f"festina run {name} --parameters parameters.toml"))
     values = parameters.model_dump(mode="json")
-    for key, field in type(parameters).model_fields.items():
+    explained = parameters.docstrings()
+    for key in type(parameters).model_fields:
         document.add(tomlkit.nl())
-        for line in textwrap.wrap(describe_field(field), 96):
+        for line in textwrap.wrap(explained.get(key, ""), 96):
             document.add(tomlkit.comment(line))
         document.add(key, tomlkit.item(_storable(values[key])))
     return tomlkit.dumps(document)
-
-
-def describe_field(field: "FieldInfo") -> str:
-    return " ".join((field.description or "").split())
 
 
 def _storable(value: Any) -> Any:
