@@ -28,6 +28,8 @@ def test_the_staircase_of_figure_1g_has_widths_zero_one_two():
         stairs = effective_widths(run.lane(seed), data)
         assert stairs.clean.all()
         np.testing.assert_array_equal(stairs.width, [0, 1, 2])
+        np.testing.assert_array_equal(stairs.fewest, [0, 1, 2])
+        assert stairs.fitted[2].short > 0.5
         assert [each.equation for each in stairs.found] == [5, 5, 5]
         assert stairs.message == ""
         assert str(stairs).count("(5)") == 3
@@ -39,6 +41,7 @@ def test_where_no_plateau_is_clean_no_width_is_given():
     strict = effective_widths(lane, data, strength=lane_strength(lane) + 0.1)
     assert strict.width[1] == -1
     assert strict.found[1] is None
+    assert (strict.fitted[1], strict.fewest[1]) == (None, -1)
     assert "No clean plateau at loss" in strict.message
     assert "2.667: it slows down" in strict.message
     assert "not clean" in str(strict)

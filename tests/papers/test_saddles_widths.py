@@ -38,8 +38,15 @@ def test_quadratic_units_on_fresh_seeds():
 
 
 def test_wrong_widths_break_the_claim():
-    run = altered(fresh("g", 6), "widths", "width", lambda values: values + 1)
+    more = lambda values: values + 1
+    run = altered(fresh("g", 6), "widths", "width", more)
+    assert not about("g", run, "effective width 0, 1, 2").broken
+    own = about("g", run, "own units merge")
+    assert own.broken
+    assert "1, 2, 3 from seeds 500, 501, 502, 503, 504" in own.note
+    run = altered(fresh("g", 6), "widths", "fitted", more)
     assert about("g", run, "effective width 0, 1, 2").broken
+    assert about("g", run, "the same for every tolerance").broken
     swapped = fresh("g", 6).copy(deep=True)
     wide = swapped["widths"]["width"]
     wide.loc[{"kind": "zero"}] = wide.sel(kind="zero") + 3
@@ -50,9 +57,33 @@ def test_wrong_widths_break_the_claim():
 @pytest.mark.parametrize("letter", TYPES)
 def test_widths_and_types_of_every_panel_for_twenty_seeds(letter):
     run = fresh(letter, 20)
-    for words in ("effective width 0, 1, 2", "the same for every tolerance", "of type"):
-        claim = about(letter, run, words)
-        assert not claim.broken
+    for words in (
+        "effective width 0, 1, 2",
+        "the same for every tolerance",
+        "own units merge",
+        "of type",
+    ):
+        assert not about(letter, run, words).broken
     assert f"({TYPES[letter]})" in about(letter, run, "of type").claim
     whole = run["widths"]["clean"].values[:, :3].all(axis=1)
     assert whole.sum() >= 15
+
+
+@pytest.mark.slow
+def test_three_heads_of_figure_1f_of_which_two_share_their_query():
+    """Seeds 712, 716 and 717 among those with a clean plateau from 712 to 719."""
+    experiment = load("saddles/figure-1f")
+    run = experiment.run(experiment.parameters(seed=712, seeds=8))
+    assert about("f", run, "effective width 0, 1, 2").measured == 1.0
+    assert "0, 1, 3 from seeds 712, 716, 717" in about("f", run, "own units merge").note
+    shared = about("f", run, "share the line of their query")
+    assert not shared.broken
+    assert "seeds 712, 716, 717" in shared.note
+    assert about("f", altered(run, "simulation", "u", fanned), "share the line").broken
+
+
+def fanned(u):
+    """Heads as they are, but with the lines of their queries 18 degrees apart."""
+    u, angle = u.copy(), np.pi * np.arange(10) / 10
+    u[..., 1, 0, :2] = np.stack((np.cos(angle), np.sin(angle)), axis=-1)
+    return u

@@ -2,7 +2,8 @@
 
 - `plateaus` of a loss curve, with or without gradients, and its drops;
 - `effective_width` of weights, `effective_widths` along a run: how few units compute the same, and
-  which kind of saddle that is; `confirm` whether it is one;
+  which kind of saddle that is; `fitted_width`: how few would do with other weights; `confirm`
+  whether it is a saddle;
 - `rays` of weights that many units share;
 - tangent kernels and their distance, similarity of representations, and a map of them
   (`classical_mds`).
@@ -10,6 +11,8 @@
 
 from ._confirm import Confirmation as Confirmation
 from ._confirm import confirm as confirm
+from ._fitted import FittedWidth as FittedWidth
+from ._fitted import fitted_width as fitted_width
 from ._kernels import kernel_alignment as kernel_alignment
 from ._kernels import kernel_distance as kernel_distance
 from ._kernels import kernel_distance_over as kernel_distance_over

@@ -12,6 +12,7 @@ from ..networks._activations import Scalar
 from ..tasks import AbstractTask
 from ..theory.saddles._bfgs import bfgs
 from ..theory.saddles._loss_function import loss_function, relative_slope
+from ._fitted import FittedWidth
 from ._given import layer_of, task_of
 from ._width import EffectiveWidth
 
@@ -62,7 +63,7 @@ class Confirmation:
 def confirm(
     network: Layer | ArrayLike,
     data: AbstractTask | ArrayLike,
-    found: EffectiveWidth,
+    found: EffectiveWidth | FittedWidth,
     *,
     v: ArrayLike | None = None,
     activation: str | Activation | Scalar | AbstractUnit | None = None,
@@ -83,7 +84,7 @@ def confirm(
     **Arguments:**
 
     - `network`, `data`: the wide network and its task, or plain arrays u and x.
-    - `found`: its `effective_width`.
+    - `found`: its `effective_width` or `fitted_width`.
     - `v`, `activation`, `y`: with plain arrays, as in `effective_width`.
     - `loss`: convention.
     - `tolerance`: largest difference of the losses, as a fraction of the loss at zero outputs.

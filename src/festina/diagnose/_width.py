@@ -112,7 +112,7 @@ def effective_width(
 
         Off a plateau there is an effective width as well, but no saddle that it stands for. Units
         may share a direction without being copies of each other (attention heads do at times):
-        they count one by one.
+        they count one by one, and `festina.diagnose.fitted_width` says how few would do.
     """
     if not tolerance > 0 or not math.isfinite(tolerance):
         raise ValueError(f"`tolerance` must be positive, got {tolerance}.")

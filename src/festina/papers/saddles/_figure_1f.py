@@ -15,10 +15,10 @@ from ...dynamics import loss_factor
 from ...networks import Layer, attention
 from ...networks._seeds import Keys
 from ...tasks import AbstractTask, in_context_regression
+from ._head_claims import head_claims
 from ._panel import Panel
 from ._parameters import PanelParameters
 from ._reference import Reference
-from ._structure_claims import active_claims
 
 
 class Parameters(PanelParameters):
@@ -103,7 +103,7 @@ PANEL = Panel(
     task=_task,
     network=_network,
     predict=_predict,
-    structure=active_claims,
+    structure=head_claims,
     level_tolerance=0.02,
     clean=2.0,
     level_fraction=0.9,

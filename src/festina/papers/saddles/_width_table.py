@@ -16,25 +16,36 @@ TOLERANCES = (0.02, 0.05, 0.1, 0.2)
 def width_table(
     parameters: PanelParameters, trajectory: Trajectory, task: AbstractTask
 ) -> xr.Dataset:
-    """Widths by kind and tolerance; NaN where a plateau is not clean or a kind has no answer."""
+    """Widths by kind and tolerance; NaN where a plateau is not clean or a kind has no answer.
+
+    `fitted` is how few units do with other weights, `short` what the best network of one unit less
+    leaves.
+    """
     stairs = [effective_widths(trajectory.lane(seed), task) for seed in range(parameters.seeds)]
     expected = mechanism(trajectory.network.unit)
     kinds = expected.kinds
     shape = (len(stairs), max(3, *(len(each.found) for each in stairs)))
     clean = np.zeros(shape, int)
     widths = np.full((*shape, len(TOLERANCES), len(kinds)), np.nan)
+    fewest, short = np.full((2, *shape, len(TOLERANCES)), np.nan)
     for seed, each in enumerate(stairs):
-        for plateau, found in enumerate(each.found):
-            if found is None:
+        for plateau, fitted in enumerate(each.fitted):
+            if fitted is None:
                 continue
             clean[seed, plateau] = 1
-            for row, tolerance in zip(widths[seed, plateau], TOLERANCES, strict=True):
-                answer = found.at(tolerance).widths
-                row[:] = [np.nan if answer[kind] is None else answer[kind] for kind in kinds]
+            for row, tolerance in enumerate(TOLERANCES):
+                found = fitted.at(tolerance)
+                answer = found.merged.widths
+                widths[seed, plateau, row] = [
+                    np.nan if answer[kind] is None else answer[kind] for kind in kinds
+                ]
+                fewest[seed, plateau, row], short[seed, plateau, row] = found.width, found.short
     return xr.Dataset(
         {
             "clean": (("seed", "plateau"), clean),
             "width": (("seed", "plateau", "within", "kind"), widths),
+            "fitted": (("seed", "plateau", "within"), fewest),
+            "short": (("seed", "plateau", "within"), short),
         },
         {"within": list(TOLERANCES), "kind": list(kinds)},
         {"expected_kind": expected.expected or ""},
