@@ -198,7 +198,7 @@ class Fits:
 
         kinds = [unit_rows(each.narrow(width))[0] for each in self._merged.narrowings]
         kinds = nearest([start(few) for few in kinds if len(few) == width])  # one may have fewer
-        contribution = np.array([seen.size(each) for each in seen.each(responses, v)])
+        contribution = seen.contributions(responses, v)
         likely = contribution + 1e-9 * contribution.sum()
         own = [
             start(u[rng.choice(len(u), width, replace=False, p=likely / likely.sum())])

@@ -71,7 +71,7 @@ def narrowings(
     seen = OnData(network, statistics)
     responses = seen.responses(u)
     outputs = seen.sum(responses, v)
-    contribution = np.array([seen.size(each) for each in seen.each(responses, v)])
+    contribution = seen.contributions(responses, v)
     power = float(statistics.weight @ np.sum(statistics.y**2, axis=1)) + 2 * statistics.floor
     scale = seen.size(outputs) if own_scale else math.sqrt(power)
 
@@ -90,13 +90,9 @@ def narrowings(
         few_u, few_v = units(kind)
         few = seen.responses(few_u)
         if kind in ("equal", "proportional"):
-            together = [seen.size(each) for each in seen.each(few, few_v)]
-            order = np.argsort(np.negative(together), kind="stable")
+            order = np.argsort(-seen.contributions(few, few_v), kind="stable")
             few_u, few_v, few = few_u[order], few_v[order], few[..., order]
-        rest, left = outputs.copy(), [seen.size(outputs)]
-        for each in seen.each(few, few_v):
-            rest -= each
-            left.append(seen.size(rest))
+        left = seen.left(outputs, few, few_v)
         front = (len(few_u),)
         structure = network.structure
         return Narrowing(
@@ -105,7 +101,7 @@ def narrowings(
                 few_u.reshape(*front, *structure.weight_shape),
                 few_v.reshape(*front, *structure.value_shape),
             ),
-            np.array(left) / scale if scale > 0 else np.where(np.array(left) > 0, np.inf, 0.0),
+            left / scale if scale > 0 else np.where(left > 0, np.inf, 0.0),
             scale,
         )
 

@@ -41,18 +41,44 @@ class OnData:
 
     def each(
         self, responses: np.ndarray, v: Float[np.ndarray, "unit value"]
-    ) -> Iterator[Float[np.ndarray, "sample output"]]:
-        """What every unit adds to the outputs, one after the other."""
-        for i in range(len(v)):
-            yield responses[..., i] @ v[i].reshape(self.outputs, -1).T
+    ) -> Iterator[Float[np.ndarray, "some_units sample output"]]:
+        """What every unit adds to the outputs, some units after the other."""
+        values = v.reshape(len(v), self.outputs, self.read)
+        for first in range(0, len(v), self.block):
+            some = slice(first, first + self.block)
+            yield np.einsum("sri,ior->iso", responses[..., some], values[some], optimize=True)
+
+    def contributions(
+        self, responses: np.ndarray, v: Float[np.ndarray, "unit value"]
+    ) -> Float[np.ndarray, " unit"]:
+        """Root mean square of what every unit adds."""
+        return np.concatenate([np.zeros(0), *map(self.sizes, self.each(responses, v))])
+
+    def left(
+        self,
+        outputs: Float[np.ndarray, "sample output"],
+        responses: np.ndarray,
+        v: Float[np.ndarray, "unit value"],
+    ) -> Float[np.ndarray, " none_to_all"]:
+        """Root mean square of what is left of the outputs without the first units, none to all."""
+        sizes, rest = [self.sizes(outputs[None])], outputs
+        for some in self.each(responses, v):
+            rests = rest - np.cumsum(some, axis=0)
+            sizes.append(self.sizes(rests))
+            rest = rests[-1]
+        return np.concatenate(sizes)
 
     def sum(self, responses: np.ndarray, v: np.ndarray) -> Float[np.ndarray, "sample output"]:
-        values = v.reshape(len(v), self.outputs, -1)
+        values = v.reshape(len(v), self.outputs, self.read)
         return np.einsum("sri,ior->so", responses, values, optimize=True)
 
     def size(self, outputs: Float[np.ndarray, "sample output"]) -> float:
         """Root mean square over the data."""
-        return math.sqrt(float(self.weight @ np.sum(outputs**2, axis=1)))
+        return float(self.sizes(outputs[None])[0])
+
+    def sizes(self, outputs: Float[np.ndarray, "some sample output"]) -> Float[np.ndarray, " some"]:
+        """The same of several."""
+        return np.sqrt(np.sum(outputs**2, axis=2) @ self.weight)
 
     def gram(self, responses: np.ndarray) -> Float[np.ndarray, "unit unit"]:
         """⟨φ_i · φ_j⟩."""
