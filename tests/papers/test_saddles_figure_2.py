@@ -109,6 +109,8 @@ def test_the_figure_is_legible(experiment):
         slow(spectrum, "attention", "count", lambda n: 0 * n + 3, {"kappa": 0.0}, "keep all 4"),
         (low_rank, "linear", "initial_rate", lambda r: 0.1 * r, {}, "start on no plateau"),
         (low_rank, "linear", "count", lambda n: n - 1, {"rank": 2}, "plateaus between"),
+        (low_rank, "linear", "drop_time", lambda t: 1.02 * t, {"rank": 3}, "six units"),
+        (low_rank, "linear", "drop_time", lambda t: t + 10, {"rank": 1}, "of nine"),
     ],
 )
 def test_data_that_differ_break_the_claim(experiment, group, name, change, where, words):

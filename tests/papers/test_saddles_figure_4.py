@@ -14,6 +14,7 @@ from festina.diagnose import plateaus
 from festina.networks import Neuron, layer
 from festina.networks._activations import activation
 from festina.papers import load
+from festina.papers.saddles import _figure_4b as sigmoid
 from festina.papers.saddles._figure_4_activations import named
 from festina.papers.saddles._figure_4_population import population
 from festina.papers.saddles._figure_4_teacher import fixed_points, student, teacher_task
@@ -467,3 +468,27 @@ def test_one_unit_without_a_fixed_point_is_said_so():
     network = student(named("z2-tanh"), parameters, festina.seeds(1))
     with pytest.raises(ValueError, match="no fixed point with weights up to 5"):
         fixed_points(parameters, task, network)
+
+
+# Figure 4B
+
+
+def test_figure_4b_where_a_second_drop_ends():
+    """From 0.0055 to 0.0005 around step 50,000, then slowly on."""
+    steps = np.linspace(0, 1.2e5, 400)
+    loss = 5e-4 * np.exp(-(steps - 7e4) / 2e5) + 5e-3 / (1 + np.exp((steps - 5e4) / 2e3))
+    level, end, after, before = sigmoid._tail(steps, loss)
+    assert level == pytest.approx(5e-4, rel=0.1)
+    assert 5e4 < end < 8e4
+    assert np.exp(0.1) < after < 1.1 * np.exp(0.1)  # a tenth of the drop is still to come
+    assert before > 5
+    assert sigmoid._tail(steps[:250], loss[:250]) is None  # too soon to tell
+
+
+@pytest.mark.slow
+def test_figure_4b_a_tail_that_ends_elsewhere_would_be_noticed():
+    run, words = fresh("b"), "loss where a second drop ends"
+    assert found("b", words).verdict == "holds"
+    low = altered(run, "simulation", "loss", lambda loss: 0.5 * loss)
+    assert found("b", words, low).broken
+    assert found("b", "at step 10,000", low).broken

@@ -101,8 +101,13 @@ def test_theorem_1():
     assert after[admitted].max() < 1e-12
     # Between fixed points and controls lie ten decades; but for silent units in all seeds.
     assert np.median(after[~admitted], axis=1).min() > 1e-2
-    silent = np.arange(admitted.shape[1]) == list(table["case"].values).index("zero")
+    zero = list(table["case"].values).index("zero")
+    silent = np.arange(admitted.shape[1]) == zero
     assert after[~admitted & ~silent].min() > 1e-2
+    # Units with u = 0 that are read as the others are: silent where φ(z; 0) = 0, and else heard.
+    heard = table["heard_after"].transpose("architecture", "seed").values
+    assert heard[~admitted[:, zero]].min() > 1e-2
+    assert table["heard"].transpose("architecture", "seed").values[admitted[:, zero]].max() == 0
     # Copies are admitted everywhere, combinations by the two linear architectures alone.
     assert admitted.sum(axis=0).tolist() == [11, 9, 6, 2, 2]
 
@@ -133,6 +138,9 @@ def test_theorem_1_can_fail_and_survives_saving(tmp_path):
     where = {"architecture": "tanh", "case": "linear"}
     still = altered(run, "embeddings", "after", lambda g: 0 * g, **where)
     assert len(broken(theorem, still)) == 1
+    where = {"architecture": "sigmoid"}
+    unheard = altered(run, "embeddings", "heard_after", lambda g: 0 * g, **where)
+    assert len(broken(theorem, unheard)) == 1
     minimum = altered(run, "panels", "gain", lambda g: -g, panel="G")
     with np.errstate(invalid="ignore"):
         assert len(broken(theorem, minimum)) == 1

@@ -143,4 +143,3 @@ class Logbook:
         marks = np.floor(np.concatenate((self._path[None, lanes], path)))
         self._path[lanes] = path[-1]
         return np.diff(marks, axis=0) > 0
-

@@ -93,7 +93,7 @@ def _linear_theory(network: Layer, s: np.ndarray) -> tuple[np.ndarray, np.ndarra
 def _linear_times(network: Layer, s: np.ndarray) -> np.ndarray:
     """When the sum of all modes passes the middle between two levels."""
     times, losses = _linear_theory(network, s)
-    return np.array([_passages(times, loss, _linear_levels(s)) for loss in losses])
+    return np.array([passages(times, loss, _linear_levels(s)) for loss in losses])
 
 
 def _attention_times(network: Layer, s: np.ndarray) -> np.ndarray:
@@ -199,7 +199,7 @@ def _staircases(model: Model, setting: Setting) -> xr.Dataset:
         for lane in lanes
     ]
     drops = np.array(
-        [_passages(lane.time, 2 * lane.loss, levels, -2 * lane.squared_gradient) for lane in lanes]
+        [passages(lane.time, 2 * lane.loss, levels, -2 * lane.squared_gradient) for lane in lanes]
     )
     theory = {}
     if model.curve is not None:
@@ -229,7 +229,7 @@ def _staircases(model: Model, setting: Setting) -> xr.Dataset:
     )
 
 
-def _passages(
+def passages(
     time: np.ndarray, loss: np.ndarray, levels: np.ndarray, slope: np.ndarray | None = None
 ) -> list[float]:
     """When the loss passes the middle between two levels."""

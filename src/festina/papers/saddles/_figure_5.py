@@ -21,10 +21,12 @@ from ...theory.saddles import minima_from
 from .._claim import Claim
 from .._frame import Run, part_of
 from .._registry import Progress
+from ._drop_claims import drop_claims
 from ._figure_5_claims import common_claims
 from ._figure_5_reference import DeepReference, reference_claims
 from ._panel import Panel
 from ._parameters import PanelParameters
+from ._plain_descent import plain_drops
 from ._reading import Reading
 from ._record import curves, drop_table, levels, plateau_table
 from ._train import train
@@ -60,7 +62,8 @@ class DeepPanel:
     - `cleaner_median`: how far from the minimum the median level of that run may be, in units of
       the loss; None where there is no such run.
     - `correction`: `parameters → words`, under which correction the loss rests where it should.
-    - `references`: when an independent implementation drops.
+    - `references`: when an independent implementation drops, from other weights.
+    - `plain`: whether a plain loop of descent is run beside the training, from the same weights.
     - `also`: `(parameters, task, keys, trajectory) → {name: table}`, more of a run.
     - `aligned`: whether curves are drawn from shortly before the first drop of each seed.
     """
@@ -75,6 +78,7 @@ class DeepPanel:
     cleaner_median: float | None = None
     correction: Callable[[Any], str] = lambda parameters: ""
     references: tuple[DeepReference, ...] = ()
+    plain: bool = False
     also: Callable[[Any, AbstractTask, Keys, Trajectory], dict[str, xr.Dataset]] = lambda *_: {}
     aligned: bool = False
 
@@ -105,7 +109,7 @@ class DeepPanel:
             "simulation": _first_layer(curves(parameters, trajectory)),
             "plateaus": plateaus,
             "theory": theory,
-            "drops": drop_table(parameters, trajectory, theory["level"].values),
+            "drops": self._drops(parameters, task, network, trajectory, theory["level"].values),
             "layers": _layers(trajectory, plateaus),
             **self.also(parameters, task, keys, trajectory),
         }
@@ -118,6 +122,22 @@ class DeepPanel:
             table = plateau_table(small, cleaner, merge=self.merge).assign(weights)
             tables["cleaner"] = table.assign_attrs(scale=scale)
         return tables
+
+    def _drops(
+        self,
+        parameters: DeepParameters,
+        task: AbstractTask,
+        network: Stack,
+        trajectory: Trajectory,
+        levels: np.ndarray,
+    ) -> xr.Dataset:
+        """When each seed drops, and when it does by plain descent from the same weights."""
+        table = drop_table(parameters, trajectory, levels)
+        if not (self.plain and parameters.method == "descent" and parameters.loss == "mean-square"):
+            return table
+        middles = (levels[:-1] + levels[1:]) / 2
+        steps = plain_drops(network, task, parameters.learning_rate, middles, parameters.max_steps)
+        return table.assign(plain_step=(("seed", "drop"), steps))
 
     def _one_unit(self, parameters: DeepParameters) -> Callable[[Any, Keys], Stack]:
         """The same network with one unit in every hidden layer, and weights of order one."""
@@ -139,6 +159,7 @@ class DeepPanel:
         reading = Reading(self.panel, run)
         return [
             *common_claims(reading, self),
+            *drop_claims(reading),
             *reference_claims(reading, self.references),
             *self.panel.structure(reading),
         ]

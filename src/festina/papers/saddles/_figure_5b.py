@@ -8,6 +8,7 @@ from jaxtyping import PRNGKeyArray
 from ...networks import Stack, convolutional_stack
 from ...networks._seeds import Keys
 from ...tasks import AbstractTask, linear_teacher
+from ._comparison import Reported
 from ._figure_5 import DeepPanel, DeepParameters
 from ._figure_5_claims import width_claims
 from ._figure_5_reference import DeepReference
@@ -52,12 +53,10 @@ PANEL = DeepPanel(
     references=(
         DeepReference(
             Parameters(),
-            drops=(780.0, 1165.0),
-            spread=(0.06, 0.09),
-            seeds=1,
-            level=0.397,
-            level_spread=1.5e-3,
+            drops=(Reported((780.0,), 1, 0.062), Reported((1165.0,), 1, 0.067)),
+            level=Reported((0.397,), 1, 2.7e-3),
         ),
     ),
+    plain=True,
 )
 run, claims, draw = PANEL.run, PANEL.claims, PANEL.draw

@@ -25,6 +25,7 @@ from .._parameters import Parameters as Base
 from .._registry import Progress
 from .._tree import run_tree
 from ._figure_6_claims import all_claims
+from ._plain_descent import plain_drops
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -36,7 +37,7 @@ LOSS: Literal["mean-square"] = "mean-square"
 class Parameters(Base):
     """Four layers, Eq. (18)."""
 
-    seeds: int = Field(default=6, ge=1)
+    seeds: int = Field(default=12, ge=1)
     """How many independent initialisations are trained."""
 
     width: int = Field(default=50, ge=2)
@@ -86,7 +87,16 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> xr.D
         for skipped in range(3):
             say(f"{name}, {skipped} layers skipped", (3 * column + skipped) / 7)
             network = _network(parameters, family, skipped, parameters.scale, keys)
-            groups[f"{name}_{skipped}"] = _record(parameters, network, family.task, levels)
+            plain = plain_drops(
+                network,
+                family.task,
+                parameters.learning_rate,
+                (levels[:-1] + levels[1:]) / 2,
+                parameters.max_steps,
+            )
+            groups[f"{name}_{skipped}"] = _record(parameters, network, family.task, levels).assign(
+                plain_step=(("seed", "drop"), plain)
+            )
             if skipped:
                 shallow = _shallow(network, skipped)
                 groups[f"{name}_{skipped}_shallow"] = _record(

@@ -9,6 +9,7 @@ from .._style import PALE, THEORY, styled
 from ._figure_6_claims import FAMILIES
 
 _COLOURS = ("#0072B2", "#E69F00", "#009E73")  # of Okabe and Ito
+_SHOWN = 6  # seeds; more would hide each other
 _WORDS = ("no skip", "skips one layer", "skips two layers")
 
 
@@ -29,11 +30,11 @@ def draw_skips(run: xr.DataTree) -> Figure:
 
 def _draw_losses(run: xr.DataTree, family: str, scale: str, ax: Axes) -> None:
     slowest = run[f"{family}_0"].to_dataset()
-    drops = slowest["drop_step"].values
+    drops = slowest["drop_step"].values[:_SHOWN]
     # Training that ends before there is a drop is shown to its end.
     right = 1.15 * float(np.nanmax(drops) if np.isfinite(drops).any() else slowest["step"].max())
     for skipped, (colour, words) in enumerate(zip(_COLOURS, _WORDS, strict=True)):
-        for seed, (step, loss) in enumerate(_curves(run, f"{family}_{skipped}", right)):
+        for seed, (step, loss) in enumerate(_curves(run, f"{family}_{skipped}", right)[:_SHOWN]):
             label = words if seed == 0 else None
             ax.plot(step, loss, **PALE, color=colour, alpha=0.35, label=label)
     for skipped in (1, 2):

@@ -162,6 +162,7 @@ def _embeddings(parameters: Parameters, architecture: _Architecture, keys: Any) 
     """Gradient of each fixed point before, and after each way of embedding it."""
     shape = (parameters.seeds, len(CASES))
     before, after, moved = np.zeros(parameters.seeds), np.zeros(shape), np.zeros(shape)
+    heard, heard_after = np.zeros(parameters.seeds), np.zeros(parameters.seeds)
     algebra: Algebra | None = None
     for seed, key in enumerate(keys):
         rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))
@@ -178,6 +179,9 @@ def _embeddings(parameters: Parameters, architecture: _Architecture, keys: Any) 
             wide = with_hidden_layer(network, architecture.hidden, *embed_units(u, v, *mixing))
             outputs, after[seed, index] = _outputs_and_gradient(wide, x, y)
             moved[seed, index] = np.abs(outputs - f).max()
+        wide = with_hidden_layer(network, architecture.hidden, *_read_at_zero(u, v, rng))
+        outputs, heard_after[seed] = _outputs_and_gradient(wide, x, y)
+        heard[seed] = np.abs(outputs - f).max()
     assert algebra is not None
     allowed = admissible(algebra)
     real = algebra.homogeneous == "real"
@@ -187,6 +191,8 @@ def _embeddings(parameters: Parameters, architecture: _Architecture, keys: Any) 
             "before": ("seed", before),
             "after": (("seed", "case"), after),
             "map_change": (("seed", "case"), moved),
+            "heard": ("seed", heard),
+            "heard_after": ("seed", heard_after),
             "admitted": ("case", admitted),
         },
         {"case": list(CASES), "seed": parameters.seed + np.arange(parameters.seeds)},
@@ -211,6 +217,14 @@ def _mixing(
         "proportional": (first, second),
         "negative": (-first, second),
     }[case]
+
+
+def _read_at_zero(u: Array, v: Array, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """One more unit, with u_H = 0 and v_H as large as those of the others are."""
+    u, v = np.asarray(u), np.asarray(v)
+    direction = rng.standard_normal((1, *v.shape[1:]))
+    size = np.linalg.norm(v) / np.sqrt(len(v)) / np.linalg.norm(direction)
+    return np.concatenate((u, 0 * u[:1])), np.concatenate((v, size * direction))
 
 
 @jax.jit

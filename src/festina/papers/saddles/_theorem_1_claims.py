@@ -30,6 +30,7 @@ def claims(run: xr.DataTree) -> list[Claim]:
         *(_fixed(embeddings, case) for case in CASES),
         _same_map(embeddings),
         *(_control(embeddings, case) for case in _NEEDS),
+        *_silence(embeddings),
         *_minima(panels),
         _panels_named(panels),
         *_section_e(run["section_e"].to_dataset()),
@@ -85,6 +86,41 @@ def _control(table: xr.Dataset, case: str) -> Claim:
         f"smallest {float(every.min()):.2g} ({smallest}); medians from {float(sizes.min()):.2g} to "
         f"{float(sizes.max()):.2g}",
     )
+
+
+def _silence(table: xr.Dataset) -> list[Claim]:
+    """What Eq. (5) needs, wrong by the size of the other units instead of by a little.
+
+    A unit with u_H = 0 adds φ(z; 0)v_H to the output of every sample. The others stand still, so
+    that their v_i get ⟨φ(z; u_i)ᵀφ(z; 0)⟩v_H and nothing else: no mean of residuals, which may
+    happen to be small.
+    """
+    chosen = table.sel(case="zero")
+    silent = chosen["admitted"].values
+    heard = chosen["heard"].isel(architecture=np.flatnonzero(silent))
+    after = chosen["heard_after"].isel(architecture=np.flatnonzero(~silent))
+    names = ", ".join(map(str, after["architecture"].values))
+    source = f"{_THEOREM}, Eq. (5)"
+    return [
+        compare(
+            experiment=NAME,
+            claim="where φ(z; 0) = 0 a unit with u_H = 0 is silent, whatever its v_H (largest "
+            "change of an output)",
+            source=source,
+            predicted=0.0,
+            measured=float(heard.max()),
+            tolerance=1e-12,
+        ),
+        compare(
+            experiment=NAME,
+            claim="where φ(z; 0) ≠ 0 a unit with u_H = 0 and v_H as large as the others' is no "
+            f"fixed point (share of networks with |∂L/∂θ| above {_CLEARLY:g})",
+            source=source,
+            predicted=1.0,
+            measured=float((after > _CLEARLY).mean()),
+            note=f"{names}; smallest {float(after.min()):.2g}, of {after.size}",
+        ),
+    ]
 
 
 def exponents(panels: xr.Dataset) -> np.ndarray:
