@@ -31,7 +31,7 @@ def test_the_table_says_what_holds(festina):
     assert "holds with a correction" in outcome.out
     assert "does not hold, as known" in outcome.out
     assert "[width] as printed" in outcome.out  # brackets are no markup
-    assert "3 claims: 1 hold, 1 hold with a correction, 1 known not to hold, 0 broken." in (
+    assert "3 claims: 1 holds, 1 holds with a correction, 1 known not to hold, 0 broken." in (
         outcome.out
     )
 
@@ -41,6 +41,18 @@ def test_a_broken_claim_is_shown_and_is_no_failure_of_the_run(festina):
     assert outcome.status == 0
     assert "does not hold: broken" in outcome.out
     assert "1 broken" in outcome.out
+    assert "Not with the defaults: --ending wrong." in outcome.out
+
+
+def test_the_file_of_another_experiment_is_refused(festina, here):
+    file = here / "other.toml"
+    file.write_text("# toy/two, festina 0.1.0. Run it again with\nwidth = 3\n")
+    outcome = festina("run", "toy/one", "--parameters", str(file), "--out", "a")
+    assert outcome.status == 2
+    assert "is of toy/two, not of toy/one" in outcome.err
+    assert not (here / "a").exists()
+    file.write_text("width = 3\n")
+    assert festina("run", "toy/one", "--parameters", str(file), "--out", "a").status == 0
 
 
 def test_claims_json_has_the_eight_fields_as_plain_values(festina, here):

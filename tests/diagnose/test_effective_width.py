@@ -258,7 +258,7 @@ def test_plain_arrays_are_confirmed_as_objects_are():
     objects = confirm(network, task(X, y), found)
     assert plain.agrees
     assert (plain.loss, plain.optimised_loss) == (objects.loss, objects.optimised_loss)
-    assert str(plain).startswith("a saddle: the narrow network rests at")
+    assert str(plain).startswith("a fixed point of ")
     with pytest.raises(ValueError, match="give `y`"):
         confirm(u, X, found, v=v, activation="relu")
 

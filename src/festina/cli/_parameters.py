@@ -29,7 +29,7 @@ def resolve(
         raise Complaint(unknown("preset", preset, tuple(experiment.presets)))
     chosen = dict(experiment.quick) if quick else {}
     chosen |= experiment.presets[preset] if preset is not None else {}
-    stored = read(file) if file is not None else {}
+    stored = read(file, experiment.name) if file is not None else {}
 
     def where(path: str) -> str:
         name = re.split(r"[.\[]", path)[0]
@@ -48,18 +48,36 @@ def flag_name(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def read(file: Path) -> dict[str, Any]:
-    """The values in a `parameters.toml`."""
+def read(file: Path, name: str) -> dict[str, Any]:
+    """The values in a `parameters.toml`, which must not be that of another experiment."""
     import tomllib
 
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
+        text = file.read_text(encoding="utf-8")
+        values = tomllib.loads(text)
     except OSError as error:
         raise Complaint(f"Cannot read `--parameters` '{file}': {error.strerror}.") from error
     except UnicodeDecodeError as error:
         raise Complaint(f"`--parameters` '{file}' is no text in UTF-8.") from error
     except tomllib.TOMLDecodeError as error:
         raise Complaint(f"`--parameters` '{file}' is no valid TOML: {describe(error)}.") from error
+    written_for = re.match(r"# (\S+), festina ", text)
+    if written_for and written_for[1] != name:
+        raise Complaint(
+            f"`--parameters` '{file}' is of {written_for[1]}, not of {name}. Without its first "
+            "line it is taken all the same."
+        )
+    return values
+
+
+def changed(experiment: Experiment, parameters: Parameters) -> list[str]:
+    """Flags whose values are not the defaults, but for the seeds."""
+    usual = experiment.parameters()
+    return [
+        f"{flag_name(name)} {_storable(value)}"
+        for name, value in parameters.model_dump(mode="json", exclude={"seeds", "seed"}).items()
+        if value != usual.model_dump(mode="json")[name]
+    ]
 
 
 def to_toml(parameters: Parameters, *, name: str) -> str:

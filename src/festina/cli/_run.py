@@ -89,7 +89,7 @@ def _run(
     **flags: Any,
 ) -> int:
     from ._animation import moving_picture
-    from ._parameters import resolve
+    from ._parameters import changed, resolve
     from ._perform import claims_json, labelled, perform
     from ._progress import Progress
 
@@ -114,6 +114,8 @@ def _run(
     from ._table import print_claims
 
     print_claims(claims)
+    if any(claim.broken for claim in claims) and (flags_set := changed(experiment, chosen)):
+        print(f"Not with the defaults: {', '.join(flags_set)}. Theory may not reach that far.")
     for path in sorted(folder.iterdir()):
         print(shorter(path))
     return 0

@@ -78,9 +78,11 @@ def summary(claims: Iterable[Claim], failures: Sequence[tuple[str, str]] = ()) -
     """How many claims there are of each kind, in a line."""
     claims = list(claims)
     broken = sum(claim.broken for claim in claims)
+    holding = sum(claim.verdict == "holds" for claim in claims)
+    corrected = sum(claim.verdict == "holds with a correction" for claim in claims)
     counts = {
-        "hold": sum(claim.verdict == "holds" for claim in claims),
-        "hold with a correction": sum(c.verdict == "holds with a correction" for c in claims),
+        "holds" if holding == 1 else "hold": holding,
+        f"{'holds' if corrected == 1 else 'hold'} with a correction": corrected,
         "known not to hold": sum(c.verdict == "does not hold" and not c.broken for c in claims),
     }
     parts = [f"{count} {words}" for words, count in counts.items() if count]

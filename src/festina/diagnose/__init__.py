@@ -2,8 +2,8 @@
 
 - `plateaus` of a loss curve, with or without gradients, and its drops;
 - `effective_width` of weights, `effective_widths` along a run: how few units compute the same, and
-  which kind of saddle that is; `fitted_width`: how few would do with other weights; `confirm`
-  whether it is a saddle;
+  which kind of fixed point that is; `fitted_width`: how few would do with other weights;
+  `confirm` whether it is one;
 - `rays` of weights that many units share;
 - tangent kernels and their distance, similarity of representations, and a map of them
   (`classical_mds`).

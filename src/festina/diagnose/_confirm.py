@@ -1,4 +1,4 @@
-"""Is the narrow network of a plateau a minimum of its own? Optimise it, and compare losses."""
+"""Is a plateau a fixed point of fewer units? Optimise the narrow network, and compare losses."""
 
 from dataclasses import dataclass
 
@@ -42,7 +42,11 @@ class Confirmation:
 
     def __repr__(self) -> str:
         if self.agrees:
-            return f"a saddle: the narrow network rests at {self.optimised_loss:.6g}, {self._here}"
+            units = 0 if self.network is None else self.network.width
+            return (
+                f"a fixed point of {units} unit{'s' * (units != 1)}: the narrow network rests at "
+                f"{self.optimised_loss:.6g}, {self._here}"
+            )
         if self.stationary:
             return (
                 f"not confirmed: the narrow network goes on to {self.optimised_loss:.6g}, "
@@ -75,9 +79,11 @@ def confirm(
 ) -> Confirmation:
     """Optimise the narrow network from the reduced weights, and compare its loss.
 
-    A plateau is a saddle of Theorem 1 of Zhang, Saxe & Latham if the narrow network rests where the
-    wide one does. That they compute nearly the same does not say so: the narrow network may be on
-    its way to somewhere else. It legitimately fails where a plateau is none of these saddles: units
+    A plateau is an embedded fixed point (Theorem 1 of Zhang, Saxe & Latham) if the narrow network
+    rests where the wide one does. That they compute nearly the same does not say so: the narrow
+    network may be on its way to somewhere else. Whether the fixed point is a saddle or, as at the
+    end of training, a minimum, its curvature says: `festina.theory.saddles.escape`. It legitimately
+    fails where a plateau is none of these fixed points: units
     that have one direction but are not proportional (tanh, sine), or a narrow network whose
     infimum lies at infinite weights (x tanh x).
 

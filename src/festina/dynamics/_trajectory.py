@@ -126,6 +126,7 @@ class Trajectory(Generic[Network]):
         if len(index) != len(self.batch_shape):
             raise ValueError(
                 f"`lane` needs one index for each of the axes {self.batch_shape}, got {index}."
+                + ("" if self.batch_shape else " This is one trajectory already.")
             )
         for axis, (i, length) in enumerate(zip(index, self.batch_shape, strict=True)):
             if not -length <= i < length:

@@ -106,7 +106,7 @@ class Reading:
         likely = seen > 0 and _at_most(seen, total, share) >= 0.05
         return dataclasses.replace(
             self.compare(claim, 1, int(likely), **options),
-            predicted=f"≥ {share:g} of seeds",
+            predicted=f"≥ {share:g} of seeds" if share < 1 else "all seeds",
             measured=seen / total if total else float("nan"),
             tolerance="5 % test" if share < 1 else "all",
         )
