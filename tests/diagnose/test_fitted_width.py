@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from festina.diagnose import confirm, effective_width, effective_widths, fitted_width
+from festina.diagnose._fitted import fewest
 from festina.dynamics import gradient_descent
 from festina.networks import LinearHead, Neuron, attention, layer, seeds
 from festina.tasks import in_context_regression
@@ -167,3 +168,16 @@ def test_bad_input(as_a_user):
             fitted_width(found, X, **options)
     with pytest.raises(ValueError, match="do not fit"):
         fitted_width(found, X[:, :2])
+
+
+@pytest.mark.parametrize("merged", [2, 3, 17, 64, 200])
+def test_the_search_takes_no_more_fits_than_it_says(merged):
+    for enough in range(1, merged + 1):
+        tried = []
+
+        def suffices(width, enough=enough, tried=tried):
+            tried.append(width)
+            return width >= enough
+
+        assert fewest(suffices, merged, merged) == (enough, enough - 1)
+        assert len(set(tried)) == len(tried) <= max(1, 2 * np.log2(merged))

@@ -6,6 +6,7 @@ import pytest
 from festina.networks import convolutional_stack, seeds, stack
 from festina.papers._claim import compare
 from festina.papers.saddles._comparison import Reported
+from festina.papers.saddles._figure_5e_escape import mode_amplitude
 from festina.papers.saddles._plain_descent import _loss_and_gradients, furthest, plain_drops
 from festina.tasks import linear_teacher
 
@@ -107,3 +108,30 @@ def test_a_plain_loop_passes_a_level_between_two_steps():
     assert step - 1 < drops[0, 0] <= step
     assert np.interp(-0.25, -np.array(loss), np.arange(41)) == pytest.approx(drops[0, 0])
     assert np.isnan(drops[0, 1])
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1e-4])
+def test_what_initial_weights_hold_of_a_mode_times_its_half_rise(scale):
+    """ẇ = (c − w·W)W and Ẇ = (c − w·W)w, in one input: half-way at ln(c/a₀)/2c."""
+    from scipy.integrate import solve_ivp
+
+    rng = np.random.default_rng(0)
+    inner, outer = scale * rng.normal(size=(2, 40))
+    (amplitude,) = mode_amplitude(inner[None, :, None], outer[None], np.ones(1))
+    c = 0.05
+    predicted = np.log(c / amplitude) / (2 * c)
+
+    def field(_, theta):
+        w, b = np.split(theta, 2)
+        return (c - w @ b) * np.concatenate((b, w))
+
+    half = lambda _, theta: theta[:40] @ theta[40:] - c / 2
+    flow = solve_ivp(
+        field,
+        (0, 2 * predicted),
+        np.concatenate((inner, outer)),
+        events=half,
+        rtol=1e-9,
+        atol=1e-12,
+    )
+    assert flow.t_events[0][0] == pytest.approx(predicted, rel=scale)

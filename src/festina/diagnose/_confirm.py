@@ -90,7 +90,8 @@ def confirm(
     **Arguments:**
 
     - `network`, `data`: the wide network and its task, or plain arrays u and x.
-    - `found`: its `effective_width` or `fitted_width`.
+    - `found`: its `effective_width`; or its `fitted_width`, whose units, where they are fewer than
+      those that merge, no equation of Theorem 1 embeds: then it only says where they rest.
     - `v`, `activation`, `y`: with plain arrays, as in `effective_width`.
     - `loss`: convention.
     - `tolerance`: largest difference of the losses, as a fraction of the loss at zero outputs.

@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ from ..theory.saddles._loss_function import loss_function, relative_slope
 from ..theory.saddles._manifolds import unit_rows
 from ..theory.saddles._responses import OnData
 from ._given import task_of
-from ._width import EffectiveWidth
+from ._width import EffectiveWidth, check_tolerance
 
 _NUDGE = 0.01
 """Of the weights, at each start: one of two heads alone may stand on a saddle of the fit."""
@@ -39,6 +39,7 @@ class FittedWidth:
     - `complete`: whether nothing narrower is left to be tried. It is not, where fits would have
       more weights than allowed.
     - `merged`: the answer by kinds of saddles, with which the search began.
+    - `fits`: what was fitted, for other tolerances.
     """
 
     width: int
@@ -63,13 +64,14 @@ class FittedWidth:
 
     def at(self, tolerance: float) -> "FittedWidth":
         """The answer for another tolerance; what has been fitted is not fitted again."""
+        check_tolerance(tolerance)
         return _search(self.fits, self.merged.at(tolerance))
 
     def __str__(self) -> str:
         found = (
             f"{_units(self.width)} fitted, error {self.error:.2g}, for {self.merged.width} merged"
             if self.fewer
-            else f"{_units(self.width)}, fits find no fewer"
+            else f"{_units(self.width)}" + ", fits find no fewer" * bool(self.tried)
         )
         left = f"; with one less the error is {self.short:.2g}" if self.short >= 0 else ""
         return found + left + ("" if self.complete else "; wider fits exceed `max_weights`")
@@ -224,16 +226,11 @@ def _readout(
 
 
 def _search(fits: Fits, merged: EffectiveWidth) -> FittedWidth:
-    """Fewer units in growing steps; after a failure, half of what is left in between."""
-    enough, short, step = merged.width, 0, 1
-    while enough - short > 1 and short < fits.widest:
-        width = min(max(enough - step, short + 1), fits.widest)
-        if fits(width, merged.tolerance).error <= merged.tolerance:
-            enough, step = width, 2 * step
-        else:
-            short = width
-            step = (enough - short) // 2
-    best = fits(enough, merged.tolerance) if enough < merged.width else None
+    tolerance = merged.tolerance
+    enough, short = fewest(
+        lambda width: fits(width, tolerance).error <= tolerance, merged.width, fits.widest
+    )
+    best = fits(enough, tolerance) if enough < merged.width else None
     return FittedWidth(
         width=enough,
         error=best.error if best else merged.error,
@@ -243,6 +240,23 @@ def _search(fits: Fits, merged: EffectiveWidth) -> FittedWidth:
         merged=merged,
         fits=fits,
     )
+
+
+def fewest(suffices: Callable[[int], bool], enough: int, widest: int) -> tuple[int, int]:
+    """How many are enough and how many too few, one less unless more than `widest` had to be tried.
+
+    Fewer units in growing steps; after a failure, half of what is left in between.
+    """
+    short, step = 0, 1
+    while enough - short > 1 and short < widest:
+        width = min(max(enough - step, short + 1), widest)
+        if suffices(width):
+            enough, step = width, 2 * step
+        else:
+            short = width
+        if short:
+            step = (enough - short) // 2
+    return enough, short
 
 
 def _units(count: int) -> str:

@@ -51,6 +51,7 @@ class EffectiveWidth:
 
     def at(self, tolerance: float) -> "EffectiveWidth":
         """The answer for another tolerance."""
+        check_tolerance(tolerance)
         return _judge(self.network, self.narrowings, tolerance)
 
     def __str__(self) -> str:
@@ -114,8 +115,7 @@ def effective_width(
         may share a direction without being copies of each other (attention heads do at times):
         they count one by one, and `festina.diagnose.fitted_width` says how few would do.
     """
-    if not tolerance > 0 or not math.isfinite(tolerance):
-        raise ValueError(f"`tolerance` must be positive, got {tolerance}.")
+    check_tolerance(tolerance)
     if not 0 < angle < np.pi / 2:
         raise ValueError(f"`angle` must lie between 0 and π/2 radians, got {angle}.")
     one = layer_of(network, v, activation)
@@ -123,6 +123,11 @@ def effective_width(
     blind = y is None and task is not data
     found = narrowings(one, task, angle=angle, own_scale=blind)
     return _judge(one, found, tolerance)
+
+
+def check_tolerance(tolerance: float) -> None:
+    if not tolerance > 0 or not math.isfinite(tolerance):
+        raise ValueError(f"`tolerance` must be positive, got {tolerance}.")
 
 
 def _judge(network: Layer, found: tuple[Narrowing, ...], tolerance: float) -> EffectiveWidth:

@@ -1,7 +1,7 @@
 """The host's part of a simulation: feed lanes to the compiled program, and judge their ends.
 
 Trajectories of a batch differ in length, and the compiled program has a fixed number of lanes. Each
-core of the processor has a queue and a worker of its own (`_worker.py`).
+core of the processor has a worker of its own (`_worker.py`); all take lanes from one queue.
 """
 
 import concurrent.futures
@@ -74,10 +74,10 @@ def drive(
         rows=rows,
         max_steps=max_steps,
         progress=progress,
+        queue=iter(range(total)),
         device=jax.config.jax_default_device,  # pyright: ignore[reportAttributeAccessIssue]
     )
-    queue = iter(range(total))
-    crew = [Worker(shared, queue, slots) for _ in range(workers)]
+    crew = [Worker(shared, slots) for _ in range(workers)]
     if workers == 1:
         crew[0].work()
         return shared.book
@@ -104,7 +104,7 @@ def _sizes(weights: int, total: int) -> _Sizes:
     """
     slots = min(total, int(np.clip(2 ** round(np.log2(_CACHE / weights)), 8, 64)))
     slots = max(1, min(slots, _MOST_NUMBERS // (8 * weights)))
-    workers = max(1, min(_cores() + 1, total // slots))
+    workers = max(1, min(_cores(), total // slots))
     rows = _MOST_NUMBERS // (workers * slots * weights)
     return _Sizes(slots, workers, int(np.clip(rows, 8, 64 if total > slots else _MOST_ROWS)))
 

@@ -1,12 +1,12 @@
 """A worker: as many lanes as the compiled program has slots, and a queue that waits for them.
 
 Whenever a lane ends, the next one of the queue takes its slot, so that nobody waits for the
-longest. Workers share nothing but what `Shared` names.
+longest. Workers share nothing but what `Shared` names, the queue among it.
 """
 
 import itertools
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,6 +39,7 @@ class Shared:
     rows: int  # of a record: the most steps between two looks
     max_steps: int
     progress: Progress | None
+    queue: Iterator[int]  # of lanes; to take the next one is a single operation of the interpreter
     device: Any  # which another thread does not inherit
     ended: int = 0
     interrupted: threading.Event = field(default_factory=threading.Event)
@@ -55,12 +56,11 @@ class Shared:
 
 
 class Worker:
-    """Takes the lanes of its queue to their ends, `slots` of them at a time."""
+    """Takes lanes of the queue to their ends, `slots` of them at a time."""
 
-    def __init__(self, shared: Shared, queue: Iterable[int], slots: int):
+    def __init__(self, shared: Shared, slots: int):
         self.shared = shared
-        self.queue = iter(queue)
-        self.lanes: list[int | None] = list(itertools.islice(self.queue, slots))
+        self.lanes: list[int | None] = list(itertools.islice(shared.queue, slots))
         self.state = lanes_of(shared.everyone, self.lanes)
 
     def work(self) -> None:
@@ -140,7 +140,7 @@ class Worker:
 
     def _refill(self, slot: int, status: Int[np.ndarray, " slot"]) -> dict[int, State]:
         """The next lane of the queue; where there is none, the slot idles."""
-        self.lanes[slot] = following = next(self.queue, None)
+        self.lanes[slot] = following = next(self.shared.queue, None)
         if following is not None:
             return {slot: lanes_of(self.shared.everyone, following)}
         return {slot: self._with_status(slot, FINISHED)} if status[slot] == RUNNING else {}

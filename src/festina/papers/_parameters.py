@@ -67,7 +67,8 @@ class Parameters(BaseModel):
         found: dict[str, str] = {}
         for part in reversed(cls.mro()):
             if issubclass(part, Parameters):
-                with contextlib.suppress(OSError):  # typed in, or its source is not installed
+                # Typed in, made by a program, or without its source: then without explanation.
+                with contextlib.suppress(OSError, TypeError, SyntaxError):
                     found |= _docstrings(textwrap.dedent(inspect.getsource(part)))
         return found
 
@@ -78,15 +79,17 @@ class Parameters(BaseModel):
 
 
 def _docstrings(source: str) -> dict[str, str]:
-    """Strings that stand behind a field of a class."""
-    (definition,) = ast.parse(source).body
-    assert isinstance(definition, ast.ClassDef)
+    """The string that stands behind each field of a class; empty where there is none."""
+    statements = (each for part in ast.parse(source).body for each in getattr(part, "body", ()))
     return {
-        field.target.id: " ".join(text.value.value.split())
-        for field, text in itertools.pairwise(definition.body)
-        if isinstance(field, ast.AnnAssign)
-        and isinstance(field.target, ast.Name)
-        and isinstance(text, ast.Expr)
-        and isinstance(text.value, ast.Constant)
-        and isinstance(text.value.value, str)
+        field.target.id: " ".join(_text(after).split())
+        for field, after in itertools.pairwise((*statements, None))
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
     }
+
+
+def _text(statement: ast.stmt | None) -> str:
+    match statement:
+        case ast.Expr(value=ast.Constant(value=str(text))):
+            return text
+    return ""

@@ -96,7 +96,10 @@ def _reported_claims(reading: Reading) -> list[Claim]:
 
 def _descent_claims(reading: Reading) -> list[Claim]:
     """By step 10,000 plain gradient descent has a loss of 0.0056."""
-    losses = np.array([np.interp(1e4, *curve) for curve in _curves(reading)])
+    curves = _curves(reading)
+    if any(steps[-1] < _REST for steps, _ in curves):
+        return []
+    losses = np.array([np.interp(_REST, *curve) for curve in curves])
     return [
         _FIRST_REST.claim(
             reading.compare,
@@ -138,6 +141,8 @@ def _tail(steps: np.ndarray, loss: np.ndarray) -> tuple[float, float, float, flo
 
     None where training ends too soon to tell.
     """
+    if steps[-1] < _REST + _AFTER:
+        return None
     grid = np.arange(_REST, steps[-1], 100.0)
     log_loss = np.interp(grid, steps, np.log(loss))
     rate = -np.gradient(log_loss, grid)

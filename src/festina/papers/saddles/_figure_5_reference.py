@@ -50,7 +50,7 @@ def reference_claims(reading: Reading, references: tuple[DeepReference, ...]) ->
 
 
 def _same_weights(reading: Reading) -> list[Claim]:
-    if "plain_step" not in reading.drops:
+    if "plain_step" not in reading.drops or not np.isfinite(reading.drops["plain_step"]).any():
         return []
     steps, plain = (reading.drops[name].values for name in ("step", "plain_step"))
     return [
@@ -71,6 +71,7 @@ def _other_weights(reading: Reading, reference: DeepReference) -> list[Claim]:
     compared = [
         (f"step of the {DROPS[drop]} drop", reported, steps[:, drop])
         for drop, reported in enumerate(reference.drops)
+        if np.isfinite(steps[:, drop]).all()
     ]
     if reference.level is not None and reading.staircases:
         compared.append(("level of the plateau", reference.level, reading.levels))

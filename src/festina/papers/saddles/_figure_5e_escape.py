@@ -3,7 +3,7 @@ r"""When the linear transformer of Figure 5E starts to learn: two waits, one aft
 First the residual connection. What it lets through is a two-layer linear network on the query. The
 correlation $c = \langle y\,x_q\rangle$ of the sample drives its one mode, $\dot a = 2a\,|c|(1 -
 a/|p|)$, where $p = \Sigma_{qq}^{-1} c$ is what it learns. Initial weights w and W hold of the mode
-$a_0 = \frac12\sum_i (w_i + W_i\cdot\hat c)^2$, and it is half-way at $t_0 = \ln(|p|/a_0)/2|c|$.
+$a_0 = \frac14\sum_i (w_i + W_i\cdot\hat c)^2$, and it is half-way at $t_0 = \ln(|p|/a_0)/2|c|$.
 
 Then a head. It is read by p, as $(p\cdot V_i) X X^\top k_i\, q_i\cdot x_q$: a unit of three vectors
 $V_i^\top\hat p$, $k_i$ and $q_i$, driven by what p leaves of y, which reaches infinity after a time
@@ -39,7 +39,8 @@ def escape(data: Task, network: Stack, *, scale: float, rate: float) -> dict[str
     query, y = data.x[:, :-1, -1], data.y
     c = np.mean(y * query, axis=0)
     p = np.linalg.solve(query.T @ query / len(query), c)
-    amplitude = _amplitude(network, c / np.linalg.norm(c))
+    _, _, inner, outer = (np.asarray(weight) for weight in network.weights)
+    amplitude = mode_amplitude(inner[..., :-1], outer[:, 0], c / np.linalg.norm(c))
     wait = _first_head(data, network, p)
     sizes = float(np.linalg.norm(c)), float(np.linalg.norm(p))
     first = steps(*sizes, amplitude, wait, rate)
@@ -70,9 +71,13 @@ def steps(
     return (np.log(readout / amplitude) / (2 * drive) + wait / readout) / (2 * rate)
 
 
-def _amplitude(network: Stack, direction: np.ndarray) -> np.ndarray:
-    _, _, inner, outer = (np.asarray(weight) for weight in network.weights)
-    return np.sum((outer[:, 0] + inner[..., :-1] @ direction) ** 2, axis=1) / 2
+def mode_amplitude(
+    inner: Float[np.ndarray, "seed unit input"],
+    outer: Float[np.ndarray, "seed unit"],
+    direction: Float[np.ndarray, " input"],
+) -> Float[np.ndarray, " seed"]:
+    """a₀: of the sum and the difference of both layers only the sum grows."""
+    return np.sum((outer + inner @ direction) ** 2, axis=1) / 4
 
 
 def _first_head(data: Task, network: Stack, p: np.ndarray) -> np.ndarray:

@@ -13,8 +13,8 @@ _LINE = 5.0  # degrees; heads that are needed have queries 90 apart
 def head_claims(reading: Reading) -> list[Claim]:
     """One head on the plateau, two at the end, or three of which two share their query.
 
-    Heads with one query q sum up to ⟨S, Σ|qᵢ|vᵢkᵢᵀ⟩ q̂ᵀx, where S is symmetric: two of them do what
-    one could, and neither has to vanish.
+    Heads with one query q sum up to ⟨S, Σ|qᵢ|vᵢkᵢᵀ⟩ q̂ᵀx, where S is symmetric: if its symmetric
+    part has at most one eigenvalue of each sign, one head could do it, and yet none vanishes.
     """
     claims = active_claims(reading)
     table = reading.widths.isel(plateau=slice(3)).sel(within=_USUAL, method="nearest")

@@ -52,7 +52,7 @@ def width_claims(reading: Reading) -> list[Claim]:
     decades = 0.0 if share == 1 else _DEEP
     deep = reading.plateaus["strength"].values[seeds, PLATEAU] >= decades
     if deep.any():
-        short = table["short"].values[seeds, 1:3, usual][deep].min()
+        short = np.nanmin(table["short"].values[seeds, 1:3, usual][deep], initial=np.inf)
         claims.append(
             reading.at_least(
                 f"the same for every tolerance from {low:g} to {high:g}"

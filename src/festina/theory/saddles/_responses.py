@@ -13,6 +13,7 @@ from ...networks import AbstractUnit, Layer
 from ...tasks._task import Statistics
 
 _BLOCK = 128  # units whose responses are computed at once
+_NUMBERS = 2**16  # outputs of several units that are looked at together
 
 
 class OnData:
@@ -44,8 +45,9 @@ class OnData:
     ) -> Iterator[Float[np.ndarray, "some_units sample output"]]:
         """What every unit adds to the outputs, some units after the other."""
         values = v.reshape(len(v), self.outputs, self.read)
-        for first in range(0, len(v), self.block):
-            some = slice(first, first + self.block)
+        several = max(1, _NUMBERS // (len(self.weight) * self.outputs))
+        for first in range(0, len(v), several):
+            some = slice(first, first + several)
             yield np.einsum("sri,ior->iso", responses[..., some], values[some], optimize=True)
 
     def contributions(
