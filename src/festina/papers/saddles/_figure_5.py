@@ -73,7 +73,7 @@ class DeepPanel:
     narrow_words: str = "one unit in every hidden layer"
     merge: float = 0.02
     converged: float = 1e-9
-    starts: int = 24
+    starts: int = 64
     cleaner: Callable[[Any], float | None] = lambda parameters: None
     cleaner_median: float | None = None
     correction: Callable[[Any], str] = lambda parameters: ""
