@@ -36,3 +36,5 @@ def _align(reading: Reading) -> None:
     reading.drops = reading.drops.assign(step=drops - first + lead)
     steps = reading.simulation["step"]
     reading.simulation = reading.simulation.assign_coords(step=steps - first + lead)
+    # What theory says of the first drop is how long it takes, and that is not on this axis.
+    reading.theory = reading.theory.drop_vars("drop_step", errors="ignore")
