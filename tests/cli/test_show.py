@@ -48,6 +48,19 @@ def test_cite_a_name_a_source_and_a_run(made, festina):
     assert "saxe2014exact" in both
 
 
+def test_a_run_of_another_version_says_how_to_make_it_again(made, festina, monkeypatch):
+    def claims(run):
+        return run["what no run had before"]
+
+    monkeypatch.setattr(toy, "claims", claims)
+    before = (made / "figure.png").read_bytes()
+    outcome = festina("show", str(made))
+    assert outcome.status == 2
+    assert "another version of toy/one" in outcome.err
+    assert f"--parameters {made / 'parameters.toml'}" in outcome.err
+    assert (made / "figure.png").read_bytes() == before
+
+
 def test_every_reference_of_every_experiment_exists():
     for entry in _registry.ENTRIES:
         assert entry.references

@@ -36,10 +36,16 @@ def show(
 
     data, experiment = stored(run)
     picture = moving_picture(experiment, animation=animation, mp4=mp4)
-    claims = claims_of(experiment, data)
     home = run.parent if run.suffix == ".zarr" else run
     folder = home if out is None else out.expanduser()
-    figure = experiment.draw(data)
+    try:
+        claims, figure = claims_of(experiment, data), experiment.draw(data)
+    except KeyError as error:
+        raise Complaint(
+            f"'{home}' was made by another version of {experiment.name} and lacks what this one "
+            f"reads ({error.args[0]}). Its claims are in '{home / 'claims.json'}'; to make it again: "
+            f"festina run {experiment.name} --parameters {home / 'parameters.toml'}"
+        ) from error
     try:
         folder.mkdir(parents=True, exist_ok=True)
         save_figure(figure, folder)
