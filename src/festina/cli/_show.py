@@ -43,8 +43,8 @@ def show(
     except KeyError as error:
         raise Complaint(
             f"'{home}' was made by another version of {experiment.name} and lacks what this one "
-            f"reads ({error.args[0]}). Its claims are in '{home / 'claims.json'}'; to make it again: "
-            f"festina run {experiment.name} --parameters {home / 'parameters.toml'}"
+            f"reads ({error.args[0]}). Its claims are in '{home / 'claims.json'}'; to make it "
+            f"again: festina run {experiment.name} --parameters {home / 'parameters.toml'}"
         ) from error
     try:
         folder.mkdir(parents=True, exist_ok=True)
