@@ -8,6 +8,7 @@ the loss and the gradient norm of R(t): the cost does not grow with the width. Q
 the weights of all units are looked at.
 """
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ _INDEPENDENT = 1e-6
 # Smallest eigenvalue of the columns' cosines from which squaring them costs no more than a digit.
 _FAR_FROM_DEPENDENT = 0.1
 _WIDE = 1000  # units, from which Householder's reflections take longer than training does
-_FEW_PAIRS = 4  # of columns, up to which one dot product for each is the fastest
+_FEW = 4  # columns, up to which one dot product for each pair is the fastest
 _NARROW = 32  # columns, up to which pieces are faster than everything at once
 _PIECE = 1024  # units, few enough for BLAS to multiply narrow columns without packing them first
 _VECTOR = 8  # numbers that a processor multiplies at once
@@ -80,22 +81,26 @@ def _gram(
     u: Float[np.ndarray, "lane unit input"], v: Float[np.ndarray, "lane unit output"]
 ) -> Float[np.ndarray, "lane weight weight"]:
     """ΘᵀΘ, Θ = [u, v]: all that reads every unit, and so all that grows with the width."""
-    across = _products(u, v)
-    return np.block([[_products(u, u), across], [across.mT, _products(v, v)]])
+    columns = [*np.moveaxis(u, -1, 0), *np.moveaxis(v, -1, 0)]
+    if len(columns) > _FEW:
+        across = _products(u, v)
+        return np.block([[_products(u, u), across], [across.mT, _products(v, v)]])
+    gram = np.empty((len(u), len(columns), len(columns)))
+    for i, j in itertools.combinations_with_replacement(range(len(columns)), 2):
+        gram[:, i, j] = gram[:, j, i] = np.vecdot(columns[i], columns[j])
+    return gram
 
 
 def _products(
     a: Float[np.ndarray, "lane unit left"], b: Float[np.ndarray, "lane unit right"]
 ) -> Float[np.ndarray, "lane left right"]:
-    """Σ over units, in the way that is the fastest for so many columns.
+    """Σ over units, in pieces where there are not many columns.
 
-    Between very few and many they are multiplied in pieces. A row of these holds as many units as
-    fill a vector, and what they have with each other is thrown away: more work, in less time.
+    A row of a piece holds as many units as fill a vector, and what they have with each other is
+    thrown away: more work, in less time.
     """
     lanes, width, left = a.shape
     right = b.shape[-1]
-    if left * right <= _FEW_PAIRS:
-        return np.vecdot(a.mT[:, :, None], b.mT[:, None])
     if max(left, right) > _NARROW:
         return a.mT @ b
     abreast = max(1, _VECTOR // max(left, right))
