@@ -188,7 +188,7 @@ def test_the_optimiser_in_narrow_valleys(size):
         return value, gradient
 
     start = np.linspace(-1.2, 1.0, size)
-    never = lambda x, gradient: bool(np.abs(gradient).max() < 1e-10)
+    never = lambda x, value, gradient: bool(np.abs(gradient).max() < 1e-10)
     x, value, gradient = bfgs(smooth, start, never, max_steps=1000)
     np.testing.assert_allclose(x, 1.0, atol=1e-9)
     assert np.abs(gradient).max() < 1e-10

@@ -117,7 +117,7 @@ def confirm(
         weights, optimised, gradient = bfgs(
             function,
             start,
-            lambda weights, gradient: relative_slope(weights, gradient) <= 1e-9 * empty,
+            lambda weights, _, gradient: relative_slope(weights, gradient) <= 1e-9 * empty,
             max_steps=max_steps,
         )
         slope = relative_slope(weights, gradient) / (empty or 1.0)

@@ -186,9 +186,8 @@ class Fits:
         rounding = 1e-8 * seen.size(outputs) ** 2
         rng = np.random.default_rng(0)
 
-        def at_rest(weights: Point, gradient: Point) -> bool:
+        def at_rest(weights: Point, left: float, gradient: Point) -> bool:
             # What is left may be known to a thousandth, but nothing must be taken for something.
-            left, _ = function(weights)
             return relative_slope(weights, gradient) <= max(1e-3 * left, rounding)
 
         def start(few: Float[np.ndarray, "few weight"]) -> Point:

@@ -15,11 +15,11 @@ Function = Callable[[Point], tuple[float, Point]]
 def bfgs(
     function: Function,
     start: Point,
-    finished: Callable[[Point, Point], bool],
+    finished: Callable[[Point, float, Point], bool],
     *,
     max_steps: int,
 ) -> tuple[Point, float, Point]:
-    """Descend from `start` until `finished(point, gradient)`, or until no step leads down.
+    """Descend from `start` until `finished(point, value, gradient)`, or until no step leads down.
 
     The last point with value and gradient: whether it is a minimum is for the caller to judge.
     """
@@ -27,7 +27,7 @@ def bfgs(
     identity = np.eye(len(x))
     inverse = identity  # of the Hessian, as far as it is known
     for _ in range(max_steps):
-        if finished(x, gradient):
+        if finished(x, value, gradient):
             break
         direction = -inverse @ gradient
         if not gradient @ direction < 0:  # rounding has eaten the inverse

@@ -96,7 +96,7 @@ def minima_from(
         bfgs(
             function,
             column,
-            lambda weights, gradient: relative_slope(weights, gradient) <= 1e-3 * allowed,
+            lambda weights, _, gradient: relative_slope(weights, gradient) <= 1e-3 * allowed,
             max_steps=200 * len(column),
         )
         for column in columns.T
