@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 BOUNDS = {
-    "gt": "more than {:g}",
-    "ge": "at least {:g}",
-    "lt": "less than {:g}",
-    "le": "at most {:g}",
-    "multiple_of": "a multiple of {:g}",
+    "gt": "more than {:.10g}",
+    "ge": "at least {:.10g}",
+    "lt": "less than {:.10g}",
+    "le": "at most {:.10g}",
+    "multiple_of": "a multiple of {:.10g}",
     "min_length": "at least {} values",
     "max_length": "at most {} values",
 }
