@@ -39,6 +39,18 @@ def test_show_json_is_claims_json(made, festina):
     assert festina("show", "a", "--json").out == (made / "claims.json").read_text()
 
 
+def test_a_folder_of_runs_names_them(festina, here):
+    for number in range(10):
+        festina("run", "toy/one", "--out", f"all/{number}")
+    complaint = festina("show", "all").complaint
+    assert "There is no run in 'all'" in complaint
+    assert "all/0, all/1" in complaint
+    assert "all/7 and 2 more" in complaint
+    assert "all/8" not in complaint
+    (here / "empty").mkdir()
+    assert "Below" not in festina("show", "empty").complaint
+
+
 def test_cite_a_name_a_source_and_a_run(made, festina):
     one = _references.BIBTEX["zhang2025saddle"] + "\n"
     assert festina("cite", "toy/one").out == one

@@ -14,6 +14,8 @@ from ._options import Animation, Debug, Json, Mp4
 if TYPE_CHECKING:
     import xarray as xr
 
+_NAMED = 8  # runs, at most, in one line
+
 
 def show(
     run: Annotated[Path, Parameter(name="RUN", help="The folder of a run, or its run.zarr.")],
@@ -68,7 +70,7 @@ def stored(run: Path) -> "tuple[xr.DataTree, Experiment]":
     run = run.expanduser()
     store = run if run.suffix == ".zarr" else run / "run.zarr"
     if not store.exists():
-        raise Complaint(f"There is no run in '{run}': '{store}' does not exist.")
+        raise Complaint(f"There is no run in '{run}': '{store}' does not exist.{_below(run)}")
     from festina import _run
 
     data = _run.load(store)
@@ -76,3 +78,11 @@ def stored(run: Path) -> "tuple[xr.DataTree, Experiment]":
     if not isinstance(name, str):
         raise Complaint(f"'{store}' does not say which experiment made it; `festina run` would.")
     return data, load(name)
+
+
+def _below(folder: Path) -> str:
+    """The runs somewhat further down, where somebody may have meant one of them."""
+    depths = ("*/run.zarr", "*/*/run.zarr", "*/*/*/run.zarr")
+    runs = sorted(str(found.parent) for depth in depths for found in folder.glob(depth))
+    more = f" and {len(runs) - _NAMED} more" if len(runs) > _NAMED else ""
+    return f" Below it there are {', '.join(runs[:_NAMED])}{more}." if runs else ""
