@@ -31,18 +31,20 @@ BACK = Constraint("proportional", 1, (0,), (-0.8,))
 OPPOSITE = Constraint("proportional", 1, (0,), (-1.0,))
 LINEAR = Constraint("linear", 2, (0, 1, 3), (0.5, -1.2, 0.3))
 MIRRORED = Constraint("mirrored", 1, (0,))
-ALL = (EQUAL, ZERO, AHEAD, BACK, LINEAR, MIRRORED)
+COPY = Constraint("proportional", 1, (0,), (1.0,))
+SILENT = Constraint("proportional", 1, (0,), (0.0,))
+ALL = (EQUAL, ZERO, AHEAD, BACK, LINEAR, MIRRORED, COPY, SILENT)
 
 # Which of them Theorem 3 keeps, and for even φ the one that it does not list.
 KEPT = {
-    "linear": {EQUAL, ZERO, AHEAD, BACK, LINEAR},
-    "relu": {EQUAL, ZERO, AHEAD},
-    "tanh": {EQUAL, ZERO},
-    "quadratic": {EQUAL, ZERO, MIRRORED},
-    "sigmoid": {EQUAL},
-    "conv-relu": {EQUAL, ZERO, AHEAD},
-    "attention": {EQUAL, ZERO, MIRRORED},
-    "softmax": {EQUAL, MIRRORED},
+    "linear": {EQUAL, COPY, ZERO, SILENT, AHEAD, BACK, LINEAR},
+    "relu": {EQUAL, COPY, ZERO, SILENT, AHEAD},
+    "tanh": {EQUAL, COPY, ZERO, SILENT},
+    "quadratic": {EQUAL, COPY, ZERO, SILENT, MIRRORED},
+    "sigmoid": {EQUAL, COPY},
+    "conv-relu": {EQUAL, COPY, ZERO, SILENT, AHEAD},
+    "attention": {EQUAL, COPY, ZERO, SILENT, MIRRORED},
+    "softmax": {EQUAL, COPY, MIRRORED},
 }
 
 

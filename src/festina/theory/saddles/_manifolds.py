@@ -102,13 +102,13 @@ def is_invariant(unit: AbstractUnit, constraint: Constraint) -> bool:
     algebra = unit.algebra
     if constraint.kind == "mirrored":
         return algebra.even
-    if constraint.kind == "proportional" and constraint.gamma == (-1,) and algebra.odd:
-        return True
-    if constraint.kind not in admissible(algebra):
-        return False
-    if constraint.kind == "proportional" and algebra.homogeneous == "positive":
-        return constraint.gamma[0] >= 0
-    return True
+    allowed = constraint.kind in admissible(algebra)
+    if constraint.kind != "proportional":
+        return allowed
+    # A copy, a silent unit and an opposite one are proportional as well, and ask for less.
+    factor = constraint.gamma[0]
+    less = {1.0: True, 0.0: algebra.zero, -1.0: algebra.odd}.get(factor, False)
+    return less or (allowed and (algebra.homogeneous == "real" or factor >= 0))
 
 
 def manifold_distance(network: Layer, *constraints: Constraint) -> Float[np.ndarray, "*batch"]:
