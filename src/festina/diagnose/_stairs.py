@@ -72,7 +72,8 @@ def effective_widths(
     - `strength`: decades by which the squared gradient on a plateau must lie below its value at the
       neighbouring drops. A trajectory that slows down less passes its saddle at a distance.
     - `tolerance`, `angle`: as in `effective_width`.
-    - `max_weights`: of networks that are fitted, as in `fitted_width`; 0 to fit none.
+    - `max_weights`: of networks that are fitted, as in `fitted_width`; 0 to fit none. Fits are what
+      takes long where networks are not small.
 
     **Returns:** a `Stairs`. A loss that never drops has no plateau to be told from anything else,
     which its `message` says; for the weights themselves there is `effective_width`.

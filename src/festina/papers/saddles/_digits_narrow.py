@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-import jax
 import numpy as np
 from jaxtyping import Float
 from scipy.optimize import minimize
@@ -11,7 +10,7 @@ from ..._objective import Data
 from ...diagnose import effective_width
 from ...networks import Layer
 from ...tasks import Task
-from ...theory.saddles._loss_function import value_and_gradient
+from ...theory.saddles._loss_function import loss_function
 
 # Units of a ReLU network on images lie in a fan and not on few rays: this wide a part of it, in
 # radians, gives a unit to start from.
@@ -30,7 +29,7 @@ def narrow_networks(
     need no descent where there are as many as the weights have ranks; rays for ReLU.
     """
     reduction = effective_width(wide, judged, angle=_FAN).narrowings[-1]
-    data = jax.device_put(Data(judged.x, wide.predict(judged.x), 2.0 * judged.weight))
+    data = Data(judged.x, wide.predict(judged.x), 2.0 * judged.weight)
     return [
         start if reduction.error[width] <= _EXACT else _imitating(start, data, max_steps)
         for width in widths
@@ -40,13 +39,8 @@ def narrow_networks(
 
 def _imitating(start: Layer, data: Data, max_steps: int) -> Layer:
     structure = start.structure
-
-    def function(weights: np.ndarray) -> tuple[float, np.ndarray]:
-        value, gradient = value_and_gradient(structure, weights, data)
-        return float(value), np.asarray(gradient)
-
     found = minimize(
-        function,
+        loss_function(structure, data),
         structure.columns(*start.parts)[:, 0],
         jac=True,
         method="L-BFGS-B",
