@@ -1,5 +1,7 @@
 """What is saved: dense where the loss moves, padded in a batch, and a dataset with named axes."""
 
+import math
+
 import jax
 import numpy as np
 import pytest
@@ -8,7 +10,7 @@ import xarray as xr
 import festina
 from festina.diagnose import passage_time
 from festina.dynamics import Resolution, Trajectory
-from festina.networks import attention, convolutional, fully_connected
+from festina.networks import Neuron, attention, convolutional, fully_connected, layer
 from festina.tasks import convolutional_teacher, in_context_regression, linear_teacher
 
 TASK = linear_teacher(np.eye(2), np.array([[1.0, 1.0], [1.0, 4.0]]))
@@ -73,6 +75,42 @@ def test_drops_read_off_the_samples_do_not_depend_on_the_resolution():
 
     fine = drops(Resolution(1e-12, 1e-12))
     np.testing.assert_allclose(drops(Resolution()), fine, rtol=1e-4)
+
+
+def test_a_loss_that_never_rests_is_not_sampled_without_end():
+    """f = uv beyond its stability limit ends in a cycle of two steps: every step moves."""
+    task = linear_teacher(np.eye(1), np.eye(1))
+    start = layer(Neuron("linear"), np.array([[0.9]]), np.array([[0.9]]))
+    most = int(Resolution().most)
+    short = festina.gradient_descent(start, task, 1.1, max_steps=most)
+    assert short.saves == most + 1
+    long = festina.gradient_descent(start, task, 1.1, max_steps=20 * most)
+    added = math.log(20) / math.log(1.01)
+    assert 0.9 * added < long.saves - most < 1.1 * added
+    np.testing.assert_array_equal(long.time[:most], np.arange(most))
+    assert (np.diff(long.time) < 0.01 * long.time[:-1] + 2).all()
+    assert long.time[-1] == 20 * most
+    product = long.network.u[:, 0, 0] * long.network.v[:, 0, 0]
+    np.testing.assert_allclose(long.loss, (1 - product) ** 2 / 2, rtol=1e-12)
+
+
+def test_noise_along_a_plateau_hides_no_drop(monkeypatch):
+    """A coarse flow jitters along a stiff valley for thousands of steps, and then goes on."""
+    draw = np.random.default_rng(1)
+    x = draw.normal(size=(15, 3)) * np.linspace(0.7, 1.3, 3)
+    y = x @ draw.normal(size=(3, 1)) + 0.3 * draw.normal(size=(15, 1))
+    task = festina.tasks.task(x, y, weight=draw.uniform(0.5, 1.5, size=15))
+    network = fully_connected(3, 5, activation="quadratic", scale=0.02, key=jax.random.key(5))
+    some = festina.gradient_flow(network, task, rtol=1e-4)
+    monkeypatch.setattr(Resolution, "most", math.inf)
+    every = festina.gradient_flow(network, task, rtol=1e-4)
+    assert every.saves > 1.5 * some.saves
+    levels = np.linspace(every.loss[0], every.loss[-1], 202)[1:-1]
+    first, second = (
+        [passage_time(run.time, run.loss, level, slope=-run.squared_gradient) for level in levels]
+        for run in (some, every)
+    )
+    np.testing.assert_allclose(first, second, rtol=1e-4)
 
 
 def test_the_first_sample_is_the_start_and_the_last_the_end():

@@ -73,7 +73,8 @@ def gradient_flow(
       push towards it and every step crosses it. There the tolerance is loosened step by step, down
       to √`rtol`, and the ending says so.
     - `resolution`: how far loss or gradient must move before the next step is saved; no finer than
-      the steps themselves, which follow from `rtol`. Ask for `times` where you need more.
+      the steps themselves, which follow from `rtol`. Ask for `times` where you need more. Of
+      a loss that moves to and fro without end, only what is new is kept after a few thousand.
     - `converged`: training has converged when the loss is above its lowest possible value by less
       than this fraction of the initial loss (never less than 100 `rtol`², which is noise), or when
       training as long again would gain no more.

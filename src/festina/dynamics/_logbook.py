@@ -8,6 +8,9 @@ from jaxtyping import Bool, Float, Int
 
 from ._program import ACCEPTED, AT_STOP, IDLE, State
 
+_DECADES = 20  # between the rate of a drop and that of convergence
+_LATER = 1.01  # times the time of the last sample: when there is another, whatever happens
+
 
 class Samples(NamedTuple):
     """Successive states of one lane, or of all of them side by side."""
@@ -36,9 +39,30 @@ class Resolution:
         self, loss: Float[np.ndarray, "step lane"], rate: Float[np.ndarray, "step lane"]
     ) -> Float[np.ndarray, "step_less_one lane"]:
         """Length of the way through (loss, log rate) up to each step, in units of a save."""
-        moved = np.abs(np.diff(loss, axis=0)) / self.loss
-        moved += np.abs(np.diff(np.log10(np.maximum(rate, 1e-300)), axis=0)) / self.rate
-        return np.cumsum(moved, axis=0)
+        by_loss, by_rate = (np.abs(np.diff(part, axis=0)) for part in self._saves(loss, rate))
+        return np.cumsum(by_loss + by_rate, axis=0)
+
+    def cells(
+        self, loss: Float[np.ndarray, " step"], rate: Float[np.ndarray, " step"]
+    ) -> list[tuple[int, int]]:
+        """Which square of one save by one each step is in."""
+        corners = (np.floor(part).astype(int).tolist() for part in self._saves(loss, rate))
+        return list(zip(*corners, strict=True))
+
+    @property
+    def most(self) -> float:
+        """Samples of a lane after which only what is new is worth another.
+
+        A staircase leads once through the loss and a few times through the decades of its rate.
+        What goes on moving to and fro, along a kink or by the noise of a coarse tolerance, would
+        fill the memory.
+        """
+        return 4 * (1 / self.loss + _DECADES / self.rate)
+
+    def _saves(
+        self, loss: Float[np.ndarray, "*step"], rate: Float[np.ndarray, "*step"]
+    ) -> tuple[Float[np.ndarray, "*step"], Float[np.ndarray, "*step"]]:
+        return loss / self.loss, np.log10(np.maximum(rate, 1e-300)) / self.rate
 
 
 class Logbook:
@@ -53,6 +77,8 @@ class Logbook:
         self.slack = np.ones(len(time))  # the most by which the tolerance was loosened
         self._scale = np.where(loss > 0, loss, 1.0)
         self._path = np.zeros(len(time))
+        self._counts = np.ones(len(time), int)
+        self._known: dict[int, set[tuple[int, int]]] = {}  # cells of lanes with many samples
         self._rows = [[self.last(lane)] for lane in range(len(time))]
 
     def last(self, lane: int) -> Samples:
@@ -112,6 +138,13 @@ class Logbook:
             for before, part in zip(self.latest, (time, loss, rate), strict=True)
         )
         kept = useful & self._keep(lanes, loss, rate, event)
+        if self.resolution is not None:
+            many = self._counts[lanes] + np.sum(kept, axis=0) > self.resolution.most
+            for slot, lane in zip(np.flatnonzero(many), lanes[many].tolist(), strict=True):
+                (steps,) = np.nonzero(kept[:, slot])
+                states = (part[steps + 1, slot] for part in (time, loss, rate))
+                kept[steps, slot] = self._news(self.resolution, lane, *states)
+        self._counts[lanes] += np.sum(kept, axis=0)
 
         index, row = np.nonzero(kept.T)
         chosen = Samples(
@@ -143,3 +176,26 @@ class Logbook:
         marks = np.floor(np.concatenate((self._path[None, lanes], path)))
         self._path[lanes] = path[-1]
         return np.diff(marks, axis=0) > 0
+
+    def _news(
+        self,
+        resolution: Resolution,
+        lane: int,
+        time: Float[np.ndarray, " step"],
+        loss: Float[np.ndarray, " step"],
+        rate: Float[np.ndarray, " step"],
+    ) -> list[bool]:
+        """Which steps to keep of a lane with many samples: new to it, or long after the last."""
+        scale, samples = self._scale[lane], self._rows[lane]
+        if lane not in self._known:
+            self._known[lane] = {
+                cell for part in samples for cell in resolution.cells(part.loss / scale, part.rate)
+            }
+        known, last, news = self._known[lane], samples[-1].time[-1], []
+        spare = resolution.most - self._counts[lane]
+        for now, cell in zip(time, resolution.cells(loss / scale, rate), strict=True):
+            news.append(bool(spare > 0 or cell not in known or now > _LATER * last))
+            if news[-1]:
+                spare, last = spare - 1, now
+                known.add(cell)
+        return news
