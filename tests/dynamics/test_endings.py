@@ -336,3 +336,15 @@ def test_a_tighter_criterion_trains_longer():
     # The end is approached at the rate 2 s₂, so the loss falls by e⁻⁴ˢᵗ.
     slowest = np.linalg.eigvalsh(COVARIANCE)[0]
     np.testing.assert_allclose(np.diff(last, axis=0), 4 * np.log(10) / (4 * slowest), rtol=0.2)
+
+
+@pytest.mark.parametrize("rate", [1.05, 1.2])
+def test_a_rate_beyond_the_limit_that_goes_up_and_down_is_named(rate):
+    """f = uv at a minimum of sharpness 2 ends in a cycle, and no number overflows."""
+    data = festina.tasks.task([[1.0], [-1.0]], [1.0, -1.0])
+    start = layer(Neuron(), [[0.1]], [[0.1]])
+    (ending,) = festina.gradient_descent(start, data, rate, max_steps=3000).endings
+    assert ending.reason == "out of steps"
+    assert f"The learning rate {rate:g} is above the stability limit 1 " in ending.message
+    (slow,) = festina.gradient_descent(start, data, 1e-3, max_steps=3000).endings
+    assert "still learning slowly" in slow.message

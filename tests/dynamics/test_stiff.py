@@ -257,3 +257,20 @@ def test_a_tiny_unit_is_found_to_its_own_accuracy():
     matrix = (whole + 2.0 * np.eye(30)) * scaled / scaled[:, None]
     exact = scaled[:, None] * np.linalg.solve(matrix, weights / scaled[:, None])
     np.testing.assert_allclose(x, exact, rtol=1e-9)
+
+
+@pytest.mark.parametrize("seed", [1, 3])
+def test_explicit_steps_are_given_up_when_they_have_cost_as_much(seed):
+    """Cubic units on noise: no estimate at the start sees how stiff it will be."""
+    rng = np.random.default_rng(seed)
+    noise = task(rng.normal(size=(30, 2)), rng.normal(size=30))
+    key = jax.random.key(seed)
+    network = fully_connected(2, 8, activation="cubic", scale=0.03, key=key)
+    chosen, implicit = flow(network, noise), flow(network, noise, solver="implicit")
+    assert (chosen.solver, chosen.endings[0].reason) == ("implicit", "converged")
+    np.testing.assert_array_equal(chosen.loss, implicit.loss)
+    assert implicit.evaluations < chosen.evaluations < implicit.evaluations + 6 * 3000
+    # One that is slow among many that are not does not hold the others up.
+    scales = np.array([0.03, 0.5, 0.5, 0.5])
+    batch = fully_connected(2, 8, activation="cubic", scale=scales, key=key)
+    assert flow(batch, noise).solver == "explicit"

@@ -16,7 +16,7 @@ from jaxtyping import Float
 from .._objective import Objective
 from ._logbook import Logbook, Resolution
 from ._program import Controls, State, Step, start
-from ._worker import Judge, Progress, Shared, Worker
+from ._worker import Judge, Progress, Shared, Watch, Worker
 
 _CACHE = 3_600  # numbers: a batch with more weights than this falls out of the processor's cache
 _MOST_NUMBERS = 4_000_000  # of a record on the device
@@ -60,6 +60,7 @@ def drive(
     resolution: Resolution | None,
     max_steps: int,
     progress: Progress | None,
+    watch: Watch | None = None,
 ) -> Logbook:
     """Run every lane to its end. `resolution` None keeps exactly the requested times."""
     weights, total = everyone.weights.shape
@@ -74,6 +75,7 @@ def drive(
         rows=rows,
         max_steps=max_steps,
         progress=progress,
+        watch=watch,
         queue=iter(range(total)),
         device=jax.config.jax_default_device,  # pyright: ignore[reportAttributeAccessIssue]
     )

@@ -1,5 +1,7 @@
 """Gradient flow: the one way a network is simulated in continuous time."""
 
+import dataclasses
+
 import numpy as np
 from jaxtyping import Float
 
@@ -14,11 +16,12 @@ from ._implicit_solve import derivatives_per_solve
 from ._logbook import Resolution
 from ._rosenbrock import STAGES, rosenbrock_step
 from ._runge_kutta import kinked_runge_kutta_step, runge_kutta_step
-from ._simulate import simulate
+from ._simulate import OutOfPatience, simulate
 from ._stiffness import (
     IMPLICIT_RTOL,
     Solver,
     can_be_implicit,
+    explicit_steps_for_implicit,
     learns_by_units,
     prefers_implicit,
     rows_to_solve,
@@ -26,6 +29,7 @@ from ._stiffness import (
 from ._trajectory import Trajectory
 
 _SMOOTH, _KINKED = 1e-8, 1e-5  # default tolerances
+_STAGES = 6  # of an explicit step
 
 
 @float64
@@ -63,8 +67,8 @@ def gradient_flow(
     - `solver`: `"explicit"` steps (Dormand–Prince 5(4)), or `"implicit"` ones (Rodas 4(3), with the
       exact Hessian), whose number does not grow with the length of plateaus. `"automatic"` chooses
       implicit ones for a layer of units of lowest order two and more (quadratic, cubic, attention)
-      that starts so small that explicit steps would cost more; `solver` of the trajectory says
-      which it was.
+      that starts so small that explicit steps would cost more, or has taken more of them than
+      implicit ones would cost; `solver` of the trajectory says which it was.
     - `rtol`, `atol`: error allowed per step, relative to each weight and absolute (`rtol` times the
       initial scale by default). Leaving a saddle amplifies errors: the drop times move by about
       `rtol` over the rate of escape. `rtol` is 1e-8 by default; 1e-6 for implicit steps, with which
@@ -99,42 +103,56 @@ def gradient_flow(
     if max_steps < 1 or max_steps != int(max_steps):
         raise ValueError(f"`max_steps` must be a whole number from 1 up, got {max_steps}.")
     stops = _stops(times, t_end)
-    implicit = _takes_implicit_steps(network, task, loss, solver, rtol)
-    if rtol is None:
-        rtol = IMPLICIT_RTOL if implicit else _KINKED if kinked else _SMOOTH
 
-    return simulate(
-        network,
-        task,
-        loss=loss,
-        method="gradient flow",
-        solver="implicit" if implicit else "explicit",
-        step=(
-            rosenbrock_step if implicit else kinked_runge_kutta_step if kinked else runge_kutta_step
-        ),
-        step_size=first_step,
-        evaluations_per_step=(STAGES + derivatives_per_solve(network.structure) if implicit else 6),
-        stops=stops,
-        times_requested=times is not None,
-        rtol=rtol,
-        atol=atol,
-        converged=converged,
-        learning_rate=None,
-        resolution=resolution or Resolution(),
-        max_steps=max_steps,
-        progress=progress,
-    )
+    def flow(*, implicit: bool, patience: int | None = None) -> Trajectory[Network]:
+        explicit_step = kinked_runge_kutta_step if kinked else runge_kutta_step
+        usual = IMPLICIT_RTOL if implicit else _KINKED if kinked else _SMOOTH
+        derivatives = STAGES + derivatives_per_solve(network.structure) if implicit else _STAGES
+        return simulate(
+            network,
+            task,
+            loss=loss,
+            method="gradient flow",
+            solver="implicit" if implicit else "explicit",
+            step=rosenbrock_step if implicit else explicit_step,
+            step_size=first_step,
+            evaluations_per_step=derivatives,
+            stops=stops,
+            times_requested=times is not None,
+            rtol=usual if rtol is None else rtol,
+            atol=atol,
+            converged=converged,
+            learning_rate=None,
+            resolution=resolution or Resolution(),
+            max_steps=max_steps,
+            progress=progress,
+            patience=patience,
+        )
+
+    if solver != "automatic":
+        return flow(implicit=_takes_implicit_steps(network, task, loss, solver))
+    if not learns_by_units(network):
+        return flow(implicit=False)
+    problem = objective(network, task, loss)
+    if not can_be_implicit(network, problem):
+        return flow(implicit=False)
+    tolerance = rtol or IMPLICIT_RTOL
+    if prefers_implicit(network, problem, tolerance):
+        return flow(implicit=True)
+    try:
+        patience = explicit_steps_for_implicit(network, problem, tolerance)
+        return flow(implicit=False, patience=patience)
+    except OutOfPatience as tried:
+        run = flow(implicit=True)
+        in_vain = (_STAGES * tried.steps).reshape(run.batch_shape)
+        return dataclasses.replace(run, evaluations=np.asarray(run.evaluations + in_vain))
 
 
 def _takes_implicit_steps(
-    network: AbstractNetwork, task: AbstractTask, loss: str, solver: Solver, rtol: float | None
+    network: AbstractNetwork, task: AbstractTask, loss: str, solver: Solver
 ) -> bool:
     if solver == "explicit":
         return False
-    if solver == "automatic":
-        return learns_by_units(network) and prefers_implicit(
-            network, objective(network, task, loss), rtol or IMPLICIT_RTOL
-        )
     problem = objective(network, task, loss)
     if not can_be_implicit(network, problem):
         raise ValueError(

@@ -57,7 +57,7 @@ class Resolution:
         What goes on moving to and fro, along a kink or by the noise of a coarse tolerance, would
         fill the memory.
         """
-        return 4 * (1 / self.loss + _DECADES / self.rate)
+        return 2 * (1 / self.loss + _DECADES / self.rate)
 
     def _saves(
         self, loss: Float[np.ndarray, "*step"], rate: Float[np.ndarray, "*step"]
@@ -90,8 +90,15 @@ class Logbook:
     def initial_weights(self, lane: int) -> Float[np.ndarray, " weight"]:
         return self._rows[lane][0].weights[0]
 
+    def goes_up(self, lane: int) -> bool:
+        """Whether the loss rises, by more than rounding, between some of the last few samples."""
+        loss = np.concatenate([part.loss for part in self._rows[lane][-8:]])[-8:]
+        return bool((np.diff(loss) > 1e-6 * loss[1:]).any())
+
     def table(self) -> tuple[Samples, Int[np.ndarray, " lane"]]:
         """Everything kept, `(lane, save, …)`, short lanes padded with their last; and counts.
+
+        To be asked for once, at the end.
 
         Where only stops are kept, every requested time is a sample of its own, 0 included, so that
         the initial state is not one. A lane that failed before the first shows where it got to.
@@ -108,6 +115,7 @@ class Logbook:
                     column[lane, end : end + len(part)] = part
                     end += len(part)
                 column[lane, end:] = parts[-1][-1]
+            rows.clear()  # or large networks would be in memory twice
         return table, counts
 
     def close(self, lane: int) -> None:

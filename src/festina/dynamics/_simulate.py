@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
 from .._objective import Objective, objective
 from ..networks._network import Network
@@ -29,6 +29,14 @@ from ._width import Widen, condense
 _NEVER = -1.0
 
 
+class OutOfPatience(Exception):
+    """More networks have taken too many steps than have arrived. `steps` is what each took."""
+
+    def __init__(self, steps: Int[np.ndarray, " lane"]):
+        super().__init__("too many steps")
+        self.steps = steps
+
+
 def simulate(
     network: Network,
     task: AbstractTask,
@@ -48,8 +56,12 @@ def simulate(
     resolution: Resolution,
     max_steps: int,
     progress: Progress | None,
+    patience: int | None = None,
 ) -> Trajectory[Network]:
-    """Run every network of a batch and put the samples into one `Trajectory`."""
+    """Run every network of a batch and put the samples into one `Trajectory`.
+
+    With `patience`, `OutOfPatience` is raised where that many steps do not suffice as a rule.
+    """
     condensed, widen = condense(network)
     problem = objective(condensed, task, loss)
     initial = problem.structure.columns(*condensed.parts)
@@ -97,6 +109,12 @@ def simulate(
         endings[lane] = Ending(endings[lane].reason, endings[lane].message + remarks)
         return True
 
+    def watch(book: Logbook) -> None:
+        if patience is not None:
+            slow = book.steps > patience
+            if np.sum(slow) > np.sum(~slow[list(endings)]):
+                raise OutOfPatience(book.steps.copy())
+
     book = drive(
         problem,
         state,
@@ -106,6 +124,7 @@ def simulate(
         resolution=None if times_requested else resolution,
         max_steps=max_steps,
         progress=progress,
+        watch=watch,
     )
     return _assemble(
         network,
@@ -181,15 +200,27 @@ def _ending(
         return Ending(
             "diverged", f"Not finite after {where}. " + _why(problem, start, learning_rate)
         )
-    cure = (
-        "short ones, because of kinks: a looser `rtol` gets further than more `max_steps`."
-        if book.slack[lane] > 1.0
-        else "still learning slowly: a larger `converged` or a time to end at are cheaper than "
-        "more `max_steps`."
-    )
     return Ending(
         "out of steps",
-        f"Stopped after {book.steps[lane]} steps at {where}, loss {loss:.6g}, {cure}",
+        f"Stopped after {book.steps[lane]} steps at {where}, loss {loss:.6g}, "
+        + _what_goes_on(problem, book, lane, learning_rate, method),
+    )
+
+
+def _what_goes_on(
+    problem: Objective, book: Logbook, lane: int, learning_rate: float, method: str
+) -> str:
+    """Why so many steps did not suffice, and what would."""
+    if book.slack[lane] > 1.0:
+        return "short ones, because of kinks: a looser `rtol` gets further than more `max_steps`."
+    if method != "gradient flow" and book.goes_up(lane):
+        start = book.initial_weights(lane)[:, None]
+        limit = _stability_limit(problem, start)
+        if learning_rate > limit:
+            return "going up and down. " + _too_large(learning_rate, limit)
+    return (
+        "still learning slowly: a larger `converged` or a time to end at are cheaper than more "
+        "`max_steps`."
     )
 
 
@@ -197,13 +228,17 @@ def _why(problem: Objective, weights: Float[np.ndarray, "weight 1"], learning_ra
     """The likely cause of divergence: a step beyond 2/sharpness of the path of the flow."""
     limit = _stability_limit(problem, weights)
     if learning_rate > limit:
-        return (
-            f"The learning rate {learning_rate:g} is above the stability limit {limit:.3g} "
-            "(2 / sharpness) of the path that gradient flow takes: use a smaller one."
-        )
+        return _too_large(learning_rate, limit)
     return (
         f"The learning rate {learning_rate:g} is below the stability limit {limit:.3g} "
         "of the path that gradient flow takes, so that the cause is another."
+    )
+
+
+def _too_large(learning_rate: float, limit: float) -> str:
+    return (
+        f"The learning rate {learning_rate:g} is above the stability limit {limit:.3g} "
+        "(2 / sharpness) of the path that gradient flow takes: use a smaller one."
     )
 
 

@@ -16,6 +16,7 @@ IMPLICIT_RTOL = 1e-6
 """Default tolerance of implicit steps."""
 
 _BREAK_EVEN = 300.0  # slower at the start than later, for each explicit step an implicit costs
+_IMPLICIT_STEPS = 500  # of a flow, two to five hundred as a rule
 _MOST_ROWS = 400  # of a matrix that every step inverts
 
 
@@ -42,16 +43,28 @@ def prefers_implicit(network: Layer, problem: Objective, rtol: float) -> bool:
     in proportion to the ratio.
     """
     p = network.unit.algebra.order
-    if p is None or not can_be_implicit(network, problem):
-        return False
+    assert p is not None, "`learns_by_units` has asked"
     state = initial_state(problem, problem.structure.columns(*network.parts), first_step)
     drive = np.linalg.norm(state.weights, axis=0) * np.linalg.norm(state.velocity, axis=0)
     moving = drive > 0
     if not moving.any():
         return False
     ratio = (state.loss[moving] / drive[moving]) ** ((p - 1) / (p + 1))
-    tight = max(1.0, (IMPLICIT_RTOL / rtol) ** 0.25)
-    return bool(np.median(ratio) > _BREAK_EVEN * _cost(network, problem) * tight)
+    return bool(np.median(ratio) > _BREAK_EVEN * _cost(network, problem) * _tightness(rtol))
+
+
+def explicit_steps_for_implicit(network: Layer, problem: Objective, rtol: float) -> int:
+    """As many explicit steps as cost what all the implicit ones of a flow do.
+
+    Whoever tries explicit ones first, and gives up after so many, has lost no more than half of the
+    time, whatever made them short: units of high order, or data whose modes differ much.
+    """
+    return math.ceil(_IMPLICIT_STEPS * _cost(network, problem) * _tightness(rtol))
+
+
+def _tightness(rtol: float) -> float:
+    """By how much a tolerance multiplies the number of implicit steps."""
+    return max(1.0, (IMPLICIT_RTOL / rtol) ** 0.25)
 
 
 def _cost(network: Layer, problem: Objective) -> float:

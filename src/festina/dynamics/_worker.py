@@ -25,6 +25,9 @@ Progress = Callable[[str, float], None]
 Judge = Callable[[int, int, Logbook], bool]
 """(lane, status, book) → whether the lane is over."""
 
+Watch = Callable[[Logbook], None]
+"""Looks at how it stands, now and then, and raises what ends it all."""
+
 
 @dataclass
 class Shared:
@@ -39,6 +42,7 @@ class Shared:
     rows: int  # of a record: the most steps between two looks
     max_steps: int
     progress: Progress | None
+    watch: Watch | None
     queue: Iterator[int]  # of lanes; to take the next one is a single operation of the interpreter
     device: Any  # which another thread does not inherit
     ended: int = 0
@@ -50,6 +54,8 @@ class Shared:
         """So many more have ended; say how it stands."""
         with self.speaking:
             self.ended += ended
+            if self.watch is not None:
+                self.watch(self.book)
             if self.progress is not None:
                 total = len(self.book.steps)
                 self.progress(_words(self.book, lanes, self.ended, total), self.ended / total)
