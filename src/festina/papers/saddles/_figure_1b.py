@@ -107,6 +107,15 @@ def _drop_steps(
     )
 
 
+def _same_in_both(parameters: Parameters) -> str:
+    if parameters.teacher != "whitening" or parameters.samples is None:
+        return ""
+    return (
+        "with W* = Σ^(−1/2) either mode takes the same from the loss, and of a finite sample the "
+        "one that is learned first need not take more: its saddle is no minimum of one unit"
+    )
+
+
 PANEL = Panel(
     name="saddles/figure-1b",
     title="linear fully-connected",
@@ -116,6 +125,7 @@ PANEL = Panel(
     predict=_predict,
     structure=rank_claims,
     level_tolerance=1e-5,
+    caveat=_same_in_both,
     seed_tolerance=2e-5,
     references=(
         Reference(Parameters(), (142.8, 851.0)),

@@ -61,6 +61,7 @@ class DeepPanel:
       plateau; None for no such run.
     - `cleaner_median`: how far from the minimum the median level of that run may be, in units of
       the loss; None where there is no such run.
+    - `cleaner_share`: of its seeds, how many rest there at least.
     - `correction`: `parameters → words`, under which correction the loss rests where it should.
     - `references`: when an independent implementation drops, from other weights.
     - `plain`: whether a plain loop of descent is run beside the training, from the same weights.
@@ -76,6 +77,7 @@ class DeepPanel:
     starts: int = 64
     cleaner: Callable[[Any], float | None] = lambda parameters: None
     cleaner_median: float | None = None
+    cleaner_share: float = 0.9
     correction: Callable[[Any], str] = lambda parameters: ""
     references: tuple[DeepReference, ...] = ()
     plain: bool = False
