@@ -10,6 +10,7 @@ import sys
 import tempfile
 import zlib
 from pathlib import Path
+from typing import Any
 
 import hypothesis.extra.numpy as hnp
 import hypothesis.strategies as st
@@ -18,10 +19,12 @@ import pytest
 import xarray as xr
 import zarr
 from hypothesis import given, settings
+from numpy.typing import ArrayLike
 
 import festina
 from festina._run import FORMAT_VERSION, RunError, _manifest, _save, load, save
 
+LINE = festina.tasks.linear_teacher([[1.0, 1.0]])
 NAN_WITH_PAYLOAD = np.array([0x7FF8_0000_0000_1234, 0xFFF8_0000_0000_0001], np.uint64).view(float)
 
 
@@ -112,14 +115,67 @@ def test_a_run_comes_back_bit_for_bit_in_its_order(saved):
     assert array(loaded, "simulation/loss").sel(time=0.5).shape == (2,)
 
 
+def trained(scale: ArrayLike, seeds: int, **options: Any) -> festina.dynamics.Trajectory:
+    """Always two networks, which one compiled program serves."""
+    key = festina.seeds(seeds)
+    network = festina.networks.fully_connected(2, 3, scale=scale, key=key)
+    return festina.gradient_descent(network, LINE, 0.1, **({"steps": 3} | options))
+
+
 def test_a_trajectory_or_a_dataset_is_the_simulation_of_a_run(tmp_path):
-    network = festina.networks.fully_connected(2, 3, scale=0.1, key=festina.seeds(2))
-    data = festina.tasks.linear_teacher([[1.0, 1.0]])
-    trajectory = festina.gradient_descent(network, data, 0.1, 3)
+    trajectory = trained(0.1, 2)
     dataset = trajectory.to_dataset()
     for name, run in {"trajectory": trajectory, "dataset": dataset}.items():
         loaded = load(save(run, tmp_path / name))
         xr.testing.assert_identical(loaded["simulation"].to_dataset(), dataset)
+
+
+def test_a_sweep_of_scales_has_the_seeds_last(tmp_path):
+    scales = np.array([1e-3, 0.5])
+    sweep = trained(scales[:, None], 1)
+    loaded = dataset_of(load(save(sweep, tmp_path / "run")), "simulation")
+    assert loaded["loss"].dims == ("scale", "seed", "save")
+    size = np.sqrt((loaded["u"].isel(save=0, seed=0) ** 2).mean(("unit", "input")))
+    np.testing.assert_allclose(size / size[0], scales / scales[0], rtol=1e-12)
+    renamed = dataset_of(load(save(sweep, tmp_path / "new", dims=("size", "draw"))), "simulation")
+    xr.testing.assert_identical(renamed, loaded.rename(scale="size", seed="draw"))
+    with pytest.raises(ValueError, match=r"`dims` must name the axes \(2, 1\), got \('seed',\)"):
+        save(sweep, tmp_path / "few", dims=("seed",))
+    assert not (tmp_path / "few").exists()
+
+
+@pytest.mark.parametrize(
+    ("shape", "seeds", "names"),
+    [
+        ((1, 1), 2, ("scale", "seed")),
+        ((2, 1, 1), 1, ("batch_0", "batch_1", "seed")),
+        ((1, 2, 1, 1), 1, ("batch_0", "batch_1", "batch_2", "seed")),
+    ],
+)
+def test_a_batch_of_many_axes_can_be_saved(tmp_path, shape, seeds, names):
+    batch = trained(np.full(shape, 0.1), seeds)
+    loaded = array(load(save(batch, tmp_path / "run")), "simulation/loss")
+    assert loaded.dims == (*names, "save")
+    np.testing.assert_array_equal(loaded, batch.loss)
+
+
+def test_how_a_trajectory_was_made_is_saved_with_it(tmp_path):
+    run = trained(0.1, 2, steps=None, max_steps=5, converged=1e-3)
+    attributes = load(save(run, tmp_path / "run"))["simulation"].attrs
+    assert attributes == run.lane(1).to_dataset().attrs
+    expected = {"method": "gradient descent", "learning_rate": 0.1, "loss_convention": "half"}
+    expected |= {"converged": 1e-3, "max_steps": 5}
+    assert attributes.items() >= expected.items()
+    asked = trained(0.1, 2, steps=3).to_dataset().attrs
+    assert asked["steps"] == 3
+    assert "max_steps" not in asked
+
+
+def test_axes_that_have_names_are_not_named_again(tmp_path):
+    run = small_run()
+    for named in (run, dataset_of(run, "simulation"), array(run, "simulation/loss")):
+        with pytest.raises(ValueError, match=f"`dims` .* got {type(named).__name__}"):
+            save(named, tmp_path / "run", dims=("seed",))
 
 
 TYPES = ["?", "i1", "i8", "u2", "u8", "f2", "f4", "f8", "c8", "c16", "U3"]

@@ -88,14 +88,19 @@ class Objective(NamedTuple):
     floor: float
 
 
-def objective(network: AbstractNetwork, task: AbstractTask, convention: str) -> Objective:
-    """Set up the loss; raises where network and task do not fit."""
+def check_kinds(network: AbstractNetwork, task: AbstractTask) -> None:
+    """Raise unless the one is a network and the other a task."""
     if not isinstance(network, AbstractNetwork) or not isinstance(task, AbstractTask):
         raise ValueError(
             "Expected a network (of `festina.networks`; your own weights: "
             "`festina.networks.layer(unit, u, v)`) and a task (of `festina.tasks`; your own data: "
             f"`festina.tasks.task(x, y)`), got {type(network).__name__} and {type(task).__name__}."
         )
+
+
+def objective(network: AbstractNetwork, task: AbstractTask, convention: str) -> Objective:
+    """Set up the loss; raises where network and task do not fit."""
+    check_kinds(network, task)
     factor = loss_factor(convention, task)
     network.check_fit(task.input_shape, task.outputs)
     network.check_finite()

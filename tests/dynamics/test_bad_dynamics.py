@@ -122,6 +122,18 @@ def test_network_and_task_must_fit(network, message):
     refused(message, lambda: festina.gradient_descent(network, TASK, 0.01))
 
 
+def test_network_and_task_are_not_to_be_exchanged():
+    message = "Expected a network .* and a task .*, got Task and Layer"
+    refused(message, lambda: festina.gradient_flow(TASK, NETWORK))
+    refused(message, lambda: festina.gradient_descent(TASK, NETWORK, 0.01))
+    refused(
+        message,
+        lambda: festina.gradient_descent(
+            TASK, NETWORK, 0.01, 5, batch_size=2, key=jax.random.key(0)
+        ),
+    )
+
+
 def test_a_population_of_sequences_is_for_linear_attention():
     softmax = attention(2, 3, softmax=True, key=jax.random.key(0))
     refused(

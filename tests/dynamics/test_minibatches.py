@@ -63,6 +63,13 @@ def test_an_epoch_uses_every_sample_once(batch_size):
     np.testing.assert_allclose(np.diff(np.log10(deviations)), -1.0, atol=0.05)
 
 
+def test_a_run_keeps_how_it_was_made():
+    run = festina.gradient_descent(NETWORK, DATA, 0.1, 2, batch_size=5, key=KEY, save_every=1)
+    made = {"steps": 2, "batch_size": 5, "save_every": 1, "learning_rate": 0.1}
+    assert run.to_dataset().attrs.items() >= made.items()
+    assert "converged" not in run.to_dataset().attrs
+
+
 def test_samples_that_fill_no_batch_are_left_for_another_epoch():
     """Two batches of five leave two of twelve samples out, and each of ten is used once."""
     rate = 1e-7

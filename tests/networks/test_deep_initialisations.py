@@ -200,6 +200,23 @@ def test_greedy_of_a_narrower_layer_keeps_the_modes_given_first():
         ),
         (lambda: orthogonal((2, 2), product=np.ones((2, 2)), key=KEY), "singular values are"),
         (lambda: orthogonal((2, 1, 2), product=np.eye(2), key=KEY), "narrower than 2"),
+        (lambda: orthogonal((2, 2), gain=0.0, key=KEY), "`gain` must be positive"),
+        (
+            lambda: orthogonal((2, 2), gain=np.ones(3), key=festina.seeds(4)),
+            r"`gain` of shape \(3,\) and `key` of shape \(4,\).*`gain\[:, None\]`",
+        ),
+        (
+            lambda: greedy_pretrained((2, 2), readout_scale=np.ones(3), key=festina.seeds(4)),
+            r"`readout_scale` of shape \(3,\).*`readout_scale\[:, None\]`",
+        ),
+        (
+            lambda: balanced((2, 2, 2), balance=np.ones(3), scale=1.0, key=festina.seeds(4)),
+            r"`balance` of shape \(3,\).*`balance\[:, None\]`",
+        ),
+        (
+            lambda: balanced((2, 2, 2), balance=0.0, scale=np.ones(3), key=festina.seeds(4)),
+            r"`scale` of shape \(3,\).*`scale\[:, None\]`",
+        ),
         (lambda: greedy_pretrained((2, 3, 2), key=KEY), "must not grow"),
         (lambda: greedy_pretrained((2, 2, 2), fraction=0.0, key=KEY), "`fraction`"),
         (lambda: greedy_pretrained((2, 2, 2), module_depth=1, key=KEY), "`module_depth`"),

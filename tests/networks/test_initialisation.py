@@ -1,5 +1,7 @@
 """Initial weights: their distribution, their seeds, and the precision they are drawn in."""
 
+import math
+import re
 import subprocess
 import sys
 
@@ -14,10 +16,13 @@ from festina.networks import (
     Neuron,
     activation,
     attention,
+    deep_linear,
+    diagonal_linear,
     fully_connected,
     gaussian,
     low_rank,
     seeds,
+    stack,
 )
 from festina.tasks import (
     convolutional_teacher,
@@ -158,9 +163,28 @@ def _low(*, rank=2, strength=1.0, scale=1e-3):
     return low_rank(Neuron(), (3,), 4, rank=rank, strength=strength, scale=scale, key=KEY)
 
 
-def test_scales_and_keys_that_do_not_broadcast():
-    with pytest.raises(ValueError, match=r"shape mismatch|broadcast"):
-        fully_connected(2, 3, scale=np.ones(3), key=seeds(4))
+@pytest.mark.parametrize(
+    ("shape", "keys", "way_out", "index"),
+    [
+        ((3,), (4,), "[:, None]", np.index_exp[:, None]),
+        ((3,), (2, 4), "[:, None, None]", np.index_exp[:, None, None]),
+        ((2, 3), (4,), "[..., None]", np.index_exp[..., None]),
+    ],
+)
+def test_scales_and_keys_that_do_not_broadcast(shape, keys, way_out, index):
+    scale, key = np.ones(shape), seeds(math.prod(keys)).reshape(keys)
+    shapes = f"`scale` of shape {shape} and `key` of shape {keys} do not broadcast: "
+    for make in (
+        lambda: fully_connected(2, 3, scale=scale, key=key),
+        lambda: deep_linear((2, 2), scale=scale, key=key),
+        lambda: diagonal_linear(2, scale=scale, key=key),
+        lambda: stack((2, 2, 2, 1), scale=scale, key=key),
+    ):
+        with pytest.raises(ValueError, match=re.escape(shapes)) as caught:
+            make()
+        assert f"`scale{way_out}`" in str(caught.value)
+        assert "\n" not in str(caught.value)
+    assert np.broadcast_shapes(scale[index].shape, keys) == (*shape, *keys)
 
 
 def _unknown():

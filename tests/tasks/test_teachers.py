@@ -204,7 +204,15 @@ def _student(covariance, **how):
         ),
         (
             lambda: in_context_regression(2, 3, token_covariance=-np.eye(2)),
-            "must be positive semi-definite",
+            "`token_covariance` must be positive semi-definite",
+        ),
+        (
+            lambda: in_context_regression(2, 3, token_covariance=[[1.0, 1.0], [0.0, 1.0]]),
+            "`token_covariance` must be symmetric",
+        ),
+        (
+            lambda: in_context_regression(2, 3, token_covariance=np.full((2, 2), np.nan)),
+            "`token_covariance` holds values that are not finite",
         ),
         (lambda: in_context_regression(2, 3, samples=4), "needs both `samples` and `key`"),
         (lambda: in_context_regression(2, 3, samples=0, key=KEY), "`samples` .* got 0"),

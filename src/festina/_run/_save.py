@@ -1,5 +1,6 @@
 """`save`: a run to a folder, all of it or nothing."""
 
+import inspect
 import os
 import shutil
 from pathlib import Path
@@ -19,6 +20,7 @@ def save(
     run: "xr.DataTree | xr.Dataset | Trajectory",
     path: str | os.PathLike[str],
     *,
+    dims: tuple[str, ...] | None = None,
     overwrite: bool = False,
 ) -> Path:
     """Write a run to the folder `path`, all of it or nothing.
@@ -38,6 +40,8 @@ def save(
     - `run`: the tree, for example with the nodes `simulation` and `theory`. A trajectory, or
       anything with `to_dataset`, or a dataset becomes the node `simulation` of one.
     - `path`: the folder to make, for example `runs/figure-1g/run.zarr`, with its parents.
+    - `dims`: names for the axes of a batch of networks, handed on to `to_dataset`, whose default
+      names they replace. Trees and datasets have names of their own.
     - `overwrite`: replace a run that is already there. Anything else is never replaced.
 
     **Returns:**
@@ -49,7 +53,7 @@ def save(
     partial = hidden_sibling(target)
     try:
         make_folder(partial)  # first of all: nobody waits for a run that has nowhere to go
-        write_files(to_files(_to_tree(run)), partial)
+        write_files(to_files(_to_tree(run, dims)), partial)
         check_target(target, overwrite)  # again: another process may have been faster
         put_in_place(partial, target, overwrite)
     finally:
@@ -57,15 +61,24 @@ def save(
     return Path(path)
 
 
-def _to_tree(run: Any) -> "xr.DataTree":
+def _to_tree(run: Any, dims: tuple[str, ...] | None) -> "xr.DataTree":
     import xarray as xr
 
+    if dims is not None and not _takes_dims(run):
+        raise ValueError(
+            f"`dims` names the axes of a batch of networks, got {type(run).__name__}: leave it out."
+        )
     if isinstance(run, xr.DataTree):
         return run
-    dataset = run.to_dataset() if hasattr(run, "to_dataset") else run
+    named = {} if dims is None else {"dims": dims}
+    dataset = run.to_dataset(**named) if hasattr(run, "to_dataset") else run
     if not isinstance(dataset, xr.Dataset):
         raise TypeError(
             f"`run` is an xarray.DataTree, a Dataset or a trajectory, got {type(run).__name__}. "
             "For arrays: xr.Dataset({'loss': ('time', loss)}, coords={'time': time})."
         )
     return xr.DataTree.from_dict({"simulation": dataset})
+
+
+def _takes_dims(run: Any) -> bool:
+    return hasattr(run, "to_dataset") and "dims" in inspect.signature(run.to_dataset).parameters

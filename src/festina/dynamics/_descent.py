@@ -1,9 +1,11 @@
 """Gradient descent at a given learning rate, full batch or mini-batch."""
 
+from dataclasses import replace
+
 import numpy as np
 from jaxtyping import Float
 
-from .._objective import Convention
+from .._objective import Convention, check_kinds
 from .._precision import float64
 from ..networks._network import Network
 from ..networks._seeds import Keys
@@ -56,6 +58,7 @@ def gradient_descent(
 
     A `festina.dynamics.Trajectory`, whose `time` counts steps.
     """
+    check_kinds(network, task)
     rates = np.asarray(learning_rate, dtype=float)
     if not (np.isfinite(rates).all() and (rates > 0).all()):
         raise ValueError(f"`learning_rate` must be positive and finite, got {learning_rate}.")
@@ -78,7 +81,7 @@ def gradient_descent(
         return minibatch_descent(
             network, task, rates, steps, loss, batch_size, key, save_every, progress
         )
-    return simulate(
+    run = simulate(
         network,
         task,
         loss=loss,
@@ -97,3 +100,5 @@ def gradient_descent(
         max_steps=max_steps if steps is None else steps,
         progress=progress,
     )
+    limit = {"max_steps": max_steps} if steps is None else {"steps": steps}
+    return replace(run, settings={"converged": converged, **limit})

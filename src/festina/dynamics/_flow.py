@@ -107,8 +107,9 @@ def gradient_flow(
     def flow(*, implicit: bool, patience: int | None = None) -> Trajectory[Network]:
         explicit_step = kinked_runge_kutta_step if kinked else runge_kutta_step
         usual = IMPLICIT_RTOL if implicit else _KINKED if kinked else _SMOOTH
+        allowed = usual if rtol is None else rtol
         derivatives = STAGES + derivatives_per_solve(network.structure) if implicit else _STAGES
-        return simulate(
+        run = simulate(
             network,
             task,
             loss=loss,
@@ -119,7 +120,7 @@ def gradient_flow(
             evaluations_per_step=derivatives,
             stops=stops,
             times_requested=times is not None,
-            rtol=usual if rtol is None else rtol,
+            rtol=allowed,
             atol=atol,
             converged=converged,
             learning_rate=None,
@@ -128,6 +129,9 @@ def gradient_flow(
             progress=progress,
             patience=patience,
         )
+        settings = {"rtol": allowed, "converged": converged, "max_steps": max_steps}
+        given = {} if atol is None else {"atol": atol}
+        return dataclasses.replace(run, settings=settings | given)
 
     if solver != "automatic":
         return flow(implicit=_takes_implicit_steps(network, task, loss, solver))

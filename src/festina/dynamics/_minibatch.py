@@ -2,6 +2,7 @@
 
 import functools
 import math
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -77,7 +78,8 @@ def minibatch_descent(
         step += count
         if progress is not None:
             progress(f"step {step}, loss {np.nanmean(rows[-1][1]) + whole.floor:.3g}", step / steps)
-    return _trajectory(network, whole, rows, times, loss, rates)
+    run = _trajectory(network, whole, rows, times, loss, rates)
+    return replace(run, settings={"steps": steps, "batch_size": batch_size, "save_every": every})
 
 
 @functools.partial(jax.jit, static_argnums=0)

@@ -2,8 +2,8 @@
 
 import functools
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, Literal
 
 import jax
@@ -63,6 +63,8 @@ class Trajectory(Generic[Network]):
     - `floor`: the loss of least squares on fixed features, which no training can go below.
     - `evaluations`: gradients computed for each lane, derivatives of them included.
     - `solver`: the steps that a flow took, `"explicit"` or `"implicit"` ones, or `"descent"`.
+    - `settings`: what else it was trained with, by the names of the arguments: when it counts as
+      converged, how large its mini-batches are.
     """
 
     time: Float[np.ndarray, "*batch save"]
@@ -78,6 +80,7 @@ class Trajectory(Generic[Network]):
     learning_rate: Float[np.ndarray, "*batch"] | None
     shared_times: bool
     solver: TakenSolver = "descent"
+    settings: Mapping[str, float | int] = field(default_factory=dict)
 
     @functools.cached_property
     def network(self) -> Network:
@@ -153,18 +156,22 @@ class Trajectory(Generic[Network]):
             ),
             shared_times=self.shared_times,
             solver=self.solver,
+            settings=self.settings,
         )
 
     def to_dataset(self, dims: tuple[str, ...] | None = None) -> "xr.Dataset":
-        """The trajectory with named axes: `dims` for the batch (`seed` by default), then `time`.
+        """The trajectory with named axes: `dims` for the batch, then `time`.
 
-        Lanes with times of their own have an axis `save` and a coordinate `time(…, save)`.
+        By default the last axis of the batch is `seed`, and the first of two `scale`, which is the
+        order in which `scale[:, None]` and several keys make them; of more than two, those in front
+        are `batch_0`, `batch_1`, …. Lanes with times of their own have an axis `save` and a
+        coordinate `time(…, save)`.
         """
         import xarray as xr
 
         from .._objective import loss_formula
 
-        batch = dims or ("seed", "scale")[: len(self.batch_shape)]
+        batch = _default_dims(len(self.batch_shape)) if dims is None else dims
         if len(batch) != len(self.batch_shape):
             raise ValueError(f"`dims` must name the axes {self.batch_shape}, got {batch}.")
         axis = "time" if self.shared_times else "save"
@@ -191,6 +198,7 @@ class Trajectory(Generic[Network]):
                 **{name: np.arange(n) for name, n in zip(batch, self.batch_shape, strict=True)},
             },
             attrs={
+                **self.settings,
                 "loss_convention": self.convention,
                 "loss_floor": self.floor,
                 "method": self.method,
@@ -200,6 +208,13 @@ class Trajectory(Generic[Network]):
                 "unit": repr(self.network.first_unit),
             },
         )
+
+
+def _default_dims(axes: int) -> tuple[str, ...]:
+    """Keys broadcast against scales from the right, so that seeds are the last axis."""
+    if axes <= 2:
+        return ("scale", "seed")[2 - axes :]
+    return (*(f"batch_{axis}" for axis in range(axes - 1)), "seed")
 
 
 def _within(batch: Trajectory[Network], upto: tuple[int | slice, ...], which: slice) -> Network:

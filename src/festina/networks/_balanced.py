@@ -7,7 +7,7 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from .._precision import float64
-from ._build import Scale, check_scale, normals
+from ._build import Scale, check_batch, check_scale, normals
 from ._deep import DeepLinear, check_widths
 from ._frames import haar, joined, needed_key, orthonormal
 from ._seeds import Keys
@@ -48,17 +48,18 @@ def balanced(
     λ = _check_balance(balance, widths)
     if sum(given is not None for given in (scale, singular_values, product)) != 1:
         raise ValueError("Give exactly one of `scale`, `singular_values` and `product`.")
-    if product is None:
+    if product is None or key is not None:
         key = needed_key(key)
+        check_batch(λ, key, name="balance")
 
     if singular_values is not None:
         s = _check_singular_values(singular_values, widths)
         u, v, r = haar(key, [(n_o, n_o), (n_i, n_i), (n_h, n_h)])
     elif scale is not None:
-        σ = check_scale(scale)[..., None, None]
-        first, second, draw = map(
-            np.asarray, normals(needed_key(key), ((n_h, n_i), (n_o, n_h), (n_h, n_h)))
-        )
+        scales, key = check_scale(scale), needed_key(key)
+        check_batch(scales, key)
+        σ = scales[..., None, None]
+        first, second, draw = map(np.asarray, normals(key, ((n_h, n_i), (n_o, n_h), (n_h, n_h))))
         u, s, v = _svd(σ**2 * (second @ first), widths)
         r = orthonormal(draw)
     else:

@@ -35,7 +35,8 @@ def fully_connected(
     - `activation`: a name, an `Activation`, or a scalar JAX function of your own.
     - `scale`: standard deviation of the initial weights, or an array of them.
     - `key`: randomness. An array of keys makes a batch of networks, one each; `scale` and `key`
-      broadcast against each other, so `scale[:, None]` with eight keys is a sweep with eight seeds.
+      broadcast against each other, so `scale[:, None]` with eight keys is a sweep with eight seeds
+      and the axes `(scale, seed)`.
     """
     unit = Neuron(_resolve(activation))
     return gaussian(unit, (inputs,), width, outputs, scale=scale, key=key)
@@ -156,7 +157,7 @@ def _initialise(
     n_u, n_v = int(np.prod(u_shape)), int(np.prod(v_shape))
     shape = (width, n_v + n_u)
 
-    batch = np.broadcast_shapes(scales.shape, key.shape)
+    batch = check_batch(scales, key)
     shapes = (shape, (width, rank), (rank, shape[1])) if rank else (shape,)
     noise, *factors = map(np.asarray, normals(key, shapes))
     # Not in the program, where rounding would depend on how many networks it makes.
@@ -169,13 +170,13 @@ def _initialise(
     )
 
 
-def check_scale(scale: Scale) -> Float[np.ndarray, "..."]:
+def check_scale(scale: Scale, *, name: str = "scale") -> Float[np.ndarray, "..."]:
     """Standard deviations as an array; raises unless they are positive."""
     scales = np.asarray(scale, dtype=float)
     if not (np.isfinite(scales).all() and (scales > 0).all()):
         raise ValueError(
-            f"`scale` must be positive and finite, got {scales.tolist()}. Weights that are exactly "
-            "zero sit on a saddle and never move; give arrays to `layer` if you want that."
+            f"`{name}` must be positive and finite, got {scales.tolist()}. Weights that are "
+            "exactly zero sit on a saddle and never move; give arrays to `layer` if you want that."
         )
     return scales
 
@@ -190,6 +191,20 @@ def check_keys(key: Keys) -> Key[jax.Array, "..."]:
     if not jnp.issubdtype(key.dtype, jax.dtypes.prng_key):  # of `jax.random.PRNGKey`
         key = jax.random.wrap_key_data(key)
     return key
+
+
+def check_batch(
+    scales: Float[np.ndarray, "..."], key: Key[jax.Array, "..."], *, name: str = "scale"
+) -> tuple[int, ...]:
+    """Axes of the batch that scales and keys make; raises where they do not broadcast."""
+    try:
+        return np.broadcast_shapes(scales.shape, key.shape)
+    except ValueError:
+        axes = ", ".join((":" if scales.ndim == 1 else "...", *("None",) * key.ndim))
+        raise ValueError(
+            f"`{name}` of shape {scales.shape} and `key` of shape {key.shape} do not broadcast: "
+            f"give as many of both, or `{name}[{axes}]` for each of them with every key."
+        ) from None
 
 
 @kept("shapes")

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from .._precision import float64
 from .._types import Array
-from ._build import Scale, check_keys, check_scale, normals
+from ._build import Scale, check_batch, check_keys, check_scale, normals
 from ._contract import chain, mix
 from ._layer import Layer
 from ._network import AbstractNetwork, pytree
@@ -197,7 +197,7 @@ def deep_linear(widths: Sequence[int], *, scale: Scale, key: Keys) -> DeepLinear
     """
     widths = check_widths(widths)
     scales, key = check_scale(scale), check_keys(key)
-    batch = np.broadcast_shapes(scales.shape, key.shape)
+    batch = check_batch(scales, key)
     shapes = DeepStructure(widths).shapes
     # Not in the program, where rounding would depend on how many networks it makes.
     weights = (scales[..., None, None] * np.asarray(draw) for draw in normals(key, shapes))

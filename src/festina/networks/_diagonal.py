@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from .._precision import float64
 from .._types import Array
-from ._build import Scale, check_keys, check_scale, normals
+from ._build import Scale, check_batch, check_keys, check_scale, normals
 from ._contract import mix
 from ._network import AbstractNetwork, pytree
 from ._seeds import Keys
@@ -139,9 +139,9 @@ def diagonal_linear(inputs: int, *, scale: Scale, key: Keys) -> DiagonalLinear:
     if inputs < 1 or inputs != int(inputs):
         raise ValueError(f"`inputs` must be a whole number from 1 up, got {inputs}.")
     scales, key = check_scale(scale), check_keys(key)
+    batch = check_batch(scales, key)
     # Not in the program, where rounding would depend on how many networks it makes.
     parts = (scales[..., None] * np.asarray(draw) for draw in normals(key, ((int(inputs),),) * 2))
-    batch = np.broadcast_shapes(scales.shape, key.shape)
     return DiagonalLinear(*(np.broadcast_to(part, (*batch, inputs)) for part in parts))
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._precision import float64
-from ._build import Scale, check_keys, check_scale, normals
+from ._build import Scale, check_batch, check_keys, check_scale, normals
 from ._deep import DeepLinear, DeepStructure, check_widths
 from ._frames import check_frame, joined, orthonormal
 from ._seeds import Keys
@@ -61,7 +61,8 @@ def greedy_pretrained(
         raise ValueError(f"`fraction` must lie above 0 and be at most 1, got {fraction}.")
     if module_depth < 2 or module_depth != int(module_depth):
         raise ValueError(f"`module_depth` must be a whole number from 2 up, got {module_depth}.")
-    σ, key = check_scale(readout_scale)[..., None, None], check_keys(key)
+    scales, key = check_scale(readout_scale, name="readout_scale"), check_keys(key)
+    check_batch(scales, key, name="readout_scale")
     modes = np.eye(widths[0]) if input_modes is None else check_frame("input_modes", input_modes)
     kept = widths[1] if hidden else widths[0]
     if len(modes) != widths[0] or modes.shape[1] < kept:
@@ -75,4 +76,4 @@ def greedy_pretrained(
         fraction ** (1 / module_depth) * after @ before[..., : len(after.T)].swapaxes(-1, -2)
         for before, after in itertools.pairwise(frames)
     )
-    return joined(*layers, σ * last)
+    return joined(*layers, scales[..., None, None] * last)

@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._precision import float64
-from ._build import Scale, check_scale
+from ._build import Scale, check_batch, check_scale
 from ._deep import DeepLinear, DeepStructure, check_widths
-from ._frames import ORTHONORMAL, haar, joined
+from ._frames import ORTHONORMAL, haar, joined, needed_key
 from ._seeds import Keys
 
 
@@ -33,7 +33,9 @@ def orthogonal(
     - `key`: randomness.
     """
     widths = check_widths(widths)
-    g = check_scale(gain)[..., None, None]
+    gains, key = check_scale(gain, name="gain"), needed_key(key)
+    check_batch(gains, key, name="gain")
+    g = gains[..., None, None]
     shapes = DeepStructure(widths).shapes
     if product is None:
         tall = haar(key, [(max(shape), min(shape)) for shape in shapes])

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from .._precision import float64
-from ._build import Scale, check_keys, check_scale, normals
+from ._build import Scale, check_batch, check_keys, check_scale, normals
 from ._deep import check_widths
 from ._seeds import Keys
 from ._stack import Choice, Stack, check_activations, stack_from
@@ -132,7 +132,7 @@ def gaussian_stack(
         (others[0], *unit.read_shape(input_shape), units),
         *zip(others[1:], others[:-1], strict=True),
     )
-    batch = np.broadcast_shapes(scales.shape, key.shape)
+    batch = check_batch(scales, key)
     # Not in the program, where rounding would depend on how many networks it makes.
     weights = [
         np.broadcast_to(

@@ -9,22 +9,22 @@ from numpy.typing import ArrayLike
 _MOST_POINTS = 1_000_000
 
 
-def square_root(covariance: ArrayLike) -> Float[np.ndarray, "d d"]:
-    """Symmetric square root of a covariance; raises if it is not one."""
+def square_root(covariance: ArrayLike, *, name: str = "covariance") -> Float[np.ndarray, "d d"]:
+    """Symmetric square root of a covariance; raises if it is not one, by its `name`."""
     covariance = np.asarray(covariance, dtype=float)
     if covariance.ndim != 2 or covariance.shape[0] != covariance.shape[1]:
-        raise ValueError(f"`covariance` must be a square matrix, got shape {covariance.shape}.")
+        raise ValueError(f"`{name}` must be a square matrix, got shape {covariance.shape}.")
     if not np.isfinite(covariance).all():
-        raise ValueError("`covariance` holds values that are not finite.")
+        raise ValueError(f"`{name}` holds values that are not finite.")
     if not np.allclose(covariance, covariance.T, rtol=1e-10, atol=1e-12 * np.abs(covariance).max()):
         raise ValueError(
-            "`covariance` must be symmetric, the largest asymmetry is "
+            f"`{name}` must be symmetric, the largest asymmetry is "
             f"{np.abs(covariance - covariance.T).max():.3g}."
         )
     variances, axes = np.linalg.eigh((covariance + covariance.T) / 2)
     if variances[0] < -1e-10 * np.abs(variances).max():
         raise ValueError(
-            "`covariance` must be positive semi-definite, its smallest eigenvalue is "
+            f"`{name}` must be positive semi-definite, its smallest eigenvalue is "
             f"{variances[0]:.6g}."
         )
     return (axes * np.sqrt(np.maximum(variances, 0.0))) @ axes.T

@@ -43,7 +43,7 @@ def in_context_regression(
         raise ValueError(
             f"`token_covariance` must be {dimension} × {dimension}, got shape {cov.shape}."
         )
-    root = square_root(cov)
+    root = square_root(cov, name="token_covariance")
     if (samples is None) != (key is None):
         raise ValueError("A finite task needs both `samples` and `key`, a population neither.")
     if samples is None or key is None:
