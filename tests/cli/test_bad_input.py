@@ -32,6 +32,21 @@ BAD_COMMAND_LINES = {
     "run toy/one --initial-scale nan": "`--initial-scale` must be a finite number, got nan.",
     "run toy/one --initial-scale inf": "`--initial-scale` must be a finite number, got inf.",
     "run toy/one --spectrum 1 x": "`--spectrum[1]` must be a number, got 'x'.",
+    "run toy/one --spectrum none": "`--spectrum[0]` must be a number, got 'none'.",
+    "run toy/one --variances 1 -1": "`--variances[1]` must be more than 0, got -1.",
+    "run toy/one --variances 0 1": "`--variances[0]` must be more than 0, got 0.",
+    "run toy/one --variances 1 x": "`--variances[1]` must be a number, got 'x'.",
+    "run toy/one --variances 1 inf": "`--variances[1]` must be a finite number, got inf.",
+    "run toy/one --variances 1 none": "`--variances[1]` must be a number, got 'none'.",
+    "run toy/one --variances none": "`--variances` must be a list of values, got 'none'.",
+    "run toy/one --variances 1": "`--variances` needs 2 values, got 1.",
+    "run toy/one --variances 1 1 1 --width 3": "`--variances` needs 2 values, got 3.",
+    "run toy/one --width=3 4": "`--width` needs 1 value, got 2.",
+    "run toy/one --white False": (
+        "`--white` takes no value, got 'False': `--no-white` is its opposite."
+    ),
+    "run toy/one --no-white 1": "`--no-white` takes no value, got '1': `--white` is its opposite.",
+    "run toy/one --quiet yes": "`--quiet` takes no value, got 'yes'.",
     "run toy/one --white=maybe": "`--white` must be true or false, got 'maybe'.",
     "run toy/one --activation rely": (
         "`--activation` must be one of 'linear', 'relu', 'tanh', got 'rely'. Did you mean 'relu'?"
@@ -78,6 +93,9 @@ BAD_FILES = {
         "Did you mean 'relu'?"
     ),
     "spectrum = [1, nan]": "`spectrum[1]` in 'p.toml' must be a finite number, got nan.",
+    "variances = [1, -1]": "`variances[1]` in 'p.toml' must be more than 0, got -1.",
+    "variances = [1, 1, 1]": ("`variances` in 'p.toml' must have at most 2 values, got [1, 1, 1]."),
+    "variances = 'none'": "`variances` in 'p.toml' must be a list of values, got 'none'.",
     "teacher = [[1, 2], [3, 'x']]": "`teacher[1][1]` in 'p.toml' must be a number, got 'x'.",
     "teacher = [[1, 2], [3]]": "`teacher[1][1]` in 'p.toml' must be given",
     "seed = 1\nwidth = = 3": "`--parameters` 'p.toml' is no valid TOML: Invalid value (at line 2",

@@ -1,11 +1,13 @@
 """What the command line expects of every registered experiment."""
 
 import importlib.util
+import shlex
+from typing import Any
 
 import pytest
 
 from festina.cli._flags import application
-from festina.cli._parameters import resolve, to_toml
+from festina.cli._parameters import resolve, setting, to_toml
 from festina.papers import _registry, load
 
 
@@ -21,6 +23,13 @@ def test_an_experiment_is_ready_for_the_command_line(entry, tmp_path, capsys):
         file = tmp_path / "parameters.toml"
         file.write_text(to_toml(parameters, name=entry.name), encoding="utf-8")
         assert resolve(experiment, file=file) == parameters
+    for values in (*experiment.presets.values(), experiment.quick):
+        typed: dict[str, Any] = {}
+        line = " ".join(setting(name, value) for name, value in values.items())
+        application(experiment, lambda typed=typed, **flags: typed.update(flags) or 0)(
+            shlex.split(line)
+        )
+        assert resolve(experiment, flags=typed) == experiment.parameters(**values)
     application(experiment, lambda **_: 0)(["--help"])
     page = capsys.readouterr().out
     for name in experiment.parameters.model_fields:

@@ -44,6 +44,29 @@ def test_a_broken_claim_is_shown_and_is_no_failure_of_the_run(festina):
     assert "Not with the defaults: --ending wrong." in outcome.out
 
 
+def test_settings_are_shown_as_they_are_typed(festina, monkeypatch):
+    monkeypatch.setattr(toy, "PRESETS", {"grey": {"white": False, "variances": (0.5, 2.0)}})
+    assert (
+        "--preset grey: --no-white --variances 0.5 2\n" in festina("run", "toy/one", "--help").out
+    )
+    line = "run toy/one --preset grey --spectrum 3 0.25 --ending wrong --samples 20"
+    assert (
+        "Not with the defaults: --samples 20, --spectrum 3 0.25, --variances 0.5 2, --no-white, "
+        "--ending wrong." in festina(*line.split()).out
+    )
+
+
+def test_seeds_that_did_not_converge_are_counted(festina):
+    line = "run toy/one --seeds 3 --seed 5 --ending {} --out {}"
+    outcome = festina(*line.format("early", "a").split())
+    remark = "2 of 3 seeds did not converge. Seed 6: Stopped at step 10."
+    assert outcome.status == 0
+    assert remark in outcome.out.splitlines()
+    assert remark in festina("show", "a").out.splitlines()
+    assert "converge" not in festina(*line.format("well", "b").split()).out
+    assert "converge" not in festina("run", "toy/one", "--ending", "early", "--json").out
+
+
 def test_the_file_of_another_experiment_is_refused(festina, here):
     file = here / "other.toml"
     file.write_text("# toy/two, festina 0.1.0. Run it again with\nwidth = 3\n")
@@ -144,6 +167,7 @@ def test_help_shows_every_parameter_with_docstring_default_bounds_and_choices(fe
         "has a docstring that is longer than one line of the source. (more than 0)",
         "[default: 0.001]",
         "[choices: linear, relu, tanh]",
+        "(each more than 0) [default: 1 1]",
         "--samples INT",
         "[default: none]",
         "--preset printed: --width 3 --samples 20",

@@ -11,7 +11,7 @@ import xarray as xr
 from matplotlib.animation import FuncAnimation
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from pydantic import Field, model_validator
+from pydantic import Field, PositiveFloat, model_validator
 
 from festina.papers import Claim, Entry, _registry, compare
 from festina.papers import Parameters as Common
@@ -37,10 +37,15 @@ class Parameters(Common):
     teacher: tuple[tuple[float, float], tuple[float, float]] = ((1.0, 0.5), (-0.5, 0.25))
     """The matrix itself."""
 
+    variances: tuple[PositiveFloat, PositiveFloat] = (1.0, 1.0)
+    """Variances of two coordinates, which are never zero."""
+
     white: bool = True
     """Whether the inputs are white."""
 
-    ending: Literal["well", "wrong", "value", "bug", "interrupt", "slow", "compiled"] = "well"
+    ending: Literal["well", "wrong", "value", "bug", "interrupt", "slow", "compiled", "early"] = (
+        "well"
+    )
     """How the run ends."""
 
     @model_validator(mode="after")
@@ -74,7 +79,15 @@ def run(parameters, *, key=None, progress=None):
     times = np.linspace(0.0, 5.0, 21)
     start = rng.uniform(1.0, 2.0, parameters.seeds)[:, None]
     loss = xr.DataArray(start * np.exp(-times), {"time": times}, ("seed", "time"))
-    tree = xr.DataTree.from_dict({"simulation": xr.Dataset({"loss": loss})})
+    early = np.arange(parameters.seeds) >= (1 if parameters.ending == "early" else np.inf)
+    endings = {
+        "ending": ("seed", np.where(early, "out of steps", "converged")),
+        "message": ("seed", [f"Stopped at step {10 * k}." for k in range(parameters.seeds)]),
+    }
+    simulation = xr.Dataset({"loss": loss, **endings}).assign_coords(
+        seed=parameters.seed + np.arange(parameters.seeds)
+    )
+    tree = xr.DataTree.from_dict({"simulation": simulation})
     tree.attrs["width"] = parameters.width
     tree.attrs["offset"] = float(parameters.ending == "wrong")
     return tree

@@ -233,6 +233,18 @@ def test_a_weight_of_the_wrong_sign_never_grows():
 # ---- units
 
 
+@pytest.mark.parametrize("seed", [12, 23])
+def test_a_weak_direction_is_waited_for(seed):
+    """A thousand times as slow as the others: its jump is stiff, and must not take as long."""
+    task = quadratic_teacher(np.diag([1.0, 0.8, 0.03]))
+    key = festina.seeds(24)[seed]
+    network = fully_connected(3, 12, activation="quadratic", scale=1e-4, key=key)
+    predicted = staircase(network, task)
+    assert len(predicted.times) == 3
+    np.testing.assert_allclose(passages(network, task, predicted)[0], predicted.times[0], rtol=1e-2)
+    assert predicted.times[-1] > 10 * predicted.times[0]
+
+
 def test_first_jump_and_unit_of_a_quadratic_network():
     """The saturated unit passes half of the drop O(1) after the time at which it would diverge."""
     task = quadratic_teacher(np.eye(2))

@@ -1,7 +1,7 @@
 """Every parameter of an experiment as a flag."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
@@ -13,7 +13,7 @@ from pydantic.fields import FieldInfo
 from festina.papers import Experiment
 
 from ._options import Animation, Debug, Json, Mp4, Number, Out, Quick, Quiet, Whole
-from ._parameters import flag_name
+from ._parameters import flag_name, setting, shown
 from ._words import BOUNDS
 
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
@@ -60,7 +60,7 @@ def _own(experiment: Experiment) -> list[inspect.Parameter]:
                 group=_PARAMETERS,
                 consume_multiple=1 if get_origin(field.annotation) in (list, tuple) else None,
                 negative_iterable=(),
-                show_default=_shown(default),
+                show_default=shown(default),
             ),
         ]
         parameters.append(inspect.Parameter(name, _KEYWORD, default=None, annotation=annotation))
@@ -103,19 +103,18 @@ def _presets(experiment: Experiment) -> str:
         named["--quick"] = experiment.quick
     lines = []
     for name, values in named.items():
-        settings = " ".join(f"{flag_name(key)} {_shown(value)}" for key, value in values.items())
+        settings = " ".join(setting(key, value) for key, value in values.items())
         lines.append(f"{name}: {settings}")
     return "\n\n" + "\n".join(lines) if lines else ""
 
 
-def _shown(value: Any) -> str:
-    if isinstance(value, list | tuple):
-        return " ".join(_shown(entry) for entry in value)
-    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
-
-
 def _typed(annotation: Any) -> Any:
-    """The type that the command line reads: numbers are left to pydantic, wherever they stand."""
+    """The type that the command line reads: numbers are left to pydantic, wherever they stand.
+
+    So are the bounds of an entry of a tuple, which cyclopts would check with words of its own.
+    """
+    if get_origin(annotation) is Annotated:
+        return _typed(get_args(annotation)[0])
     if annotation in (int, float):
         return Whole if annotation is int else Number
     parts = tuple(_typed(part) for part in get_args(annotation))
@@ -128,10 +127,20 @@ def _typed(annotation: Any) -> Any:
 
 
 def _bounds(field: FieldInfo) -> str:
-    words = [
+    words = [*_in_words(field.metadata), *(f"each {bound}" for bound in _of_entries(field))]
+    return f" ({', '.join(words)})" if words else ""
+
+
+def _of_entries(field: FieldInfo) -> list[str]:
+    """Bounds of the entries of a tuple, once where they are the same for all."""
+    entries = [part for part in get_args(field.annotation) if get_origin(part) is Annotated]
+    return list(dict.fromkeys(bound for part in entries for bound in _in_words(part.__metadata__)))
+
+
+def _in_words(constraints: Iterable[Any]) -> list[str]:
+    return [
         words.format(bound)
-        for constraint in field.metadata
+        for constraint in constraints
         for name, words in BOUNDS.items()
         if (bound := getattr(constraint, name, None)) is not None
     ]
-    return f" ({', '.join(words)})" if words else ""

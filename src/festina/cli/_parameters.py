@@ -1,6 +1,7 @@
 """An experiment's parameters from presets, files and flags, and back to a file."""
 
 import re
+import shlex
 import textwrap
 from collections.abc import Mapping
 from pathlib import Path
@@ -48,6 +49,22 @@ def flag_name(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
+def setting(name: str, value: Any) -> str:
+    """A parameter and its value as the command line takes them."""
+    if isinstance(value, bool):
+        return flag_name(name) if value else flag_name(f"no_{name}")
+    return f"{flag_name(name)} {shown(value)}"
+
+
+def shown(value: Any) -> str:
+    """A value as the command line takes it, but for `True` and `False`, which are flags there."""
+    if isinstance(value, list | tuple):
+        return " ".join(shown(entry) for entry in value)
+    if isinstance(value, float):
+        return short if float(short := f"{value:g}") == value else repr(value)
+    return "none" if value is None else shlex.quote(str(value))
+
+
 def read(file: Path, name: str) -> dict[str, Any]:
     """The values in a `parameters.toml`, which must not be that of another experiment."""
     import tomllib
@@ -74,7 +91,7 @@ def changed(experiment: Experiment, parameters: Parameters) -> list[str]:
     """Flags whose values are not the defaults, but for the seeds."""
     usual = experiment.parameters()
     return [
-        f"{flag_name(name)} {_storable(value)}"
+        setting(name, value)
         for name, value in parameters.model_dump(mode="json", exclude={"seeds", "seed"}).items()
         if value != usual.model_dump(mode="json")[name]
     ]

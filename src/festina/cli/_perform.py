@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from festina.papers import Claim, Experiment, Parameters, Progress
 
+from ._endings import unconverged
 from ._folder import Building, unwritable
 from ._parameters import to_toml
 from ._signals import interruptible
@@ -30,9 +31,10 @@ def perform(
     numbered_in: Path,
     progress: Progress,
     picture: str | None = None,
-) -> tuple[Path, list[Claim]]:
+) -> tuple[Path, list[Claim], str]:
     """Run an experiment and write its folder. Where that cannot be written, nothing is run.
 
+    Returns the folder, the claims, and a line on seeds that did not converge, if there are any.
     `picture` is the name of the file that the animation goes to, where one is wanted.
     """
     with Building(out, numbered_in=numbered_in) as folder:
@@ -60,7 +62,7 @@ def perform(
             save_figure(figure, folder.path)
             text = to_toml(parameters, name=experiment.name)
             (folder.path / "parameters.toml").write_text(text, encoding="utf-8")
-            return folder.finish(), claims
+            return folder.finish(), claims, unconverged(run)
         except OSError as error:  # the disk is full, or the folder went away
             raise unwritable(out or numbered_in, error) from error
 

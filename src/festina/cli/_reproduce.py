@@ -116,7 +116,7 @@ def _each(
         folder = experiment.name if source == "all" else experiment.name.split("/", 1)[1]
         try:
             with interruptible():
-                _, claims = perform(
+                _, claims, _ = perform(
                     experiment,
                     resolve(experiment, preset=preset, quick=quick, flags=flags),
                     preset=preset,

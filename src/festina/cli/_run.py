@@ -99,7 +99,7 @@ def _run(
         complain(f"{experiment.name} has no quicker version; --quick changes nothing.")
     with Progress(quiet=quiet) as progress:
         progress.stage(labelled(experiment.name, preset))
-        folder, claims = perform(
+        folder, claims, remark = perform(
             experiment,
             chosen,
             preset=preset,
@@ -114,6 +114,8 @@ def _run(
     from ._table import print_claims
 
     print_claims(claims)
+    if remark:
+        print(remark)
     if any(claim.broken for claim in claims) and (flags_set := changed(experiment, chosen)):
         print(f"Not with the defaults: {', '.join(flags_set)}. Theory may not reach that far.")
     for path in sorted(folder.iterdir()):

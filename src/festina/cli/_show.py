@@ -34,6 +34,7 @@ def show(
     figure.png and figure.pdf are replaced; the data stay as they are.
     """
     from ._animation import moving_picture
+    from ._endings import unconverged
     from ._perform import claims_json, claims_of, save_figure, save_picture
 
     data, experiment = stored(run)
@@ -61,6 +62,8 @@ def show(
     from ._table import print_claims
 
     print_claims(claims)
+    if remark := unconverged(data):
+        print(remark)
     for name in filter(None, ("figure.png", "figure.pdf", picture)):
         print(folder / name)
 

@@ -39,7 +39,9 @@ def usage(error: cyclopts.CycloptsError) -> str:
         flags = [name for x in error.argument_collection if x.parse for name in x.names]
         return unknown("flag", error.token.keyword or error.token.value, [*flags, "--help"])
     if isinstance(error, cyclopts.UnusedCliTokensError) and error.unused_tokens:
-        return f"Unexpected '{error.unused_tokens[0]}'{where}; values belong to a --flag."
+        return _too_many(error) or (
+            f"Unexpected '{error.unused_tokens[0]}'{where}; values belong to a --flag."
+        )
     if isinstance(error, cyclopts.MissingArgumentError) and error.argument is not None:
         name = error.keyword or error.argument.name
         if not name.startswith("-"):
@@ -62,6 +64,36 @@ def usage(error: cyclopts.CycloptsError) -> str:
         )
     error.verbose = False
     return str(error)
+
+
+def _too_many(error: cyclopts.CycloptsError) -> str:
+    """The flag that has more values behind it than it takes; nothing if there is none."""
+    if error.app is None:
+        return ""
+    flags = {
+        name: argument
+        for argument in error.app.assemble_argument_collection()
+        if argument.parse
+        for name in argument.names
+        if name.startswith("--")
+    }
+    flag, values = "", list[str]()
+    for token in (*(error.root_input_tokens or ()), "--"):
+        if not token.startswith("--"):
+            values.append(token)
+            continue
+        if flag in flags and values:
+            argument = flags[flag]
+            count, all_that_follow = argument.token_count()
+            if count == 0 or argument.negatives:  # only what is true or false has an opposite
+                opposite = next((name for name in argument.names if name != flag), "")
+                hint = f": `{opposite}` is its opposite" if opposite else ""
+                return f"`{flag}` takes no value, got '{values[0]}'{hint}."
+            if len(values) > count and not all_that_follow:
+                return f"`{flag}` needs {count} value{'s' * (count > 1)}, got {len(values)}."
+        flag, _, value = token.partition("=")
+        flag, values = flag.replace("_", "-"), [value] if value else []
+    return ""
 
 
 def invalid(
@@ -94,7 +126,8 @@ def _sentence(
     if expected is None:
         return f"{where(path)}: {details['msg']}, got {_shown(value)}."
     near = _nearest(value, expected) if kind == "literal_error" else ""
-    return f"{where(path)} must be {expected}, got {_shown(value)}.{near}"
+    verb = "have" if kind in ("too_short", "too_long") else "be"
+    return f"{where(path)} must {verb} {expected}, got {_shown(value)}.{near}"
 
 
 def _nearest(value: Any, expected: str) -> str:
@@ -132,6 +165,8 @@ def _path(location: tuple[int | str, ...]) -> str:
 
 def _shown(value: Any) -> str:
     """A value as it was typed: quotes only where it is no number."""
+    if value is None:
+        return "'none'"
     try:
         float(value)
     except (TypeError, ValueError):

@@ -8,7 +8,6 @@ the loss and the gradient norm of R(t): the cost does not grow with the width. Q
 the weights of all units are looked at.
 """
 
-import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,7 +25,6 @@ _INDEPENDENT = 1e-6
 # Smallest eigenvalue of the columns' cosines from which squaring them costs no more than a digit.
 _FAR_FROM_DEPENDENT = 0.1
 _WIDE = 1000  # units, from which Householder's reflections take longer than training does
-_FEW = 4  # columns, up to which one dot product for each pair is the fastest
 _NARROW = 32  # columns, up to which pieces are faster than everything at once
 _PIECE = 1024  # units, few enough for BLAS to multiply narrow columns without packing them first
 _VECTOR = 8  # numbers that a processor multiplies at once
@@ -81,13 +79,12 @@ def _gram(
     u: Float[np.ndarray, "lane unit input"], v: Float[np.ndarray, "lane unit output"]
 ) -> Float[np.ndarray, "lane weight weight"]:
     """ΘᵀΘ, Θ = [u, v]: all that reads every unit, and so all that grows with the width."""
-    columns = [*np.moveaxis(u, -1, 0), *np.moveaxis(v, -1, 0)]
-    if len(columns) > _FEW:
-        across = _products(u, v)
-        return np.block([[_products(u, u), across], [across.mT, _products(v, v)]])
-    gram = np.empty((len(u), len(columns), len(columns)))
-    for i, j in itertools.combinations_with_replacement(range(len(columns)), 2):
-        gram[:, i, j] = gram[:, j, i] = np.vecdot(columns[i], columns[j])
+    border, size = u.shape[-1], u.shape[-1] + v.shape[-1]
+    gram = np.empty((len(u), size, size))
+    gram[:, :border, :border] = _products(u, u)
+    gram[:, border:, border:] = _products(v, v)
+    gram[:, :border, border:] = across = _products(u, v)
+    gram[:, border:, :border] = across.mT
     return gram
 
 
@@ -97,7 +94,8 @@ def _products(
     """Σ over units, in pieces where there are not many columns.
 
     A row of a piece holds as many units as fill a vector, and what they have with each other is
-    thrown away: more work, in less time.
+    thrown away: more work, in less time. Pieces are also too small for BLAS to call its threads,
+    which for one dot product of columns may wait a thousand times as long as they work.
     """
     lanes, width, left = a.shape
     right = b.shape[-1]

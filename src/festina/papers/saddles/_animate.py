@@ -31,7 +31,7 @@ def animate_panel(reading: Reading) -> FuncAnimation:
     """One seed of a panel, from its initial weights to the end of training."""
     seed = shown_seed(reading)
     step, loss, dots = _path(reading, seed)
-    limit = 1.2 * np.abs(dots).max()
+    limit = 1.2 * np.abs(dots).max() or 1.0
 
     figure = Figure(figsize=_SIZE)
     FigureCanvasAgg(figure)
@@ -77,7 +77,7 @@ def _path(
     # How far along: of all that the loss falls and of all that the weights move, half each.
     moved = sum(_share(np.abs(np.diff(part, axis=0))) for part in (loss[:, None], flat))
     along = np.append(0.0, np.cumsum(moved))
-    along /= along[-1]
+    along /= along[-1] or 1.0
 
     frames = np.linspace(0.0, 1.0, _MOVING)
     corners = along[reading.plateaus["save"].values[seed, 1 : reading.counts[seed] - 1].astype(int)]
@@ -95,9 +95,9 @@ def _draw_curve(reading: Reading, step: np.ndarray, loss: np.ndarray, ax: Axes) 
     ax.plot(step, loss, color="0.85", lw=1)
     for level in reading.theory["level"].values:
         ax.axhline(level, **THEORY)
-    top = max(reading.theory["level"].values[0], loss.max())
+    top = max(reading.theory["level"].values[0], loss.max()) or 1.0
     ax.set(
-        xlim=(0, step[-1]),
+        xlim=(0, step[-1] or 1.0),
         ylim=(-0.04 * top, 1.08 * top),
         xlabel=step_label(reading),
         ylabel=loss_label(reading),

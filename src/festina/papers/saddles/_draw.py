@@ -32,7 +32,7 @@ def draw_panel(reading: Reading) -> Figure:
         del stages[PLATEAU]
         on_plateau.set_axis_off()
         on_plateau.text(0.5, 0.5, "no intermediate\nplateau", ha="center", va="center")
-    limit = 1.2 * max(np.abs(_dots(reading, shown, stage)).max() for stage in stages)
+    limit = 1.2 * max(np.abs(_dots(reading, shown, stage)).max() for stage in stages) or 1.0
     for stage, ax in stages.items():
         _draw_weights(reading, shown, stage, limit, ax)
     return figure
@@ -52,16 +52,16 @@ def shown_seed(reading: Reading) -> int:
 def _draw_loss(reading: Reading, shown: int, ax: Axes) -> None:
     steps, losses = (reading.simulation[name].values for name in ("step", "loss"))
     saves, levels = reading.simulation["saves"].values, reading.theory["level"].values
-    drops = reading.drops["step"].values
-    drops = drops[np.isfinite(drops)]
-    right = 1.25 * drops.max() if drops.size else steps.max()
+    right, scale = _span(reading)
+    stays = _stays(reading)
     label = f"seed {int(reading.simulation['seed'][shown])}" if reading.seeds > 1 else "simulation"
     for seed in (*(seed for seed in range(reading.seeds) if seed != shown), shown):
         step, loss = steps[seed, : saves[seed]], losses[seed, : saves[seed]]
+        if stays[seed]:
+            step, loss = np.append(step, max(right, step[-1])), np.append(loss, loss[-1])
         ax.plot(
-            # A seed that has converged stays where it is.
-            np.append(step, max(right, step[-1])),
-            np.append(loss, loss[-1]),
+            step,
+            loss,
             **PALE,
             color="C0" if seed == shown else "0.6",
             alpha=0.7 if seed == shown else 0.25,
@@ -77,9 +77,11 @@ def _draw_loss(reading: Reading, shown: int, ax: Axes) -> None:
         for step in reading.theory["drop_step"].values[shown]:
             if np.isfinite(step):
                 ax.axvline(step, **THEORY)
-    top = max(levels[0], losses.max())
+    # A seed that diverges leaves through the top: beside its last losses nothing could be seen.
+    top = losses[reading.trained].max(initial=levels[0]) or 1.0
     ax.set(
-        xlim=(0, right),
+        xscale=scale,
+        xlim=(0 if scale == "linear" else min(1.0, 0.01 * right), right),
         ylim=(-0.04 * top, 1.08 * top),
         xlabel=step_label(reading),
         ylabel=loss_label(reading),
@@ -93,6 +95,34 @@ def _draw_loss(reading: Reading, shown: int, ax: Axes) -> None:
         borderpad=0.2,
         columnspacing=1.5,
     )
+
+
+def _span(reading: Reading) -> tuple[float, str]:
+    """Where the axis of steps ends, and its scale.
+
+    A little after the last drop, since from there on only the last digits of the loss move. A seed
+    that did not converge and was still seen above the lowest level in the second half of its
+    training is shown to its end, in logarithmic time where that is far from the last drop.
+    """
+    steps, losses = (reading.simulation[name].values for name in ("step", "loss"))
+    levels, drops = reading.theory["level"].values, reading.drops["step"].values
+    drops, ends = drops[np.isfinite(drops)], steps.max(axis=1)
+    beyond = 1.02 * ends  # a curve that ends before the axis does is seen to end
+    if not drops.size:
+        return float(beyond.max()) or 1.0, "linear"
+    right = 1.25 * drops.max()
+    late = np.where(steps >= ends[:, None] / 2, losses, -np.inf).max(axis=1)
+    stays = _stays(reading)
+    above = ~stays & (late > levels[-1] + 0.01 * (levels[0] - levels[-1]))
+    right = beyond[above].max(initial=right)
+    if not stays.any():
+        right = min(right, beyond.max())
+    return float(right), "log" if right > 20 * drops.max() else "linear"
+
+
+def _stays(reading: Reading) -> np.ndarray:
+    """Which seeds would stay where they ended, however long they were trained."""
+    return np.isin(reading.simulation["ending"].values, ("converged", "stationary", "saddle"))
 
 
 def step_label(reading: Reading) -> str:

@@ -273,9 +273,12 @@ def _widths(kind: str, reduction: xr.Dataset) -> list[Claim]:
                 [expected] * len(here),
                 here,
                 source=source,
-                note=f"{rays} units if rays are merged and nothing is optimised: they lie in a fan"
-                if kind == "relu" and stage == "second drop"
-                else "",
+                correction=(
+                    f"for units that are optimised; those of the network lie in a fan, and {rays} "
+                    "rays are left when they are merged"
+                    if kind == "relu" and stage == "second drop"
+                    else ""
+                ),
             )
         )
     late = reduction.sel(stage="second drop")

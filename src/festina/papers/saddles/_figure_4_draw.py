@@ -29,7 +29,8 @@ def draw_other(reading: Reading, *, axes: tuple[str, str]) -> "Figure":
         for level in reading.theory["width_one_level"][reading.theory["width_one_minimum"]][1:]:
             loss.axhline(float(level), **THEORY)
     if axes[0] == "log":
-        loss.set(xscale="log", xlim=(0.1, float(reading.simulation["step"].max())))
+        end = float(reading.simulation["step"].max()) or 1.0
+        loss.set(xscale="log", xlim=(0.1, end))
     if axes[1] == "log":
         top, lowest = float(reading.theory["level"][0]), float(reading.simulation["loss"].min())
         loss.set(yscale="log", ylim=(0.5 * max(lowest, 1e-6 * top), 2 * top))

@@ -61,7 +61,7 @@ def _same_weights(reading: Reading) -> list[Claim]:
             "hand, has it from the same weights: largest difference in steps",
             0.0,
             furthest(steps, plain),
-            tolerance=0.1,
+            tolerance=0.5,
             note=f"{np.isfinite(plain).sum()} drops, from {np.nanmin((steps, plain)):.5g} to "
             f"{np.nanmax((steps, plain)):.5g} steps",
         )

@@ -15,7 +15,7 @@ from ...tasks import AbstractTask
 from ._fixed_points import check_stationary
 from ._hidden import hidden_layers
 
-_DENSE = 600
+_DENSE = 2400  # weights, whose Hessian is diagonalised in two seconds
 _AT_ONCE = 8  # eigenvalues that a run of Lanczos looks for
 _PRECISION = 1e-11  # of an eigenvalue, relative to the largest
 
@@ -65,9 +65,10 @@ def escape(
 ) -> Escape:
     r"""Index of a fixed point, its escape rates and directions, from the Hessian of the loss.
 
-    Up to 600 weights the Hessian is formed and diagonalised. Above, it is only multiplied with: by
+    Up to 2400 weights the Hessian is formed and diagonalised. Above, it is only multiplied with: by
     Lanczos, a few eigenvectors at a time, each time on the complement of those found, because
-    Lanczos sees an eigenvalue once and embedded saddles have the same one many times.
+    Lanczos sees an eigenvalue once and embedded saddles have the same one many times. Where there
+    are hundreds of directions, that takes long: ask for the `most` that you need.
 
     **Arguments:**
 

@@ -247,6 +247,12 @@ class _Stage(NamedTuple):
             down = np.asarray(_descent(self.structure, whole(state).ravel(), self.data))
             return down.reshape(active.shape)[:, grown].ravel()
 
+        def bend(_: float, state: np.ndarray) -> np.ndarray:
+            # Exact: differences would see the stiff directions' rounding and not the slow ones.
+            every = np.asarray(_curvature(self.structure, whole(state).ravel(), self.data))
+            square = every.reshape(*active.shape, *active.shape)[:, grown][..., grown]
+            return square.reshape(state.size, state.size)
+
         at_start = float(np.sum(flow(0.0, start[:, grown].ravel()) ** 2))
 
         def rests(_: float, state: np.ndarray) -> float:
@@ -262,6 +268,7 @@ class _Stage(NamedTuple):
             atol=_JUMP_RTOL * radius,
             events=rests,
             dense_output=True,
+            jac=bend,
         )
         settled = whole(solution.y[:, -1])
         middle = 0.5 * (before + self.excess(settled))
@@ -299,4 +306,5 @@ def _descent(
     return descent(structure, weights, data)[1]
 
 
+_curvature = functools.partial(jax.jit, static_argnums=0)(jax.jacfwd(_descent, argnums=1))
 _excess = functools.partial(jax.jit, static_argnums=0)(excess_loss)
