@@ -302,3 +302,11 @@ BAD = [
 def test_bad_input(call, words, as_a_user):
     with pytest.raises(ValueError, match=words):
         call()
+
+
+def test_targets_of_zero_are_no_scale():
+    rng = np.random.default_rng(0)
+    u, x = np.tile(rng.normal(size=(1, 3)), (4, 1)), rng.normal(size=(30, 3))
+    plain = {"v": np.ones((4, 1)), "activation": "relu"}
+    found = effective_width(u, x, y=np.zeros(30), **plain)
+    assert (found.width, found.scale) == (1, effective_width(u, x, **plain).scale)

@@ -58,6 +58,7 @@ OWN = {
     "z − sin z": (lambda a: a - jnp.sin(a), THIRD),
     "z² tanh z": (lambda a: a**2 * jnp.tanh(a), THIRD),
     "tanh⁴": (lambda a: jnp.tanh(a) ** 4, Algebra(True, None, False, True, 4)),
+    "sinh⁶": (lambda a: jnp.sinh(a) ** 6, Algebra(True, None, False, True, 6)),
     "cosh − 1 − z²/2": (
         lambda a: jnp.cosh(a) - 1 - a**2 / 2,
         Algebra(True, None, False, True, 4),

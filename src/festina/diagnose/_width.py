@@ -28,7 +28,8 @@ class EffectiveWidth:
     - `reduced`: the narrow network, which `festina.diagnose.confirm` optimises further; the network
       itself where no kind comes within the tolerance, None where no unit is needed at all.
     - `error`: root mean square of the difference between the two, as a fraction of `scale`.
-    - `scale`: root mean square of the targets, or of the outputs where there are no targets.
+    - `scale`: root mean square of the targets, or of the outputs where there are no targets, or
+      none but zeros.
     - `network`: the one that was asked about.
     - `narrowings`: the error of every kind at every width, for other tolerances.
     """

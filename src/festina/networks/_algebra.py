@@ -143,7 +143,7 @@ def _lowest_order(response: Callable[[np.ndarray], np.ndarray], weights: np.ndar
     size = lambda h: np.sqrt(np.mean([np.mean(response(h * u) ** 2) for u in draws]))
     # From coarse to fine, stopping before cancellation in φ eats the digits.
     slope = 0.0
-    for h in (1e-1, 1e-2, 1e-3, 1e-4, 1e-5):
+    for h in 10.0 ** -np.arange(1, 5.5, 0.5):
         small, large = size(h), size(2 * h)
         if small < 1e-13 * scale:
             break

@@ -64,7 +64,8 @@ def narrowings(
     - `network`: one network.
     - `task`: the data on which it is judged.
     - `angle`: in radians.
-    - `own_scale`: errors in units of the root mean square of the outputs instead of the targets.
+    - `own_scale`: errors in units of the root mean square of the outputs instead of the targets,
+      as they are in any case where all targets are zero.
     """
     u, v = unit_rows(network)
     statistics = task.statistics(network.unit)
@@ -73,7 +74,7 @@ def narrowings(
     outputs = seen.sum(responses, v)
     contribution = seen.contributions(responses, v)
     power = float(statistics.weight @ np.sum(statistics.y**2, axis=1)) + 2 * statistics.floor
-    scale = seen.size(outputs) if own_scale else math.sqrt(power)
+    scale = seen.size(outputs) if own_scale or not power else math.sqrt(power)
 
     def units(kind: Kind) -> tuple[np.ndarray, np.ndarray]:
         if kind == "zero":
