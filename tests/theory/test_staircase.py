@@ -1,5 +1,7 @@
 """Predicted staircases against training, direct integration and limits that are known."""
 
+from itertools import pairwise as pairs
+
 import numpy as np
 import pytest
 import scipy.integrate
@@ -220,6 +222,20 @@ def test_diagonal_networks_are_predicted_as_they_train():
     seen = passages(network, task, found)
     np.testing.assert_allclose(found.times[[0, -1]], seen[[0, -1]], rtol=0.01)
     assert found.active[-1] == (0, 1, 3)
+
+
+@pytest.mark.parametrize("seed", [2, 11])
+def test_a_coordinate_that_wakes_within_a_jump_is_part_of_it(seed):
+    rng = np.random.default_rng(100 + seed)
+    root = rng.normal(size=(6, 6))
+    task = linear_teacher(rng.normal(size=(1, 6)), root @ root.T / 6 + 0.2 * np.eye(6))
+    network = diagonal_linear(6, scale=1e-8, key=seeds(1, first=seed)[0])
+    predicted = staircase(network, task)
+    assert (np.diff(predicted.times) > 0).all()
+    assert any(len(set(after) - set(before)) == 2 for before, after in pairs(predicted.active))
+    large = -np.diff(predicted.levels) > 0.02 * predicted.levels[0]
+    seen = passages(network, task, predicted)
+    np.testing.assert_allclose(predicted.times[large], seen[large], rtol=0.01)
 
 
 def test_a_weight_of_the_wrong_sign_never_grows():

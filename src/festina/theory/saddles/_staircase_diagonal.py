@@ -75,7 +75,8 @@ def diagonal_staircase(
         Levels and active sets are those of the limit. Times are right up to
         $O(1)/\ln(1/\epsilon)$ of themselves: in a jump other coordinates move with the one that
         wakes, and one that leaves does so within a time of order one. Two coordinates that get
-        there within a time of order one may come in either order.
+        there within a time of order one may come in either order, and have no plateau in between
+        unless the pull of the second, times the time between them, is large.
     """
     b, c, p, m = _checked(u, v, correlation, covariance)
     inputs = len(b)
@@ -91,9 +92,13 @@ def diagonal_staircase(
             break
         after = _constrained(b, c, beta, woken.coordinate, woken.sign)
         s = _carried(b, c, p, m, beta, after, s, woken.time - now)
+        if times and woken.time <= now:  # awake before the jump is over: part of it
+            levels.pop()
+            active.pop()
+        else:
+            times.append(woken.time)
         now, beta = woken.time, after
         levels.append(excess(beta))
-        times.append(now)
         active.append(tuple(np.flatnonzero(beta).tolist()))
     return Staircase(
         levels=floor + np.array(levels),
