@@ -1,6 +1,6 @@
 """Predicted staircases against training, direct integration and limits that are known."""
 
-from itertools import pairwise as pairs
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -232,7 +232,7 @@ def test_a_coordinate_that_wakes_within_a_jump_is_part_of_it(seed):
     network = diagonal_linear(6, scale=1e-8, key=seeds(1, first=seed)[0])
     predicted = staircase(network, task)
     assert (np.diff(predicted.times) > 0).all()
-    assert any(len(set(after) - set(before)) == 2 for before, after in pairs(predicted.active))
+    assert any(len(set(after) - set(before)) == 2 for before, after in pairwise(predicted.active))
     large = -np.diff(predicted.levels) > 0.02 * predicted.levels[0]
     seen = passages(network, task, predicted)
     np.testing.assert_allclose(predicted.times[large], seen[large], rtol=0.01)

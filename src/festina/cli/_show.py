@@ -86,6 +86,7 @@ def stored(run: Path) -> "tuple[xr.DataTree, Experiment]":
 def _below(folder: Path) -> str:
     """The runs somewhat further down, where somebody may have meant one of them."""
     depths = ("*/run.zarr", "*/*/run.zarr", "*/*/*/run.zarr")
-    runs = sorted(str(found.parent) for depth in depths for found in folder.glob(depth))
+    found = (store.parent for depth in depths for store in folder.glob(depth))
+    runs = sorted(str(run) for run in found if "/." not in run.as_posix())  # not those being made
     more = f" and {len(runs) - _NAMED} more" if len(runs) > _NAMED else ""
     return f" Below it there are {', '.join(runs[:_NAMED])}{more}." if runs else ""

@@ -70,13 +70,10 @@ def _too_many(error: cyclopts.CycloptsError) -> str:
     """The flag that has more values behind it than it takes; nothing if there is none."""
     if error.app is None:
         return ""
-    flags = {
-        name: argument
-        for argument in error.app.assemble_argument_collection()
-        if argument.parse
-        for name in argument.names
-        if name.startswith("--")
-    }
+    arguments = [each for each in error.app.assemble_argument_collection() if each.parse]
+    if any(not each.name.startswith("-") for each in arguments):  # what is left may be meant there
+        return ""
+    flags = {name: each for each in arguments for name in each.names if name.startswith("--")}
     flag, values = "", list[str]()
     for token in (*(error.root_input_tokens or ()), "--"):
         if not token.startswith("--"):
@@ -85,15 +82,21 @@ def _too_many(error: cyclopts.CycloptsError) -> str:
         if flag in flags and values:
             argument = flags[flag]
             count, all_that_follow = argument.token_count()
-            if count == 0 or argument.negatives:  # only what is true or false has an opposite
+            if _is_switch(argument):
                 opposite = next((name for name in argument.names if name != flag), "")
                 hint = f": `{opposite}` is its opposite" if opposite else ""
                 return f"`{flag}` takes no value, got '{values[0]}'{hint}."
             if len(values) > count and not all_that_follow:
                 return f"`{flag}` needs {count} value{'s' * (count > 1)}, got {len(values)}."
         flag, _, value = token.partition("=")
-        flag, values = flag.replace("_", "-"), [value] if value else []
+        flag = flag.replace("_", "-")
+        values = [value] if value and not (flag in flags and _is_switch(flags[flag])) else []
     return ""
+
+
+def _is_switch(argument: cyclopts.Argument) -> bool:
+    """Whether it is true or false: nothing else has an opposite."""
+    return argument.token_count()[0] == 0 or bool(argument.negatives)
 
 
 def invalid(

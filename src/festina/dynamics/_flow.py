@@ -1,11 +1,12 @@
 """Gradient flow: the one way a network is simulated in continuous time."""
 
+import contextlib
 import dataclasses
 
 import numpy as np
 from jaxtyping import Float
 
-from .._objective import Convention, objective
+from .._objective import Convention, Objective, objective
 from .._precision import float64
 from ..networks import AbstractNetwork
 from ..networks._network import Network
@@ -29,7 +30,7 @@ from ._stiffness import (
 from ._trajectory import Trajectory
 
 _SMOOTH, _KINKED = 1e-8, 1e-5  # default tolerances
-_STAGES = 6  # of an explicit step
+_EXPLICIT_STAGES = 6
 
 
 @float64
@@ -78,7 +79,8 @@ def gradient_flow(
       to √`rtol`, and the ending says so.
     - `resolution`: how far loss or gradient must move before the next step is saved; no finer than
       the steps themselves, which follow from `rtol`. Ask for `times` where you need more. Of
-      a loss that moves to and fro without end, only what is new is kept after a few thousand.
+      a loss that moves to and fro without end, after some two thousand samples (by default) only
+      what is new is kept, and one sample whenever the time has grown by a hundredth.
     - `converged`: training has converged when the loss is above its lowest possible value by less
       than this fraction of the initial loss (never less than 100 `rtol`², which is noise), or when
       training as long again would gain no more.
@@ -108,7 +110,9 @@ def gradient_flow(
         explicit_step = kinked_runge_kutta_step if kinked else runge_kutta_step
         usual = IMPLICIT_RTOL if implicit else _KINKED if kinked else _SMOOTH
         allowed = usual if rtol is None else rtol
-        derivatives = STAGES + derivatives_per_solve(network.structure) if implicit else _STAGES
+        per_step = (
+            STAGES + derivatives_per_solve(network.structure) if implicit else _EXPLICIT_STAGES
+        )
         run = simulate(
             network,
             task,
@@ -117,7 +121,7 @@ def gradient_flow(
             solver="implicit" if implicit else "explicit",
             step=rosenbrock_step if implicit else explicit_step,
             step_size=first_step,
-            evaluations_per_step=derivatives,
+            evaluations_per_step=per_step,
             stops=stops,
             times_requested=times is not None,
             rtol=allowed,
@@ -129,13 +133,14 @@ def gradient_flow(
             progress=progress,
             patience=patience,
         )
-        settings = {"rtol": allowed, "converged": converged, "max_steps": max_steps}
-        given = {} if atol is None else {"atol": atol}
-        return dataclasses.replace(run, settings=settings | given)
+        asked = {"atol": atol, "t_end": t_end, "converged": converged if times is None else None}
+        given = {name: value for name, value in asked.items() if value is not None}
+        return dataclasses.replace(run, settings={"rtol": allowed, "max_steps": max_steps, **given})
 
-    if solver != "automatic":
-        return flow(implicit=_takes_implicit_steps(network, task, loss, solver))
-    if not learns_by_units(network):
+    if solver == "implicit":
+        _check_rows(network, objective(network, task, loss))
+        return flow(implicit=True)
+    if solver == "explicit" or not learns_by_units(network):
         return flow(implicit=False)
     problem = objective(network, task, loss)
     if not can_be_implicit(network, problem):
@@ -143,27 +148,20 @@ def gradient_flow(
     tolerance = rtol or IMPLICIT_RTOL
     if prefers_implicit(network, problem, tolerance):
         return flow(implicit=True)
-    try:
-        patience = explicit_steps_for_implicit(network, problem, tolerance)
+    patience = explicit_steps_for_implicit(network, problem, tolerance)
+    with contextlib.suppress(OutOfPatience):
         return flow(implicit=False, patience=patience)
-    except OutOfPatience as tried:
-        run = flow(implicit=True)
-        in_vain = (_STAGES * tried.steps).reshape(run.batch_shape)
-        return dataclasses.replace(run, evaluations=np.asarray(run.evaluations + in_vain))
+    run = flow(implicit=True)
+    in_vain = np.full(run.batch_shape, _EXPLICIT_STAGES * patience)
+    return dataclasses.replace(run, evaluations=np.asarray(run.evaluations + in_vain))
 
 
-def _takes_implicit_steps(
-    network: AbstractNetwork, task: AbstractTask, loss: str, solver: Solver
-) -> bool:
-    if solver == "explicit":
-        return False
-    problem = objective(network, task, loss)
+def _check_rows(network: AbstractNetwork, problem: Objective) -> None:
     if not can_be_implicit(network, problem):
         raise ValueError(
             f"`solver` 'implicit' would invert a matrix of {rows_to_solve(network, problem)} rows "
             "in every step. Use 'explicit', fewer samples or a narrower network."
         )
-    return True
 
 
 def _stops(times: np.ndarray | None, t_end: float | None) -> np.ndarray:

@@ -44,9 +44,9 @@ class Resolution:
 
     def cells(
         self, loss: Float[np.ndarray, " step"], rate: Float[np.ndarray, " step"]
-    ) -> list[tuple[int, int]]:
-        """Which square of one save by one each step is in."""
-        corners = (np.floor(part).astype(int).tolist() for part in self._saves(loss, rate))
+    ) -> list[tuple[float, float]]:
+        """Which square of one save by one each step is in, by its corner."""
+        corners = (np.floor(part).tolist() for part in self._saves(loss, rate))
         return list(zip(*corners, strict=True))
 
     @property
@@ -78,7 +78,7 @@ class Logbook:
         self._scale = np.where(loss > 0, loss, 1.0)
         self._path = np.zeros(len(time))
         self._counts = np.ones(len(time), int)
-        self._known: dict[int, set[tuple[int, int]]] = {}  # cells of lanes with many samples
+        self._known: dict[int, set[tuple[float, float]]] = {}  # cells of lanes with many samples
         self._rows = [[self.last(lane)] for lane in range(len(time))]
 
     def last(self, lane: int) -> Samples:
@@ -92,13 +92,12 @@ class Logbook:
 
     def goes_up(self, lane: int) -> bool:
         """Whether the loss rises, by more than rounding, between some of the last few samples."""
-        loss = np.concatenate([part.loss for part in self._rows[lane][-8:]])[-8:]
+        last = [part.loss[-8:] for part in (*self._rows[lane][-8:], self.last(lane))]
+        loss = np.concatenate(last)[-8:]
         return bool((np.diff(loss) > 1e-6 * loss[1:]).any())
 
     def table(self) -> tuple[Samples, Int[np.ndarray, " lane"]]:
         """Everything kept, `(lane, save, …)`, short lanes padded with their last; and counts.
-
-        To be asked for once, at the end.
 
         Where only stops are kept, every requested time is a sample of its own, 0 included, so that
         the initial state is not one. A lane that failed before the first shows where it got to.
@@ -115,7 +114,6 @@ class Logbook:
                     column[lane, end : end + len(part)] = part
                     end += len(part)
                 column[lane, end:] = parts[-1][-1]
-            rows.clear()  # or large networks would be in memory twice
         return table, counts
 
     def close(self, lane: int) -> None:

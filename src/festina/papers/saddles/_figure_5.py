@@ -61,7 +61,7 @@ class DeepPanel:
       plateau; None for no such run.
     - `cleaner_median`: how far from the minimum the median level of that run may be, in units of
       the loss; None where there is no such run.
-    - `cleaner_share`: of its seeds, how many rest there at least.
+    - `cleaner_share`: the share of its seeds that rest there, at least.
     - `correction`: `parameters → words`, under which correction the loss rests where it should.
     - `references`: when an independent implementation drops, from other weights.
     - `plain`: whether a plain loop of descent is run beside the training, from the same weights.

@@ -160,7 +160,8 @@ def ray_claims(reading: Reading) -> list[Claim]:
                 note=f"shares {', '.join(f'{share:.3f}' for share in shares)}",
             ),
             reading.at_least(
-                "on the plateau the ray that carries most is one of the data's, within 6 degrees",
+                "on the plateau the ray that carries most is one of the data's, within "
+                f"{_BESIDE:g} degrees",
                 0.9,
                 off <= _BESIDE,
                 source=source,
@@ -172,7 +173,7 @@ def ray_claims(reading: Reading) -> list[Claim]:
     near = [[_apart(each.angle, angle).min() for angle in expected] for each in ends]
     claims.append(
         reading.at_least(
-            "at the end there are units along both rays of the data, within 6 degrees",
+            f"at the end there are units along both rays of the data, within {_BESIDE:g} degrees",
             0.9,
             np.max(near, axis=1) <= _BESIDE,
             source=source,

@@ -55,7 +55,7 @@ def _network(parameters: Parameters, keys: Keys) -> Stack:
 def _structure(reading: Reading) -> list[Claim]:
     """φ of order two: one active unit on the plateau, two at the end (Eq. 5).
 
-    From the paper's initial weights only in some seeds, in nearly all in the cleaner run.
+    From the paper's initial weights only in some seeds, in most in the cleaner run.
     """
     source = f"{PAPER}, Figure 5, text; Eq. (5)"
     resting, index = resting_seeds(reading)

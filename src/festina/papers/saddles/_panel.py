@@ -46,7 +46,7 @@ class Panel:
       Nothing by default.
     - `structure`: claims about the weights on the plateau and at the end.
     - `references`: numbers of an independent implementation.
-    - `caveat`: why, at some parameters, plateaus are known not to show; empty where they do.
+    - `caveat`: why, at some parameters, fragile claims are known to fail; empty where they hold.
 
     How near the loss rests to the minimum of the narrow network:
 
