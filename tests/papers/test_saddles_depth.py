@@ -123,7 +123,7 @@ def test_figure_5c_later_drops_than_plain_descent_has_would_be_noticed():
     late = altered(run, "drops", "step", lambda step: 2 * step)
     found = [claim for claim in broken(experiment, late) if "mean step" in claim]
     assert len(found) == 2
-    late = altered(run, "drops", "step", lambda step: step + 0.2)
+    late = altered(run, "drops", "step", lambda step: step + 0.6)
     assert len(broken(experiment, late)) == 1  # from the same weights they come at the same step
     never = altered(run, "drops", "plain_step", lambda step: np.nan * step, seed=0, drop=1)
     assert len(broken(experiment, never)) == 1

@@ -139,7 +139,7 @@ def _same_weights(run: xr.DataTree, family: str) -> list[Claim]:
             "steps",
             0.0,
             max(furthest(each["drop_step"].values, each["plain_step"].values) for each in tables),
-            tolerance=0.5,
+            tolerance=0.1,
             note=f"{sum(int(each['plain_step'].notnull().sum()) for each in tables)} drops",
         )
     ]
