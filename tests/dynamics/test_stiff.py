@@ -274,3 +274,16 @@ def test_explicit_steps_are_given_up_when_they_have_cost_as_much(seed):
     scales = np.array([0.03, 0.5, 0.5, 0.5])
     batch = fully_connected(2, 8, activation="cubic", scale=scales, key=key)
     assert flow(batch, noise).solver == "explicit"
+
+
+@pytest.mark.slow
+def test_patience_runs_out_alike_whoever_works_on_it():
+    """150 networks, more than one worker's: which of them has got how far does not count."""
+    rng = np.random.default_rng(1)
+    noise = task(rng.normal(size=(30, 2)), rng.normal(size=30))
+    many = fully_connected(2, 8, activation="cubic", scale=0.03, key=festina.seeds(150))
+    first, again = flow(many, noise), flow(many, noise)
+    assert first.solver == again.solver == "implicit"
+    assert {ending.reason for ending in first.endings} == {"converged"}
+    np.testing.assert_array_equal(first.loss, again.loss)
+    np.testing.assert_array_equal(first.evaluations, again.evaluations)
