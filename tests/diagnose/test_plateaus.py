@@ -632,7 +632,9 @@ def test_curves_without_plateaus_are_told_in_words(loss, words, gradient):
     times = T[: loss.size]
     fall = np.maximum(-np.gradient(loss, times), 0.0) if loss.size > 1 else np.zeros(1)
     each = plateaus(times, loss, fall if gradient else None)
-    assert str(each).splitlines()[-1].startswith(words)
+    first, *_, last = str(each).splitlines()
+    assert last.startswith(words)
+    assert first.startswith("no plateau") == words.startswith("no rest")
 
 
 def test_text_and_dataset():

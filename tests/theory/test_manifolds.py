@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from festina.dynamics import gradient_descent
-from festina.networks import attention, convolutional, fully_connected
+from festina.networks import attention, convolutional, fully_connected, stack
 from festina.tasks import task
 from festina.theory.saddles import (
     Constraint,
@@ -208,6 +208,8 @@ def test_several_embedded_units_on_manifolds():
         assert manifold_distance(wide, relation) < 1e-13
 
 
+DEEP = stack((3, 4, 4, 2), activations="tanh", scale=0.5, key=jax.random.key(0))
+
 BAD = [
     (lambda: Constraint("similar", 1, (0,)), "`kind` must be one of equal"),
     (lambda: Constraint("zero", 1, (0,)), "no other unit"),
@@ -225,6 +227,8 @@ BAD = [
         lambda: leaving_speed(spoilt(setting("tanh")[0], 1), setting("tanh")[1], EQUAL),
         "`v` are not all finite",
     ),
+    (lambda: manifold_distance(DEEP, EQUAL), "must be one layer.*got Stack"),
+    (lambda: leaving_speed(DEEP, setting("tanh")[1], EQUAL), "must be one layer.*got Stack"),
 ]
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from festina.dynamics import gradient_descent
-from festina.networks import attention, fully_connected
+from festina.networks import attention, fully_connected, stack
 from festina.tasks import task
 from festina.theory.saddles import Constraint, project_on_manifold, reduce_width
 from helpers import spoilt
@@ -128,3 +128,9 @@ BAD = [
 def test_bad_input(call, words):
     with pytest.raises(ValueError, match=words):
         call(setting("tanh")[0])
+
+
+def test_a_deep_network_has_no_units_that_are_all_of_it(as_a_user):
+    deep = stack((3, 4, 4, 2), activations="tanh", scale=0.5, key=jax.random.key(0))
+    with pytest.raises(ValueError, match="must be one layer.*got Stack"):
+        reduce_width(deep, Constraint("zero", 1))

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -47,7 +47,8 @@ class Plateaus:
         return self.end - self.start
 
     def __str__(self) -> str:
-        count = f"{len(self)} plateau{'s' if len(self) != 1 else ''}, judged by the {self.method}"
+        many = "no plateau" if self._restless else f"{len(self)} plateau{'s'[: len(self) > 1]}"
+        count = f"{many}, judged by the {self.method}"
         rows = [f"{'level':>12} {'from':>11} {'to':>11} {'strength':>9}   then drops at"]
         drops = [f"{drop:.6g}" for drop in self.drop_time] + [""]
         for k, drop in enumerate(drops):
@@ -57,15 +58,24 @@ class Plateaus:
             )
         return "\n".join([count, *rows, *self._in_words()])
 
+    @property
+    def _at_speed(self) -> Bool[np.ndarray, " plateau"]:
+        """The record begins or ends there, and that is all."""
+        return self.strength < 0.05
+
+    @property
+    def _restless(self) -> bool:
+        return len(self) > 1 and bool(self._at_speed.all())
+
     def _in_words(self) -> list[str]:
         """What curves without a plateau in the proper sense are."""
         if len(self) == 1 and self.start[0] == self.end[0]:
             return ["one moment only: neither a plateau nor a drop can be told"]
         if len(self) == 1:
             return ["no drop: the loss does not fall, or by too little to count"]
-        at_speed = self.strength < 0.05
-        if np.all(at_speed):
+        if self._restless:
             return ["no rest: the loss falls from the first sample to the last"]
+        at_speed = self._at_speed
         begins = ["the record begins within a drop"] if at_speed[0] else []
         ends = ["the record ends within a drop"] if at_speed[-1] else []
         return begins + ends

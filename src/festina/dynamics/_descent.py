@@ -47,6 +47,7 @@ def gradient_descent(
     - `batch_size`, `key`: mini-batches of that many samples, drawn without replacement in shuffled
       epochs. Loss and gradient are those of all samples.
     - `save_every`: steps between two samples of a mini-batch run; about 500 samples by default.
+      Each reads the whole data once, for their loss and gradient.
     - `converged`: training has converged when the loss is above its lowest possible value by less
       than this fraction of the initial loss, or when training as long again would gain no more.
     - `max_steps`: most steps if `steps` is not given.

@@ -35,6 +35,17 @@ def hidden_layers(network: AbstractNetwork) -> tuple[HiddenLayer, ...]:
     )
 
 
+def only_layer(network: Layer) -> Layer:
+    """The network, if it is a single layer, all of whose weights belong to its units."""
+    if not isinstance(network, Layer):
+        raise ValueError(
+            f"`network` must be one layer, Σ φ(x; u_i) v_i, got {type(network).__name__}. Of a "
+            "deeper network give one hidden layer: festina.networks.layer(unit, u, v) of what "
+            "comes in and what goes out."
+        )
+    return network
+
+
 def with_hidden_layer(
     network: Network,
     layer: int,

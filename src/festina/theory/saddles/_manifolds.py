@@ -15,6 +15,7 @@ from ..._precision import float64
 from ..._types import Array
 from ...networks import AbstractStructure, AbstractUnit, Layer
 from ...tasks import AbstractTask
+from ._hidden import only_layer
 from ._kinds import admissible
 
 ManifoldKind = Literal["equal", "zero", "proportional", "linear", "mirrored"]
@@ -199,7 +200,7 @@ def readout_on_manifold(gamma_u: float | ArrayLike) -> Float[np.ndarray, "..."]:
 
 def unit_rows(network: Layer) -> tuple[Rows, Rows]:
     """u and v with one row of numbers for each unit, `(*batch, unit, weight)`."""
-    front = (*network.batch_shape, network.width)
+    front = (*only_layer(network).batch_shape, network.width)
     u, v = (np.asarray(part, dtype=float).reshape(*front, -1) for part in network.parts)
     return u, v
 

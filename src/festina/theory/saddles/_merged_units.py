@@ -38,6 +38,8 @@ class Narrowing(NamedTuple):
 
     def narrow(self, width: int) -> Layer:
         """The network of the first `width` units."""
+        if not 1 <= width <= self.network.width:
+            raise ValueError(f"`width` must be 1 to {self.network.width}, got {width}.")
         return self.network.with_parts(*(part[:width] for part in self.network.parts))
 
 

@@ -4,7 +4,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ...networks import Layer
-from ._hidden import combine
+from ._hidden import combine, only_layer
 from ._manifolds import Constraint
 
 
@@ -35,7 +35,7 @@ def reduce_width(network: Layer, *constraints: Constraint, same_flow: bool = Fal
     removed = [constraint.unit for constraint in constraints]
     if len(set(removed)) < len(removed):
         raise ValueError(f"Each constraint removes another unit, got units {removed}.")
-    if len(removed) >= network.width:
+    if len(removed) >= only_layer(network).width:
         raise ValueError(
             f"{len(removed)} constraints leave nothing of a network with {network.width} units."
         )
