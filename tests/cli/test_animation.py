@@ -1,5 +1,7 @@
 """`--animation`: a moving picture beside the figures, or one line that there is none."""
 
+import sys
+
 import pytest
 from PIL import Image
 
@@ -55,8 +57,19 @@ def test_an_experiment_without_one_says_so_before_any_work(command, festina, her
     assert everything(here) == before
 
 
+def test_an_mp4_has_the_same_frames(festina, here):
+    import imageio_ffmpeg
+
+    outcome = festina("run", "toy/one", "--mp4", "--out", "a")
+    assert outcome.status == 0
+    assert sorted(path.name for path in (here / "a").iterdir()) == ["animation.mp4", *FILES]
+    count, _ = imageio_ffmpeg.count_frames_and_secs(here / "a" / "animation.mp4")
+    assert count == 5
+
+
 def test_an_mp4_needs_ffmpeg(festina, here, monkeypatch):
     monkeypatch.setenv("PATH", "")
+    monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
     outcome = festina("run", "toy/one", "--mp4", "--out", "a")
     assert outcome.complaint.startswith("`--mp4` needs ffmpeg")
     assert outcome.status == 2

@@ -1,8 +1,7 @@
 """Whether a moving picture can be made, before anything is run for it."""
 
-import shutil
-
 from festina.papers import Experiment
+from festina.papers._ffmpeg import ffmpeg
 
 from ._complaint import Complaint
 
@@ -17,8 +16,9 @@ def moving_picture(experiment: Experiment, *, animation: bool, mp4: bool) -> str
         )
     if not mp4:
         return "animation.gif"
-    if shutil.which("ffmpeg") is None:
+    if ffmpeg() is None:
         raise Complaint(
-            "`--mp4` needs ffmpeg, which is not to be found here; `--animation` alone writes a GIF."
+            "`--mp4` needs ffmpeg, which is not to be found here: pip install 'festina[video]' "
+            "brings it. `--animation` alone writes a GIF."
         )
     return "animation.mp4"

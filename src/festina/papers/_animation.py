@@ -4,7 +4,10 @@ import os
 from pathlib import Path
 from typing import Any
 
+from matplotlib import rc_context
 from matplotlib.animation import FFMpegWriter, FuncAnimation, PillowWriter
+
+from ._ffmpeg import ffmpeg
 
 _DPI = 130
 _COLOURS = 64
@@ -47,16 +50,19 @@ def save_animation(animation: FuncAnimation, path: str | os.PathLike[str]) -> No
     **Arguments:**
 
     - `animation`: of `matplotlib.animation`.
-    - `path`: ends in `.gif`, or in `.mp4`, which needs ffmpeg.
+    - `path`: ends in `.gif`, or in `.mp4`, which needs ffmpeg (the extra `video` has it).
     """
     path = Path(path)
     rate: Any = 1000 / animation._interval  # pyright: ignore[reportAttributeAccessIssue]
+    settings: dict[str, Any] = {}
     if path.suffix == ".gif":
         writer = _SmallGif(fps=rate)
     elif path.suffix == ".mp4":
-        if not FFMpegWriter.isAvailable():
+        if (program := ffmpeg()) is None:
             raise ValueError(f"'{path}' needs ffmpeg, which is not to be found here; write a .gif.")
+        settings["animation.ffmpeg_path"] = program
         writer = FFMpegWriter(fps=rate)
     else:
         raise ValueError(f"`path` must end in .gif or .mp4, got '{path}'.")
-    animation.save(path, writer=writer, dpi=_DPI)
+    with rc_context(settings):
+        animation.save(path, writer=writer, dpi=_DPI)
