@@ -54,15 +54,14 @@ def save_animation(animation: FuncAnimation, path: str | os.PathLike[str]) -> No
     """
     path = Path(path)
     rate: Any = 1000 / animation._interval  # pyright: ignore[reportAttributeAccessIssue]
-    settings: dict[str, Any] = {}
+    program = ffmpeg()
     if path.suffix == ".gif":
         writer = _SmallGif(fps=rate)
     elif path.suffix == ".mp4":
-        if (program := ffmpeg()) is None:
+        if program is None:
             raise ValueError(f"'{path}' needs ffmpeg, which is not to be found here; write a .gif.")
-        settings["animation.ffmpeg_path"] = program
         writer = FFMpegWriter(fps=rate)
     else:
         raise ValueError(f"`path` must end in .gif or .mp4, got '{path}'.")
-    with rc_context(settings):
+    with rc_context({"animation.ffmpeg_path": program or "ffmpeg"}):
         animation.save(path, writer=writer, dpi=_DPI)
