@@ -4,12 +4,30 @@ import json
 import sys
 from pathlib import Path
 
-from . import against_torch, balanced_curve, linear_width, many_seeds, sample_size, stiff
+from . import (
+    against_torch,
+    balanced_curve,
+    linear_width,
+    many_seeds,
+    sample_size,
+    second_process,
+    stiff,
+)
+
+PARTS = (
+    against_torch,
+    sample_size,
+    many_seeds,
+    balanced_curve,
+    linear_width,
+    stiff,
+    second_process,
+)
 
 
 def main() -> None:
     results = {}
-    for part in (against_torch, sample_size, many_seeds, balanced_curve, linear_width, stiff):
+    for part in PARTS:
         print(f"\n{part.__doc__.splitlines()[0]}\n", flush=True)
         results[part.__name__.split(".")[-1]] = part.measure()
     if len(sys.argv) > 1:
