@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import festina
-from festina.networks import Layer, Neuron, activation, fully_connected, layer
+from festina.networks import Layer, Neuron, activation, fully_connected, layer, stack
 from festina.tasks import (
     gaussian_points,
     linear_teacher,
@@ -222,6 +222,20 @@ def test_weights_near_a_saddle_are_not_at_rest():
 
 def named_limit(message: str) -> float:
     return float(re.search(r"stability limit ([\d.e+-]+)", message)[1])
+
+
+@pytest.mark.parametrize("width", [5, 40], ids=["dense", "Lanczos"])
+def test_rectifiers_that_a_step_has_silenced_are_no_minimum(width):
+    x = np.random.default_rng(0).normal(size=(20, 3))
+    wide = stack((3, width, width, 1), activations="relu", scale=1.0, key=jax.random.key(0))
+    silent = wide.with_parts(wide.parts[0], -np.abs(wide.parts[1]), *wide.parts[2:])
+    run = festina.gradient_descent(silent, task(x, x[:, :1] + 3.0), learning_rate=0.01, steps=50)
+    assert run.endings[0].reason == "stationary"
+    # One step later than that, as after a step that was too large.
+    early = wide.with_parts(*wide.parts[:2], np.abs(wide.parts[2]))
+    run = festina.gradient_descent(early, task(x, x[:, :1] - 1e3), learning_rate=1.0, steps=50)
+    assert run.endings[0].reason == "stationary"
+    assert "no unit responds" in run.endings[0].message
 
 
 @pytest.mark.parametrize("rate", [2.5, 5.0, 100.0])

@@ -171,6 +171,12 @@ def _stationary(
         )
     if escapes:
         return None
+    if smallest == largest == 0.0:
+        return Ending(
+            "stationary",
+            "Gradient and curvature are zero: no unit responds to any sample any more. A smaller "
+            "learning rate or smaller weights keep them alive.",
+        )
     return Ending("converged", f"A minimum: gradient {np.sqrt(rate):.3g} and no way out.")
 
 
