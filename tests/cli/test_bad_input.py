@@ -12,6 +12,7 @@ from .conftest import everything
 BAD_COMMAND_LINES = {
     "lst": "Unknown command 'lst'. Did you mean 'list'?",
     "run toy/onne": "Unknown experiment 'toy/onne'. Did you mean 'toy/one'?",
+    "run toy/": "Unknown experiment 'toy/'. Did you mean one of toy/one, ",
     "run one": "Unknown experiment 'one'. Did you mean 'toy/one'?",
     "run toy": "'toy' is a source of many experiments: `festina reproduce toy` runs them all",
     "run --quick toy": "'toy' is a source of many experiments",

@@ -195,3 +195,11 @@ def test_the_optimiser_in_narrow_valleys(size):
     x, value, gradient = bfgs(kinked, start, never, max_steps=1000)
     np.testing.assert_allclose(x, 1.0, atol=1e-6)
     assert value < 1e-6
+
+
+def test_an_activation_is_enough():
+    points = orthogonal_points()
+    by_name = narrow_minima("relu", points, starts=6)
+    np.testing.assert_array_equal(
+        by_name.loss, narrow_minima(Neuron("relu"), points, starts=6).loss
+    )

@@ -366,3 +366,22 @@ def test_a_layer_of_no_weights_goes_nowhere():
     found = unit_staircase(still, quadratic_teacher(np.eye(2)))
     assert found.times.size == 0
     assert found.active == ((),)
+
+
+def test_in_words():
+    network = fully_connected(2, 20, 2, scale=1e-4, key=seeds(1)[0])
+    predicted = staircase(network, linear_teacher(WEIGHTS, COVARIANCE))
+    count, heading, first, *_, last = str(predicted).splitlines()
+    assert count == "3 levels of the loss 'half'"
+    assert heading.split() == ["level", "left", "at", "active", "modes"]
+    assert first.split() == [f"{predicted.levels[0]:.6g}", f"{predicted.times[0]:.6g}", "none"]
+    assert last.endswith("   0, 1")
+
+
+@pytest.mark.parametrize("scale", [0.5, 3.0])
+def test_large_weights_are_warned_of(scale):
+    network = fully_connected(2, 20, 2, scale=scale, key=seeds(1)[0])
+    task = linear_teacher(WEIGHTS, COVARIANCE)
+    initial = festina.gradient_flow(network, task, np.array([0.0])).loss[0]
+    with pytest.warns(UserWarning, match=f"these weights have {initial:.6g}"):
+        staircase(network, task)

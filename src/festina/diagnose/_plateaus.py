@@ -210,7 +210,11 @@ def _check_curve(
         if bad.size:
             raise ValueError(
                 f"`{name}` is {values[bad[0]]} at sample {bad[0]}, expected finite numbers. "
-                f"A run that diverged or a padded record: pass the first {bad[0]} samples."
+                + (
+                    f"A run that diverged or a padded record: pass the first {bad[0]} samples."
+                    if bad[0]
+                    else "Nothing before it can be used."
+                )
             )
     if t.size == 0:
         raise ValueError("`time` and `loss` are empty, expected at least one sample.")

@@ -59,6 +59,9 @@ def sources() -> tuple[str, ...]:
     return tuple(dict.fromkeys(name.split("/")[0] for name in names()))
 
 
+_FEW = 12  # names that can be read in one line
+
+
 def find(name: str) -> Entry:
     """The entry called `name`; an unknown one raises with the nearest that exists."""
     for entry in ENTRIES:
@@ -87,6 +90,9 @@ def unknown(what: str, name: str, valid: Sequence[str]) -> str:
     """One line for a name that does not exist, with the nearest one that does."""
     if not valid:
         return f"Unknown {what} '{name}': there are none."
+    family = [choice for choice in valid if choice.startswith(name)]
+    if 1 < len(family) <= _FEW:
+        return f"Unknown {what} '{name}'. Did you mean one of {', '.join(family)}?"
     by_ending = [choice for choice in valid if choice.split("/")[-1] == name]
     near = by_ending or difflib.get_close_matches(name, valid, n=1, cutoff=0.3)
     hint = f"Did you mean '{near[0]}'?" if near else f"There are: {', '.join(valid)}."

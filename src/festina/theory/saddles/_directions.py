@@ -396,7 +396,7 @@ def _shared_modes(
             "`covariance` and `correlation` must share their singular directions: "
             f"|Σ_zz r_k − λ_k r_k| is {violation:.3g} of |Σ_zz|, above `tolerance` "
             f"{tolerance:.3g}. Raise `tolerance` if this is sampling noise; otherwise the modes "
-            "mix and the drop times need a simulation."
+            "mix: `staircase` follows them, from one network at a time."
         )
     if lam[learned].min() <= 0:
         raise ValueError(

@@ -7,7 +7,9 @@ from jaxtyping import Float
 
 from ..._objective import Convention, objective
 from ..._precision import float64
-from ...networks import AbstractNetwork, AbstractUnit, Layer
+from ...networks import AbstractNetwork, AbstractUnit, Activation, Layer
+from ...networks._activations import Scalar
+from ...networks._units import unit_of
 from ...tasks import AbstractTask
 from ._bfgs import bfgs
 from ._loss_function import loss_function, relative_slope
@@ -35,7 +37,7 @@ class NarrowMinima:
 
 @float64
 def narrow_minima(
-    unit: AbstractUnit,
+    unit: str | Activation | Scalar | AbstractUnit,
     task: AbstractTask,
     *,
     width: int = 1,
@@ -52,7 +54,8 @@ def narrow_minima(
 
     **Arguments:**
 
-    - `unit`, `task`, `width`, `loss`: the network, the data and the loss convention.
+    - `unit`, `task`, `width`, `loss`: the network, the data and the loss convention. The unit may
+      be the name of an activation, or a scalar function.
     - `starts`: random starts, with weights of order one; the lowest minimum found is the global one
       only if one of them leads there.
     - `seed`: of the random starts.
@@ -61,6 +64,7 @@ def narrow_minima(
     """
     if width < 1 or starts < 1:
         raise ValueError(f"`width` and `starts` must be at least 1, got {width} and {starts}.")
+    unit = unit_of(unit)
     # Random starts at the scale where the loss is comparable with that of no network at all.
     rng = np.random.default_rng(seed)
     u, v = (

@@ -1,5 +1,6 @@
 """The staircase of a training run, predicted: its levels, when it falls, and what is active."""
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -8,10 +9,13 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from ..._objective import Convention, Data, loss_factor, objective
+from ..._objective import Convention, Data, Objective, loss_factor, objective
 from ..._precision import float64
 from ...networks import AbstractNetwork, DeepLinear, DiagonalLinear, Layer
 from ...tasks import AbstractTask
+from ._loss_function import loss_function
+
+_SMALL = 0.1  # of the first level: how far from it the initial loss may be
 
 Members = Literal["modes", "coordinates", "units"]
 
@@ -40,6 +44,13 @@ class Staircase:
     joined: Float[np.ndarray, " member"]
     members: Members
     convention: str = "half"
+
+    def __str__(self) -> str:
+        left = [f"{time:.6g}" for time in self.times] + [""]
+        rows = [f"{'level':>12} {'left at':>12}   active {self.members}"]
+        for level, time, active in zip(self.levels, left, self.active, strict=True):
+            rows.append(f"{level:12.6g} {time:>12}   {', '.join(map(str, active)) or 'none'}")
+        return "\n".join([f"{len(self.levels)} levels of the loss '{self.convention}'", *rows])
 
     def loss(self, times: Float[np.ndarray, " time"]) -> Float[np.ndarray, " time"]:
         """The staircase as a function of time: the level of the plateau at each of `times`."""
@@ -93,7 +104,8 @@ def staircase(
 
     **Returns:**
 
-    A `Staircase`. Compare with the loss of `festina.gradient_flow(network, task, loss=loss)`.
+    A `Staircase`. Compare with the loss of `festina.gradient_flow(network, task, loss=loss)`. It
+    warns where the initial weights are not small: where their loss is not that of zero weights.
     """
     from ._staircase_diagonal import diagonal_staircase
     from ._staircase_linear import linear_staircase
@@ -126,6 +138,7 @@ def staircase(
             "of u·x and linear attention. An activation that starts as zᵖ leaves zero as "
             "`festina.networks.power(p)` does."
         )
+    _check_small(network, problem, found.levels[0])
     factor = loss_factor(loss, task)
     return replace(
         found,
@@ -134,6 +147,17 @@ def staircase(
         joined=found.joined / factor,
         convention=loss,
     )
+
+
+def _check_small(network: AbstractNetwork, problem: Objective, first: float) -> None:
+    """Warn where the loss is not that of a network which computes next to nothing."""
+    weights = problem.structure.columns(*network.parts)[:, 0]
+    initial = loss_function(problem.structure, problem.data)(weights)[0] + problem.floor
+    if abs(initial - first) > _SMALL * first:
+        warnings.warn(
+            f"A staircase begins near zero weights, at the loss {first:.6g}; these weights have "
+            f"{initial:.6g}. Expect no plateaus there, and other times: start smaller."
+        )
 
 
 def _moments(
