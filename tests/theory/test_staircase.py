@@ -261,6 +261,17 @@ def test_a_weak_direction_is_waited_for(seed):
     assert predicted.times[-1] > 10 * predicted.times[0]
 
 
+@pytest.mark.parametrize("gap", [1e-4, 1e-3, 5e-3, 1e-2])
+@pytest.mark.parametrize("seed", [3, 8])
+def test_directions_that_are_nearly_as_good_do_not_hold_up_the_first_jump(gap, seed):
+    """A unit is large before it has turned to the better one."""
+    task = quadratic_teacher(np.diag([1.0, 1.0 - gap]))
+    network = fully_connected(2, 6, activation="quadratic", scale=1e-4, key=seeds(9)[seed])
+    predicted = staircase(network, task)
+    np.testing.assert_allclose(passages(network, task, predicted)[0], predicted.times[0], rtol=1e-3)
+    assert (np.diff(predicted.times) > 0).all()
+
+
 def test_first_jump_and_unit_of_a_quadratic_network():
     """The saturated unit passes half of the drop O(1) after the time at which it would diverge."""
     task = quadratic_teacher(np.eye(2))

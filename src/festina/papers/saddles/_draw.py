@@ -17,16 +17,16 @@ _AT_END = (2.96, 0.5, 1.5, 1.5)
 
 
 @styled
-def draw_panel(reading: Reading) -> Figure:
+def draw_panel(reading: Reading, shown: int | None = None, because: str = "") -> Figure:
     """Loss of every seed on top; below, the weights of one seed on the plateau and at the end."""
-    shown = shown_seed(reading)
+    shown = shown_seed(reading) if shown is None else shown
     figure = Figure(figsize=_SIZE)
     figure.suptitle(title(reading), x=0.02, y=0.985, ha="left", weight="bold")
     loss, on_plateau, at_end = (
         figure.add_axes((left / _SIZE[0], bottom / _SIZE[1], width / _SIZE[0], height / _SIZE[1]))
         for left, bottom, width, height in (_LOSS, _ON_PLATEAU, _AT_END)
     )
-    _draw_loss(reading, shown, loss)
+    _draw_loss(reading, shown, because, loss)
     stages = {PLATEAU: on_plateau, END: at_end}
     if reading.counts[shown] < 3:
         del stages[PLATEAU]
@@ -39,22 +39,24 @@ def draw_panel(reading: Reading) -> Figure:
 
 
 def title(reading: Reading) -> str:
-    """The panel's letter, what is trained, and under which reading of the paper."""
+    """The panel's number, what is trained, and under which reading of the paper."""
     preset = f" ({reading.preset})" if reading.preset else ""
-    return f"{reading.panel.letter}   {reading.panel.title}{preset}"
+    return f"{reading.panel.number}   {reading.panel.title}{preset}"
 
 
 def shown_seed(reading: Reading) -> int:
-    """The first seed with three plateaus, the first seed if there is none."""
-    return reading.staircases[0] if reading.staircases else 0
+    """The first that has as many plateaus as most seeds that rest on the way, else the first."""
+    rested = reading.counts[reading.counts >= 3]
+    return int(np.argmax(reading.counts == np.bincount(rested).argmax())) if rested.size else 0
 
 
-def _draw_loss(reading: Reading, shown: int, ax: Axes) -> None:
+def _draw_loss(reading: Reading, shown: int, because: str, ax: Axes) -> None:
     steps, losses = (reading.simulation[name].values for name in ("step", "loss"))
     saves, levels = reading.simulation["saves"].values, reading.theory["level"].values
     right, scale = _span(reading)
     stays = _stays(reading)
-    label = f"seed {int(reading.simulation['seed'][shown])}" if reading.seeds > 1 else "simulation"
+    number = int(reading.simulation["seed"][shown])
+    label = f"seed {number}{because}" if reading.seeds > 1 else "simulation"
     for seed in (*(seed for seed in range(reading.seeds) if seed != shown), shown):
         step, loss = steps[seed, : saves[seed]], losses[seed, : saves[seed]]
         if stays[seed]:
@@ -93,7 +95,8 @@ def _draw_loss(reading: Reading, shown: int, ax: Axes) -> None:
         ncols=3,
         borderaxespad=0.0,
         borderpad=0.2,
-        columnspacing=1.5,
+        columnspacing=1.0,
+        handlelength=1.6,
     )
 
 

@@ -53,18 +53,18 @@ def draw_sweep(
             alpha=0.6,
             label=f"{symbol} {value:g}",
         )
-        _draw_theory(ax, one, tick)
+        _draw_theory(ax, one, tick, shade)
     levels = (data["level"] / data["level"].isel(plateau=0)).values
     if np.allclose(levels, levels[0]):  # the same for all: no crowd of lines
         for level in levels[0]:
             ax.axhline(level, **THEORY | {"lw": 0.6}, zorder=0)
     ax.plot([], [], **THEORY, label=predicted)
     ax.set(xlim=(0, right), ylim=(-0.04 * top, 1.08 * top), title=title, xlabel=xlabel)
-    ax.set_ylabel("loss / initial level")
+    ax.set_ylabel("loss / loss of zero weights")
     ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.3)
 
 
-def _draw_theory(ax: Axes, one: xr.Dataset, tick: float) -> None:
+def _draw_theory(ax: Axes, one: xr.Dataset, tick: float, shade: np.ndarray) -> None:
     """The predicted loss where there is one, the drops that are predicted where there is not."""
     first = float(one["level"][0])
     if "theory_loss" in one and np.isfinite(one["theory_loss"]).all():
@@ -72,7 +72,7 @@ def _draw_theory(ax: Axes, one: xr.Dataset, tick: float) -> None:
         return
     levels, times = one["level"].values / first, tick * one["predicted_time"].values
     for drop in np.flatnonzero(np.isfinite(times)):
-        ax.plot([times[drop]] * 2, levels[drop : drop + 2], **THEORY)
+        ax.plot([times[drop]] * 2, levels[drop : drop + 2], **THEORY | {"color": shade, "lw": 1.4})
 
 
 def draw_both(heading: str, run: xr.DataTree, over: str, *, symbol: str, predicted: str) -> Figure:

@@ -235,6 +235,6 @@ def draw(run: xr.DataTree) -> Figure:
         "rank",
         title="linear network; rank 0: small isotropic weights",
         symbol="rank",
-        predicted="theory",
+        predicted="theory:\nloss, or drops",
     )
     return figure

@@ -18,7 +18,7 @@ def draw(run: xr.DataTree) -> Figure:
     pairs = simulation["pair"].values
     figure = Figure(figsize=(max(8.0, 1.5 + 2.2 * len(pairs)), 4.8), layout="constrained")
     figure.suptitle(
-        "Two digits at a time: each drop of the loss is one more singular value",
+        "3   Two digits at a time: each drop of the loss is one more singular value",
         x=0.02,
         ha="left",
         weight="bold",

@@ -22,7 +22,7 @@ def draw_other(reading: Reading, *, axes: tuple[str, str]) -> "Figure":
     if after.get_title():
         after.set_title("after the first drop")
     if chosen := getattr(reading.parameters, "activation", ""):
-        words = f"{reading.panel.letter}   {reading.panel.title}; here {formula(chosen)}"
+        words = f"{reading.panel.number}   {reading.panel.title}; here {formula(chosen)}"
         figure.suptitle(words, x=0.02, y=0.985, ha="left", weight="bold")
     if "width_one_level" in reading.theory:
         # The lowest of them is among the panel's three levels.

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 def draw_deep(reading: Reading, *, aligned: bool) -> "Figure":
     """Loss of every seed on top; below, weights of the one that rests nearest to the prediction."""
     distance, _ = nearest(reading.plateaus, float(reading.theory["level"][1]))
-    reading.staircases = sorted(reading.staircases, key=lambda seed: distance[seed])
+    shown = min(reading.staircases, key=lambda seed: distance[seed], default=None)
     label = step_label(reading)
     if aligned:
         _align(reading)
         label += ", from near the first drop"
-    figure = draw_panel(reading)
+    figure = draw_panel(reading, shown, " (nearest)")
     figure.axes[0].set_xlabel(label)
     return figure
 

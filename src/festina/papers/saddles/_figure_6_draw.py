@@ -17,7 +17,12 @@ _WORDS = ("no skip", "skips one layer", "skips two layers")
 def draw_skips(run: xr.DataTree) -> Figure:
     """Columns are linear and ReLU networks, rows linear and logarithmic time."""
     figure = Figure(figsize=(7.2, 5.0), layout="constrained")
-    figure.suptitle("A network learns as if the layers that are skipped were not there")
+    figure.suptitle(
+        "6   A network learns as if the layers that are skipped were not there",
+        x=0.02,
+        ha="left",
+        weight="bold",
+    )
     axes = figure.subplots(2, 2, sharey="col")
     for column, family in enumerate(FAMILIES):
         for row, scale in enumerate(("linear", "log")):
@@ -33,13 +38,14 @@ def _draw_losses(run: xr.DataTree, family: str, scale: str, ax: Axes) -> None:
     drops = slowest["drop_step"].values[:_SHOWN]
     # Training that ends before there is a drop is shown to its end.
     right = 1.15 * float(np.nanmax(drops) if np.isfinite(drops).any() else slowest["step"].max())
+    shown = min(_SHOWN, slowest.sizes["seed"])
     for skipped, (colour, words) in enumerate(zip(_COLOURS, _WORDS, strict=True)):
         for seed, (step, loss) in enumerate(_curves(run, f"{family}_{skipped}", right)[:_SHOWN]):
-            label = words if seed == 0 else None
+            label = f"{words}, {shown} seed{'s'[: shown > 1]}" if seed == 0 else None
             ax.plot(step, loss, **PALE, color=colour, alpha=0.35, label=label)
     for skipped in (1, 2):
         step, loss = _curves(run, f"{family}_{skipped}_shallow", right)[0]
-        label = "without the skipped layers, one seed" if skipped == 1 else None
+        label = "without these layers, 1 seed" if skipped == 1 else None
         ax.plot(step, loss, **THEORY, label=label)
     top = float(run[f"{family}_theory"].to_dataset()["level"][0])
     ax.set(

@@ -83,9 +83,9 @@ class Panel:
     symbol: str = "u"
 
     @property
-    def letter(self) -> str:
-        """The panel's letter in the paper's figure."""
-        return self.name[-1].upper()
+    def number(self) -> str:
+        """The panel's place in the paper: 1B."""
+        return self.name.rpartition("-")[2].upper()
 
     @property
     def run(self) -> Run[PanelParameters]:

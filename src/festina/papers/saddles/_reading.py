@@ -35,7 +35,7 @@ class Reading:
 
     @property
     def source(self) -> str:
-        return f"{PAPER}, Figure {self.panel.name.rpartition('-')[2].upper()}"
+        return f"{PAPER}, Figure {self.panel.number}"
 
     @cached_property
     def widths(self) -> xr.Dataset:

@@ -92,7 +92,7 @@ def width_claims(reading: Reading) -> list[Claim]:
             source=f"{PAPER}, Section 3",
             correction=(
                 "the text has Eq. (5) for panels (E,F), it should read (F,G)"
-                if reading.panel.letter == "G"
+                if reading.panel.number == "1G"
                 else ""
             ),
             note=f"on the plateau {' and '.join(ties)} fit alike" if len(ties) > 1 else "",

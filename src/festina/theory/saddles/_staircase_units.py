@@ -68,7 +68,8 @@ def unit_staircase(network: Layer, task: AbstractTask) -> Staircase:
 
         The first jump is right up to $O(\epsilon\ln(1/\epsilon))$. Later ones follow units that
         were not the first, whose times are sensitive: a unit that was about to escape as well does
-        so at once. Compare them as distributions over seeds.
+        so at once. Compare them as distributions over seeds. Where two directions are nearly as
+        good, active units go on turning while others wait, which is not followed.
     """
     if not has_growing_units(network):
         raise ValueError(
@@ -164,21 +165,28 @@ class _Stage(NamedTuple):
             pace = np.exp(np.minimum((2 - kappa) * log_r, 200.0))
             return np.concatenate([(pull - growth * n).ravel(), growth, pace])
 
+        enough = _SEED * self.excess(active) / size.max() ** kappa
+
         def judge(state: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-            """κU, whether a direction has been found, and when its unit is gone at that rate."""
-            n, log_r, t = unpack(state)
+            """κU, whether it is at its maximum, and U rᵏ in parts of what makes a unit active."""
+            n, log_r, _ = unpack(state)
             pull = self.pull(active, n)
             growth = np.sum(n * pull, axis=0)
-            found = np.linalg.norm(pull - growth * n, axis=0) < _ALIGNED * growth
-            with np.errstate(divide="ignore", over="ignore"):
-                rest = np.exp((2 - kappa) * log_r) / ((kappa - 2) * np.maximum(growth, 0.0))
-            return growth, found, t + rest
+            aligned = np.linalg.norm(pull - growth * n, axis=0) < _ALIGNED * growth
+            return growth, aligned, np.exp(kappa * log_r) * growth / (kappa * enough)
 
-        def known(state: np.ndarray) -> bool:
-            """Whether the first escape is earlier than any that is still open."""
-            _, found, gone = judge(state)
-            first = gone[found].min(initial=np.inf)
-            return bool(first <= unpack(state)[2][~found].min(initial=np.inf))
+        def escape(unit: int, state: np.ndarray) -> _Escape:
+            """It will be gone at the rate that it has by now."""
+            n, log_r, t = (part[..., unit] for part in unpack(state))
+            growth = float(judge(state)[0][unit])
+            gone = t + np.exp((2 - kappa) * log_r) / ((kappa - 2) * growth)
+            return _Escape(int(moves[unit]), float(gone) * unit_of_time, n, growth / kappa)
+
+        def grown(solver: DOP853, unit: int) -> np.ndarray:
+            """The state within the last step in which the unit became large."""
+            between = solver.dense_output()
+            above = lambda sigma: judge(between(sigma))[2][unit] - 1.0
+            return between(root(above, between.t_old, between.t))
 
         steepest = np.linalg.norm(self.correlation(active))
         if not steepest > 0:
@@ -186,19 +194,21 @@ class _Stage(NamedTuple):
         state = np.concatenate([start.ravel(), np.log(size[moves] / size.max()), np.zeros(units)])
         # Beyond that a unit has either found its direction or does not move.
         solver = DOP853(flow, 0.0, state, 1e3 / steepest, rtol=_RTOL, atol=_ATOL)
-        while solver.status == "running" and not known(solver.y):
+        escapes: dict[int, _Escape] = {}
+        while True:
+            _, aligned, learned = judge(solver.y)
+            # Between directions that are nearly as good a unit turns more slowly than it grows: it
+            # leaves in the one that it has when it is large.
+            for unit in set(np.flatnonzero(aligned | (learned > 1.0)).tolist()) - set(escapes):
+                early = aligned[unit] or solver.t_old is None
+                escapes[unit] = escape(unit, solver.y if early else grown(solver, unit))
+            first = min(escapes.values(), key=lambda each: each.time, default=None)
+            open_since = np.delete(unpack(solver.y)[2], list(escapes)).min(initial=np.inf)
+            if solver.status != "running" or (
+                first is not None and first.time <= open_since * unit_of_time
+            ):
+                return first
             solver.step()
-        growth, found, gone = judge(solver.y)
-        gone = np.where(found, gone, np.inf)
-        best = int(np.argmin(gone))
-        if not np.isfinite(gone[best]):
-            return None
-        return _Escape(
-            int(moves[best]),
-            float(gone[best]) * unit_of_time,
-            unpack(solver.y)[0][:, best],
-            float(growth[best]) / kappa,
-        )
 
     def correlation(self, active: np.ndarray) -> Float[np.ndarray, "..."]:
         """⟨(y − f_A)ψ⟩, whose norm no utility of unit weights exceeds."""
