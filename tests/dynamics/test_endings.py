@@ -7,12 +7,22 @@ import numpy as np
 import pytest
 
 import festina
-from festina.networks import Layer, Neuron, activation, fully_connected, layer, stack
+from festina.networks import (
+    Layer,
+    Neuron,
+    activation,
+    deep_linear,
+    fully_connected,
+    layer,
+    power,
+    stack,
+)
 from festina.tasks import (
     gaussian_points,
     linear_teacher,
     orthogonal_points,
     quadratic_teacher,
+    student_teacher,
     task,
 )
 from festina.theory.saddles import narrow_minima
@@ -94,6 +104,47 @@ def test_a_saddle_that_is_left_very_slowly_is_not_called_a_minimum():
 
 
 # Minima that are not zero
+
+
+HIGH_ORDER = {
+    "quadratic": lambda: (
+        fully_connected(3, 8, activation="quadratic", scale=1e-10, key=SEEDS),
+        quadratic_teacher(np.eye(3)[:2]),
+    ),
+    "quadratic, by Lanczos": lambda: (
+        fully_connected(3, 200, activation="quadratic", scale=1e-9, key=SEEDS[:1]),
+        quadratic_teacher(np.eye(3)[:2]),
+    ),
+    "fourth power": lambda: (
+        fully_connected(2, 8, activation=power(4), scale=1e-3, key=SEEDS),
+        student_teacher(
+            layer(Neuron(power(4)), [[0.9, 0.1], [-0.2, 1.1]], [1.0, 1.0]), np.eye(2), nodes=None
+        ),
+    ),
+    "three linear layers": lambda: (
+        deep_linear((3, 3, 3, 3), scale=1e-10, key=SEEDS),
+        linear_teacher(np.diag([1.0, 0.7, 0.4]), np.eye(3)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HIGH_ORDER)
+def test_saddles_of_high_order_curve_too_little_to_see_and_are_no_end(name):
+    """Next to curvatures of order one, that of small weights is a power of their size."""
+    network, task = HIGH_ORDER[name]()
+    run = festina.gradient_flow(network, task, solver="implicit")
+    assert reasons(run) == {"converged"}
+    assert (run.loss[..., -1] < 1e-6 * run.loss[..., 0]).all()
+
+
+@pytest.mark.parametrize("scale", [30.0, 200.0])
+def test_large_weights_have_learned_when_their_loss_is_small_beside_that_of_none(scale):
+    x = np.random.default_rng(6).normal(size=(60, 3))
+    network = fully_connected(3, 9, 1, scale=scale, key=SEEDS)
+    run = festina.gradient_flow(network, task(x, x @ np.ones((3, 1))))
+    assert reasons(run) == {"converged"}
+    noise = 100 * 1e-8**2 * run.loss[..., 0]
+    assert (run.loss[..., -1] < np.maximum(2e-9, 2 * noise)).all()
 
 
 def test_a_linear_student_too_narrow_for_its_teacher_converges_at_the_width_one_minimum():

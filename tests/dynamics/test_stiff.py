@@ -287,3 +287,17 @@ def test_patience_runs_out_alike_whoever_works_on_it():
     assert {ending.reason for ending in first.endings} == {"converged"}
     np.testing.assert_array_equal(first.loss, again.loss)
     np.testing.assert_array_equal(first.evaluations, again.evaluations)
+
+
+def test_implicit_steps_stop_at_zero_and_where_they_would_have_stepped_anyway():
+    network = fully_connected(3, 8, activation="quadratic", scale=1e-4, key=jax.random.key(4321))
+    task = quadratic_teacher(np.eye(3)[:2])
+    free = festina.gradient_flow(network, task)
+    assert free.solver == "implicit"
+    asked = festina.gradient_flow(network, task, times=free.time)
+    assert asked.endings[0].reason == "finished"
+    np.testing.assert_array_equal(asked.network.lane(0).u, network.u)
+    np.testing.assert_allclose(asked.loss, free.loss, atol=1e-4 * free.loss[0])
+    for stop in free.time[1::60]:
+        run = festina.gradient_flow(network, task, times=np.array([stop, 3e4]))
+        assert run.endings[0].reason == "finished"

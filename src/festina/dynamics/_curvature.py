@@ -13,43 +13,101 @@ from .._types import Array
 from ..networks import AbstractStructure
 
 _DENSE = 600
+_ROUNDING, _LANCZOS_ROUNDING = 1e-12, 1e-9  # of the largest: what a small curvature may be
+_PROBES = 8
+_LANCZOS = 1e-6  # relative error of its eigenvalues
 
 
 def extreme_curvatures(
     structure: AbstractStructure, weights: Float[Array, " weight"], data: Data
 ) -> tuple[float, float]:
-    """Smallest and largest eigenvalue of the Hessian, by Lanczos where it is too large to form."""
+    """Smallest and largest eigenvalue of the Hessian, by Lanczos where it is too large to form.
+
+    Where the smallest is lost in the rounding of the largest it is looked for once more in weights
+    that are scaled until all curve alike. At a saddle that units of order p have yet to leave, the
+    curvature is but their size to the power p − 1. What comes out then is a bound, the curvature
+    along one direction, and zero where that is not negative either.
+    """
     n = weights.size
+    noise = lambda: _rounding_of_rows(structure, weights, data)
     if n <= _DENSE:
-        eigenvalues = np.linalg.eigvalsh(np.asarray(hessian(structure, weights, data)))
-        return float(eigenvalues[0]), float(eigenvalues[-1])
+        matrix = np.asarray(hessian(structure, weights, data))
+        ends = np.linalg.eigvalsh(matrix)
+        smallest, largest = float(ends[0]), float(ends[-1])
+        rounding, lowest = _ROUNDING, lambda: _lowest_of(matrix, noise())
+    else:
 
-    def product(direction: np.ndarray) -> np.ndarray:
-        return np.asarray(hessian_product(structure, weights, direction.ravel(), data))
+        def product(direction: np.ndarray) -> np.ndarray:
+            return np.asarray(hessian_product(structure, weights, direction.ravel(), data))
 
-    largest = _top(product, n)
-    # The smallest relative to the largest: near zero it has no digits of its own.
-    smallest = largest - _top(lambda direction: largest * direction - product(direction), n)
-    return smallest, largest
+        largest = _top(product, n)[0]
+        # The smallest relative to the largest: near zero it has no digits of its own.
+        smallest = largest - _top(lambda x: largest * x - product(x.ravel()), n)[0]
+        rounding, lowest = _LANCZOS_ROUNDING, lambda: _lowest_along(product, noise())
+    return smallest if smallest < -rounding * abs(largest) else lowest(), largest
 
 
-def _top(product: Callable[[np.ndarray], np.ndarray], n: int) -> float:
-    """The largest eigenvalue by Lanczos; where it does not converge, the best bound it has."""
+def _lowest_of(matrix: Float[np.ndarray, "n n"], noise: Float[np.ndarray, " n"]) -> float:
+    """The most negative curvature along an eigenvector of the scaled Hessian, or zero."""
+    scale = _scale(np.linalg.norm(matrix, axis=1), noise)
+    values, vectors = np.linalg.eigh(scale[:, None] * matrix * scale)
+    negative = values < -_ROUNDING * np.abs(values).max()
+    lengths = np.linalg.norm(scale[:, None] * vectors[:, negative], axis=0)
+    return float(np.min(values[negative] / lengths**2, initial=0.0))
+
+
+def _lowest_along(
+    product: Callable[[np.ndarray], np.ndarray], noise: Float[np.ndarray, " n"]
+) -> float:
+    """The same from products alone, which also tell how long the Hessian's rows are."""
+    n = len(noise)
+    probes = np.random.default_rng(1).normal(size=(_PROBES, n))
+    scale = _scale(np.sqrt(np.mean([product(probe) ** 2 for probe in probes], axis=0)), noise)
+    scaled = lambda x: scale * product(scale * x.ravel())
+    top = abs(_top(scaled, n)[0])
+    gap, vector = _top(lambda x: top * x - scaled(x), n)
+    if not top - gap < -_LANCZOS * top:
+        return 0.0
+    direction = scale * vector
+    return min(float(direction @ product(direction) / (direction @ direction)), 0.0)
+
+
+def _scale(
+    rows: Float[np.ndarray, " n"], noise: Float[np.ndarray, " n"]
+) -> Float[np.ndarray, " n"]:
+    """What makes rows of these lengths of length one; one that is but noise has no part in it."""
+    known = rows > noise
+    return np.where(known, 1.0 / np.sqrt(np.where(known, rows, 1.0)), 0.0)
+
+
+def _rounding_of_rows(
+    structure: AbstractStructure, weights: Float[Array, " weight"], data: Data
+) -> Float[np.ndarray, " weight"]:
+    """How long a row of the Hessian may be whose terms, of the size of |∂f/∂θ|², cancel."""
+    probes = np.random.default_rng(2).normal(size=(_PROBES, *data.y.shape))
+    slopes = np.asarray(output_slopes(structure, weights, probes, data))
+    sizes = np.sqrt(np.mean(slopes**2, axis=0))
+    return _ROUNDING * sizes * np.linalg.norm(sizes)
+
+
+def _top(
+    product: Callable[[np.ndarray], np.ndarray], n: int
+) -> tuple[float, Float[np.ndarray, " n"]]:
+    """Largest eigenvalue and its vector by Lanczos; if it does not converge, the best it has."""
     from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
     operator = LinearOperator((n, n), matvec=product, dtype=float)  # pyright: ignore
     start = np.random.default_rng(0).normal(size=n)
     if not product(start).any():  # flat everywhere, where Lanczos cannot start
-        return 0.0
+        return 0.0, start / np.linalg.norm(start)
     try:
-        ends = eigsh(operator, k=1, which="LA", tol=1e-6, v0=start, return_eigenvectors=False)  # pyright: ignore
+        values, vectors = eigsh(operator, k=1, which="LA", tol=_LANCZOS, v0=start)  # pyright: ignore
     except ArpackNoConvergence as failure:
-        ends = (
-            failure.eigenvalues
-            if len(failure.eigenvalues)
-            else [start @ product(start) / (start @ start)]
-        )
-    return float(np.max(np.asarray(ends)))
+        values, vectors = failure.eigenvalues, failure.eigenvectors
+        if not len(values):
+            return float(start @ product(start) / (start @ start)), start / np.linalg.norm(start)
+    best = int(np.argmax(values))
+    return float(values[best]), vectors[:, best]
 
 
 @kept("structure")
@@ -68,3 +126,17 @@ def hessian_product(
 ) -> Float[Array, " weight"]:
     gradient = jax.grad(excess_loss, argnums=1)
     return jax.jvp(lambda w: gradient(structure, w, data), (weights,), (jnp.asarray(direction),))[1]
+
+
+@kept("structure")
+def output_slopes(
+    structure: AbstractStructure,
+    weights: Float[Array, " weight"],
+    probes: Float[Array, "probe sample output"],
+    data: Data,
+) -> Float[Array, "probe weight"]:
+    """∂/∂θ of Σ √w z·f, for each z: random ones tell the size of all derivatives of f."""
+    outputs = lambda w: structure.outputs(data.psi, *structure.split(w))
+    pull = jax.vjp(outputs, weights)[1]
+    root = jnp.sqrt(jnp.abs(data.weight))[:, None]
+    return jax.vmap(lambda z: pull(root * z)[0])(probes)

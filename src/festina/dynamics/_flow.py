@@ -82,7 +82,8 @@ def gradient_flow(
       a loss that moves to and fro without end, after some two thousand samples (by default) only
       what is new is kept, and one sample whenever the time has grown by a hundredth.
     - `converged`: training has converged when the loss is above its lowest possible value by less
-      than this fraction of the initial loss (never less than 100 `rtol`², which is noise), or when
+      than this fraction of the initial loss, or of that of a network without output where large
+      weights start higher (never less than 100 `rtol`² of the initial one, which is noise), or when
       training as long again would gain no more.
     - `max_steps`: most steps for each network.
     - `progress`: called with words and the fraction done.

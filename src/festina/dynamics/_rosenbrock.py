@@ -55,7 +55,9 @@ _SAFETY = 0.8
 
 def rosenbrock_step(state: State, field: Field, controls: Controls) -> State:
     """Try a step; accept it if the embedded error estimate is within rtol·|θ| + atol."""
-    h, lands = next_step(state, controls)
+    asked, lands = next_step(state, controls)
+    stays = asked == 0.0  # a time that is asked for and has been reached already: 0, or by a step
+    h = jnp.where(stays, state.step_size, asked)
     solve = implicit_solve(field, state.weights, 1.0 / (_GAMMA * h))
 
     def stage(s: Array, carry: tuple[Array, ...]) -> tuple[Array, ...]:
@@ -68,9 +70,17 @@ def rosenbrock_step(state: State, field: Field, controls: Controls) -> State:
     increments = jnp.zeros((STAGES, *state.weights.shape))
     start = (state.weights, state.loss, state.velocity, increments)
     weights, loss, velocity, increments = jax.lax.fori_loop(0, STAGES, stage, start)
-    error = relative_error(state, controls, weights, increments[-1], jnp.isfinite(loss))
+    weights, loss, velocity, error = (
+        jnp.where(stays, before, after)
+        for before, after in (
+            (state.weights, weights),
+            (state.loss, loss),
+            (state.velocity, velocity),
+            (0.0, relative_error(state, controls, weights, increments[-1], jnp.isfinite(loss))),
+        )
+    )
     return settle(
-        *(state, controls, h, lands, weights, loss, velocity, error, error <= 1.0),
+        *(state, controls, asked, lands, weights, loss, velocity, error, error <= 1.0),
         exponent=0.25,
         safety=_SAFETY,
     )

@@ -67,8 +67,11 @@ def simulate(
     if not times_requested:
         state = state._replace(status=np.where(_at_rest(problem, state), STATIONARY, state.status))
     size = np.sqrt(np.sum(initial**2, axis=0) / network.structure.size)
-    # Weights known to a relative error rtol leave a loss of order rtol² that no step can remove.
-    precision = max(converged, 100 * rtol**2) * state.loss
+    # Large weights may start far above the loss of none, which is then what there is to learn. And
+    # weights known to a relative error rtol leave a loss of order rtol² that no step can remove.
+    silent = _loss_of_silence(problem)
+    to_learn = np.minimum(state.loss, silent if silent > 0 else np.inf)
+    precision = np.maximum(converged * to_learn, 100 * rtol**2 * state.loss)
     never = each * _NEVER
     controls = Controls(
         stops=stops,
@@ -137,6 +140,12 @@ def simulate(
     )
 
 
+def _loss_of_silence(problem: Objective) -> float:
+    """The loss, above what training can reach, of a network that computes nothing."""
+    _, y, weight = problem.data
+    return 0.5 * float(np.sum(np.asarray(weight)[:, None] * np.square(y)))
+
+
 def _at_rest(problem: Objective, state: State) -> Bool[np.ndarray, " lane"]:
     """Which lanes start where the gradient is nothing but rounding.
 
@@ -161,9 +170,9 @@ def _stationary(
     to what is left of the residual, but it leads nowhere in such a time.
     """
     smallest, largest = extreme_curvatures(problem.structure, weights, problem.data)
-    escapes = -smallest * elapsed > 1e-3 and -smallest > 1e-9 * largest
+    escapes = -smallest * elapsed > 1e-3
     if elapsed == 0.0:
-        saddle = -smallest > 1e-9 * abs(largest)
+        saddle = smallest < 0.0
         kind = f"a saddle of curvature {smallest:.3g}" if saddle else "a stationary point"
         return Ending(
             "saddle" if saddle else "stationary",
@@ -185,9 +194,11 @@ def _ending(
 ) -> Ending:
     time, loss, _ = book.latest[:, lane]
     where = f"time {time:.6g}" if method == "gradient flow" else f"step {time:.0f}"
-    loss = loss + problem.floor
+    excess, loss = loss, loss + problem.floor
     if status == AT_FLOOR:
-        return Ending("converged", f"At {where} the loss reached its lowest possible value.")
+        return Ending(
+            "converged", f"At {where} the loss came within {excess:.3g} of the lowest possible one."
+        )
     if status == FINISHED:
         return Ending("finished", f"Ran to {where} as asked.")
     if status == STEP_UNDERFLOW:
@@ -222,6 +233,7 @@ def _what_goes_on(
     return (
         "still learning slowly: a larger `converged` or a time to end at are cheaper than more "
         "`max_steps`."
+        + (" So may be `solver='implicit'`." if method == "gradient flow" else "")
     )
 
 
