@@ -1,5 +1,6 @@
 """A run survives the disk bit for bit, or says in one line why not."""
 
+import dataclasses
 import errno
 import json
 import math
@@ -169,6 +170,19 @@ def test_how_a_trajectory_was_made_is_saved_with_it(tmp_path):
     asked = trained(0.1, 2, steps=3).to_dataset().attrs
     assert asked["steps"] == 3
     assert "max_steps" not in asked
+
+
+def test_what_a_deep_network_is_made_of_is_saved_with_it(tmp_path):
+    run = trained(0.1, 2)
+    weights = [np.ones((*run.loss.shape, *shape)) for shape in ((3, 2), (3, 3), (1, 3))]
+    unit = festina.networks.Neuron("tanh")
+    deep = festina.networks.stack_from(unit, weights, activations="relu", skips=((1, 2),))
+    run = dataclasses.replace(run, weights=lambda which: deep)
+    attributes = load(save(run, tmp_path / "run"))["simulation"].attrs
+    assert attributes == run.to_dataset().attrs
+    assert "tanh" in attributes["unit"]
+    assert attributes["activations"] == ["relu"]
+    assert attributes["skips"] == [[1, 2]]
 
 
 def test_axes_that_have_names_are_not_named_again(tmp_path):

@@ -63,11 +63,16 @@ def test_an_epoch_uses_every_sample_once(batch_size):
     np.testing.assert_allclose(np.diff(np.log10(deviations)), -1.0, atol=0.05)
 
 
-def test_a_run_keeps_how_it_was_made():
-    run = festina.gradient_descent(NETWORK, DATA, 0.1, 2, batch_size=5, key=KEY, save_every=1)
+@pytest.mark.usefixtures("as_a_user")
+@pytest.mark.parametrize("number", [int, float])
+def test_a_run_keeps_how_it_was_made(number):
+    whole = {"steps": number(2), "batch_size": number(5), "save_every": number(1)}
+    run = festina.gradient_descent(NETWORK, DATA, 0.1, **whole, key=KEY)
     made = {"steps": 2, "batch_size": 5, "save_every": 1, "learning_rate": 0.1}
-    assert run.to_dataset().attrs.items() >= made.items()
-    assert "converged" not in run.to_dataset().attrs
+    attributes = run.to_dataset().attrs
+    assert attributes.items() >= made.items()
+    assert all(type(attributes[name]) is int for name in whole)
+    assert "converged" not in attributes
 
 
 def test_samples_that_fill_no_batch_are_left_for_another_epoch():
@@ -129,6 +134,18 @@ def test_every_lane_may_have_a_key_of_its_own():
     np.testing.assert_allclose(again.network.u, run.network.u[1:], rtol=0, atol=1e-14)
     with pytest.raises(ValueError, match=r"each of the \(3,\) networks, got \(5,\) keys"):
         festina.gradient_descent(SEEDS, DATA, **options, key=festina.seeds(5))
+
+
+def test_a_lane_is_the_run_of_its_network_alone_with_its_key():
+    keys = festina.seeds(3, first=5)
+    options = {"learning_rate": 0.05, "steps": 40, "batch_size": 4}
+    together = festina.gradient_descent(SEEDS, DATA, **options, key=keys)
+    for lane in range(3):
+        alone = festina.gradient_descent(SEEDS.lane(lane), DATA, **options, key=keys[lane])
+        np.testing.assert_allclose(
+            together.lane(lane).network.u, alone.network.u, rtol=0, atol=1e-13
+        )
+        np.testing.assert_allclose(together.lane(lane).loss, alone.loss, rtol=1e-11)
 
 
 def test_keys_of_the_old_kind_are_keys():

@@ -10,6 +10,8 @@ import xarray as xr
 import festina
 from festina.diagnose import passage_time
 from festina.dynamics import Resolution, Trajectory
+from festina.dynamics._logbook import Logbook
+from festina.dynamics._program import ACCEPTED, State
 from festina.networks import Neuron, attention, convolutional, fully_connected, layer
 from festina.tasks import convolutional_teacher, in_context_regression, linear_teacher
 
@@ -173,6 +175,65 @@ def test_in_a_line_no_lane_hides_another():
     lane = run.lane(0)
     end = f"loss from {lane.loss[0]:.4g} to {lane.loss[-1]:.4g}, converged)"
     assert repr(lane).endswith(end)
+
+
+def test_a_lane_that_fails_before_the_first_time_has_no_sample():
+    """It shows no numbers of another time, says why, and leaves the others alone."""
+    batch = fully_connected(2, 5, 2, scale=np.array([1e-1, 3.0, 1e-2]), key=festina.seeds(3))
+    times = np.array([1.0, 2.0])
+    run = festina.gradient_flow(batch, TASK, times, max_steps=50)
+    assert run.saves[0] > run.saves[1] == 0
+    whole = festina.gradient_flow(batch, TASK, times)
+    np.testing.assert_array_equal(run.loss[0, 0], whole.loss[0, 0])
+    np.testing.assert_array_equal(run.network.u[0, 0], whole.network.u[0, 0])
+    for array in (run.loss, run.squared_gradient, run.network.u, run.final.v):
+        assert np.isfinite(array[0]).all()
+        assert np.isnan(array[1]).all()
+    others = run.loss[[0, 2], -1]
+    assert f" to {others.min():.4g}…{others.max():.4g}, all out of steps)" in repr(run)
+
+    none = run.lane(1)
+    assert repr(none) == "Trajectory(gradient flow, no samples, out of steps)"
+    assert none.to_dataset().sizes["time"] == 0
+    with pytest.raises(ValueError, match=r"last sample, and there is none: Stopped after 50 steps"):
+        _ = none.final
+
+
+def test_a_loss_that_overflows_in_units_of_a_save_is_no_warning():
+    """It grows a hundredfold a step, up to the largest number that there is."""
+    loss = np.array([1.0, 1e302, 1e304, 1e306, 1e308])
+    ones = dict.fromkeys(State._fields, np.ones(1))
+    start = State(**ones | {"weights": np.ones((1, 1))})
+    book = Logbook(start, Resolution())
+    step = np.arange(2.0, 6.0)
+    numbers = np.stack((step, loss[1:], loss[1:], np.full(4, ACCEPTED), np.ones(4)))[:, :, None]
+    book.write([(0, 0)], step[None, :, None], numbers)
+    book.close(0)
+    samples, _ = book.table()
+    assert set(samples.loss[0]) >= {1.0, 1e302, 1e308}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rate", [4.0, 30.0])
+def test_divergence_is_an_ending_and_no_warning(rate):
+    network = fully_connected(2, 5, 2, activation="tanh", scale=0.3, key=jax.random.key(0))
+    x = np.random.default_rng(0).normal(size=(12, 2))
+    run = festina.gradient_descent(network, festina.tasks.task(x, x), rate)
+    assert run.endings[0].reason == "diverged"
+    assert run.loss[-1] > 1e300
+
+
+def test_a_run_does_not_see_what_becomes_of_your_arrays_later():
+    """The weights of many linear units are computed when they are looked at."""
+    u, v = np.random.default_rng(0).normal(size=(2, 3, 1500, 2)) / 40
+    rates = np.array([0.01, 0.02, 0.03])
+    flow = festina.gradient_flow(layer(Neuron("linear"), u, v), TASK, np.array([0.1, 0.2]))
+    descent = festina.gradient_descent(SEEDS, TASK, rates, 3)
+    before = flow.final.u
+    u *= 3
+    rates *= 3
+    np.testing.assert_array_equal(flow.final.u, before)
+    np.testing.assert_array_equal(descent.learning_rate, [0.01, 0.02, 0.03])
 
 
 def test_a_single_trajectory_is_its_own_lane():

@@ -134,6 +134,7 @@ def test_repr_says_what_it_is():
         ([np.ones((2, 3)), np.ones((2, 3))], "layer 1 has 2 outputs and layer 2 takes 3 inputs"),
         ([np.ones((4, 2, 3)), np.ones((2, 2))], r"got \(4,\) in layer 1 and \(\) in the next"),
         ([np.ones((2, 3)), np.array([[1.0, np.nan]])], "1 of the 2 of layer 2 are not"),
+        ([1j * np.ones((2, 3))], "`weights` must be real, got complex numbers"),
     ],
 )
 def test_weights_that_are_no_network(weights, message):
@@ -164,3 +165,7 @@ def test_one_network_of_a_batch():
     assert np.array_equal(batch.lane(1).predict(x), batch.predict(x)[1])
     with pytest.raises(ValueError, match=r"one index for each of the axes \(3,\), got \(\)"):
         batch.lane()
+    with pytest.raises(ValueError, match="Index 9 of `lane` is out of range for 3 networks"):
+        batch.lane(9)
+    with pytest.raises(ValueError, match="This is one network already"):
+        batch.lane(1).lane(0)

@@ -58,6 +58,8 @@ def test_what_does_not_fit_is_refused():
         diagonal_linear_from([1.0], [1.0, 2.0])
     with pytest.raises(ValueError, match="`v` must be finite"):
         diagonal_linear_from([1.0], [np.nan])
+    with pytest.raises(ValueError, match="`u` must be real, got complex numbers"):
+        diagonal_linear_from([1j], [1.0])
     with pytest.raises(ValueError, match="`inputs`"):
         diagonal_linear(0, scale=1.0, key=seeds(1)[0])
     with pytest.raises(ValueError, match="batch of networks"):

@@ -146,17 +146,23 @@ def test_low_rank_of_an_attention_layer():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: _low(rank=0), "`rank` must lie between 1 and the width 4, got 0"),
-        (lambda: _low(rank=5), "`rank` must lie between 1 and the width 4, got 5"),
+        (lambda: _low(rank=0), "`rank` .* whole number between 1 and the width 4, got 0"),
+        (lambda: _low(rank=5), "`rank` .* whole number between 1 and the width 4, got 5"),
         (lambda: _low(strength=float("nan")), "`strength` must be finite, got nan"),
         (lambda: _low(scale=0.0), "`scale` must be positive and finite, got 0.0"),
-        (lambda: seeds(0), "`count` must be at least 1 and `first` at least 0, got 0, 0"),
-        (lambda: seeds(3, first=-1), "got 3, -1"),
+        (lambda: seeds(0), "`count` must be a whole number from 1 up, got 0"),
+        (lambda: seeds(3, first=-1), "`first` must be a whole number from 0 up, got -1"),
     ],
 )
 def test_initial_weights_that_cannot_be(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+@pytest.mark.usefixtures("as_a_user")
+def test_half_a_rank():
+    with pytest.raises(ValueError, match=r"`rank` must be a whole number .* got 1\.5"):
+        _low(rank=1.5)
 
 
 def _low(*, rank=2, strength=1.0, scale=1e-3):

@@ -16,9 +16,12 @@ from festina.networks import (
     activation,
     attention,
     convolutional,
+    convolutional_stack,
+    diagonal_linear,
     fully_connected,
     gaussian,
     layer,
+    linear_transformer,
     seeds,
 )
 from helpers import ARCHITECTURES, each, inputs
@@ -212,11 +215,11 @@ def test_inputs_that_do_not_fit_the_network(network, shape, message):
         (lambda: fully_connected(2, 3, 0, key=KEY), "`outputs` must be a whole number .* got 0"),
         (lambda: fully_connected(2, 3, activation="tahn", key=KEY), "Unknown activation 'tahn'"),
         (lambda: convolutional(4, 3, kernel=5, key=KEY), r"size 5 .* got inputs \(4,\)"),
-        (lambda: convolutional(4, 3, kernel=0, key=KEY), "`size` and `stride` .* got 0 and 1"),
-        (lambda: convolutional(4, 3, stride=0, key=KEY), "`size` and `stride` .* got 2 and 0"),
-        (lambda: attention(2, 3, rank=0, key=KEY), "`rank` must be at least 1, got 0"),
-        (lambda: attention(0, 3, key=KEY), "`dimension` must be at least 1 .* got 0 and 1"),
-        (lambda: attention(2, 3, outputs=4, key=KEY), "the embedding's 3 rows, got 2 and 4"),
+        (lambda: convolutional(4, 3, kernel=0, key=KEY), "`kernel` must be a whole .* got 0"),
+        (lambda: convolutional(4, 3, stride=0, key=KEY), "`stride` must be a whole .* got 0"),
+        (lambda: attention(2, 3, rank=0, key=KEY), "`rank` must be a whole .* got 0"),
+        (lambda: attention(0, 3, key=KEY), "`dimension` must be a whole .* got 0"),
+        (lambda: attention(2, 3, outputs=4, key=KEY), "the embedding's 3 rows, got 4"),
         (
             lambda: gaussian(LinearHead(), (3,), 2, scale=1.0, key=KEY),
             r"tokens as columns, .* got inputs \(3,\)",
@@ -248,6 +251,31 @@ def test_networks_that_cannot_be(make, message):
 
 
 @pytest.mark.usefixtures("as_a_user")
-def test_half_a_unit():
-    with pytest.raises(ValueError, match=r"`width` must be a whole number from 1 up, got 2\.5"):
-        fully_connected(2, 2.5, key=KEY)
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (lambda half: fully_connected(half, 2, key=KEY), "inputs"),
+        (lambda half: fully_connected(2, half, key=KEY), "width"),
+        (lambda half: fully_connected(2, 2, half, key=KEY), "outputs"),
+        (lambda half: fully_connected(2, 2, key=seeds(half)), "count"),
+        (lambda half: fully_connected(2, 2, key=seeds(2, first=half)), "first"),
+        (lambda half: convolutional(4, 3, kernel=half, key=KEY), "kernel"),
+        (lambda half: convolutional(4, 3, stride=half, key=KEY), "stride"),
+        (lambda half: attention(half, 3, key=KEY), "dimension"),
+        (lambda half: attention(2, 3, rank=half, key=KEY), "rank"),
+        (lambda half: convolutional_stack(4, (3, 2), kernel=half, scale=1, key=KEY), "kernel"),
+        (lambda half: convolutional_stack(half, (3, 2), scale=1, key=KEY), "inputs"),
+        (lambda half: linear_transformer(2, 3, (1,), rank=half, scale=1, key=KEY), "rank"),
+        (lambda half: diagonal_linear(half, scale=1, key=KEY), "inputs"),
+    ],
+)
+def test_half_a_unit(make, name):
+    message = rf"^`{name}` must be a whole number from . up, got 2\.5\.$"
+    with pytest.raises(ValueError, match=message):
+        make(2.5)
+
+
+@pytest.mark.usefixtures("as_a_user")
+def test_a_whole_number_that_is_written_with_a_point():
+    network = fully_connected(2.0, 3.0, 1.0, key=KEY)
+    np.testing.assert_array_equal(network.u, fully_connected(2, 3, key=KEY).u)

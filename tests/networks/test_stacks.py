@@ -379,6 +379,7 @@ U, W2, W3 = np.ones((3, 2)), np.ones((4, 3)), np.ones((1, 4))
         ((U[0], W2, W3), {}, "do not fit together"),
         ((U, W2, W3 * np.nan), {}, "4 of the 4 of layer 3 are not"),
         ((U, W2[:0], W3), {}, "at least one along every axis"),
+        ((U, 1j * W2, W3), {}, "`weights` must be real, got complex numbers"),
         ((U, W2, W3), {"activations": ("relu", "relu")}, "one for each of 1 layers, got 2"),
         ((U, W2, W3), {"activations": "reul"}, "Unknown activation 'reul'"),
         ((U, W2, W3), {"skips": ((1, 2),)}, "adds 3 numbers to 4"),
@@ -401,7 +402,7 @@ def test_what_no_stack_can_do_is_said():
         stack_from(SoftmaxHead(residual=False), (head, np.ones((3, 3, 1))), skips=((0, 2),))
     with pytest.raises(ValueError, match="hidden layer"):
         stack((2, 1), **SCALE)
-    with pytest.raises(ValueError, match="`dimension` and `heads`"):
+    with pytest.raises(ValueError, match="`dimension` must be a whole number"):
         linear_transformer(0, 3, (4, 1), **SCALE)
     with pytest.raises(ValueError, match="at least the output's"):
         linear_transformer(2, 3, (), **SCALE)

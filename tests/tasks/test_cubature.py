@@ -174,5 +174,5 @@ def test_rules_that_are_too_large_or_none():
     with pytest.raises(ValueError, match=r"40 nodes in each of 4 dimensions has 2\.6e\+06 points"):
         gaussian_points(np.eye(4), nodes=40)
     for nodes in (0, -2):
-        with pytest.raises(ValueError, match=f"`nodes` must be at least 1, got {nodes}"):
+        with pytest.raises(ValueError, match=f"`nodes` must be a whole .* got {nodes}"):
             gaussian_points(np.eye(2), nodes=nodes)

@@ -16,9 +16,11 @@ from festina.networks import (
     activation,
     attention,
     convolutional,
+    deep_linear_from,
     fully_connected,
     layer,
     power,
+    stack_from,
 )
 from festina.tasks import (
     Task,
@@ -181,7 +183,10 @@ def _student(covariance, **how):
         (lambda: linear_teacher(np.eye(2), key=KEY), "needs both `samples` and `key`"),
         (lambda: linear_teacher(np.eye(2), samples=0, key=KEY), "`samples` .* got 0"),
         (lambda: linear_teacher(np.eye(2), samples=-3, key=KEY), "`samples` .* got -3"),
-        (lambda: linear_teacher(np.eye(2), nodes=0), "`nodes` must be at least 1, got 0"),
+        (
+            lambda: linear_teacher(np.eye(2), nodes=0),
+            "`nodes` must be a whole number from 1 up, got 0",
+        ),
         (
             lambda: linear_teacher(np.eye(2), [[1, 2], [2, 1]], samples=5, key=KEY),
             "semi-definite",
@@ -196,8 +201,8 @@ def _student(covariance, **how):
             lambda: student_teacher(attention(2, 2, key=KEY), np.eye(3)),
             r"takes tokens as columns.* got inputs \(3,\)",
         ),
-        (lambda: in_context_regression(0, 3), "`dimension` and `context` .* got 0 and 3"),
-        (lambda: in_context_regression(2, 0), "`dimension` and `context` .* got 2 and 0"),
+        (lambda: in_context_regression(0, 3), "`dimension` must be a whole .* got 0"),
+        (lambda: in_context_regression(2, 0), "`context` must be a whole .* got 0"),
         (
             lambda: in_context_regression(2, 3, token_covariance=np.eye(3)),
             r"must be 2 × 2, got shape \(3, 3\)",
@@ -223,6 +228,36 @@ def test_tasks_that_cannot_be(make, message):
         make()
 
 
+@pytest.mark.usefixtures("as_a_user")
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: linear_teacher(np.eye(2), samples=2.5, key=KEY), "`samples` .* got 2.5"),
+        (lambda: linear_teacher(np.eye(2), nodes=2.5), "`nodes` must be a whole .* got 2.5"),
+        (lambda: in_context_regression(2, 2.5), "`context` must be a whole .* got 2.5"),
+        (lambda: in_context_regression(2, 3, samples=2.5, key=KEY), "`samples` .* got 2.5"),
+        (lambda: linear_teacher(1j * np.eye(2)), "`weights` must be real"),
+        (lambda: linear_teacher(np.eye(2), 1j * np.eye(2)), "`covariance` must be real"),
+        (lambda: _student(1j * np.eye(2)), "`covariance` must be real"),
+        (
+            lambda: in_context_regression(2, 3, token_covariance=1j * np.eye(2)),
+            "`token_covariance` must be real",
+        ),
+        (
+            lambda: student_teacher(deep_linear_from([np.ones((1, 2))]), np.eye(2)),
+            r"`teacher` .* one layer, got DeepLinear\. .* task\(x, teacher\.predict\(x\)\)",
+        ),
+        (
+            lambda: student_teacher(stack_from(Neuron(), [X, Y.T]), np.eye(2)),
+            "`teacher` must be a network of one layer, got Stack",
+        ),
+    ],
+)
+def test_halves_complex_numbers_and_deep_teachers(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
 def test_a_task_from_your_own_arrays():
     data = task([[1, 2], [3, 4], [5, 6]], [1, 2, 3], labels={"object": ["a", "b", "c"]})
     assert (data.x.dtype, data.y.shape, data.samples, data.outputs) == (np.float64, (3, 1), 3, 1)
@@ -233,6 +268,18 @@ def test_a_task_from_your_own_arrays():
     np.testing.assert_array_equal(doubled.x, 2 * data.x)
     with pytest.raises(AttributeError):
         data.x = data.y
+
+
+def test_what_becomes_of_your_arrays_later_is_no_matter():
+    covariance, labels = np.diag([1.0, 2.0]), np.arange(3)
+    tokens = in_context_regression(2, 4, token_covariance=covariance)
+    data = task(np.ones((3, 2)), np.ones(3), labels={"object": labels})
+    covariance *= 3.0
+    labels += 1
+    found = tokens.statistics(LinearHead()).psi
+    expected = in_context_regression(2, 4, token_covariance=covariance / 3.0)
+    np.testing.assert_array_equal(found, expected.statistics(LinearHead()).psi)
+    assert data.labels["object"].tolist() == [0, 1, 2]
 
 
 X, Y = np.ones((5, 2)), np.ones((5, 1))
@@ -259,6 +306,9 @@ def broken(array, *rows, value=np.nan):
         (lambda: task(X, Y, weight=[1, 1, -1, 1, 1]), "with 1 that are not"),
         (lambda: task(X, Y, weight=[1, np.nan, -1, 1, 1]), "with 2 that are not"),
         (lambda: task(X, Y, weight=np.zeros(5)), "`weight` is zero for every sample"),
+        (lambda: task(1j * X, Y), "`x` must be real, got complex numbers"),
+        (lambda: task(X, 1j * Y), "`y` must be real, got complex numbers"),
+        (lambda: task(X, Y, weight=[1j] * 5), "`weight` must be real, got complex numbers"),
         (lambda: task(X, Y, labels={"view": [1, 2]}), "Label 'view' has 2 entries for 5 samples"),
     ],
 )

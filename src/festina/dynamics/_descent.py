@@ -7,6 +7,7 @@ from jaxtyping import Float
 
 from .._objective import Convention, check_kinds
 from .._precision import float64
+from ..networks._given import real_array, whole_number
 from ..networks._network import Network
 from ..networks._seeds import Keys
 from ..tasks import AbstractTask
@@ -45,11 +46,13 @@ def gradient_descent(
     - `learning_rate`: η, one for all or one for each network of a batch.
     - `steps`: at most so many; full-batch training stops earlier when it has converged.
     - `batch_size`, `key`: mini-batches of that many samples, drawn without replacement in shuffled
-      epochs. Loss and gradient are those of all samples.
+      epochs. Loss and gradient are those of all samples. With one key for each network of a batch
+      every one learns as it does alone with this key; a single key is split among them.
     - `save_every`: steps between two samples of a mini-batch run; about 500 samples by default.
       Each reads the whole data once, for their loss and gradient.
     - `converged`: training has converged when the loss is above its lowest possible value by less
-      than this fraction of the initial loss, or when training as long again would gain no more.
+      than this fraction of the initial loss, or of that of a network without output where large
+      weights start higher, or when training as long again would gain no more.
     - `max_steps`: most steps if `steps` is not given.
 
     Mini-batch runs take exactly `steps` steps: `resolution`, `converged` and `max_steps` are for
@@ -60,7 +63,7 @@ def gradient_descent(
     A `festina.dynamics.Trajectory`, whose `time` counts steps.
     """
     check_kinds(network, task)
-    rates = np.asarray(learning_rate, dtype=float)
+    rates = real_array("learning_rate", learning_rate)
     if not (np.isfinite(rates).all() and (rates > 0).all()):
         raise ValueError(f"`learning_rate` must be positive and finite, got {learning_rate}.")
     try:
@@ -72,10 +75,8 @@ def gradient_descent(
         ) from None
     if not 0 < converged < 1:
         raise ValueError(f"`converged` must lie between 0 and 1, got {converged}.")
-    if steps is not None and (steps < 1 or steps != int(steps)):
-        raise ValueError(f"`steps` must be a whole number from 1 up, got {steps}.")
-    if max_steps < 1 or max_steps != int(max_steps):
-        raise ValueError(f"`max_steps` must be a whole number from 1 up, got {max_steps}.")
+    steps = None if steps is None else whole_number("steps", steps)
+    max_steps = whole_number("max_steps", max_steps)
     if batch_size is not None:
         from ._minibatch import minibatch_descent
 

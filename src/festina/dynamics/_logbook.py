@@ -100,11 +100,12 @@ class Logbook:
         """Everything kept, `(lane, save, …)`, short lanes padded with their last; and counts.
 
         Where only stops are kept, every requested time is a sample of its own, 0 included, so that
-        the initial state is not one. A lane that failed before the first shows where it got to.
+        the initial state is not one. A lane that failed before the first has nothing to show.
         """
         kept = [rows if self.resolution is not None else rows[1:] for rows in self._rows]
         counts = np.array([sum(len(part.time) for part in rows) for rows in kept])
-        kept = [rows or [self.last(lane)] for lane, rows in enumerate(kept)]
+        nothing = Samples(*(np.full_like(part, np.nan) for part in self._rows[0][0]))
+        kept = [rows or [nothing] for rows in kept]
         lanes, longest = len(kept), max(1, counts.max())
         table = Samples(*(np.empty((lanes, longest, *part.shape[1:])) for part in self._rows[0][0]))
         for lane, rows in enumerate(kept):
@@ -122,6 +123,8 @@ class Logbook:
         if self.resolution is not None and last.time[0] > self._rows[lane][-1].time[-1]:
             self._rows[lane].append(last)
 
+    # The loss of a lane that diverges overflows in units of a save; its ending says what happened.
+    @np.errstate(over="ignore", invalid="ignore")
     def write(
         self,
         taken: list[tuple[int, int]],

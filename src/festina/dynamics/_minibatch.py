@@ -13,6 +13,7 @@ from jaxtyping import Float, Int, Key, UInt32
 from .._objective import Data, Objective, descent, loss_factor, objective
 from .._types import Array
 from ..networks import AbstractStructure
+from ..networks._given import whole_number
 from ..networks._network import Network
 from ..networks._seeds import Keys
 from ..tasks import AbstractTask, Task
@@ -38,14 +39,13 @@ def minibatch_descent(
     if steps is None:
         raise ValueError("Mini-batch training needs `steps`, how many to take.")
     keys = _keys(key, network.batch_shape)
-    if not 1 <= batch_size <= task.samples or batch_size != int(batch_size):
+    if not 1 <= batch_size <= task.samples or batch_size % 1 != 0:
         raise ValueError(
             f"`batch_size` must be a whole number from 1 to the {task.samples} samples, "
             f"got {batch_size}."
         )
-    every = max(1, steps // 500) if save_every is None else save_every
-    if every < 1 or every != int(every):
-        raise ValueError(f"`save_every` must be a whole number from 1 up, got {save_every}.")
+    batch_size = int(batch_size)
+    every = max(1, steps // 500) if save_every is None else whole_number("save_every", save_every)
     if not np.allclose(task.weight, 1.0 / task.samples):
         raise ValueError(
             "Mini-batches are drawn evenly: samples of unequal weight are not supported."
@@ -121,16 +121,19 @@ class Epochs:
 
 
 def _keys(key: Any, batch: tuple[int, ...]) -> Key[Array, " lane"]:
-    """A key for each lane: parts of a single one, or those that were given for the batch."""
+    """A key for each lane: those that were given, or parts of a single one for the whole batch.
+
+    The key of a single network is its own, so that it learns as it would in a batch.
+    """
     lanes = math.prod(batch)
     typed = hasattr(key, "dtype") and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
     words = jax.random.key_data(jax.random.key(0)).shape
     if getattr(key, "dtype", None) == np.uint32 and key.shape[-1:] == words:  # of `PRNGKey`
         key, typed = jax.random.wrap_key_data(key), True
-    if typed and key.shape == ():
-        return jax.random.split(key, lanes)
     if typed and key.shape == batch:
         return key.reshape(lanes)
+    if typed and key.shape == ():
+        return jax.random.split(key, lanes)
     found = f"{key.shape} keys" if typed else repr(key)
     several = f", or one for each of the {batch} networks" if batch else ""
     raise ValueError(

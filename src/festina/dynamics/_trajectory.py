@@ -10,6 +10,7 @@ import jax
 import numpy as np
 from jaxtyping import Float, Int
 
+from ..networks._given import check_lane
 from ..networks._network import Network
 
 if TYPE_CHECKING:
@@ -53,7 +54,8 @@ class Trajectory(Generic[Network]):
 
     Axes of a batch come first, then the saved samples, which lie densely where the loss moves.
     Lanes of a batch that were saved at times of their own are padded with copies of their last
-    sample; `saves` counts the true ones.
+    sample; `saves` counts the true ones. A lane that failed before the first of the times asked for
+    has none, and its numbers are NaN; its ending says how far it got.
 
     - `time`: of each sample: flow time for `gradient_flow`, steps for `gradient_descent`.
     - `loss`, `squared_gradient`: $L$ and $|\partial L/\partial\theta|^2$ there.
@@ -102,18 +104,27 @@ class Trajectory(Generic[Network]):
 
     @property
     def final(self) -> Network:
-        """The trained network, or the batch of them."""
+        """The trained network, or the batch of them, NaN where a lane has no sample at all."""
+        if not self.saves.any():
+            raise ValueError(
+                "`final` is the network of the last sample, and there is none: "
+                f"{self.endings[0].message}"
+            )
         last = (*(slice(None),) * len(self.batch_shape), -1)
         return jax.tree.map(lambda leaf: leaf[last], self.weights(slice(-1, None)))
 
     def __repr__(self) -> str:
         batch = f"{self.batch_shape} networks, " if self.batch_shape else ""
-        start, end = (_range(self.loss[..., save]) for save in (0, -1))
         steps = " by implicit steps" if self.solver == "implicit" else ""
-        return (
-            f"Trajectory({batch}{self.method}{steps}, {self.time.shape[-1]} samples, time 0 to "
-            f"{self.time.max():.6g}, loss from {start} to {end}, {self._ends()})"
-        )
+        known = self.loss[self.saves > 0]
+        samples = "no samples"
+        if known.size:
+            start, end = (_range(known[:, save]) for save in (0, -1))
+            samples = (
+                f"{self.time.shape[-1]} samples, time 0 to {self.time.max():.6g}, "
+                f"loss from {start} to {end}"
+            )
+        return f"Trajectory({batch}{self.method}{steps}, {samples}, {self._ends()})"
 
     def _ends(self) -> str:
         """How many lanes ended how, the most frequent first."""
@@ -126,17 +137,7 @@ class Trajectory(Generic[Network]):
 
     def lane(self, *index: int) -> "Trajectory[Network]":
         """One trajectory of a batch, without padding."""
-        if len(index) != len(self.batch_shape):
-            raise ValueError(
-                f"`lane` needs one index for each of the axes {self.batch_shape}, got {index}."
-                + ("" if self.batch_shape else " This is one trajectory already.")
-            )
-        for axis, (i, length) in enumerate(zip(index, self.batch_shape, strict=True)):
-            if not -length <= i < length:
-                which = f" along axis {axis}" if len(index) > 1 else ""
-                raise ValueError(
-                    f"Index {i} of `lane` is out of range for {length} networks{which}."
-                )
+        check_lane(index, self.batch_shape, alone="trajectory")
         index = tuple(i % length for i, length in zip(index, self.batch_shape, strict=True))
         flat = int(np.ravel_multi_index(index, self.batch_shape)) if index else 0
         upto = (*index, slice(0, int(self.saves[index])))
@@ -164,8 +165,9 @@ class Trajectory(Generic[Network]):
 
         By default the last axis of the batch is `seed`, and the first of two `scale`, which is the
         order in which `scale[:, None]` and several keys make them; of more than two, those in front
-        are `batch_0`, `batch_1`, …. Lanes with times of their own have an axis `save` and a
-        coordinate `time(…, save)`.
+        are `batch_0`, `batch_1`, …. Coordinates along them count 0, 1, 2, …: a trajectory knows
+        neither the scales nor the keys its networks were made with, `assign_coords` adds them.
+        Lanes with times of their own have an axis `save` and a coordinate `time(…, save)`.
         """
         import xarray as xr
 
@@ -205,7 +207,7 @@ class Trajectory(Generic[Network]):
                 "solver": self.solver,
                 "clock": "steps" if self.learning_rate is not None else "flow time",
                 "learning_rate": _rates(self.learning_rate),
-                "unit": repr(self.network.first_unit),
+                **self.network.attributes,
             },
         )
 

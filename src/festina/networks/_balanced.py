@@ -10,6 +10,7 @@ from .._precision import float64
 from ._build import Scale, check_batch, check_scale, normals
 from ._deep import DeepLinear, check_widths
 from ._frames import haar, joined, needed_key, orthonormal
+from ._given import real_array
 from ._seeds import Keys
 
 
@@ -63,6 +64,7 @@ def balanced(
         u, s, v = _svd(σ**2 * (second @ first), widths)
         r = orthonormal(draw)
     else:
+        assert product is not None, "one of the three is given"
         total = _check_product(product, widths)
         r = np.eye(n_h) if key is None else haar(key, [(n_h, n_h)])[0]
         u, s, v = _svd(total, widths)
@@ -104,7 +106,7 @@ def _svd(
 
 def _check_balance(balance: Scale, widths: tuple[int, ...]) -> Float[np.ndarray, "*batch"]:
     n_i, n_h, n_o = widths
-    λ = np.asarray(balance, dtype=float)
+    λ = real_array("balance", balance)
     if not np.isfinite(λ).all():
         raise ValueError(f"`balance` must be finite, got {balance}.")
     for wrong, name, limit in ((λ > 0, "outputs", n_o), (λ < 0, "inputs", n_i)):
@@ -122,7 +124,7 @@ def _check_singular_values(
     singular_values: ArrayLike, widths: tuple[int, ...]
 ) -> Float[np.ndarray, "*batch mode"]:
     modes = min(widths)
-    s = np.asarray(singular_values, dtype=float)
+    s = real_array("singular_values", singular_values)
     if s.ndim < 1 or not 1 <= s.shape[-1] <= modes or not (np.isfinite(s) & (s >= 0)).all():
         raise ValueError(
             f"`singular_values` must be up to {modes} finite numbers ≥ 0 for widths {widths}, "
@@ -132,10 +134,10 @@ def _check_singular_values(
 
 
 def _check_product(
-    product: ArrayLike | None, widths: tuple[int, ...]
+    product: ArrayLike, widths: tuple[int, ...]
 ) -> Float[np.ndarray, "*batch output input"]:
     n_i, _, n_o = widths
-    total = np.asarray(product, dtype=float)
+    total = real_array("product", product)
     if total.shape[-2:] != (n_o, n_i) or not np.isfinite(total).all():
         raise ValueError(
             f"`product` must be finite and (*batch, {n_o}, {n_i}) for widths {widths}, got "

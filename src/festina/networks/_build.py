@@ -10,6 +10,7 @@ from .._precision import float64
 from .._programs import kept
 from .._types import Array
 from ._activations import Activation, Scalar, activation
+from ._given import real_array, whole_number
 from ._layer import Layer
 from ._seeds import Keys
 from ._units import AbstractUnit, Kernel, LinearHead, Neuron, SoftmaxHead
@@ -58,7 +59,8 @@ def convolutional(
     `inputs` is the length of the input, `kernel` and `stride` are those of the convolution; the
     rest as in `fully_connected`.
     """
-    unit = Kernel(_resolve(activation), size=kernel, stride=stride)
+    size, stride = whole_number("kernel", kernel), whole_number("stride", stride)
+    unit = Kernel(_resolve(activation), size=size, stride=stride)
     return gaussian(unit, (inputs,), width, outputs, scale=scale, key=key)
 
 
@@ -86,10 +88,10 @@ def attention(
     - `residual`: add the input, as Eq. (69) does.
     - `scale`, `key`: as in `fully_connected`.
     """
-    if dimension < 1 or not 1 <= outputs <= dimension + 1:
+    dimension, rank = whole_number("dimension", dimension), whole_number("rank", rank)
+    if not 1 <= outputs <= dimension + 1:
         raise ValueError(
-            "`dimension` must be at least 1 and `outputs` lie between 1 and the embedding's "
-            f"{dimension + 1} rows, got {dimension} and {outputs}."
+            f"`outputs` must lie between 1 and the embedding's {dimension + 1} rows, got {outputs}."
         )
     unit = SoftmaxHead(rank, residual) if softmax else LinearHead(rank, residual, per_token)
     # The number of tokens does not matter for the shapes of the weights.
@@ -126,12 +128,16 @@ def low_rank(
     entries, σ is `strength` and ε is `scale`: near an invariant manifold of effective width `rank`
     and away from every saddle (Figure 2C of Zhang, Saxe & Latham).
     """
-    if rank < 1 or rank > width:
-        raise ValueError(f"`rank` must lie between 1 and the width {width}, got {rank}.")
+    if not 1 <= rank <= width or rank % 1 != 0:
+        raise ValueError(
+            f"`rank` must be a whole number between 1 and the width {width}, got {rank}."
+        )
     if not np.isfinite(strength):
         raise ValueError(f"`strength` must be finite, got {strength}.")
 
-    return _initialise(unit, input_shape, width, outputs, scale, key, rank=rank, strength=strength)
+    return _initialise(
+        unit, input_shape, width, outputs, scale, key, rank=int(rank), strength=strength
+    )
 
 
 @float64
@@ -146,12 +152,9 @@ def _initialise(
     rank: int = 0,
     strength: float = 0.0,
 ) -> Layer:
-    sizes = {"width": width, "outputs": outputs, "inputs": min(input_shape)}
-    for name, value in sizes.items():
-        if value < 1 or value != int(value):
-            raise ValueError(f"`{name}` must be a whole number from 1 up, got {value}.")
+    width, outputs = whole_number("width", width), whole_number("outputs", outputs)
+    input_shape = tuple(whole_number("inputs", size) for size in input_shape)
     scales, key = check_scale(scale), check_keys(key)
-    width, outputs = int(width), int(outputs)
     u_shape = unit.weight_shape(input_shape)
     v_shape = (outputs, *unit.read_shape(input_shape))
     n_u, n_v = int(np.prod(u_shape)), int(np.prod(v_shape))
@@ -172,7 +175,7 @@ def _initialise(
 
 def check_scale(scale: Scale, *, name: str = "scale") -> Float[np.ndarray, "..."]:
     """Standard deviations as an array; raises unless they are positive."""
-    scales = np.asarray(scale, dtype=float)
+    scales = real_array(name, scale)
     if not (np.isfinite(scales).all() and (scales > 0).all()):
         raise ValueError(
             f"`{name}` must be positive and finite, got {scales.tolist()}. Weights that are "

@@ -11,6 +11,7 @@ from .._precision import float64
 from ._build import Scale
 from ._deep import DeepLinear, check_widths
 from ._frames import check_frame, haar, joined
+from ._given import real_array
 from ._seeds import Keys
 
 
@@ -82,7 +83,7 @@ def _layer_strengths(
     if (whole is None) == (each is None):
         raise ValueError("Give either `initial_strength` or `layer_strengths`.")
     if each is not None:
-        b = np.asarray(each, dtype=float)
+        b = real_array("layer_strengths", each)
         if b.shape[-2:] != (depth, modes) or not np.isfinite(b).all():
             raise ValueError(
                 f"`layer_strengths` must be finite and (*batch, layer, mode) with {depth} layers "

@@ -15,6 +15,7 @@ from .._precision import float64
 from .._types import Array
 from ._build import Scale, check_batch, check_keys, check_scale, normals
 from ._contract import chain, mix
+from ._given import real_array
 from ._layer import Layer
 from ._network import AbstractNetwork, pytree
 from ._seeds import Keys
@@ -211,7 +212,7 @@ def deep_linear_from(weights: Sequence[ArrayLike]) -> DeepLinear:
 
     - `weights`: W_1, …, W_D from input to output, each `(*batch, out, in)`.
     """
-    arrays = tuple(np.array(weight, dtype=float) for weight in weights)
+    arrays = tuple(real_array("weights", weight) for weight in weights)
     if not arrays:
         raise ValueError("`weights` is empty: a network needs at least one weight matrix.")
     for layer, array in enumerate(arrays, start=1):

@@ -11,6 +11,7 @@ from .._precision import float64
 from .._types import Array
 from ._build import Scale, check_batch, check_keys, check_scale, normals
 from ._contract import mix
+from ._given import real_array, whole_number
 from ._network import AbstractNetwork, pytree
 from ._seeds import Keys
 from ._structure import AbstractStructure
@@ -136,18 +137,17 @@ def diagonal_linear(inputs: int, *, scale: Scale, key: Keys) -> DiagonalLinear:
     - `key`: randomness. An array of keys makes a batch of networks, one each; `scale` and `key`
       broadcast against each other, so `scale[:, None]` with eight keys is a sweep with eight seeds.
     """
-    if inputs < 1 or inputs != int(inputs):
-        raise ValueError(f"`inputs` must be a whole number from 1 up, got {inputs}.")
+    inputs = whole_number("inputs", inputs)
     scales, key = check_scale(scale), check_keys(key)
     batch = check_batch(scales, key)
     # Not in the program, where rounding would depend on how many networks it makes.
-    parts = (scales[..., None] * np.asarray(draw) for draw in normals(key, ((int(inputs),),) * 2))
+    parts = (scales[..., None] * np.asarray(draw) for draw in normals(key, ((inputs,),) * 2))
     return DiagonalLinear(*(np.broadcast_to(part, (*batch, inputs)) for part in parts))
 
 
 def diagonal_linear_from(u: ArrayLike, v: ArrayLike) -> DiagonalLinear:
     """A diagonal linear network from given weights `(*batch, input)`, checked."""
-    u, v = np.array(u, dtype=float), np.array(v, dtype=float)
+    u, v = real_array("u", u), real_array("v", v)
     if u.shape != v.shape or u.ndim < 1 or 0 in u.shape:
         raise ValueError(
             f"`u` and `v` must be (*batch, input), one entry each for every input, got shapes "

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from ._build import check_keys, normals
 from ._deep import DeepLinear
+from ._given import real_array
 from ._seeds import Keys
 
 ORTHONORMAL = 1e-8  # deviation from orthonormal columns at which a frame is refused
@@ -20,7 +21,7 @@ ORTHONORMAL = 1e-8  # deviation from orthonormal columns at which a frame is ref
 
 def check_frame(name: str, given: ArrayLike) -> Float[np.ndarray, "width mode"]:
     """A frame that was given; modes are columns."""
-    frame = np.asarray(given, dtype=float)
+    frame = real_array(name, given)
     if frame.ndim != 2 or 0 in frame.shape:
         raise ValueError(f"`{name}` must be a matrix (width, mode), got shape {frame.shape}.")
     deviation = np.abs(frame.T @ frame - np.eye(frame.shape[1])).max()

@@ -10,6 +10,7 @@ from .._precision import float64
 from ._build import Scale, check_batch, check_keys, check_scale, normals
 from ._deep import DeepLinear, DeepStructure, check_widths
 from ._frames import check_frame, joined, orthonormal
+from ._given import whole_number
 from ._seeds import Keys
 
 
@@ -59,8 +60,7 @@ def greedy_pretrained(
         )
     if not 0 < fraction <= 1:
         raise ValueError(f"`fraction` must lie above 0 and be at most 1, got {fraction}.")
-    if module_depth < 2 or module_depth != int(module_depth):
-        raise ValueError(f"`module_depth` must be a whole number from 2 up, got {module_depth}.")
+    module_depth = whole_number("module_depth", module_depth, least=2)
     scales, key = check_scale(readout_scale, name="readout_scale"), check_keys(key)
     check_batch(scales, key, name="readout_scale")
     modes = np.eye(widths[0]) if input_modes is None else check_frame("input_modes", input_modes)

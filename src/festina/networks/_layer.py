@@ -8,6 +8,7 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from .._types import Array
+from ._given import real_array
 from ._network import AbstractNetwork, pytree
 from ._structure import Structure
 from ._units import AbstractUnit
@@ -104,14 +105,11 @@ class Layer(AbstractNetwork):
 
 
 def layer(unit: AbstractUnit, u: ArrayLike, v: ArrayLike) -> Layer:
-    """A layer from given arrays, checked: see `Layer` for the shapes.
+    """A layer from copies of given arrays, checked: see `Layer` for the shapes.
 
     For one output a `v` without the output axis is accepted.
     """
-    for name, array in (("u", u), ("v", v)):
-        if np.iscomplexobj(array):
-            raise ValueError(f"`{name}` must be real, got complex numbers.")
-    u, v = np.asarray(u, dtype=float), np.asarray(v, dtype=float)
+    u, v = real_array("u", u), real_array("v", v)
     for name, array in (("u", u), ("v", v)):
         if 0 in array.shape:
             raise ValueError(

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from .._precision import float64
 from .._types import Array
+from ._given import check_lane
 from ._structure import AbstractStructure
 from ._units import AbstractUnit
 from ._view import AbstractView
@@ -47,6 +48,11 @@ class AbstractNetwork(abc.ABC):
     @abc.abstractmethod
     def first_unit(self) -> AbstractUnit:
         """What the inputs meet first."""
+
+    @property
+    def attributes(self) -> dict[str, str | list]:
+        """What the network is beside its weights, as a run on disk holds it."""
+        return {"unit": repr(self.first_unit)}
 
     @property
     def view(self) -> AbstractView:
@@ -91,10 +97,7 @@ class AbstractNetwork(abc.ABC):
 
     def lane(self: "Network", *index: int) -> "Network":
         """One network of a batch."""
-        if len(index) != len(self.batch_shape):
-            raise ValueError(
-                f"`lane` needs one index for each of the axes {self.batch_shape}, got {index}."
-            )
+        check_lane(index, self.batch_shape, alone="network")
         return self.with_parts(*(part[index] for part in self.parts))
 
     @float64

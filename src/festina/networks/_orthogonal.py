@@ -9,6 +9,7 @@ from .._precision import float64
 from ._build import Scale, check_batch, check_scale
 from ._deep import DeepLinear, DeepStructure, check_widths
 from ._frames import ORTHONORMAL, haar, joined, needed_key
+from ._given import real_array
 from ._seeds import Keys
 
 
@@ -44,7 +45,7 @@ def orthogonal(
             for frame, (n_out, n_in) in zip(tall, shapes, strict=True)
         )
         return joined(*(g * layer for layer in layers))
-    total = np.asarray(product, dtype=float)
+    total = real_array("product", product)
     modes = min(widths[0], widths[-1])
     if total.shape != (widths[-1], widths[0]) or min(widths) < modes:
         raise ValueError(

@@ -6,6 +6,8 @@ import jax
 import numpy as np
 from jaxtyping import Key, UInt32
 
+from ._given import whole_number
+
 Keys: TypeAlias = Key[jax.Array, "..."] | UInt32[jax.Array, "... _"]
 """One key or an array of them, of either kind; jaxtyping's `PRNGKeyArray` is a single one."""
 
@@ -17,10 +19,7 @@ def seeds(count: int, *, first: int = 0) -> Keys:
 
     Seed 3 is the same network, however many others are trained beside it.
     """
-    if count < 1 or first < 0:
-        raise ValueError(
-            f"`count` must be at least 1 and `first` at least 0, got {count}, {first}."
-        )
+    count, first = whole_number("count", count), whole_number("first", first, least=0)
     if first + count > 2**32:
         raise ValueError(f"Seeds end at 2³² − 1, got {count} of them from {first}.")
     numbers = first + np.arange(count)

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from .._types import Array
 from ._activations import Activation, Scalar, activation
+from ._given import real_array
 from ._network import AbstractNetwork, pytree
 from ._stack_structure import Skips, StackStructure
 from ._units import AbstractUnit, SoftmaxHead
@@ -105,6 +106,14 @@ class Stack(AbstractNetwork):
         return self.unit
 
     @property
+    def attributes(self) -> dict[str, str | list]:
+        return {
+            **super().attributes,
+            "activations": [choice.name for choice in self.activations],
+            "skips": [list(skip) for skip in self.skips],
+        }
+
+    @property
     def view(self) -> AbstractView:
         view = self.structure.view
         # Linear layers behind a unit see of the inputs what the unit does, statistics included.
@@ -149,7 +158,7 @@ def stack_from(
     - `activations`: of layers 2 to D − 1, one for all or one for each.
     - `skips`: pairs (k, l): the activity of layer k is added to that of layer l; 0 is the input.
     """
-    arrays = tuple(np.array(weight, dtype=float) for weight in weights)
+    arrays = tuple(real_array("weights", weight) for weight in weights)
     if len(arrays) < 2:
         raise ValueError(
             f"`weights` needs those of the units and those of an output, got {len(arrays)} arrays."

@@ -7,6 +7,7 @@ import numpy as np
 from .._precision import float64
 from ._build import Scale, check_batch, check_keys, check_scale, normals
 from ._deep import check_widths
+from ._given import whole_number
 from ._seeds import Keys
 from ._stack import Choice, Stack, check_activations, stack_from
 from ._units import AbstractUnit, Kernel, LinearHead, Neuron
@@ -59,7 +60,8 @@ def convolutional_stack(
     """
     layers = list(check_widths(widths))
     first, *others = check_activations(activations, _hidden(layers))
-    unit = Kernel(first, size=kernel, stride=stride)
+    size, stride = whole_number("kernel", kernel), whole_number("stride", stride)
+    unit = Kernel(first, size=size, stride=stride)
     return gaussian_stack(
         unit, (inputs,), layers, activations=others, skips=skips, scale=scale, key=key
     )
@@ -92,8 +94,8 @@ def linear_transformer(
     - `activations`: of the layers in `widths` but for the output, one for all or one for each.
     - `scale`, `key`: as in `stack`.
     """
-    if dimension < 1 or heads < 1:
-        raise ValueError(f"`dimension` and `heads` must be at least 1, got {dimension}, {heads}.")
+    dimension, heads = whole_number("dimension", dimension), whole_number("heads", heads)
+    rank = whole_number("rank", rank)
     if len(widths) < 1:
         raise ValueError("`widths` needs at least the output's. For attention alone: `attention`.")
     embedding = dimension + 1
@@ -126,6 +128,7 @@ def gaussian_stack(
     `activations` those of the hidden layers behind the units.
     """
     units, *others = check_widths(widths)
+    input_shape = tuple(whole_number("inputs", size) for size in input_shape)
     scales, key = check_scale(scale), check_keys(key)
     shapes = (
         (units, *unit.weight_shape(input_shape)),

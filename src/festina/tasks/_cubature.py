@@ -6,12 +6,14 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
+from ..networks._given import real_array, whole_number
+
 _MOST_POINTS = 1_000_000
 
 
 def square_root(covariance: ArrayLike, *, name: str = "covariance") -> Float[np.ndarray, "d d"]:
     """Symmetric square root of a covariance; raises if it is not one, by its `name`."""
-    covariance = np.asarray(covariance, dtype=float)
+    covariance = real_array(name, covariance)
     if covariance.ndim != 2 or covariance.shape[0] != covariance.shape[1]:
         raise ValueError(f"`{name}` must be a square matrix, got shape {covariance.shape}.")
     if not np.isfinite(covariance).all():
@@ -44,9 +46,7 @@ def gaussian_points(
     if nodes is None and degree <= 3:
         points = np.sqrt(d) * np.concatenate((np.eye(d), -np.eye(d)))
         return points @ root, np.full(2 * d, 0.5 / d)
-    per_axis = degree // 2 + 1 if nodes is None else nodes
-    if per_axis < 1:
-        raise ValueError(f"`nodes` must be at least 1, got {nodes}.")
+    per_axis = degree // 2 + 1 if nodes is None else whole_number("nodes", nodes)
     if per_axis**d > _MOST_POINTS:
         raise ValueError(
             f"A rule with {per_axis} nodes in each of {d} dimensions has {per_axis**d:.2g} points. "

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from .._precision import float64
 from ..networks import AbstractView, LinearHead
+from ..networks._given import real_array, whole_number
 from ._cubature import gaussian_points, square_root
 from ._task import AbstractTask, Statistics, Task, compress
 
@@ -34,11 +35,10 @@ def in_context_regression(
     - `samples`, `key`: that many sequences instead of the population. The population is known in
       closed form, through moments, for linear attention.
     """
-    if dimension < 1 or context < 1:
-        raise ValueError(
-            f"`dimension` and `context` must be at least 1, got {dimension} and {context}."
-        )
-    cov = np.eye(dimension) if token_covariance is None else np.asarray(token_covariance, float)
+    dimension, context = whole_number("dimension", dimension), whole_number("context", context)
+    if token_covariance is None:
+        token_covariance = np.eye(dimension)
+    cov = real_array("token_covariance", token_covariance)
     if cov.shape != (dimension, dimension):
         raise ValueError(
             f"`token_covariance` must be {dimension} × {dimension}, got shape {cov.shape}."
@@ -48,9 +48,7 @@ def in_context_regression(
         raise ValueError("A finite task needs both `samples` and `key`, a population neither.")
     if samples is None or key is None:
         return InContextPopulation(cov, context)
-    if samples < 1:
-        raise ValueError(f"`samples` must be at least 1, got {samples}.")
-    return _sequences(root, context, samples, key)
+    return _sequences(root, context, whole_number("samples", samples), key)
 
 
 @float64

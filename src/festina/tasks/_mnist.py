@@ -28,7 +28,8 @@ def mnist(digits: Sequence[int] = (3, 5), *, split: Split = "train") -> Task:
     A finite `Task` with inputs `(784,)`, one output for each of `digits`, and the label `digit`.
     """
     chosen = [int(digit) for digit in digits]
-    if len(set(chosen)) < max(len(chosen), 2) or not set(chosen) <= set(range(10)):
+    different = len(set(chosen)) == len(chosen) >= 2
+    if not different or not set(chosen) <= set(range(10)) or chosen != list(digits):
         raise ValueError(
             f"`digits` must be two or more different digits from 0 to 9, got {tuple(digits)}."
         )

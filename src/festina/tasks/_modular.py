@@ -5,6 +5,7 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from .._precision import float64
+from ..networks._given import whole_number
 from ._task import Task, task
 
 
@@ -33,9 +34,7 @@ def modular_addition(
 
     `(train, test)`, each a `Task` with the labels `first`, `second` and `sum`.
     """
-    if modulus < 2 or modulus != int(modulus):
-        raise ValueError(f"`modulus` must be a whole number from 2 up, got {modulus}.")
-    p = int(modulus)
+    p = whole_number("modulus", modulus, least=2)
     shown = round(train_fraction * p**2) if 0 < train_fraction < 1 else 0
     if not 0 < shown < p**2:
         raise ValueError(

@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 from numpy.typing import ArrayLike
 
+from ..networks._given import real_array
 from ._task import Task, task
 
 
@@ -53,7 +54,7 @@ def structured_task(
                 "`features` and `key` draw features from a world; `source` is a matrix of them "
                 "already."
             )
-        y = np.asarray(source, dtype=float)
+        y = real_array("source", source)
         if y.ndim != 2:
             raise ValueError(
                 f"`source` must be a world or a matrix (feature, item), got shape {y.shape}."

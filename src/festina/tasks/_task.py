@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from .._precision import float64
 from ..networks import AbstractView
+from ..networks._given import real_array
 
 # Above this many features their singular vectors cost more than the samples they replace.
 _MOST_FEATURES = 2048
@@ -204,7 +205,7 @@ def task(
     - `labels`: anything else known of each sample (object, context, view, domain), by name.
     """
     # Copies: statistics are computed once, and must not be overtaken by changes of the caller's.
-    x, y = np.array(x, dtype=float), np.array(y, dtype=float)
+    x, y = real_array("x", x), real_array("y", y)
     if y.ndim == 1:
         y = y[:, None]
     if x.ndim < 2 or y.ndim != 2 or len(x) != len(y) or 0 in (x.size, y.size):
@@ -219,7 +220,7 @@ def task(
                 f"`{name}` is not finite in {len(rows)} of {len(array)} samples, the first is "
                 f"sample {rows[0]}. Remove or replace them before training."
             )
-    weight = np.ones(len(x)) if weight is None else np.asarray(weight, dtype=float)
+    weight = np.ones(len(x)) if weight is None else real_array("weight", weight)
     if weight.shape != (len(x),) or not (np.isfinite(weight).all() and (weight >= 0).all()):
         raise ValueError(
             f"`weight` must be one number ≥ 0 for each of the {len(x)} samples, got shape "
@@ -227,7 +228,7 @@ def task(
         )
     if not weight.sum() > 0:
         raise ValueError("`weight` is zero for every sample.")
-    labels = {name: np.asarray(values) for name, values in (labels or {}).items()}
+    labels = {name: np.array(values) for name, values in (labels or {}).items()}
     for name, values in labels.items():
         if len(values) != len(x):
             raise ValueError(f"Label '{name}' has {len(values)} entries for {len(x)} samples.")

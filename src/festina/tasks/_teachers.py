@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from .._precision import float64
 from ..networks import Layer
+from ..networks._given import real_array, whole_number
 from ._cubature import gaussian_points, square_root
 from ._task import Task
 
@@ -83,9 +84,14 @@ def student_teacher(
     faster than any power of `nodes` for smooth units (tanh: e^{−c√nodes}); for kinked ones (ReLU)
     only slowly, see what more nodes change.
     """
+    if not isinstance(teacher, Layer):
+        raise ValueError(
+            f"`teacher` must be a network of one layer, got {type(teacher).__name__}. Of any other "
+            "give what it answers: task(x, teacher.predict(x))."
+        )
     if teacher.batch_shape:
         raise ValueError(f"`teacher` must be a single network, got a batch {teacher.batch_shape}.")
-    covariance = np.asarray(covariance, dtype=float)
+    covariance = real_array("covariance", covariance)
     expected = teacher.unit.weight_shape(covariance.shape[:1])
     reads = teacher.unit.read_shape(covariance.shape[:1])
     if teacher.u.shape[1:] != expected or teacher.v.shape[2:] != reads:
@@ -104,14 +110,14 @@ def student_teacher(
 def _checked(
     weights: ArrayLike, covariance: ArrayLike | None
 ) -> tuple[Float[np.ndarray, "row input"], Float[np.ndarray, "input input"]]:
-    weights = np.atleast_2d(np.asarray(weights, dtype=float))
+    weights = np.atleast_2d(real_array("weights", weights))
     if weights.ndim != 2 or not np.isfinite(weights).all():
         raise ValueError(
             f"`weights` of the teacher must be a finite matrix, got shape {weights.shape} with "
             f"{np.sum(~np.isfinite(weights))} values that are not finite."
         )
     size = weights.shape[1]
-    covariance = np.eye(size) if covariance is None else np.asarray(covariance, dtype=float)
+    covariance = np.eye(size) if covariance is None else real_array("covariance", covariance)
     if covariance.shape != (size, size):
         raise ValueError(
             f"`covariance` must be {size} × {size} to fit `weights` of shape {weights.shape}, got "
@@ -132,8 +138,7 @@ def _gaussian_task(
     if (samples is None) != (key is None):
         raise ValueError("A finite task needs both `samples` and `key`, a population neither.")
     if samples is not None and key is not None:
-        if samples < 1:
-            raise ValueError(f"`samples` must be at least 1, got {samples}.")
+        samples = whole_number("samples", samples)
         noise = jax.random.normal(key, (samples, len(covariance)))
         x = np.asarray(noise) @ square_root(covariance)
         return Task(x, teach(x), np.full(samples, 1.0 / samples))

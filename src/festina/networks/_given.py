@@ -1,0 +1,32 @@
+"""Numbers and arrays that were given, checked and made our own."""
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+
+
+def whole_number(name: str, value: float | int, least: int = 1) -> int:
+    """A number of things; raises unless it is whole and large enough."""
+    if not value >= least or value % 1 != 0:  # infinity has no remainder either
+        raise ValueError(f"`{name}` must be a whole number from {least} up, got {value}.")
+    return int(value)
+
+
+def real_array(name: str, given: float | int | ArrayLike) -> Float[np.ndarray, "..."]:
+    """A copy, which later changes of the caller's do not reach; raises at complex numbers."""
+    if np.iscomplexobj(given):
+        raise ValueError(f"`{name}` must be real, got complex numbers.")
+    return np.array(given, dtype=float)
+
+
+def check_lane(index: tuple[int, ...], batch: tuple[int, ...], *, alone: str) -> None:
+    """Raises unless there is one such network in a batch; without any batch it is `alone`."""
+    if len(index) != len(batch):
+        raise ValueError(
+            f"`lane` needs one index for each of the axes {batch}, got {index}."
+            + ("" if batch else f" This is one {alone} already.")
+        )
+    for axis, (i, length) in enumerate(zip(index, batch, strict=True)):
+        if not -length <= i < length:
+            which = f" along axis {axis}" if len(index) > 1 else ""
+            raise ValueError(f"Index {i} of `lane` is out of range for {length} networks{which}.")
