@@ -11,12 +11,14 @@ from festina.networks import (
     Activation,
     Algebra,
     Kernel,
+    Layer,
     Neuron,
     activation,
     measure_algebra,
     measure_defects,
     power,
 )
+from festina.networks._kinks import kinks
 from helpers import ARCHITECTURES, FIRST, SCALARS, THIRD, each, inputs
 
 pytestmark = pytest.mark.usefixtures("double")
@@ -65,7 +67,10 @@ OWN = {
     ),
     "steep": (lambda a: a + 1000 * a**2, FIRST),
     # No whole order: silent around zero, or a fractional power.
-    "threshold": (lambda a: jnp.maximum(a - 0.5, 0), Algebra(True, None, False, False, None)),
+    "threshold": (
+        lambda a: jnp.maximum(a - 0.5, 0),
+        Algebra(True, None, False, False, None, kink="elsewhere"),
+    ),
     "z^3/2": (lambda a: jnp.maximum(a, 0) ** 1.5, Algebra(True, None, False, False, None)),
 }
 
@@ -74,6 +79,60 @@ OWN = {
 def test_algebra_of_a_function_of_your_own(name):
     function, algebra = OWN[name]
     assert activation(function).algebra == algebra
+
+
+KINKS = {
+    "zero": {
+        "tanh of relu": lambda a: jnp.tanh(jax.nn.relu(a)),
+        "relu + z²": lambda a: jax.nn.relu(a) + a**2,
+        "offset": lambda a: 1 + jax.nn.relu(a),
+        "selu": jax.nn.selu,
+        "relu6": jax.nn.relu6,
+    },
+    "elsewhere": {
+        "hard tanh": jax.nn.hard_tanh,
+        "hard swish": jax.nn.hard_swish,
+        "clipped": lambda a: jnp.clip(a, -1 / 3, np.pi / 2),
+        "beside a bend": lambda a: 0.1 * jax.nn.relu(a - 0.7) + jnp.tanh(5 * a),
+    },
+    None: {
+        "steep": lambda a: jnp.tanh(20 * a),
+        "steeper": lambda a: jnp.tanh(1000 * a),
+        "gelu, whose tail cancels": jax.nn.gelu,
+        "elu": jax.nn.elu,
+        "kink of the slope": lambda a: jax.nn.relu(a) ** 2,
+        "on both sides": jax.nn.soft_sign,
+        "only to −3": lambda a: jnp.log(3 + a) - jnp.log(3.0),
+    },
+}
+
+
+@pytest.mark.parametrize(("kink", "name"), [(k, name) for k in KINKS for name in KINKS[k]])
+def test_kinks_of_a_function_of_your_own(kink, name):
+    algebra = activation(KINKS[kink][name]).algebra
+    assert algebra.kink == kink
+    network = Layer(np.ones((2, 3)), np.ones((2, 1)), Neuron(KINKS[kink][name]))
+    assert network.kinked == (kink is not None)  # which decides how it is integrated
+
+
+def test_kinks_are_found_where_they_are():
+    places = np.random.default_rng(0).uniform(-7.5, 7.5, 20).round(1) + np.pi / 1000
+    for place in places:
+        found = kinks(lambda a, place=place: np.sin(3 * a) + 0.1 * np.maximum(a - place, 0.0))
+        np.testing.assert_allclose(found, place, atol=3e-6)
+        assert found.size
+
+
+@pytest.mark.parametrize("threshold", [0.02, 0.1, 0.2, 0.25, 0.3])
+def test_a_unit_that_is_silent_around_zero_has_no_order(threshold):
+    one_sided = activation(lambda a: jax.nn.relu(a - threshold)).algebra
+    soft = activation(lambda a: jnp.sign(a) * jax.nn.relu(jnp.abs(a) - threshold)).algebra
+    assert (one_sided.order, soft.order) == (None, None)
+
+
+def test_flatter_than_any_power_has_no_order():
+    flat = lambda a: jnp.where(a == 0, 0.0, jnp.exp(-1 / jnp.where(a == 0, 1.0, a) ** 2))
+    assert activation(flat).algebra.order is None
 
 
 # The order is read off weights of 1e-5 and responses of 1e-13: smaller terms are not told apart.
@@ -196,7 +255,7 @@ def test_a_unit_takes_its_activation_by_name_or_as_a_function():
     [
         ("rleu", r"Unknown activation 'rleu'\. There are: .*relu"),
         (jnp.log, "not finite at weights of order one"),
-        (jnp.sum, r"each entry to one number: from \(41,\) it made \(\)"),
+        (jnp.sum, r"each entry to one number: from \(2025,\) it made \(\)"),
         (lambda a: "text", "could not be applied to an array"),
         (lambda a: np.maximum(a, 0.0) ** 2, "^The activation is written in NumPy.*use jax.numpy"),
     ],

@@ -3,10 +3,11 @@
 import functools
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from festina.networks import Layer, attention, fully_connected, seeds
+from festina.networks import Layer, Neuron, attention, fully_connected, seeds
 from festina.networks import layer as make_layer
 from festina.tasks import linear_teacher
 from festina.tasks import task as make_task
@@ -212,6 +213,33 @@ def test_silent_rectifiers_leave_though_no_curvature_is_negative():
     tanh = escape(embed(tanh_point()[0], 3, "zero"), tanh_point()[1])
     assert tanh.blind == 0
     assert str(tanh).startswith(f"left in {tanh.index} direction")
+
+
+@pytest.mark.parametrize(
+    ("phi", "blind"),
+    [
+        (lambda a: jnp.tanh(jax.nn.relu(a)), 2),
+        (lambda a: jax.nn.relu(a) + a**2, 2),
+        (jax.nn.selu, 2),
+        (lambda a: jax.nn.relu(a - 0.2), 2),
+        (jax.nn.hard_tanh, 0),  # whose kinks are elsewhere
+    ],
+)
+def test_silent_units_of_your_own_function(phi, blind):
+    network = Layer(np.diag([0.0, 0.0, 1.0]), np.diag([0.0, 0.0, 1.0]), Neuron(phi))
+    assert _index._blind(network, 1e-8) == blind
+
+
+def test_a_silent_leaky_unit_has_the_rate_of_its_leak():
+    """And one that is awake grows ten times as fast: `blind` says that this is not all."""
+    task = make_task(np.ones((1, 1)), np.ones((1, 1)))
+    silent = Layer(np.zeros((1, 1)), np.zeros((1, 1)), Neuron("leaky-relu"))
+    found = escape(silent, task)
+    np.testing.assert_allclose(found.rates, [0.1])
+    assert found.blind == 1
+    assert str(found).startswith("left in 1 direction of negative curvature, at the rate 0.1; ")
+    awake = escape(silent.with_parts(silent.u + 1e-9, silent.v), task, stationary=1.0)
+    np.testing.assert_allclose(awake.rates, [1.0])
 
 
 def test_bad_input(as_a_user):

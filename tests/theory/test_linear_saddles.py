@@ -168,6 +168,7 @@ def test_bad_input(as_a_user):
         (lambda: linear_saddles(np.nan * ok, ok), "must be finite"),
         (lambda: linear_saddles(ok, np.array([[1.0, 2.0], [0.0, 1.0]])), "symmetric"),
         (lambda: linear_saddles(ok, np.diag([1.0, -1.0])), "without negative eigenvalues"),
+        (lambda: linear_saddles([[1, 1]], np.diag([1.0, 0.0])), "a part of 1 along inputs that do"),
         (lambda: linear_saddles(ok, ok, rank=3), "between 0 and the 2 modes, got 3"),
         (lambda: linear_saddle(ok, ok, (0, 0)), r"different numbers from 0 to 1, got \(0, 0\)"),
         (lambda: linear_saddle(ok, ok, (2,)), r"different numbers from 0 to 1, got \(2,\)"),

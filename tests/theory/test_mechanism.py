@@ -32,9 +32,16 @@ def test_mechanism_by_the_algebra(phi, order, separates, expected, equations):
     assert found.message
 
 
+def test_what_a_unit_of_order_one_is_for_small_weights_only():
+    assert "φ is linear for small weights only" in str(mechanism("tanh"))
+    rectified = mechanism(lambda a: jnp.tanh(jnp.maximum(a, 0.0)))
+    assert "φ is homogeneous for small weights only" in str(rectified)
+
+
 WITHOUT_ORDER = [
     (lambda a: jnp.abs(a) ** 1.5, r"no whole power of u, about \|u\|\^1\.5:"),
     (lambda a: jnp.maximum(jnp.abs(a) - 0.5, 0.0), "units are silent"),
+    (lambda a: jnp.maximum(jnp.abs(a) - 0.2, 0.0), "units are silent"),
     (lambda a: 0 * a, "zero whatever u is"),
 ]
 

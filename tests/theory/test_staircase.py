@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import festina
-from festina.diagnose import passage_time
+from festina.diagnose import passage_time, plateaus
 from festina.networks import (
     DeepLinear,
     attention,
@@ -112,6 +112,31 @@ def test_fewer_units_than_modes_learn_as_many_modes_as_units():
     found = linear_staircase(u, v, np.diag([1.0, 0.6, 0.3]), np.eye(3))
     assert found.active[-1] == (0, 1)
     assert found.levels[-1] == pytest.approx(0.5 * 0.09)
+
+
+@pytest.mark.parametrize("over_units", [(1.0, 2.0, -0.5), (1.0, 1.0), (1.0,) * 4])
+@pytest.mark.parametrize("scale", [1e-3, 1e-6, 1e-9])
+def test_units_that_depend_on_each_other_learn_as_one(over_units, scale):
+    """Theorem 3: what rounding adds to one direction over units is no second one."""
+    rng = np.random.default_rng(len(over_units))
+    u, v = (scale * np.outer(over_units, rng.normal(size=n)) for n in (3, 2))
+    correlation = np.array([[2.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
+    found = linear_staircase(u, v, correlation, np.eye(3))
+    assert found.active == ((), (0,))
+    assert found.levels[-1] == pytest.approx(0.5)
+    assert np.isinf(mode_drop_times(u, v, correlation, np.eye(3))[1])
+
+
+def test_two_directions_over_units_learn_two_modes():
+    rng = np.random.default_rng(4)
+    over_units, left, right = rng.normal(size=(6, 2)), rotation(3, rng), rotation(3, rng)
+    u, v = (1e-6 * over_units @ rng.normal(size=(2, 3)) for _ in range(2))
+    correlation = (left * [2.0, 1.0, 0.5]) @ right.T
+    found = linear_staircase(u, v, correlation, np.eye(3))
+    assert found.active == ((), (0,), (0, 1))
+    np.testing.assert_allclose(
+        found.times, mode_drop_times(u, v, correlation, np.eye(3))[:2], rtol=1e-3
+    )
 
 
 @pytest.mark.parametrize("scale", [1e-3, 1e-1])
@@ -236,6 +261,39 @@ def test_a_coordinate_that_wakes_within_a_jump_is_part_of_it(seed):
     large = -np.diff(predicted.levels) > 0.02 * predicted.levels[0]
     seen = passages(network, task, predicted)
     np.testing.assert_allclose(predicted.times[large], seen[large], rtol=0.01)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1e-8])
+@pytest.mark.parametrize("seed", [0, 2])
+def test_coordinates_of_equal_pull_join_at_one_jump(seed, scale):
+    """Random weights spread their times by less than a jump takes."""
+    b, c = np.array([1.0, 1.0, -1.0]), np.eye(3)
+    u, v = scale * np.random.default_rng(seed).normal(size=(2, 3))
+    found = diagonal_staircase(u, v, b, c)
+    assert found.active == ((), (0, 1, 2))
+    exact = mirror_flow(u, v, b, c, 30.0)
+    half = scipy.optimize.brentq(lambda t: np.sum((exact(t) - b) ** 2) - 1.5, 0.0, 30.0)
+    np.testing.assert_allclose(found.times, [half], rtol=1e-6)
+
+
+def test_coordinates_far_enough_apart_have_a_plateau_in_between():
+    """All of them have from small weights, fewer from larger ones, as in the exact flow."""
+    b, c = np.array([1.0, 0.8, -0.6, 0.5]), np.eye(4)
+    initial = np.random.default_rng(0).normal(size=(2, 4))
+    counts = []
+    for scale in (1e-8, 1e-4, 1e-2):
+        u, v = scale * initial
+        found = diagonal_staircase(u, v, b, c)
+        time = np.linspace(0.0, 2.0 * found.times[-1], 2000)
+        exact = mirror_flow(u, v, b, c, time[-1])
+        beta = np.array([exact(t) for t in time])
+        norm = np.sqrt(4 * beta**2 + (u**2 - v**2) ** 2)  # u² + v², whose u² − v² is kept
+        left = (b - beta) ** 2
+        seen = plateaus(time, 0.5 * np.sum(left, axis=1), np.sum(left * norm, axis=1))
+        assert len(found.levels) == len(seen.level)
+        np.testing.assert_allclose(found.times, seen.drop_time, rtol=0.01)
+        counts.append(len(found.levels))
+    assert counts == [5, 3, 2]
 
 
 def test_a_weight_of_the_wrong_sign_never_grows():

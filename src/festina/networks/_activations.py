@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import jax
 import jax.numpy as jnp
@@ -11,9 +11,12 @@ import numpy as np
 
 from .._precision import float64
 from .._types import Array
-from ._algebra import Algebra, measure_algebra
+from ._algebra import Algebra, Kink, measure_algebra
+from ._kinks import POINTS, kinks
 
 Scalar = Callable[[Array], Array]
+
+_AT_ZERO = 1e-5  # a kink closer to zero than this is there
 
 
 @dataclass(frozen=True)
@@ -117,7 +120,8 @@ _NAMED = {
 def activation(choice: str | Activation | Scalar) -> Activation:
     """An activation by name, as it is, or from your own scalar function.
 
-    The algebra of a function that is not ours is measured (see `measure_algebra`).
+    The algebra of a function that is not ours is measured (see `measure_algebra`), its kinks are
+    looked for between −8 and 8.
     """
     if isinstance(choice, Activation):
         return choice
@@ -141,7 +145,7 @@ def activation(choice: str | Activation | Scalar) -> Activation:
 @functools.lru_cache(maxsize=64)
 @float64
 def _from_function(function: Scalar) -> Activation:
-    grid = jnp.linspace(-2.0, 2.0, 41)
+    grid = jnp.linspace(-2.0, 2.0, POINTS)
     try:
         shape = jax.eval_shape(function, grid).shape
     except jax.errors.TracerArrayConversionError as error:
@@ -158,4 +162,12 @@ def _from_function(function: Scalar) -> Activation:
     algebra = measure_algebra(
         lambda u: np.asarray(function(u * grid)), np.array([1.0, -0.7, 0.45, 1.3])
     )
+    algebra = replace(algebra, kink=_kink(function))
     return Activation(getattr(function, "__name__", "custom"), function, algebra)
+
+
+def _kink(function: Scalar) -> Kink | None:
+    found = kinks(lambda a: np.asarray(function(jnp.asarray(a))))
+    if not found.size:
+        return None
+    return "zero" if np.abs(found).min() < _AT_ZERO else "elsewhere"

@@ -9,6 +9,9 @@ import numpy as np
 from .._precision import float64
 
 Homogeneity = Literal["real", "positive"]
+Kink = Literal["zero", "elsewhere"]
+
+_SILENT = 1e-3  # of what a power of u leaves: a response this small falls faster than any
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,9 @@ class Algebra:
       the mechanism: 1 separates directions (Theorem 4), 2 and more separates units (Prop. 5). None
       where no whole number is, as for a unit with a threshold, which is silent around $u = 0$.
     - `odd`: $\phi(z; -u) = -\phi(z; u)$.
+    - `kink`: `"zero"` where the slope of φ jumps at $u = 0$ (ReLU, and whatever is homogeneous for
+      positive α only), `"elsewhere"` where it jumps at other $u$ alone (a threshold, a response
+      that is clipped), None where it has no jump.
     """
 
     zero: bool
@@ -35,11 +41,16 @@ class Algebra:
     even: bool
     order: int | None
     odd: bool = False
+    kink: Kink | None = None
+
+    def __post_init__(self) -> None:
+        if self.homogeneous == "positive":  # two different lines, one for each side
+            object.__setattr__(self, "kink", "zero")
 
     @property
     def kinked(self) -> bool:
-        """Whether φ is homogeneous over R≥0 alone: two different lines, one for each side."""
-        return self.homogeneous == "positive" and self.order == 1
+        """Whether the slope of φ jumps anywhere, so that trajectories may slide along a kink."""
+        return self.kink is not None
 
 
 @dataclass(frozen=True)
@@ -120,7 +131,8 @@ def measure_algebra(
     - `tolerance`: largest defect (see `Defects`) at which a property counts as holding.
 
     A property that holds for every input and draw is taken to hold; a response that differs only
-    outside the region sampled is not told apart.
+    outside the region sampled is not told apart. Of kinks only that of a homogeneous response is
+    found; those of a scalar activation are looked for where it is made a unit (`Neuron`).
     """
     defects = measure_defects(response, weights)
     zero = defects.zero <= tolerance
@@ -142,11 +154,14 @@ def _lowest_order(response: Callable[[np.ndarray], np.ndarray], weights: np.ndar
     scale = max(float(np.abs(response(u)).max()) for u in draws) or 1.0
     size = lambda h: np.sqrt(np.mean([np.mean(response(h * u) ** 2) for u in draws]))
     # From coarse to fine, stopping before cancellation in φ eats the digits.
-    slope = 0.0
-    for h in 10.0 ** -np.arange(1, 5.5, 0.5):
+    slope, expected, ratio = 0.0, 0.0, 10.0**-0.5
+    for h in 0.1 * ratio ** np.arange(9):
         small, large = size(h), size(2 * h)
         if small < 1e-13 * scale:
+            if small < _SILENT * expected:
+                return None
             break
         slope = float(np.log2(large / small))
+        expected = small * ratio**slope
     order = round(slope)
     return order if order > 0 and abs(slope - order) < 0.25 else None

@@ -90,8 +90,10 @@ def embed(
         raise ValueError(
             f"`width` needs one number for each of the {len(layers)} hidden layers, got {width}."
         )
+    if not all(float(wide).is_integer() for wide in widths):
+        raise ValueError(f"`width` must be a whole number of units, got {width}.")
     rng = None if key is None else generator(key)
-    for layer, wide in enumerate(widths):
+    for layer, wide in enumerate(map(int, widths)):
         unit, u, v = hidden_layers(network)[layer]
         axis = len(network.batch_shape)
         added = wide - u.shape[axis]
@@ -185,12 +187,12 @@ def _parents(parent: int | Sequence[int] | None, added: int, units: int) -> np.n
     if parent is None:
         return np.arange(added) % units
     chosen = np.asarray(parent)
-    if chosen.shape not in ((), (added,)) or not ((chosen >= 0) & (chosen < units)).all():
+    if chosen.shape not in ((), (added,)) or not np.isin(chosen, np.arange(units)).all():
         raise ValueError(
             f"`parent` must name one of the units 0 to {units - 1}, once or for each of the "
             f"{added} that are added: got {parent}."
         )
-    return np.broadcast_to(chosen, (added,))
+    return np.broadcast_to(chosen.astype(int), (added,))
 
 
 def _check_kind(

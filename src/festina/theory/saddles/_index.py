@@ -29,9 +29,9 @@ class Escape:
       the Hessian. A displacement grows as $e^{\text{rate}\,t}$ under gradient flow.
     - `directions`: the unit eigenvectors as a batch of networks of the same kind.
     - `sharpness`: the largest absolute curvature.
-    - `blind`: number of silent units that the Hessian does not see, because φ has a kink at u = 0
-      or is of higher order there. They may leave although no curvature is negative: to find out,
-      give them small weights and train.
+    - `blind`: number of silent units of which the Hessian does not tell all, because φ has a kink
+      at u = 0 or is of higher order there. They may leave although no curvature is negative, and
+      faster than by `rates`: to find out, give them small weights and train.
     """
 
     index: int
@@ -41,8 +41,11 @@ class Escape:
     blind: int
 
     def __repr__(self) -> str:
-        found = f"left in {self.index} directions of negative curvature"
-        if self.index:
+        directions = "1 direction" if self.index == 1 else f"{self.index} directions"
+        found = f"left in {directions} of negative curvature"
+        if self.index == 1:
+            found += f", at the rate {self.rates[0]:.4g}"
+        elif self.index:
             found += f", at rates from {self.rates[0]:.4g} to {self.rates[-1]:.4g}"
         if not self.blind:
             return found
@@ -86,9 +89,13 @@ def escape(
     !!! note "What the Hessian does not see"
 
         Where φ is of order two or higher in u a silent unit is left more slowly than exponentially,
-        and the Hessian vanishes there. A rectifier has none at u·x = 0: a silent unit, or one
-        orthogonal to a sample, counts as if that sample did not exist for it. Silent units of
-        either kind are counted in `blind`.
+        and the Hessian vanishes there. A kink at u·x = 0 has none: for a silent unit, or one
+        orthogonal to a sample, φ is continued by the slope that JAX's derivative has at 0. For
+        `relu` that is the silent side, as if the sample did not exist; for `leaky_relu(s)` it is
+        the leak, and a silent unit has the rates of a linear one times s, although one whose
+        preactivations are positive grows 1/s times as fast. Silent units of either kind, φ of
+        higher order or with a kink at zero, are counted in `blind`; kinks elsewhere do not matter
+        to them.
     """
     problem = objective(network, task, loss)
     if network.batch_shape:
@@ -128,7 +135,7 @@ def _blind(network: AbstractNetwork, tolerance: float) -> int:
         return 0
     count = 0
     for unit, incoming, outgoing in hidden_layers(network):
-        order, kinked = unit.algebra.order, unit.algebra.kinked
+        order, kinked = unit.algebra.order, unit.algebra.kink == "zero"
         u, v = (np.abs(part).reshape(len(part), -1).max(axis=1) for part in (incoming, outgoing))
         # However short, a unit with a kink has a direction, on which side of which all samples lie.
         silent, unread = (size <= (0.0 if kinked else tolerance * size.max()) for size in (u, v))

@@ -132,8 +132,8 @@ def linear_saddles(
     **Arguments:**
 
     - `correlation`: $\Sigma_{yz}$, shape `(N_v, N_u)`.
-    - `covariance`: $\Sigma_{zz}$, shape `(N_u, N_u)`; where it is singular, only what the inputs
-      span counts.
+    - `covariance`: $\Sigma_{zz}$, shape `(N_u, N_u)`. It may be singular where the correlation is
+      zero.
     - `target_power`: $\langle\lVert y\rVert^2\rangle$; by default $\sum_k\mu_k$, that of targets
       linear in $z$, so that losses are those above the least-squares fit.
     - `rank`: only those with so many modes.
@@ -176,7 +176,8 @@ class LinearModes:
     mu: Float[np.ndarray, " mode"]
     e: Float[np.ndarray, "output mode"]
     correlation: Float[np.ndarray, "output input"]
-    fit: Float[np.ndarray, "output input"]  # least squares, Σ_yz Σ_zz⁻¹
+    covariance: Float[np.ndarray, "input input"]
+    inverse: Float[np.ndarray, "input input"]  # Σ_zz⁻¹ on what the inputs span
     target_power: float
     degeneracy: float
 
@@ -190,7 +191,7 @@ class LinearModes:
         return LinearSaddle(
             modes=modes,
             loss=0.5 * (self.target_power - float(self.mu[learned].sum())),
-            map=e @ (e.T @ self.fit),
+            map=e @ (e.T @ self.correlation @ self.inverse),
             correlation=left,
             escape_rates=rates,
             unique=bool(np.abs(ahead).min(initial=np.inf) > equal),
@@ -214,12 +215,20 @@ def linear_modes(
         -1e-9 * np.abs(zz).max()
     ):
         raise ValueError("`covariance` must be symmetric and without negative eigenvalues.")
-    fit = yz @ np.linalg.pinv(zz, rcond=1e-13 * len(zz), hermitian=True)
+    inverse = np.linalg.pinv(zz, rcond=1e-13 * len(zz), hermitian=True)
+    fit = yz @ inverse
+    outside = np.abs(yz - fit @ zz).max()
+    if outside > 1e-8 * np.abs(yz).max():
+        raise ValueError(
+            f"`correlation` has a part of {outside:.3g} along inputs that do not vary "
+            "(`covariance` is singular there): nothing can correlate with them. Are the two from "
+            "the same data?"
+        )
     mu, e = np.linalg.eigh((fit @ yz.T + yz @ fit.T) / 2)
     mu, e = mu[::-1], e[:, ::-1]
     real = mu > degeneracy * max(float(mu[0]), 0.0)
     power = float(mu[real].sum()) if target_power is None else float(target_power)
-    return LinearModes(mu[real], e[:, real], yz, fit, power, degeneracy)
+    return LinearModes(mu[real], e[:, real], yz, zz, inverse, power, degeneracy)
 
 
 def _null_space(matrix: Float[np.ndarray, "n m"]) -> Float[np.ndarray, "m k"]:

@@ -79,11 +79,12 @@ def _leaving_zero(unit: AbstractUnit) -> tuple[Separates | None, Kind | None, st
         return None, None, message
     if order == 1:
         expected = "linear" if algebra.linear else "proportional" if algebra.homogeneous else None
+        near_zero = "homogeneous" if algebra.kink == "zero" else "linear"
         leads = (
             f"to saddles of Eq. ({EQUATION[expected]})"
             if expected
-            else "near one direction, to where no narrower network has a fixed point: φ is linear "
-            "for small weights only"
+            else "near one direction, to where no narrower network has a fixed point: φ is "
+            f"{near_zero} for small weights only"
         )
         message = f"Order one: directions separate, in a time of order ln(1/ε), and lead {leads}."
         return "directions", expected, message

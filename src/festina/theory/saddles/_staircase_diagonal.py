@@ -21,17 +21,20 @@ $$\int g_D\,dt = g_D^A\,t + C_{DA}C_{AA}^{-1}\int g_A\,dt,\qquad
 and $\int g_A\,dt$ is what $s_A$ needs to get from one value of $\beta_A$ to the other.
 """
 
+import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from ._staircase import Staircase, finite, joining_times
+from ._staircase import Staircase, finite, joining_times, root
 
 # The loss has fallen by half when β = (1 − 1/√2) β*: there β/(1 − β/β*) is this part of β*.
 _HALF = math.sqrt(2.0) - 1.0
+
+_WIDE = 10.0  # times 1/pull: how long a jump is followed on either side; β grows by e² in each
 
 
 def diagonal_staircase(
@@ -67,7 +70,9 @@ def diagonal_staircase(
 
     **Returns:**
 
-    A `Staircase` of coordinates, for $L = \frac12\langle(y - f)^2\rangle$. A coordinate with
+    A `Staircase` of coordinates, for $L = \frac12\langle(y - f)^2\rangle$. Stages are those
+    between which the squared gradient dips by half a decade, if every jump is a logistic curve of
+    its own; coordinates without a plateau in between join together. A coordinate with
     $u_i(0) = -v_i(0)$ never becomes positive, one with $u_i(0) = v_i(0)$ never negative.
 
     !!! note "When it stops holding"
@@ -75,8 +80,8 @@ def diagonal_staircase(
         Levels and active sets are those of the limit. Times are right up to
         $O(1)/\ln(1/\epsilon)$ of themselves: in a jump other coordinates move with the one that
         wakes, and one that leaves does so within a time of order one. Two coordinates that get
-        there within a time of order one may come in either order, and have no plateau in between
-        unless the pull of the second, times the time between them, is large.
+        there within a time of order one may come in either order, which matters to the level
+        between them if that is one.
     """
     b, c, p, m = _checked(u, v, correlation, covariance)
     inputs = len(b)
@@ -84,7 +89,7 @@ def diagonal_staircase(
     best = np.linalg.pinv(c, rcond=1e-13 * inputs, hermitian=True) @ b
     excess = lambda beta: 0.5 * float((beta - best) @ c @ (beta - best))
 
-    levels, times, active = [excess(beta)], list[float](), [tuple[int, ...]()]
+    jumps, saddles = list[_Woken](), [beta]
     # Every saddle is lower than the one before, so that none comes twice.
     for _ in range(4 * 2**inputs):
         woken = _next(b, c, p, m, beta, s, now)
@@ -92,16 +97,15 @@ def diagonal_staircase(
             break
         after = _constrained(b, c, beta, woken.coordinate, woken.sign)
         s = _carried(b, c, p, m, beta, after, s, woken.time - now)
-        if times and woken.time <= now:  # awake before the jump is over: part of it
-            levels.pop()
-            active.pop()
-        else:
-            times.append(woken.time)
         now, beta = woken.time, after
-        levels.append(excess(beta))
-        active.append(tuple(np.flatnonzero(beta).tolist()))
+        jumps.append(woken)
+        saddles.append(beta)
+    descent = _Descent(jumps, np.array([excess(beta) for beta in saddles]))
+    stages = descent.resting()
+    times = [descent.passage(first, last) for first, last in itertools.pairwise(stages)]
+    active = [tuple(np.flatnonzero(saddles[k]).tolist()) for k in stages]
     return Staircase(
-        levels=floor + np.array(levels),
+        levels=floor + descent.levels[stages],
         times=np.array(times),
         active=tuple(active),
         joined=joining_times(active, times, inputs),
@@ -114,6 +118,49 @@ class _Woken:
     coordinate: int
     sign: float
     time: float
+    pull: float
+
+
+@dataclass(frozen=True)
+class _Descent:
+    """The loss on its way down: from level to level along a logistic curve for each jump."""
+
+    jumps: list[_Woken]
+    levels: Float[np.ndarray, " saddle"]
+
+    def excess(
+        self, t: float | Float[np.ndarray, " time"]
+    ) -> tuple[Float[np.ndarray, "*time"], Float[np.ndarray, "*time"]]:
+        """Loss above the floor, and how fast it falls, which is the squared gradient."""
+        loss, speed = np.full_like(t, self.levels[-1], dtype=float), np.zeros_like(t, dtype=float)
+        for jump, drop in zip(self.jumps, -np.diff(self.levels), strict=True):
+            odds = _HALF * np.exp(2.0 * jump.pull * np.minimum(t - jump.time, _WIDE / jump.pull))
+            left = 1.0 / (1.0 + odds)  # 1 − β/β*
+            loss += drop * left**2
+            speed += 4.0 * jump.pull * drop * odds * left**3
+        return loss, speed
+
+    def resting(self) -> list[int]:
+        """The saddles at which the flow slows down, judged as a simulation is."""
+        from ...diagnose import plateaus
+
+        if not self.jumps:
+            return [0]
+        times = [jump.time for jump in self.jumps]
+        steps = np.linspace(-_WIDE, _WIDE, 401)
+        around = np.concatenate([jump.time + steps / jump.pull for jump in self.jumps])
+        time = np.unique(np.maximum(around, 0.0))
+        found = plateaus(time, *self.excess(time), merge=0.0).time
+        return sorted({0, len(times), *np.searchsorted(times, found).tolist()})
+
+    def passage(self, first: int, last: int) -> float:
+        """When the loss passes the middle between two levels; of a jump alone that is its time."""
+        jumps = self.jumps[first:last]
+        if len(jumps) == 1:
+            return jumps[0].time
+        middle = 0.5 * (self.levels[first] + self.levels[last])
+        ends = [jump.time + side * _WIDE / jump.pull for jump in jumps for side in (-1.0, 1.0)]
+        return root(lambda t: float(self.excess(t)[0]) - middle, min(ends), max(ends))
 
 
 def _next(
@@ -138,9 +185,11 @@ def _next(
         seed = p[j] if sign > 0 else m[j]
         if seed != 0.0 and curvature > 1e-12 * c[j, j]:
             needed = 0.5 * math.log(_HALF * size) - math.log(abs(seed))
-            found.append(_Woken(int(j), float(sign), now + (needed - sign * s[j]) / abs(pull[j])))
+            time = now + (needed - sign * s[j]) / abs(pull[j])
+            found.append(_Woken(int(j), float(sign), time, float(abs(pull[j]))))
     first = min(found, key=lambda woken: woken.time, default=None)
-    return None if first is None else _Woken(first.coordinate, first.sign, max(first.time, now))
+    # One that is awake before the jump is over is part of it.
+    return None if first is None else replace(first, time=max(first.time, now))
 
 
 def _constrained(

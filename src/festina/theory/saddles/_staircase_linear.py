@@ -31,6 +31,8 @@ from ._staircase import Staircase, finite, joining_times, root
 # then, and is left out, is the square of it.
 _SMALL = 1e-2
 
+_ROUND_OFF = 1e-14  # of the largest unit: one that differs by less from others is made of them
+
 
 def linear_staircase(
     u: ArrayLike,
@@ -82,7 +84,7 @@ def linear_staircase(
         itself.
     """
     modes = linear_modes(correlation, covariance, None, degeneracy)
-    moments = _moments(modes, covariance)
+    moments = Moments(modes.correlation, modes.covariance, modes.inverse)
     dormant = _columns(u, v, modes)
     active = dormant[:, :0]
     size = _SMALL * moments.weight
@@ -155,21 +157,12 @@ def _resting(jumps: list[Jump], saddles: list[LinearSaddle]) -> list[int]:
     return sorted({int(np.abs(levels - level).argmin()) for level in found} | {0})
 
 
-def _moments(modes: LinearModes, covariance: ArrayLike) -> Moments:
-    s, c = modes.correlation, np.asarray(covariance, dtype=float)
-    inverse = np.linalg.pinv(c, rcond=1e-13 * len(c), hermitian=True)
-    outside = np.abs(s - s @ inverse @ c).max()
-    if outside > 1e-8 * np.abs(s).max():
-        raise ValueError(
-            "`correlation` has a part of "
-            f"{outside:.3g} along inputs that do not vary (`covariance` is singular there): "
-            "nothing can correlate with them. Are the two from the same data?"
-        )
-    return Moments(s, c, inverse)
-
-
 def _columns(u: ArrayLike, v: ArrayLike, modes: LinearModes) -> Float[np.ndarray, "weight unit"]:
-    """Θ(0); of more units than weights only a rotation of them that has no others."""
+    """Θ(0), units turned into each other such that as many are left as are independent.
+
+    The flow keeps that number, Θ(t) = G(t)Θ(0) with an invertible G: on a manifold of Theorem 3 no
+    more modes are learned, whatever rounding adds on the way.
+    """
     u, v = finite("u", u), finite("v", v)
     outputs, inputs = modes.correlation.shape
     if u.ndim != 2 or v.ndim != 2 or len(u) != len(v) or not len(u):
@@ -182,6 +175,6 @@ def _columns(u: ArrayLike, v: ArrayLike, modes: LinearModes) -> Float[np.ndarray
             f"`u` and `v` have {u.shape[1]} and {v.shape[1]} weights a unit, `correlation` of "
             f"shape {modes.correlation.shape} needs {inputs} and {outputs}."
         )
-    rows = np.concatenate([v, u], axis=1)
-    few = np.asarray(np.linalg.qr(rows, mode="r")) if len(rows) > rows.shape[1] else rows
-    return few.T
+    _, size, turned = np.linalg.svd(np.concatenate([v, u], axis=1), full_matrices=False)
+    independent = size > _ROUND_OFF * size[0]
+    return (size[independent, None] * turned[independent]).T
