@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from festina.diagnose import confirm, effective_width
 from festina.networks import (
     DeepLinear,
+    LinearHead,
     Neuron,
     activation,
     attention,
@@ -21,7 +22,7 @@ from festina.networks import (
     layer,
 )
 from festina.tasks import quadratic_teacher, task
-from festina.theory.saddles import embed, narrow_minima
+from festina.theory.saddles import embed, linear_saddle, narrow_minima
 
 WIDE = 12
 X = np.random.default_rng(0).normal(size=(40, 3))
@@ -110,6 +111,51 @@ def test_ties_are_reported_and_the_simplest_kind_is_named():
     assert found.ties == ("proportional", "linear")
     assert found.kind == "proportional"
     assert "(6) and (7)" in str(found)
+
+
+def test_what_nothing_reads_is_no_direction():
+    """Lemma 6: with more inputs than outputs u may hold what no output depends on."""
+    rng = np.random.default_rng(3)
+    correlation, scales = rng.normal(size=(2, 4)), np.array([1.0, 2.0, 0.5, 3.0])
+    saddle = linear_saddle(correlation, np.diag(scales**2), (0,))
+    x = scales * np.linalg.qr(rng.normal(size=(40, 4)))[0] * np.sqrt(40)
+    network = saddle.network(20, key=jax.random.key(0), unread=1.0)
+    found = effective_width(network, x)
+    assert (found.width, found.kind) == (1, "linear")
+    assert found.error < 1e-12
+
+
+def test_fewer_directions_are_the_best_linear_maps_of_their_rank():
+    """Reduced-rank regression, by an independent route: the singular values of the outputs."""
+    rng = np.random.default_rng(5)
+    x = X * [3.0, 1.0, 0.3]
+    network = network_of("linear", rng.normal(size=(WIDE, 3)), rng.normal(size=(WIDE, 3)))
+    (linear,) = (n for n in effective_width(network, x).narrowings if n.kind == "linear")
+    s = np.linalg.svd(network.predict(x), compute_uv=False)
+    left = np.sqrt(np.append(np.cumsum(s[::-1] ** 2)[::-1], 0.0) / np.sum(s**2))
+    np.testing.assert_allclose(linear.error, left, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["tanh", "sine", "cubic"])
+def test_an_odd_unit_and_its_negative_are_one(name):
+    rng = np.random.default_rng(1)
+    sign = rng.choice((-1.0, 1.0), WIDE)
+    v = sign * rng.uniform(0.5, 1.0, WIDE)
+    found = effective_width(sign[:, None] * rng.normal(size=3), X, v=v, activation=name)
+    assert (found.width, found.kind) == (1, "equal")
+    assert found.error < 1e-12
+
+
+def test_heads_are_copies_whatever_their_keys_and_queries():
+    """K → AK and Q → A⁻ᵀQ change no response: the mean of such weights is none of them."""
+    rng = np.random.default_rng(2)
+    key, query = rng.normal(size=(2, 2, 3))
+    turns = rng.normal(size=(4, 2, 2))
+    u = np.stack([np.stack((a @ key, np.linalg.inv(a).T @ query)) for a in turns])
+    tokens, v = rng.normal(size=(60, 3, 6)), rng.normal(size=(4, 1, 3))
+    found = effective_width(u, tokens, v=v, activation=LinearHead(rank=2))
+    assert (found.width, found.kind) == (1, "equal")
+    assert found.error < 1e-12
 
 
 def test_small_outputs_are_nothing_next_to_targets_and_all_there_is_without():
@@ -263,6 +309,27 @@ def test_plain_arrays_are_confirmed_as_objects_are():
         confirm(u, X, found, v=v, activation="relu")
 
 
+def test_a_width_of_another_network_confirms_nothing(as_a_user):
+    rng = np.random.default_rng(3)
+    u, v, y = rng.normal(size=(9, 3)), rng.normal(size=9), rng.normal(size=len(X))
+    plain = {"v": v, "activation": "relu", "y": y}
+    narrower = effective_width(u[:6], X, v=v[:6], activation="tanh", y=y)
+    bent = effective_width(u, X, v=v, activation="tanh", y=y)
+    moved = effective_width(1.01 * u, X, **plain)
+    for found in (narrower, bent, moved):
+        with pytest.raises(ValueError, match="`found` is the width of another network"):
+            confirm(u, X, found, **plain)
+
+
+def test_a_slope_that_is_no_number_is_named():
+    u, v, y = np.full((2, 3), 1e160), np.ones(2), np.ones(len(X))
+    plain = {"v": v, "activation": "relu", "y": y}
+    with np.errstate(all="ignore"):
+        answer = confirm(u, X, effective_width(u, X, **plain), **plain)
+    assert not answer.agrees
+    assert "Numbers overflow there" in str(answer)
+
+
 def test_a_network_as_wide_as_for_mnist_takes_seconds():
     """784 inputs, 1000 units, 2000 samples: two rays among small weights."""
     rng = np.random.default_rng(5)
@@ -286,6 +353,7 @@ BAD = [
     (lambda: effective_width(U, X, v=V), "both layers and φ"),
     (lambda: effective_width(U, X, activation="relu"), "both layers and φ"),
     (lambda: effective_width(U, X, v=np.ones((2, WIDE)), activation="relu"), "unit, output"),
+    (lambda: effective_width(U.T, X, **RELU), r"Give u\.T\?"),
     (lambda: effective_width(U, X, v=V, activation="rely"), "Unknown activation"),
     (lambda: effective_width(U, X[:, :2], **RELU), "do not fit"),
     (lambda: effective_width(U, X, y=np.ones(7), **RELU), "equally many samples"),

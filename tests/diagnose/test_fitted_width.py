@@ -35,6 +35,16 @@ def heads(matrix, query):
     ] * (keys[:, None])
 
 
+def test_kinds_of_fewer_units_than_are_fitted_are_passed_over():
+    """Four tanh in pairs whose difference counts: merged there are two, and they do not do."""
+    rng = np.random.default_rng(1)
+    u = rng.normal(size=(2, 3))
+    u, v = np.concatenate((u, u + 0.05 * rng.normal(size=u.shape))), np.repeat([10.0, -10.0], 2)
+    found = effective_width(u, X, v=v, activation="tanh")
+    assert found.widths["equal"] is None
+    assert fitted_width(found, X, max_steps=20).width <= found.width == 4
+
+
 def test_two_heads_that_share_their_query_do_what_one_does():
     """The symmetric part of v kᵀ has one eigenvalue of each sign: a head for each."""
     rng = np.random.default_rng(2)

@@ -233,6 +233,76 @@ def test_noise_seldom_changes_what_the_loss_shows(noise):
     assert np.median(off) < BIN
 
 
+LEVELS = np.array([3.0, 2.0, 0.8, 0.1])
+
+
+def mini_batch(level: np.ndarray, freedom: int, seed: int) -> np.ndarray:
+    """Each sample the mean of so many squared errors."""
+    return level * np.random.default_rng(seed).chisquare(freedom, level.size) / freedom
+
+
+@pytest.mark.parametrize(("freedom", "all_found", "off"), [(8, 6, 0.15), (64, 8, 0.05)])
+def test_levels_show_through_scatter_of_their_own_size(freedom, all_found, off):
+    """Which no drop exceeds threefold, sample by sample; 34 and 40 of 40 seeds have them all."""
+    steps = np.arange(2000.0)
+    each = [plateaus(steps, mini_batch(LEVELS.repeat(500), freedom, s)) for s in range(8)]
+    right = [one for one in each if len(one) == len(LEVELS)]
+    assert len(right) >= all_found
+    for one in right:
+        assert np.allclose(one.level, LEVELS, rtol=off, atol=0)
+        assert np.allclose(one.drop_time, [500, 1000, 1500], atol=50)
+        assert_consistent(one, steps)
+
+
+@pytest.mark.parametrize("freedom", [8, 64])
+def test_scatter_alone_makes_no_drop(freedom):
+    for seed in range(10):
+        assert len(plateaus(np.arange(2000.0), mini_batch(np.ones(2000), freedom, seed))) == 1
+
+
+# Rises -----------------------------------------------------------------------------------------
+
+
+def overfit(rise: float, scatter: float) -> tuple[np.ndarray, np.ndarray]:
+    """From 1 to 0.2 at 200, and up again from 500 on."""
+    times = np.arange(1000.0)
+    loss = 0.6 - 0.4 * np.tanh((times - 200) / 10) + rise * np.clip(times / 500 - 1, 0, None)
+    return times, loss + scatter * np.random.default_rng(1).standard_normal(times.size)
+
+
+@pytest.mark.parametrize("levels", ["linear", "log"])
+@pytest.mark.parametrize(("rise", "scatter"), [(0.3, 0.0), (0.1, 0.0), (0.3, 0.02), (0.1, 0.02)])
+def test_a_loss_that_falls_and_later_rises_is_judged_before_it_rises(rise, scatter, levels):
+    times, loss = overfit(rise, scatter)
+    each = plateaus(times, loss, levels=levels)
+    assert_consistent(each, times)
+    assert np.allclose(each.level, [1.0, 0.2], atol=5e-3)
+    assert np.isclose(each.drop_time[0], 200.0, atol=0.05 if scatter == 0 else 2.0)
+    assert np.isclose(each.end[-1], 500.0, atol=10 if scatter == 0 else 120)
+    assert np.array_equal(each.rises, [[each.end[-1] + 1, 999.0]])
+    assert str(each).endswith("on the loss rises, which is no part of the staircase")
+
+
+def test_a_rise_for_a_while_is_passed_over():
+    """From 1.3 to 0.3, up to 0.8 and down to 0.1: double descent."""
+    times = np.arange(1000.0)
+    step = lambda middle: 0.5 * (1 + np.tanh((times - middle) / 20))
+    each = plateaus(times, 1.3 - step(100) + 0.5 * step(300) - 0.7 * step(700))
+    assert_consistent(each, times)
+    assert np.allclose(each.level, [1.3, 0.3, 0.1], atol=2e-3)
+    ((begin, end),) = each.rises
+    assert 200 < begin < 300 < 700 < end < 750
+    assert str(each).endswith("the loss rises for a while, which is passed over")
+
+
+def test_noise_does_not_rise():
+    times = np.arange(1000.0)
+    for seed in range(10):
+        noise = 0.1 * np.random.default_rng(seed).standard_normal(times.size)
+        for loss in (overfit(0.0, 0.0)[1] + noise, 1 + noise):
+            assert not plateaus(times, loss).rises.size
+
+
 # Staircases ------------------------------------------------------------------------------------
 
 
@@ -451,6 +521,12 @@ def test_scatter_is_a_function_of_the_level(law):
     assert np.all(ratio < 1.4)
 
 
+def test_flat_steps_are_equally_strong():
+    each = plateaus(np.arange(100), np.repeat([4.0, 3.0, 2.0, 1.0], 25))
+    assert np.allclose(each.strength, each.strength[0], atol=0.05)
+    assert each.strength[0] > 10
+
+
 def test_a_small_drop_is_merged_into_its_plateau():
     stairs = Staircase([1.0, 5e-4, 1.0], [1.0, 1.0, 1.0], [60.0, 60.0, 60.0])
     times = uneven(stairs, 0.2)
@@ -571,6 +647,7 @@ def test_padding_by_repeated_samples_changes_nothing(panel):
     ("arguments", "message"),
     [
         (([], []), "empty, expected at least one sample"),
+        ((T,), r"plateaus\(run.time, run.loss, run.squared_gradient\)"),
         ((T, T[:-1]), "`loss` has 400 samples, expected the 401 of `time`"),
         ((T, T, T[:3]), "`squared_gradient` has 3 samples"),
         ((T, np.ones((2, 401))), r"`loss` has shape \(2, 401\).*loop over seeds"),

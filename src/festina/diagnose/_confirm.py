@@ -1,5 +1,6 @@
 """Is a plateau a fixed point of fewer units? Optimise the narrow network, and compare losses."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,7 +27,7 @@ class Confirmation:
     - `optimised_loss`: where descent from there ends.
     - `slope`: gradient times weights at the end, as a fraction of the loss at zero outputs above
       that of least squares: how well it has converged, and large where the narrow network has no
-      minimum at finite weights.
+      minimum at finite weights. NaN or infinite where the descent left what numbers can hold.
     - `stationary`: whether the descent has arrived: the slope is small.
     - `agrees`: whether it has, and `loss` and `optimised_loss` are the same within the tolerance.
     - `network`: the optimised narrow network; None where it has no units.
@@ -51,6 +52,12 @@ class Confirmation:
             return (
                 f"not confirmed: the narrow network goes on to {self.optimised_loss:.6g}, "
                 f"{self._here}"
+            )
+        if not math.isfinite(self.slope):
+            return (
+                f"not confirmed: the slope of the narrow network is {self.slope} at the loss "
+                f"{self.optimised_loss:.6g}, {self._here}. Numbers overflow there, or φ has no "
+                "derivative: scale the data, or see to φ"
             )
         return (
             f"not confirmed: the narrow network comes to no rest, at {self.optimised_loss:.6g} the "
@@ -102,6 +109,7 @@ def confirm(
     task = task_of(one, data, y)
     if y is None and task is not data:
         raise ValueError("Plain arrays need targets as well: give `y`.")
+    _check_same(one, (found.merged if isinstance(found, FittedWidth) else found).network)
     wide = objective(one, task, loss)
     weights = wide.structure.columns(*one.parts)[:, 0]
     here = loss_function(wide.structure, wide.data)(weights)[0]
@@ -132,3 +140,17 @@ def confirm(
         agrees=arrived and abs(here - optimised) <= tolerance * (empty + wide.floor),
         network=end,
     )
+
+
+def _check_same(network: Layer, asked: Layer) -> None:
+    """A width is that of one network; functions of one's own are told by their names."""
+    same = repr(network.unit) == repr(asked.unit) and all(
+        a.shape == b.shape and np.allclose(a, b, rtol=1e-6, atol=0.0)
+        for a, b in zip(network.parts, asked.parts, strict=True)
+    )
+    if not same:
+        raise ValueError(
+            f"`found` is the width of another network, {asked.width} units {asked.unit} with other "
+            f"weights or another φ than these {network.width} units {network.unit}. Give "
+            "`effective_width` of the network that is to be confirmed."
+        )

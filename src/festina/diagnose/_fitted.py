@@ -197,8 +197,8 @@ class Fits:
         def nearest(starts: list[Point]) -> list[Point]:
             return sorted(starts, key=lambda weights: function(weights)[0])
 
-        kinds = [unit_rows(each.narrow(width))[0] for each in self._merged.narrowings]
-        kinds = nearest([start(few) for few in kinds if len(few) == width])  # one may have fewer
+        wide_enough = (each for each in self._merged.narrowings if each.network.width >= width)
+        kinds = nearest([start(unit_rows(each.narrow(width))[0]) for each in wide_enough])
         contribution = seen.contributions(responses, v)
         likely = contribution + 1e-9 * contribution.sum()
         own = [

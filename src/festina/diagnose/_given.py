@@ -30,7 +30,7 @@ def layer_of(
         return layer(network.unit, network.u, network.v)
     if v is None or activation is None:
         raise ValueError("Plain arrays need both layers and φ: u, x, v=v, activation='relu'.")
-    one = layer(unit_of(activation), network, v)
+    one = _layer_or_turned(unit_of(activation), network, v)
     if one.batch_shape:
         raise ValueError(f"One network at a time, got `u` of shape {np.shape(network)}.")
     return one
@@ -47,3 +47,14 @@ def task_of(network: Layer, data: AbstractTask | ArrayLike, y: ArrayLike | None)
         found = task(x, np.zeros((len(x), network.outputs)) if y is None else y)
     network.check_fit(found.input_shape, found.outputs)
     return found
+
+
+def _layer_or_turned(unit: AbstractUnit, u: ArrayLike, v: ArrayLike) -> Layer:
+    try:
+        return layer(unit, u, v)
+    except ValueError as error:
+        shape, units = np.shape(u), np.shape(v)[:1]
+        turned = len(unit.weight_axes) == 1 and shape[1:] == units and shape[:1] != units
+        if turned and "Give v.T?" not in str(error):
+            raise ValueError(f"{error} Give u.T?") from None
+        raise

@@ -1,10 +1,12 @@
 """Plateaus of a loss curve alone: how long it stays at each level, as finely as it can be told."""
 
+import functools
 import itertools
 from collections.abc import Callable
 
 import numpy as np
 
+from ._blocks import block_length, by_blocks
 from ._drops import RATE_FLOOR, log_rate, split, strength
 from ._scatter import scatter_by_level
 
@@ -55,6 +57,18 @@ def from_loss(
 
     height = envelope[0] - envelope[-1]
     worst = float(np.abs(loss - envelope).max())
+    length = block_length(_SIGNIFICANT * float(scatter(envelope[0])), height, t.size)
+    if length > 1:
+        again = functools.partial(
+            from_loss,
+            prominence=prominence,
+            merge=merge,
+            relative=relative,
+            bins=bins,
+            smoothing=smoothing,
+            median=median,
+        )
+        return by_blocks(t, loss, length, again)
 
     def smallest(level: np.ndarray) -> np.ndarray:
         whole = level if relative else np.full_like(level, height)
@@ -84,8 +98,8 @@ def from_loss(
         bottoms, drops, speed, level, envelope, scatter, samples=(median + 1) // 2
     )
 
-    told = np.maximum(scatter(envelope), _ROUND_OFF * scale)
-    slowest = _slowest(t, envelope, told, sample[drops]) / rate.max()
+    slowest = _slowest(t, envelope, scatter(envelope), _ROUND_OFF * scale, sample[drops])
+    slowest /= rate.max()
     valleys = np.log10(np.maximum(slowest, RATE_FLOOR))
     return sample[bottoms], strength(speed[drops], valleys), envelope
 
@@ -162,17 +176,21 @@ def _without_brief(
 
 
 def _slowest(
-    t: np.ndarray, envelope: np.ndarray, told: np.ndarray, drops: np.ndarray
+    t: np.ndarray, envelope: np.ndarray, scatter: np.ndarray, round_off: float, drops: np.ndarray
 ) -> np.ndarray:
-    """The lowest rate between drops, over the shortest fall that can be `told` from none.
+    """The lowest rate between drops, over the shortest fall that can be told from none.
 
     A step would be too long for this: at its slowest the curve may fall by far less. Where it
     never falls that far again, the rate is at most that of falling right after the record.
     """
+    told = np.maximum(scatter, round_off)
     later = np.searchsorted(-envelope, told - envelope)
     seen = later < t.size
     later = np.minimum(later, t.size - 1)
-    fall, stay = np.where(seen, envelope - envelope[later], told), t[later] - t
-    rate = np.divide(fall, stay, out=np.full_like(fall, np.inf), where=stay > 0)
+    # A jump after a rest is no part of it; noise is, of which the monotone curve is made of jumps.
+    short = (scatter <= round_off) & (later > np.arange(t.size) + 1)
+    end = np.where(short, np.interp(told - envelope, -envelope, t), t[later])
+    fall = np.where(short | ~seen, told, envelope - envelope[later])
+    rate = np.divide(fall, end - t, out=np.full_like(fall, np.inf), where=end > t)
     bounds = [0, *drops.tolist(), t.size - 1]
     return np.array([rate[i : j + 1].min() for i, j in itertools.pairwise(bounds)])

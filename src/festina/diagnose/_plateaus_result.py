@@ -26,6 +26,7 @@ class Plateaus:
       record begins or ends within a drop; NaN that there is no drop to compare with. By the loss
       alone scatter and round-off hide the slowest motion, and it is less.
     - `drop_time`: when the loss passes the middle between two adjacent levels.
+    - `rises`: from when to when the loss lastingly rises, which is passed over (loss alone).
     - `method`: what slowness was judged by, `"gradient"` or `"loss"`.
     """
 
@@ -36,6 +37,7 @@ class Plateaus:
     end: Float[np.ndarray, " plateau"]
     strength: Float[np.ndarray, " plateau"]
     drop_time: Float[np.ndarray, " drop"]
+    rises: Float[np.ndarray, "rise 2"]
     method: Literal["gradient", "loss"]
 
     def __len__(self) -> int:
@@ -68,6 +70,16 @@ class Plateaus:
         return len(self) > 1 and bool(self._at_speed.all())
 
     def _in_words(self) -> list[str]:
+        """What is to be said of curves that are not all plateaus and drops."""
+        return [*self._without_rest(), *map(self._rise, self.rises)]
+
+    def _rise(self, span: Float[np.ndarray, " 2"]) -> str:
+        begin, end = span
+        if begin > self.end[-1]:
+            return f"from {begin:.6g} on the loss rises, which is no part of the staircase"
+        return f"from {begin:.6g} to {end:.6g} the loss rises for a while, which is passed over"
+
+    def _without_rest(self) -> list[str]:
         """What curves without a plateau in the proper sense are."""
         if len(self) == 1 and self.start[0] == self.end[0]:
             return ["one moment only: neither a plateau nor a drop can be told"]

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from ..._precision import float64
-from ...networks import AbstractUnit, Layer
+from ...networks import Layer
 from ...tasks import AbstractTask
 from ._kinds import Kind, admissible
 from ._manifolds import unit_rows
@@ -53,13 +53,16 @@ def narrowings(
     Theorem 3:
 
     - `"zero"`: the units that contribute most, by the root mean square of $\phi(x; u_i)v_i$;
-    - `"equal"`: units whose responses differ by less than `angle` of their size are one, with the
-      mean u and the sum of their v;
+    - `"equal"`: units whose responses differ by less than `angle` of their size are one (up to the
+      sign, if φ is odd), with the sum of their v and the mean u; or, where weights may differ that
+      respond alike (keys and queries of a head), the u of the unit nearest to the mean response;
     - `"proportional"`: units whose u lie within `angle` of one ray (of one line, if φ is
       homogeneous over the reals) are one: from large to small contributions each unit that is left
       gathers those around it. Along the direction that their contributions agree on,
       $v = \sum_i |u_i| v_i$;
-    - `"linear"`: the leading singular vectors of $\Theta = [V, U]$.
+    - `"linear"`: the leading singular vectors of the map $M = \sum_i v_i u_i^\top$ on the data,
+      $M\langle zz^\top\rangle^{1/2}$. Those of $\Theta = [V, U]$ span more where u holds what
+      nothing reads (Lemma 6).
 
     **Arguments:**
 
@@ -83,9 +86,9 @@ def narrowings(
             order = np.argsort(-contribution, kind="stable")
             return u[order], v[order]
         if kind == "linear":
-            return _directions(u, v)
+            return _directions(u, v, seen.gram(seen.responses(np.eye(u.shape[1]))))
         if kind == "equal":
-            return _copies(network.unit, u, v, contribution, seen.gram(responses), angle)
+            return _copies(seen, u, v, responses, contribution, angle)
         lines = network.unit.algebra.homogeneous == "real"
         return _rays(u, v, contribution, angle, lines=lines)
 
@@ -146,34 +149,51 @@ def _rays(
 
 
 def _copies(
-    unit: AbstractUnit,
+    seen: OnData,
     u: np.ndarray,
     v: np.ndarray,
+    responses: np.ndarray,
     contribution: np.ndarray,
-    gram: np.ndarray,
     angle: float,
 ) -> tuple[np.ndarray, np.ndarray]:
+    algebra, gram = seen.unit.algebra, seen.gram(responses)
     power = np.diag(gram)
 
     def alike(leader: int) -> np.ndarray:
-        apart = power + power[leader] - 2 * gram[leader]
+        overlap = np.abs(gram[leader]) if algebra.odd else gram[leader]
+        apart = power + power[leader] - 2 * overlap
         return apart <= (2 * math.sin(angle / 2)) ** 2 * np.maximum(power, power[leader])
 
-    few_u, few_v = [], []
+    signs, flips, shares = [], [], []
     for leader, members in _clusters(contribution, alike):
-        # An even unit responds to −u as it does to u.
-        flip = unit.algebra.even * (u[members] @ u[leader] < 0)
-        share = np.where(flip, -1.0, 1.0) * contribution[members] / contribution[members].sum()
-        few_u.append(share @ u[members])
-        few_v.append(v[members].sum(axis=0))
-    return _stacked(few_u, u), _stacked(few_v, v)
+        # An odd unit responds to −u with the other sign, an even one as it does to u.
+        sign = np.where(algebra.odd & (gram[leader] < 0), -1.0, 1.0) * members
+        signs.append(sign)
+        flips.append(np.where(algebra.even & (u @ u[leader] < 0), -sign, sign))
+        shares.append(members * contribution / contribution[members].sum())
+    sign, flip, share = (_stacked(rows, gram) for rows in (signs, flips, shares))
+    mean_u = (share * flip) @ u
+    mean = responses @ (share * sign).T
+    off = np.where(share > 0, power - 2 * sign * ((share * sign) @ gram), np.inf)
+    nearest = np.argmin(off, axis=1)
+    few = np.arange(len(nearest))
+    own = sign[few, nearest] * responses[..., nearest]
+    better = seen.powers(own - mean) < seen.powers(seen.responses(mean_u) - mean)
+    own_u = flip[few, nearest, None] * u[nearest]
+    return np.where(better[:, None], own_u, mean_u), sign @ v
 
 
-def _directions(u: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Σ_i v_i ⊗ u_i = Σ_k s_k² v_k ⊗ u_k over the right singular vectors (v_k, u_k) of Θ."""
-    _, s, right = np.linalg.svd(np.concatenate((v, u), axis=1), full_matrices=False)
-    rows = s[:, None] * right
-    return rows[:, v.shape[1] :], rows[:, : v.shape[1]]
+def _directions(
+    u: np.ndarray, v: np.ndarray, second_moment: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """M = Σ_i v_i u_iᵀ = Σ_k a_k (Mᵀa_k)ᵀ, a_k the left singular vectors of M⟨zzᵀ⟩^½."""
+    m = v.T @ u
+    power, axes = np.linalg.eigh(second_moment)
+    a = np.linalg.svd(m @ (axes * np.sqrt(np.maximum(power, 0.0))), full_matrices=False)[0]
+    read = (a.T @ m)[: len(u)]
+    # Both layers of equal norms, as small weights grow to.
+    factor = np.sqrt(np.linalg.norm(read, axis=1, keepdims=True))
+    return read / np.where(factor > 0, factor, 1.0), factor * a.T[: len(u)]
 
 
 def _stacked(rows: list[np.ndarray], like: np.ndarray) -> np.ndarray:

@@ -82,6 +82,10 @@ class OnData:
         """The same of several."""
         return np.sqrt(np.sum(outputs**2, axis=2) @ self.weight)
 
+    def powers(self, responses: np.ndarray) -> Float[np.ndarray, " unit"]:
+        """⟨|φ_i|²⟩."""
+        return np.einsum("s,sri->i", self.weight, responses**2)
+
     def gram(self, responses: np.ndarray) -> Float[np.ndarray, "unit unit"]:
         """⟨φ_i · φ_j⟩."""
         rows = (np.sqrt(self.weight)[:, None, None] * responses).reshape(-1, responses.shape[-1])

@@ -1,0 +1,32 @@
+"""A curve that scatters by much of its fall, as averages over blocks of samples."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+# Where a fall by _HIDDEN of the whole cannot be told from scatter, blocks are as long as it takes
+# to tell _FINE of it, but there are at least _BLOCKS of them, or drops would have no times.
+_HIDDEN = 1 / 3
+_FINE = 0.15
+_BLOCKS = 80
+
+Judged = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def block_length(told: float, height: float, samples: int) -> int:
+    """Samples in a block for a curve of which falls by more than `told` are seen."""
+    if height <= 0 or told <= _HIDDEN * height:
+        return 1
+    return int(np.clip((told / (_FINE * height)) ** 2, 1, max(samples // _BLOCKS, 1)))
+
+
+def by_blocks(
+    t: np.ndarray, loss: np.ndarray, length: int, judge: Callable[[np.ndarray, np.ndarray], Judged]
+) -> Judged:
+    """What `judge` finds in the averages, told of the samples: their middles and a curve."""
+    starts = np.arange(0, t.size - length + 1, length)
+    bounds = np.append(starts, t.size)
+    middle = (bounds[:-1] + bounds[1:] - 1) // 2
+    average = np.add.reduceat(loss, starts) / np.diff(bounds)
+    index, strengths, envelope = judge(t[middle], average)
+    return middle[index], strengths, np.interp(t, t[middle], envelope)

@@ -1,0 +1,60 @@
+"""Where a loss lastingly rises: what overfits, or diverges, is no part of a staircase."""
+
+import numpy as np
+from jaxtyping import Bool
+
+_FEW = 3.0  # rises of a curve that is smooth
+_MINOR = 0.01  # of the largest
+_AVERAGE = 50  # a running mean covers this part of a record on both sides
+
+# A noisy curve rises by this many standard deviations of a sample, and this part of its fall: what
+# noise that is slow may do as well is left to the regression.
+_CERTAIN = 4.0
+_PART = 0.1
+
+
+def lasting_rises(loss: np.ndarray, median: int, negligible: float) -> Bool[np.ndarray, " sample"]:
+    """The samples at which the loss, having fallen, lies above its lowest so far, and lastingly so.
+
+    A smooth curve climbs, in all, no more than a few times its highest rise: every rise counts
+    that is not `negligible`. Noise climbs at every other sample. There only one that lasts to the
+    end can be told, well above the scatter around the nearest curve that falls and then rises.
+    Spikes are first taken out by a running median.
+    """
+    from scipy.ndimage import median_filter
+
+    filtered = median_filter(loss, median, mode="nearest")
+    lowest = np.minimum.accumulate(filtered)
+    above = filtered - lowest
+    climbs = float(np.maximum(np.diff(loss), 0.0).sum())
+    if climbs <= _FEW * above.max():
+        risen = above > max(negligible, _MINOR * above.max())
+        return risen & (filtered[0] - lowest > negligible)  # one from the start on hides nothing
+    return _at_the_end(loss, filtered, negligible)
+
+
+def _at_the_end(
+    loss: np.ndarray, filtered: np.ndarray, negligible: float
+) -> Bool[np.ndarray, " sample"]:
+    from scipy.optimize import isotonic_regression
+
+    average = _running_mean(filtered, loss.size // _AVERAGE)
+    turn = int(np.argmin(average))
+    fall = np.asarray(isotonic_regression(average[: turn + 1], increasing=False).x)
+    rise = np.asarray(isotonic_regression(average[turn:], increasing=True).x)
+    level = rise[0]
+    beside = slice(max(2 * turn - loss.size, 0), None)  # as much before the turn as after it
+    off = (loss - np.append(fall[:-1], rise))[beside]
+    scatter = max(1.4826 * float(np.median(np.abs(off))), negligible / _CERTAIN)
+    depth, climb = fall[0] - level, rise[-1] - level
+    if min(depth, climb) <= _CERTAIN * scatter or climb <= _PART * depth:
+        return np.zeros(loss.size, dtype=bool)
+    return np.arange(loss.size) >= turn + int(np.argmax(rise > level + scatter))
+
+
+def _running_mean(values: np.ndarray, half: int) -> np.ndarray:
+    """Over as many samples on both sides, fewer towards the ends: monotone where the values are."""
+    total = np.append(0.0, np.cumsum(values))
+    at = np.arange(values.size)
+    reach = np.minimum(half, np.minimum(at, values.size - 1 - at))
+    return (total[at + reach + 1] - total[at - reach]) / (2 * reach + 1)
