@@ -128,7 +128,13 @@ HIGH_ORDER = {
 }
 
 
-@pytest.mark.parametrize("name", HIGH_ORDER)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] if name == "fourth power" else [])
+        for name in HIGH_ORDER
+    ],
+)
 def test_saddles_of_high_order_curve_too_little_to_see_and_are_no_end(name):
     """Next to curvatures of order one, that of small weights is a power of their size."""
     network, task = HIGH_ORDER[name]()

@@ -276,3 +276,7 @@ def test_bad_parameters_of_activations():
             leaky_relu(slope)
     with pytest.raises(ValueError, match="at least three draws, got 2"):
         measure_algebra(np.sin, np.ones(2))
+
+
+def test_single_precision_is_no_kink():
+    assert not Neuron(lambda a: jnp.tanh(a.astype(jnp.float32))).algebra.kinked

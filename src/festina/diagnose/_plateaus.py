@@ -55,7 +55,7 @@ def plateaus(
     plateaus on both sides of it. The time of a drop is when the loss passes the middle between
     the two levels. A trajectory is on a plateau from when it has made all but a fraction `edge`
     of the drop before until it has made that fraction of the drop after; the first plateau starts
-    and the last one ends with the record, or where the loss lastingly rises.
+    and the last one ends with the record, or, by the loss alone, where that lastingly rises.
 
     There is always a first and a last plateau. A curve that never falls by `merge` (one sample, a
     constant, a rising loss) has one, of strength NaN. A curve that falls without resting, two

@@ -49,7 +49,9 @@ class Plateaus:
         return self.end - self.start
 
     def __str__(self) -> str:
-        many = "no plateau" if self._restless else f"{len(self)} plateau{'s'[: len(self) > 1]}"
+        many = (
+            "no plateau" if self._restless else f"{len(self)} plateau{'s' if len(self) > 1 else ''}"
+        )
         count = f"{many}, judged by the {self.method}"
         rows = [f"{'level':>12} {'from':>11} {'to':>11} {'strength':>9}   then drops at"]
         drops = [f"{drop:.6g}" for drop in self.drop_time] + [""]
@@ -93,13 +95,14 @@ class Plateaus:
         return begins + ends
 
     def to_dataset(self) -> "xr.Dataset":
-        """The same numbers as an `xarray.Dataset` with the dimensions `plateau` and `drop`."""
+        """The same numbers as an `xarray.Dataset` with the dimensions `plateau`, `drop`, `rise`."""
         import xarray as xr
 
         names = ("level", "index", "time", "start", "end", "strength")
         return xr.Dataset(
             {name: ("plateau", getattr(self, name)) for name in names}
-            | {"drop_time": ("drop", self.drop_time)},
+            | {"drop_time": ("drop", self.drop_time)}
+            | {"rise_start": ("rise", self.rises[:, 0]), "rise_end": ("rise", self.rises[:, 1])},
             coords={
                 "plateau": np.arange(len(self)),
                 "drop": np.arange(len(self) - 1),

@@ -24,9 +24,9 @@ def extreme_curvatures(
     """Smallest and largest eigenvalue of the Hessian, by Lanczos where it is too large to form.
 
     Where the smallest is lost in the rounding of the largest it is looked for once more in weights
-    that are scaled until all curve alike. At a saddle that units of order p have yet to leave, the
-    curvature is but their size to the power p − 1. What comes out then is a bound, the curvature
-    along one direction, and zero where that is not negative either.
+    that are scaled by the root of their row in the Hessian. At a saddle that units of order p have
+    yet to leave, the curvature is but their size to the power p − 1. What comes out then is a
+    bound, the curvature along one direction, and zero where that is not negative either.
     """
     n = weights.size
     noise = lambda: _rounding_of_rows(structure, weights, data)
@@ -44,7 +44,8 @@ def extreme_curvatures(
         # The smallest relative to the largest: near zero it has no digits of its own.
         smallest = largest - _top(lambda x: largest * x - product(x.ravel()), n)[0]
         rounding, lowest = _LANCZOS_ROUNDING, lambda: _lowest_along(product, noise())
-    return smallest if smallest < -rounding * abs(largest) else lowest(), largest
+    lost = abs(smallest) <= rounding * abs(largest)
+    return (lowest() if lost else smallest), largest
 
 
 def _lowest_of(matrix: Float[np.ndarray, "n n"], noise: Float[np.ndarray, " n"]) -> float:
@@ -75,7 +76,7 @@ def _lowest_along(
 def _scale(
     rows: Float[np.ndarray, " n"], noise: Float[np.ndarray, " n"]
 ) -> Float[np.ndarray, " n"]:
-    """What makes rows of these lengths of length one; one that is but noise has no part in it."""
+    """One over the root of every row; a row that is but noise has no part in it."""
     known = rows > noise
     return np.where(known, 1.0 / np.sqrt(np.where(known, rows, 1.0)), 0.0)
 

@@ -183,8 +183,8 @@ def _stationary(
     if smallest == largest == 0.0:
         return Ending(
             "stationary",
-            "Gradient and curvature are zero: no unit responds to any sample any more. A smaller "
-            "learning rate or smaller weights keep them alive.",
+            "Gradient and curvature are zero: no unit responds to any sample any more. Smaller "
+            "weights, and in descent a smaller learning rate, keep them alive.",
         )
     return Ending("converged", f"A minimum: gradient {np.sqrt(rate):.3g} and no way out.")
 
@@ -232,8 +232,7 @@ def _what_goes_on(
             return "going up and down. " + _too_large(learning_rate, limit)
     return (
         "still learning slowly: a larger `converged` or a time to end at are cheaper than more "
-        "`max_steps`."
-        + (" So may be `solver='implicit'`." if method == "gradient flow" else "")
+        "`max_steps`." + (" So may be `solver='implicit'`." if method == "gradient flow" else "")
     )
 
 

@@ -55,7 +55,7 @@ class Trajectory(Generic[Network]):
     Axes of a batch come first, then the saved samples, which lie densely where the loss moves.
     Lanes of a batch that were saved at times of their own are padded with copies of their last
     sample; `saves` counts the true ones. A lane that failed before the first of the times asked for
-    has none, and its numbers are NaN; its ending says how far it got.
+    has none, and its loss and weights are NaN; its ending says how far it got.
 
     - `time`: of each sample: flow time for `gradient_flow`, steps for `gradient_descent`.
     - `loss`, `squared_gradient`: $L$ and $|\partial L/\partial\theta|^2$ there.

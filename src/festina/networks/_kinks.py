@@ -42,6 +42,9 @@ def kinks(
         values = np.asarray(function(points.ravel()), dtype=float).reshape(points.shape)
         return points, np.where(np.isfinite(values), values, np.nan)
 
+    returned = np.asarray(function(middle)).dtype
+    rounding = np.finfo(returned).eps if np.issubdtype(returned, np.floating) else 0.0
+    least = max(_LEAST, 10.0 * rounding / _FINE)  # single precision sees the sharpest alone
     size = _outward(np.nan_to_num(np.abs(sample(reach)[1])).max(axis=0))
     for level in range(_LEVELS):
         points, values = sample(reach / 4**level)
@@ -49,7 +52,7 @@ def kinks(
         middle = np.take_along_axis(points, sharpest[None], axis=0)[0]
     _, values = sample(_CENTRE * _FINE)
     narrow, wide = _jump(values, 1), _jump(values, 6)  # NaN, hence none, where the function ends
-    return middle[(narrow > _STAYS * wide) & (narrow > _LEAST * size)]
+    return middle[(narrow > _STAYS * wide) & (narrow > least * size)]
 
 
 def _jump(values: Samples, apart: int) -> Float[np.ndarray, " window"]:

@@ -54,12 +54,15 @@ def save_animation(animation: FuncAnimation, path: str | os.PathLike[str]) -> No
     """
     path = Path(path)
     rate: Any = 1000 / animation._interval  # pyright: ignore[reportAttributeAccessIssue]
-    program = ffmpeg()
+    program = ffmpeg() if path.suffix == ".mp4" else None
     if path.suffix == ".gif":
         writer = _SmallGif(fps=rate)
     elif path.suffix == ".mp4":
         if program is None:
-            raise ValueError(f"'{path}' needs ffmpeg, which is not to be found here; write a .gif.")
+            raise ValueError(
+                f"'{path}' needs ffmpeg, which is not to be found here: pip install "
+                "'festina[video]' brings it. Or write a .gif."
+            )
         writer = FFMpegWriter(fps=rate)
     else:
         raise ValueError(f"`path` must end in .gif or .mp4, got '{path}'.")

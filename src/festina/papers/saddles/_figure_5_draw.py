@@ -20,7 +20,7 @@ def draw_deep(reading: Reading, *, aligned: bool) -> "Figure":
     if aligned:
         _align(reading)
         label += ", from near the first drop"
-    figure = draw_panel(reading, shown, " (nearest)")
+    figure = draw_panel(reading, shown, "" if shown is None else " (nearest)")
     figure.axes[0].set_xlabel(label)
     return figure
 

@@ -41,7 +41,7 @@ def _draw_losses(run: xr.DataTree, family: str, scale: str, ax: Axes) -> None:
     shown = min(_SHOWN, slowest.sizes["seed"])
     for skipped, (colour, words) in enumerate(zip(_COLOURS, _WORDS, strict=True)):
         for seed, (step, loss) in enumerate(_curves(run, f"{family}_{skipped}", right)[:_SHOWN]):
-            label = f"{words}, {shown} seed{'s'[: shown > 1]}" if seed == 0 else None
+            label = f"{words}, {shown} seed{'s' if shown > 1 else ''}" if seed == 0 else None
             ax.plot(step, loss, **PALE, color=colour, alpha=0.35, label=label)
     for skipped in (1, 2):
         step, loss = _curves(run, f"{family}_{skipped}_shallow", right)[0]

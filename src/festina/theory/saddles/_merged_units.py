@@ -54,8 +54,8 @@ def narrowings(
 
     - `"zero"`: the units that contribute most, by the root mean square of $\phi(x; u_i)v_i$;
     - `"equal"`: units whose responses differ by less than `angle` of their size are one (up to the
-      sign, if φ is odd), with the sum of their v and the mean u; or, where weights may differ that
-      respond alike (keys and queries of a head), the u of the unit nearest to the mean response;
+      sign, if φ is odd), with the sum of their v and the mean u, or the u of the unit nearest to
+      the mean response if that comes closer: keys and queries that respond alike may differ;
     - `"proportional"`: units whose u lie within `angle` of one ray (of one line, if φ is
       homogeneous over the reals) are one: from large to small contributions each unit that is left
       gathers those around it. Along the direction that their contributions agree on,

@@ -15,7 +15,7 @@ from ...networks import AbstractNetwork, DeepLinear, DiagonalLinear, Layer
 from ...tasks import AbstractTask
 from ._loss_function import loss_function
 
-_SMALL = 0.1  # of the first level: how far from it the initial loss may be
+_SMALL = 0.1  # of what there is to learn: how far the initial loss may be from the first level
 
 Members = Literal["modes", "coordinates", "units"]
 
@@ -138,8 +138,8 @@ def staircase(
             "of u·x and linear attention. An activation that starts as zᵖ leaves zero as "
             "`festina.networks.power(p)` does."
         )
-    _check_small(network, problem, found.levels[0])
     factor = loss_factor(loss, task)
+    _check_small(network, problem, found.levels[0], factor)
     return replace(
         found,
         levels=factor * found.levels,
@@ -149,14 +149,15 @@ def staircase(
     )
 
 
-def _check_small(network: AbstractNetwork, problem: Objective, first: float) -> None:
+def _check_small(network: AbstractNetwork, problem: Objective, first: float, factor: float) -> None:
     """Warn where the loss is not that of a network which computes next to nothing."""
     weights = problem.structure.columns(*network.parts)[:, 0]
     initial = loss_function(problem.structure, problem.data)(weights)[0] + problem.floor
-    if abs(initial - first) > _SMALL * first:
+    if abs(initial - first) > _SMALL * (first - problem.floor):
         warnings.warn(
-            f"A staircase begins near zero weights, at the loss {first:.6g}; these weights have "
-            f"{initial:.6g}. Expect no plateaus there, and other times: start smaller."
+            f"A staircase begins near zero weights, at the loss {factor * first:.6g}; these "
+            f"weights have {factor * initial:.6g}. Expect no plateaus there, and other times: "
+            "start smaller."
         )
 
 

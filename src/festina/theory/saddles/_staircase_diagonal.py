@@ -160,7 +160,8 @@ class _Descent:
             return jumps[0].time
         middle = 0.5 * (self.levels[first] + self.levels[last])
         ends = [jump.time + side * _WIDE / jump.pull for jump in jumps for side in (-1.0, 1.0)]
-        return root(lambda t: float(self.excess(t)[0]) - middle, min(ends), max(ends))
+        passed = root(lambda t: float(self.excess(t)[0]) - middle, min(ends), max(ends))
+        return max(passed, 0.0)
 
 
 def _next(

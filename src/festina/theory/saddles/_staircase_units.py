@@ -168,12 +168,14 @@ class _Stage(NamedTuple):
         enough = _SEED * self.excess(active) / size.max() ** kappa
 
         def judge(state: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-            """κU, whether it is at its maximum, and U rᵏ in parts of what makes a unit active."""
+            """κU, whether it is stationary, and ln U r^κ above what makes a unit active."""
             n, log_r, _ = unpack(state)
             pull = self.pull(active, n)
             growth = np.sum(n * pull, axis=0)
             aligned = np.linalg.norm(pull - growth * n, axis=0) < _ALIGNED * growth
-            return growth, aligned, np.exp(kappa * log_r) * growth / (kappa * enough)
+            with np.errstate(divide="ignore"):
+                learned = kappa * log_r + np.log(np.maximum(growth, 0.0) / (kappa * enough))
+            return growth, aligned, learned
 
         def escape(unit: int, state: np.ndarray) -> _Escape:
             """It will be gone at the rate that it has by now."""
@@ -185,7 +187,8 @@ class _Stage(NamedTuple):
         def grown(solver: DOP853, unit: int) -> np.ndarray:
             """The state within the last step in which the unit became large."""
             between = solver.dense_output()
-            above = lambda sigma: judge(between(sigma))[2][unit] - 1.0
+            # A unit that does not grow at the beginning of the step is infinitely far below.
+            above = lambda sigma: max(judge(between(sigma))[2][unit], -1e3)
             return between(root(above, between.t_old, between.t))
 
         steepest = np.linalg.norm(self.correlation(active))
@@ -199,7 +202,7 @@ class _Stage(NamedTuple):
             _, aligned, learned = judge(solver.y)
             # Between directions that are nearly as good a unit turns more slowly than it grows: it
             # leaves in the one that it has when it is large.
-            for unit in set(np.flatnonzero(aligned | (learned > 1.0)).tolist()) - set(escapes):
+            for unit in set(np.flatnonzero(aligned | (learned > 0.0)).tolist()) - set(escapes):
                 early = aligned[unit] or solver.t_old is None
                 escapes[unit] = escape(unit, solver.y if early else grown(solver, unit))
             first = min(escapes.values(), key=lambda each: each.time, default=None)
