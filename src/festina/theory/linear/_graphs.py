@@ -6,9 +6,10 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
+from ...networks._given import whole_number
 from ._checks import check_finite, check_positive
 from ._trees import contrasts
-from ._world import Kind, World, check_count, world
+from ._world import Kind, World, world
 
 # Eigenvalues closer than this fraction of the largest are one.
 _DEGENERACY = 1e-9
@@ -94,7 +95,7 @@ def clusters(sizes: Sequence[int], *, coupling: float = 1.0, precision: float = 
 
     A `World`; `groups[0]` is each item's cluster.
     """
-    sizes = [check_count("sizes", size, 1) for size in sizes]
+    sizes = [whole_number("sizes", size, 1) for size in sizes]
     if not sizes:
         raise ValueError("`sizes` must name at least one cluster, got none.")
     check_positive("coupling", coupling)

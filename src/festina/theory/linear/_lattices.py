@@ -7,9 +7,10 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from ...networks._given import whole_number
 from ._checks import check_positive
 from ._graphs import check_precision, circle, markov_covariance
-from ._world import Kind, World, check_count, cosines, world
+from ._world import Kind, World, cosines, world
 
 
 def chain(items: int, *, coupling: float = 1.0, precision: float = 1.0) -> World:
@@ -29,7 +30,7 @@ def chain(items: int, *, coupling: float = 1.0, precision: float = 1.0) -> World
 
     A `World`, one kind for each number of half waves $k$.
     """
-    items = check_count("items", items, 1)
+    items = whole_number("items", items, 1)
     position = np.stack([np.arange(items) - (items - 1) / 2, np.zeros(items)], axis=1)
     return _lattice("chain", (items,), False, coupling, precision, position)
 
@@ -52,7 +53,7 @@ def ring(items: int, *, coupling: float = 1.0, precision: float = 1.0) -> World:
     A `World`, one kind for each number of waves $k = 0, \dots, \lfloor P/2\rfloor$: a cosine and a
     sine, where both exist.
     """
-    items = check_count("items", items, 3)
+    items = whole_number("items", items, 3)
     position = circle(2 * np.pi * np.arange(items) / items)
     return _lattice("ring", (items,), True, coupling, precision, position)
 
@@ -74,8 +75,8 @@ def grid(rows: int, columns: int, *, coupling: float = 1.0, precision: float = 1
 
     A `World`, one kind for each pair $(k, l)$.
     """
-    rows = check_count("rows", rows, 1)
-    columns = check_count("columns", columns, 1)
+    rows = whole_number("rows", rows, 1)
+    columns = whole_number("columns", columns, 1)
     return _lattice("grid", (rows, columns), False, coupling, precision, _plane(rows, columns))
 
 
@@ -93,8 +94,8 @@ def torus(rows: int, columns: int, *, coupling: float = 1.0, precision: float = 
     A `World`, one kind for each pair of wave numbers $(k, l)$, of one, two or four phases. Items
     are drawn on the plane: a torus has no place for all neighbours in it.
     """
-    rows = check_count("rows", rows, 3)
-    columns = check_count("columns", columns, 3)
+    rows = whole_number("rows", rows, 3)
+    columns = whole_number("columns", columns, 3)
     return _lattice("torus", (rows, columns), True, coupling, precision, _plane(rows, columns))
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float, Int, PRNGKeyArray
 
 from ..._precision import float64
+from ...networks._given import whole_number
 
 Draw = Callable[[int, PRNGKeyArray], Float[np.ndarray, "feature item"]]
 
@@ -86,13 +87,13 @@ class World:
 
     def singular_values(self, features: int) -> Float[np.ndarray, " mode"]:
         r"""$s_\alpha = \sqrt{N c_\alpha}$ for that many features: exact for `exact_features`."""
-        features = check_count("features", features, 1)
+        features = whole_number("features", features, 1)
         return np.sqrt(features * self.eigenvalues)
 
     @float64
     def sample(self, features: int, *, key: PRNGKeyArray) -> Float[np.ndarray, "feature item"]:
         """$Y$: features drawn from the process itself, independently of each other."""
-        features = check_count("features", features, 1)
+        features = whole_number("features", features, 1)
         if not hasattr(key, "dtype"):
             raise ValueError(f"`key` must be a JAX random key, got {key!r}: jax.random.key(0).")
         return self._draw(features, key)
@@ -103,7 +104,7 @@ class World:
         $Y = \sqrt N\,U\,\mathrm{diag}(\sqrt{c})\,V^\top$ with cosines of rising frequency for the
         orthonormal columns of $U$. The values are no draws: those of a tree are not ±1.
         """
-        features = check_count("features", features, 1)
+        features = whole_number("features", features, 1)
         if features < self.items:
             raise ValueError(
                 f"`features` must be at least the number of items, {self.items}, for YᵀY/N = C, "
@@ -147,10 +148,3 @@ def cosines(size: int) -> Float[np.ndarray, "size size"]:
     columns = np.sqrt(2.0 / size) * np.cos(np.pi * k * (i + 0.5) / size)
     columns[:, 0] = np.sqrt(1.0 / size)
     return columns
-
-
-def check_count(name: str, value: int, least: int) -> int:
-    """A number of things; raises unless it is whole and large enough."""
-    if not value >= least or value % 1 != 0:  # infinity has no remainder either
-        raise ValueError(f"`{name}` must be a whole number from {least} up, got {value}.")
-    return int(value)
