@@ -1,5 +1,7 @@
 """Networks by architecture, with small random, low-rank or given initial weights."""
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -157,8 +159,7 @@ def _initialise(
     scales, key = check_scale(scale), check_keys(key)
     u_shape = unit.weight_shape(input_shape)
     v_shape = (outputs, *unit.read_shape(input_shape))
-    n_u, n_v = int(np.prod(u_shape)), int(np.prod(v_shape))
-    shape = (width, n_v + n_u)
+    shape = (width, math.prod(v_shape) + math.prod(u_shape))
 
     batch = check_batch(scales, key)
     shapes = (shape, (width, rank), (rank, shape[1])) if rank else (shape,)
@@ -167,10 +168,7 @@ def _initialise(
     theta = scales[..., None, None] * noise
     if rank:
         theta = strength * (factors[0] @ factors[1]) / np.sqrt(width) + theta
-    v, u = (np.ascontiguousarray(part) for part in np.split(theta, [n_v], axis=-1))
-    return Layer(
-        u=u.reshape(*batch, width, *u_shape), v=v.reshape(*batch, width, *v_shape), unit=unit
-    )
+    return Layer.from_rows(theta.reshape(*batch, *shape), unit, u_shape, v_shape)
 
 
 def check_scale(scale: Scale, *, name: str = "scale") -> Float[np.ndarray, "..."]:

@@ -1,6 +1,8 @@
 """The layer of Eq. (1), which every architecture here is an instance of."""
 
+import math
 from dataclasses import dataclass, field
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -10,6 +12,7 @@ from numpy.typing import ArrayLike
 from .._types import Array
 from ._given import real_array
 from ._network import AbstractNetwork, pytree
+from ._rows import Rows
 from ._structure import Structure
 from ._units import AbstractUnit
 
@@ -70,6 +73,35 @@ class Layer(AbstractNetwork):
                 f"{found_u} and {found_v}."
             )
 
+    @classmethod
+    def from_rows(
+        cls,
+        array: Float[np.ndarray, "... unit weight"],
+        unit: AbstractUnit,
+        weight_shape: tuple[int, ...],
+        value_shape: tuple[int, ...],
+    ) -> "Layer":
+        """The layer whose unit i has the weights (v_i, u_i) in row i, and which keeps the array."""
+        front, border = array.shape[:-1], math.prod(value_shape)
+        rows = Rows(array)
+        v, u = rows.array[..., :border], rows.array[..., border:]
+        layer = cls(u.reshape(*front, *weight_shape), v.reshape(*front, *value_shape), unit)
+        vars(layer)["_rows"] = rows
+        return layer
+
+    @property
+    def rows(self) -> Rows:
+        """(v_i, u_i) for each unit; a copy, unless the layer is one `from_rows`."""
+        if (rows := vars(self).get("_rows")) is not None:
+            return rows
+        front = (*self.batch_shape, self.width, -1)
+        parts = [np.asarray(part, float).reshape(front) for part in (self.v, self.u)]
+        return Rows(np.concatenate(parts, axis=-1))
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The weights of a copy are arrays of its own, which do not look into any rows.
+        return {name: value for name, value in vars(self).items() if name != "_rows"}
+
     @property
     def parts(self) -> tuple[Array, ...]:
         return self.u, self.v
@@ -128,4 +160,4 @@ def layer(unit: AbstractUnit, u: ArrayLike, v: ArrayLike) -> Layer:
             f"(*batch, {', '.join(('unit', 'output', *unit.read_axes))}) for {unit}: "
             f"got {found[0]} and {found[1]}." + " Give v.T?" * turned
         )
-    return Layer(u, v, unit)
+    return Layer.from_rows(Layer(u, v, unit).rows.array, unit, u.shape[axes:], v.shape[axes:])

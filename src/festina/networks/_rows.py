@@ -1,0 +1,41 @@
+"""The weights of all units side by side."""
+
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Float
+
+_NARROW = 48  # columns, up to which pieces are faster than everything at once
+_PIECE = 2**19  # multiplications, few enough for BLAS to do without packing and threads
+
+
+class Rows:
+    """θ_i = (v_i, u_i) for each unit, in one array that nobody can change.
+
+    It is what initial weights are drawn into, and what a layer's `u` and `v` look into; so what has
+    been found out about it once holds ever after.
+    """
+
+    def __init__(self, array: Float[np.ndarray, "... unit weight"]):
+        array.flags.writeable = False
+        self.array = array
+
+    @cached_property
+    def gram(self) -> Float[np.ndarray, "... weight weight"]:
+        """ΘᵀΘ. Weights of a unit that lie apart would be read twice, in twice the time.
+
+        Of a matrix and itself NumPy asks BLAS for one half only, which for few columns takes longer
+        than the whole.
+        """
+        *batch, width, columns = self.array.shape
+        if columns > _NARROW:
+            return self.array.mT @ self.array
+        from scipy.linalg.blas import dgemm  # pyright: ignore[reportAttributeAccessIssue]
+
+        piece = _PIECE // columns**2
+        gram = np.zeros((*batch, columns, columns))
+        for lane in np.ndindex(*batch):
+            for first in range(0, width, piece):
+                part = self.array[(*lane, slice(first, first + piece))].T
+                gram[lane] += dgemm(1.0, part, part, trans_b=True)
+        return gram
