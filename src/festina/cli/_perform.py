@@ -14,6 +14,7 @@ from festina.papers import Claim, Experiment, Parameters, Progress
 
 from ._endings import unconverged
 from ._folder import Building, unwritable
+from ._matplotlib import without_documentation
 from ._parameters import to_toml
 from ._signals import interruptible
 
@@ -51,7 +52,8 @@ def perform(
             progress("checking the claims", 1.0)
             claims = claims_of(experiment, run)
             progress("drawing", 1.0)
-            figure = experiment.draw(run)
+            with without_documentation():
+                figure = experiment.draw(run)
             if picture is not None:
                 progress("animating", 1.0)
                 save_picture(experiment, run, folder.path / picture)
