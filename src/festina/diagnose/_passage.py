@@ -46,15 +46,16 @@ def passage(
     fall = loss[j] - loss[i]
     with np.errstate(over="ignore", invalid="ignore"):  # times may be as close as floats get
         slopes = [np.nan_to_num(h * _slope_at(t, loss, slope, k)) for k in (i, j)]
-    d0, d1 = np.clip(slopes, 3.0 * fall, 0.0)
+    d0, d1 = np.clip(slopes, 3.0 * fall, 0.0).tolist()
+    start, end = float(loss[i]), float(loss[j])
 
     low, high = 0.0, 1.0
     for _ in range(60):
         s = 0.5 * (low + high)
         value = (
-            loss[i] * (1 + 2 * s) * (1 - s) ** 2
+            start * (1 + 2 * s) * (1 - s) ** 2
             + d0 * s * (1 - s) ** 2
-            + loss[j] * s**2 * (3 - 2 * s)
+            + end * s**2 * (3 - 2 * s)
             + d1 * s**2 * (s - 1)
         )
         low, high = (s, high) if value > level else (low, s)

@@ -44,11 +44,11 @@ class OnData:
         self, responses: np.ndarray, v: Float[np.ndarray, "unit value"]
     ) -> Iterator[Float[np.ndarray, "some_units sample output"]]:
         """What every unit adds to the outputs, some units after the other."""
-        values = v.reshape(len(v), self.outputs, self.read)
+        rows, values = np.moveaxis(responses, -1, 0), self._values(v)
         several = max(1, _NUMBERS // (len(self.weight) * self.outputs))
         for first in range(0, len(v), several):
             some = slice(first, first + several)
-            yield np.einsum("sri,ior->iso", responses[..., some], values[some], optimize=True)
+            yield rows[some] @ values[some]
 
     def contributions(
         self, responses: np.ndarray, v: Float[np.ndarray, "unit value"]
@@ -71,8 +71,11 @@ class OnData:
         return np.concatenate(sizes)
 
     def sum(self, responses: np.ndarray, v: np.ndarray) -> Float[np.ndarray, "sample output"]:
-        values = v.reshape(len(v), self.outputs, self.read)
-        return np.einsum("sri,ior->so", responses, values, optimize=True)
+        together = np.moveaxis(self._values(v), 0, 1).reshape(-1, self.outputs)
+        return responses.reshape(len(responses), -1) @ together
+
+    def _values(self, v: Float[np.ndarray, "unit value"]) -> Float[np.ndarray, "unit read output"]:
+        return v.reshape(len(v), self.outputs, self.read).mT
 
     def size(self, outputs: Float[np.ndarray, "sample output"]) -> float:
         """Root mean square over the data."""
@@ -84,7 +87,7 @@ class OnData:
 
     def powers(self, responses: np.ndarray) -> Float[np.ndarray, " unit"]:
         """⟨|φ_i|²⟩."""
-        return np.einsum("s,sri->i", self.weight, responses**2)
+        return self.weight @ np.sum(responses**2, axis=1)
 
     def gram(self, responses: np.ndarray) -> Float[np.ndarray, "unit unit"]:
         """⟨φ_i · φ_j⟩."""
