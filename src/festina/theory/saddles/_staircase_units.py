@@ -30,10 +30,10 @@ from ..._types import Array
 from ...networks import AbstractStructure, Layer
 from ...tasks import AbstractTask
 from ._staircase import Staircase, joining_times, root
+from ._unit_race import Escape, Race
 
-_RTOL, _ATOL = 1e-9, 1e-12  # of waiting units: what is small now may be what grows later
+_RTOL, _ATOL = 1e-9, 1e-12  # of waiting units
 _JUMP_RTOL = 1e-7
-_ALIGNED = 1e-6  # |dn/dσ| over κU at which a direction has found its maximum
 _SEED = 1e-4  # part of the loss that a unit has learned when it becomes active
 _NOTHING = 1e-7  # gains below this part of the initial loss are none
 
@@ -112,15 +112,6 @@ def unit_staircase(network: Layer, task: AbstractTask) -> Staircase:
     )
 
 
-class _Escape(NamedTuple):
-    """The first unit to leave: which of the dormant ones, when, whereto, and how steeply."""
-
-    which: int
-    time: float
-    direction: Float[np.ndarray, " weight"]
-    utility: float
-
-
 class _Stage(NamedTuple):
     """A network and its data; weights are `(weight, unit)`."""
 
@@ -139,79 +130,17 @@ class _Stage(NamedTuple):
         pull = _pull(self.structure, wide.ravel(), active.ravel(), self.data)
         return np.asarray(pull).reshape(wide.shape)[:, : dormant.shape[1]]
 
-    def race(self, active: np.ndarray, dormant: np.ndarray) -> _Escape | None:
-        """Follow all dormant units until the first to escape is known; None if none does."""
-        from scipy.integrate import DOP853
-
-        size = np.linalg.norm(dormant, axis=0)
-        moves = np.flatnonzero(size > 0)
-        units, kappa = len(moves), self.degree
-        if not units:
+    def race(self, active: np.ndarray, dormant: np.ndarray) -> Escape | None:
+        """The first of the dormant units to escape; None if none does."""
+        moves = np.flatnonzero(np.linalg.norm(dormant, axis=0))
+        steepest = float(np.linalg.norm(self.correlation(active)))
+        if not moves.size or not steepest > 0:
             return None
-        start = dormant[:, moves] / size[moves]
-        unit_of_time = size.max() ** (2 - kappa)
-
-        def unpack(state: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-            return (
-                state[: -2 * units].reshape(-1, units),
-                state[-2 * units : -units],
-                state[-units:],
-            )
-
-        def flow(_: float, state: np.ndarray) -> np.ndarray:
-            n, log_r = unpack(state)[:2]
-            pull = self.pull(active, n)
-            growth = np.sum(n * pull, axis=0)  # κU, by Euler
-            pace = np.exp(np.minimum((2 - kappa) * log_r, 200.0))
-            return np.concatenate([(pull - growth * n).ravel(), growth, pace])
-
-        enough = _SEED * self.excess(active) / size.max() ** kappa
-
-        def judge(state: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-            """κU, whether it is stationary, and ln U r^κ above what makes a unit active."""
-            n, log_r, _ = unpack(state)
-            pull = self.pull(active, n)
-            growth = np.sum(n * pull, axis=0)
-            aligned = np.linalg.norm(pull - growth * n, axis=0) < _ALIGNED * growth
-            with np.errstate(divide="ignore"):
-                learned = kappa * log_r + np.log(np.maximum(growth, 0.0) / (kappa * enough))
-            return growth, aligned, learned
-
-        def escape(unit: int, state: np.ndarray) -> _Escape:
-            """It will be gone at the rate that it has by now."""
-            n, log_r, t = (part[..., unit] for part in unpack(state))
-            growth = float(judge(state)[0][unit])
-            gone = t + np.exp((2 - kappa) * log_r) / ((kappa - 2) * growth)
-            return _Escape(int(moves[unit]), float(gone) * unit_of_time, n, growth / kappa)
-
-        def grown(solver: DOP853, unit: int) -> np.ndarray:
-            """The state within the last step in which the unit became large."""
-            between = solver.dense_output()
-            # A unit that does not grow at the beginning of the step is infinitely far below.
-            above = lambda sigma: max(judge(between(sigma))[2][unit], -1e3)
-            return between(root(above, between.t_old, between.t))
-
-        steepest = np.linalg.norm(self.correlation(active))
-        if not steepest > 0:
-            return None
-        state = np.concatenate([start.ravel(), np.log(size[moves] / size.max()), np.zeros(units)])
+        large = _SEED * self.excess(active)
+        race = Race(lambda n: self.pull(active, n), dormant[:, moves], self.degree, large)
         # Beyond that a unit has either found its direction or does not move.
-        solver = DOP853(flow, 0.0, state, 1e3 / steepest, rtol=_RTOL, atol=_ATOL)
-        escapes: dict[int, _Escape] = {}
-        while True:
-            _, aligned, learned = judge(solver.y)
-            # Between directions that are nearly as good a unit turns more slowly than it grows: it
-            # leaves in the one that it has when it is large.
-            for unit in set(np.flatnonzero(aligned | (learned > 0.0)).tolist()) - set(escapes):
-                early = aligned[unit] or solver.t_old is None
-                escapes[unit] = escape(unit, solver.y if early else grown(solver, unit))
-            first = min(escapes.values(), key=lambda each: each.time, default=None)
-            open_since = np.delete(unpack(solver.y)[2], list(escapes)).min(initial=np.inf)
-            if solver.status != "running" or (
-                first is not None and first.time <= open_since * unit_of_time
-            ):
-                return first
-            solver.step()
+        escape = race.first(latest=1e3 / steepest)
+        return None if escape is None else escape._replace(which=int(moves[escape.which]))
 
     def correlation(self, active: np.ndarray) -> Float[np.ndarray, "..."]:
         """⟨(y − f_A)ψ⟩, whose norm no utility of unit weights exceeds."""
@@ -239,7 +168,7 @@ class _Stage(NamedTuple):
         return scale * solution.y[:, -1].reshape(dormant.shape)
 
     def settle(
-        self, active: np.ndarray, unit: int, escape: _Escape
+        self, active: np.ndarray, unit: int, escape: Escape
     ) -> tuple[Float[np.ndarray, "weight unit"], float]:
         """The saddle that the active units flow to, and when, after the escape, half is learned."""
         from scipy.integrate import solve_ivp
