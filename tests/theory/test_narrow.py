@@ -143,9 +143,9 @@ def test_conventions_and_seeds():
 
 def test_searches_that_cannot_be():
     data = linear_teacher(np.eye(2))
-    with pytest.raises(ValueError, match="at least 1, got 0 and 24"):
+    with pytest.raises(ValueError, match="`width` must be a whole number from 1 up, got 0"):
         narrow_minima(Neuron(), data, width=0)
-    with pytest.raises(ValueError, match="at least 1, got 1 and -1"):
+    with pytest.raises(ValueError, match="`starts` must be a whole number from 1 up, got -1"):
         narrow_minima(Neuron(), data, starts=-1)
     with pytest.raises(ValueError, match="linear attention only"):
         narrow_minima(SoftmaxHead(), in_context_regression(2, 3))

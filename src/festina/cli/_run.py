@@ -9,6 +9,7 @@ from cyclopts import App, Parameter
 from festina.papers import Experiment, find, load, names, sources
 
 from ._complaint import Complaint, complain
+from ._folder import free
 from ._help import flow
 
 
@@ -95,6 +96,8 @@ def _run(
 
     chosen = resolve(experiment, preset=preset, quick=quick, file=parameters, flags=flags)
     picture = moving_picture(experiment, animation=animation, mp4=mp4)
+    if out is not None:
+        free(out)  # before anything is said to have begun
     if quick and not experiment.quick and not quiet:
         complain(f"{experiment.name} has no quicker version; --quick changes nothing.")
     with Progress(quiet=quiet) as progress:

@@ -9,6 +9,7 @@ from jaxtyping import Float
 from .._objective import Convention, Objective, objective
 from .._precision import float64
 from ..networks import AbstractNetwork
+from ..networks._given import whole_number
 from ..networks._network import Network
 from ..tasks import AbstractTask
 from ._adaptive import first_step
@@ -103,8 +104,7 @@ def gradient_flow(
         raise ValueError(f"`rtol` must lie between 0 and 0.1, got {rtol}.")
     if atol is not None and not 0 < atol < np.inf:
         raise ValueError(f"`atol` must be positive and finite, got {atol}.")
-    if max_steps < 1 or max_steps != int(max_steps):
-        raise ValueError(f"`max_steps` must be a whole number from 1 up, got {max_steps}.")
+    max_steps = whole_number("max_steps", max_steps)
     stops = _stops(times, t_end)
 
     def flow(*, implicit: bool, patience: int | None = None) -> Trajectory[Network]:

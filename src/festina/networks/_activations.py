@@ -12,6 +12,7 @@ import numpy as np
 from .._precision import float64
 from .._types import Array
 from ._algebra import Algebra, Kink, measure_algebra
+from ._given import whole_number
 from ._kinks import POINTS, kinks
 
 Scalar = Callable[[Array], Array]
@@ -61,9 +62,7 @@ def _error_function(a: Array) -> Array:
 @functools.cache
 def power(exponent: int) -> Activation:
     """σ(a) = aᵖ for a whole number p ≥ 1; the linear and quadratic units are the first two."""
-    if exponent < 1 or exponent != int(exponent):
-        raise ValueError(f"`exponent` must be a whole number from 1 up, got {exponent}.")
-    p = int(exponent)
+    p = whole_number("exponent", exponent)
     is_linear = p == 1
     return Activation(
         name={1: "linear", 2: "quadratic", 3: "cubic"}.get(p, f"power-{p}"),

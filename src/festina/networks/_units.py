@@ -23,6 +23,7 @@ from ._activations import Activation, Scalar, linear
 from ._activations import activation as _resolve
 from ._algebra import Algebra
 from ._contract import mix, outer
+from ._given import whole_number
 from ._view import AbstractView, Shape
 
 
@@ -149,11 +150,9 @@ class Kernel(_Activated):
     def __init__(
         self, activation: str | Activation | Scalar = linear, *, size: int = 2, stride: int = 1
     ):
-        if size < 1 or stride < 1:
-            raise ValueError(f"`size` and `stride` must be at least 1, got {size} and {stride}.")
         super().__init__(activation)
-        object.__setattr__(self, "size", size)
-        object.__setattr__(self, "stride", stride)
+        object.__setattr__(self, "size", whole_number("size", size))
+        object.__setattr__(self, "stride", whole_number("stride", stride))
 
     def weight_shape(self, input_shape: Shape) -> Shape:
         self._positions(input_shape)
@@ -190,8 +189,7 @@ class _Head(AbstractUnit):
     residual: bool = True
 
     def __post_init__(self) -> None:
-        if self.rank < 1:
-            raise ValueError(f"`rank` must be at least 1, got {self.rank}.")
+        object.__setattr__(self, "rank", whole_number("rank", self.rank))
 
     def weight_shape(self, input_shape: Shape) -> Shape:
         if len(input_shape) != 2 or input_shape[1] < 2:

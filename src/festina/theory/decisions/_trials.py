@@ -7,6 +7,7 @@ from jaxtyping import Float, PRNGKeyArray
 
 from ..._precision import compiled
 from ..._types import Array
+from ...networks._given import whole_number
 from ..linear._checks import check_positive
 from ._animals import Animals
 from ._equations import Task, task_of, update
@@ -47,9 +48,8 @@ def simulate_trials(
     The weights and the behaviour at times $\eta\tau n$ of the mean field.
     """
     check_positive("learning_rate", learning_rate)
-    for name, count in (("trials", trials), ("record_every", record_every)):
-        if count != int(count) or count < 1:
-            raise ValueError(f"`{name}` must be a whole number from 1 up, got {count}.")
+    trials = whole_number("trials", trials)
+    record_every = whole_number("record_every", record_every)
     if trials % record_every:
         raise ValueError(
             f"`trials` must be a multiple of `record_every`, got {trials} and {record_every}: "

@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike
 from ..._precision import float64
 from ..._types import Array
 from ...networks import AbstractUnit, Defects, measure_defects
+from ...networks._given import whole_number
 from ...networks._network import Network
 from ._generator import generator
 from ._hidden import combine, hidden_layers, with_hidden_layer
@@ -90,10 +91,8 @@ def embed(
         raise ValueError(
             f"`width` needs one number for each of the {len(layers)} hidden layers, got {width}."
         )
-    if not all(float(wide).is_integer() for wide in widths):
-        raise ValueError(f"`width` must be a whole number of units, got {width}.")
     rng = None if key is None else generator(key)
-    for layer, wide in enumerate(map(int, widths)):
+    for layer, wide in enumerate(whole_number("width", each) for each in widths):
         unit, u, v = hidden_layers(network)[layer]
         axis = len(network.batch_shape)
         added = wide - u.shape[axis]

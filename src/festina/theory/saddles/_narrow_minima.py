@@ -9,6 +9,7 @@ from ..._objective import Convention, objective
 from ..._precision import float64
 from ...networks import AbstractNetwork, AbstractUnit, Activation, Layer
 from ...networks._activations import Scalar
+from ...networks._given import whole_number
 from ...networks._units import unit_of
 from ...tasks import AbstractTask
 from ._bfgs import bfgs
@@ -62,8 +63,7 @@ def narrow_minima(
     - `tolerance`: in units of the loss at zero weights. Levels closer than this count as one, and
       an end point counts as a minimum where gradient times weights is below it.
     """
-    if width < 1 or starts < 1:
-        raise ValueError(f"`width` and `starts` must be at least 1, got {width} and {starts}.")
+    width, starts = whole_number("width", width), whole_number("starts", starts)
     unit = unit_of(unit)
     # Random starts at the scale where the loss is comparable with that of no network at all.
     rng = np.random.default_rng(seed)

@@ -69,7 +69,9 @@ def unit_staircase(network: Layer, task: AbstractTask) -> Staircase:
         The first jump is right up to $O(\epsilon\ln(1/\epsilon))$. Later ones follow units that
         were not the first, whose times are sensitive: a unit that was about to escape as well does
         so at once. Compare them as distributions over seeds. Where two directions are nearly as
-        good, active units go on turning while others wait, which is not followed.
+        good, active units go on turning while others wait, which is not followed. A head of rank
+        two or more learns its ranks one after the other: plateaus in between last only
+        $\ln(1/\epsilon)$ and are counted with the jump.
     """
     if not has_growing_units(network):
         raise ValueError(
