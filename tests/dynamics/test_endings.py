@@ -335,6 +335,20 @@ def test_the_named_limit_is_that_of_the_solution_aimed_at():
         assert named_limit(ending.message) == pytest.approx(limit, rel=0.05)
 
 
+@pytest.mark.parametrize("rate", [1.05, 0.9])
+def test_steps_that_are_too_large_but_do_not_diverge_are_named(rate):
+    """½(1 − uv)²: beyond η = 1 descent goes to and fro about the solution for ever."""
+    network = layer(Neuron(), np.array([[0.9]]), np.array([[0.9]]))
+    run = festina.gradient_descent(network, linear_teacher(np.array([[1.0]])), rate, 400)
+    (ending,) = run.endings
+    if rate > 1:
+        assert ending.reason == "finished"
+        assert ending.message.startswith("Ran to step 400 as asked, going up and down.")
+        assert named_limit(ending.message) == pytest.approx(1.0, rel=0.02)
+    else:
+        assert ending.reason == "converged"
+
+
 def test_figure_4g_diverges_at_the_printed_rate_and_says_why():
     """Figure 4G: sharpness 283 at the balanced solution, so η < .0071; the paper has .02."""
     x, weight = gaussian_points(np.eye(2), degree=6)

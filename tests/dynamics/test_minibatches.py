@@ -203,6 +203,23 @@ def test_divergence_is_a_result_without_nan():
     assert len(run.lane(1).loss) == run.saves[1]
 
 
+def test_a_run_that_diverged_ends_at_its_last_finite_sample():
+    """Alone as in a batch; what came after the last sample is not a copy of it."""
+    batch = festina.gradient_descent(
+        SEEDS, DATA, 5.0, 200, batch_size=4, key=festina.seeds(3), save_every=1
+    )
+    for lane in range(3):
+        together = batch.lane(lane)
+        alone = festina.gradient_descent(
+            SEEDS.lane(lane), DATA, 5.0, 200, batch_size=4, key=festina.seeds(3)[lane], save_every=1
+        )
+        assert alone.endings[0].reason == "diverged"
+        assert len(alone.time) == len(alone.loss) == alone.saves == len(together.time)
+        assert f"after step {alone.time[-1]:.0f}:" in alone.endings[0].message
+        np.testing.assert_array_equal(alone.loss, together.loss)
+    assert len(batch.time[0]) == batch.saves.max()
+
+
 @pytest.mark.usefixtures("as_a_user")
 @pytest.mark.parametrize(
     ("options", "message"),
@@ -221,6 +238,7 @@ def test_divergence_is_a_result_without_nan():
         ({"save_every": 0}, "`save_every` must be a whole number"),
         ({"save_every": 1.5}, "`save_every` must be a whole number"),
         ({"learning_rate": -0.1}, "`learning_rate` must be positive"),
+        ({"learning_rate": "0.1"}, "`learning_rate` must be a number .* the text '0.1'"),
         ({"learning_rate": np.array([0.1, 0.2])}, "`learning_rate`.*batch"),
         ({"loss": "mse"}, "Unknown loss 'mse'"),
         ({"task": linear_teacher(np.eye(2))}, "finite task"),

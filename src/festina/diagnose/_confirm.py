@@ -13,6 +13,7 @@ from ..networks._activations import Scalar
 from ..tasks import AbstractTask
 from ..theory.saddles._bfgs import bfgs
 from ..theory.saddles._loss_function import loss_function, relative_slope
+from ..theory.saddles._subgradient import smallest_subgradient
 from ._fitted import FittedWidth
 from ._given import layer_of, task_of
 from ._width import EffectiveWidth
@@ -29,6 +30,8 @@ class Confirmation:
       that of least squares: how well it has converged, and large where the narrow network has no
       minimum at finite weights. NaN or infinite where the descent left what numbers can hold.
     - `stationary`: whether the descent has arrived: the slope is small.
+    - `on_kink`: whether it has arrived on a kink of φ, where the slope is that of the smallest
+      subgradient.
     - `agrees`: whether it has, and `loss` and `optimised_loss` are the same within the tolerance.
     - `network`: the optimised narrow network; None where it has no units.
     """
@@ -38,6 +41,7 @@ class Confirmation:
     optimised_loss: float
     slope: float
     stationary: bool
+    on_kink: bool
     agrees: bool
     network: Layer | None
 
@@ -46,7 +50,7 @@ class Confirmation:
             units = 0 if self.network is None else self.network.width
             return (
                 f"a fixed point of {units} unit{'s' * (units != 1)}: the narrow network rests at "
-                f"{self.optimised_loss:.6g}, {self._here}"
+                f"{self.optimised_loss:.6g}{' on a kink' * self.on_kink}, {self._here}"
             )
         if self.stationary:
             return (
@@ -62,7 +66,7 @@ class Confirmation:
         return (
             f"not confirmed: the narrow network comes to no rest, at {self.optimised_loss:.6g} the "
             f"slope is still {self.slope:.2g}, {self._here}. Its minimum may lie at infinite "
-            "weights or at a kink, or `max_steps` is too few"
+            "weights, or `max_steps` is too few"
         )
 
     @property
@@ -92,7 +96,9 @@ def confirm(
     end of training, a minimum, its curvature says: `festina.theory.saddles.escape`. It legitimately
     fails where a plateau is none of these fixed points: units
     that have one direction but are not proportional (tanh, sine), or a narrow network whose
-    infimum lies at infinite weights (x tanh x).
+    infimum lies at infinite weights (x tanh x). The weights of rectifiers often rest on a kink,
+    where a sample is just not seen; that counts as rest. A bias of the output layer, subtracted
+    from y, is held where it is: the plateau may still be one on which the bias moves.
 
     **Arguments:**
 
@@ -116,7 +122,7 @@ def confirm(
     empty = 0.5 * float(wide.data.weight @ np.sum(np.asarray(wide.data.y) ** 2, axis=1))
     if found.reduced is None:
         reduced = optimised = empty
-        slope, end = 0.0, None
+        slope, on_kink, end = 0.0, False, None
     else:
         narrow = objective(found.reduced, task, loss)
         function = loss_function(narrow.structure, narrow.data)
@@ -129,6 +135,10 @@ def confirm(
             max_steps=max_steps,
         )
         slope = relative_slope(weights, gradient) / (empty or 1.0)
+        on_kink = slope > stationary and math.isfinite(slope) and found.reduced.kinked
+        if on_kink:
+            slope = relative_slope(weights, smallest_subgradient(function, weights)) / empty
+            on_kink = slope <= stationary
         end = found.reduced.with_parts(*narrow.structure.arrays(weights))
     arrived = slope <= stationary
     return Confirmation(
@@ -137,6 +147,7 @@ def confirm(
         optimised_loss=optimised + wide.floor,
         slope=slope,
         stationary=arrived,
+        on_kink=on_kink,
         agrees=arrived and abs(here - optimised) <= tolerance * (empty + wide.floor),
         network=end,
     )

@@ -169,10 +169,12 @@ def _trajectory(
             )
             for part in (weights, losses, rate):
                 part[lane, count:] = part[lane, max(count - 1, 0)]
-    samples = len(times)
+    # What follows the last finite sample of the last lane is padding alone.
+    samples = max(1, int(saves.max()))
+    weights, losses, rate = (part[:, :samples] for part in (weights, losses, rate))
     columns = np.moveaxis(weights, -1, 0)
     return Trajectory(
-        time=np.broadcast_to(np.array(times, float), (*batch, samples)).copy(),
+        time=np.broadcast_to(np.array(times[:samples], float), (*batch, samples)).copy(),
         loss=losses.reshape(*batch, samples) + whole.floor,
         squared_gradient=rate.reshape(*batch, samples),
         weights=Samples(network.with_parts(*whole.structure.arrays(columns)), as_it_is, batch),

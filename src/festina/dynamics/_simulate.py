@@ -200,7 +200,9 @@ def _ending(
             "converged", f"At {where} the loss came within {excess:.3g} of the lowest possible one."
         )
     if status == FINISHED:
-        return Ending("finished", f"Ran to {where} as asked.")
+        restless = _restlessness(problem, book, lane, learning_rate, method)
+        how = f", {restless}" if restless else "."
+        return Ending("finished", f"Ran to {where} as asked{how}")
     if status == STEP_UNDERFLOW:
         return Ending(
             "step underflow",
@@ -225,15 +227,22 @@ def _what_goes_on(
     """Why so many steps did not suffice, and what would."""
     if book.slack[lane] > 1.0:
         return "short ones, because of kinks: a looser `rtol` gets further than more `max_steps`."
-    if method != "gradient flow" and book.goes_up(lane):
-        start = book.initial_weights(lane)[:, None]
-        limit = _stability_limit(problem, start)
-        if learning_rate > limit:
-            return "going up and down. " + _too_large(learning_rate, limit)
-    return (
+    return _restlessness(problem, book, lane, learning_rate, method) or (
         "still learning slowly: a larger `converged` or a time to end at are cheaper than more "
         "`max_steps`." + (" So may be `solver='implicit'`." if method == "gradient flow" else "")
     )
+
+
+def _restlessness(
+    problem: Objective, book: Logbook, lane: int, learning_rate: float, method: str
+) -> str:
+    """That the loss does not come to rest because steps are too large; nothing where it does."""
+    if method == "gradient flow" or not book.goes_up(lane):
+        return ""
+    limit = _stability_limit(problem, book.initial_weights(lane)[:, None])
+    if learning_rate <= limit:
+        return ""
+    return "going up and down. " + _too_large(learning_rate, limit)
 
 
 def _why(problem: Objective, weights: Float[np.ndarray, "weight 1"], learning_rate: float) -> str:

@@ -13,9 +13,11 @@ def whole_number(name: str, value: float | int, least: int = 1) -> int:
 
 
 def real_array(name: str, given: float | int | ArrayLike) -> Float[np.ndarray, "..."]:
-    """A copy, which later changes of the caller's do not reach; raises at complex numbers."""
+    """A copy, which later changes of the caller's do not reach; raises at what is not real."""
     if np.iscomplexobj(given):
         raise ValueError(f"`{name}` must be real, got complex numbers.")
+    if np.asarray(given).dtype.kind in "US":
+        raise ValueError(f"`{name}` must be a number or an array of them, got the text {given!r}.")
     return np.array(given, dtype=float)
 
 

@@ -67,6 +67,12 @@ def saddle_sequence(
         within the decoupled weights; at a saddle that left out a stronger mode than it learned,
         coupled directions may lead away as well.
     """
+    if not isinstance(modes, Modes):
+        raise ValueError(
+            f"`modes` must be those of the data, got {type(modes).__name__}: "
+            "`festina.theory.linear.modes`; and of a network's weights along them, "
+            "`effective_strengths` are the initial strengths."
+        )
     if check_depth(depth) < 2:
         raise ValueError(
             "`depth` must be 2 or more: the loss of a single layer is convex and has no saddles, "

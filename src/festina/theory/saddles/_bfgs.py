@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 _EPS = float(np.finfo(float).eps)
+_PATIENCE = 50  # steps that gain nothing beyond rounding: on a kink there is no end of them
 
 Point = Float[np.ndarray, " n"]
 Function = Callable[[Point], tuple[float, Point]]
@@ -26,8 +27,9 @@ def bfgs(
     x, (value, gradient) = start, function(start)
     identity = np.eye(len(x))
     inverse = identity  # of the Hessian, as far as it is known
+    lowest, in_vain = value, 0
     for _ in range(max_steps):
-        if finished(x, value, gradient):
+        if finished(x, value, gradient) or in_vain > _PATIENCE:
             break
         direction = -inverse @ gradient
         if not gradient @ direction < 0:  # rounding has eaten the inverse
@@ -40,6 +42,8 @@ def bfgs(
             continue
         s, y = found[0] - x, found[2] - gradient
         x, value, gradient = found
+        in_vain = 0 if value < lowest - 4 * _EPS * abs(lowest) else in_vain + 1
+        lowest = min(lowest, value)
         curvature = s @ y
         if curvature <= 0:  # below rounding: the line search asks for more
             continue

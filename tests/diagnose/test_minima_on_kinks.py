@@ -1,0 +1,73 @@
+"""Minima on a kink, where no gradient is zero."""
+
+import numpy as np
+import pytest
+from scipy.optimize import lsq_linear
+
+from festina.diagnose import confirm, effective_width
+from festina.theory.saddles._bfgs import bfgs
+from festina.theory.saddles._subgradient import smallest_subgradient
+
+
+def test_zero_lies_between_gradients_of_a_minimum_only():
+    slopes = np.array([[1.0, 0.5], [-0.25, 1.0], [-1.0, -2.0], [0.5, -1.0]])
+
+    def highest(x: np.ndarray) -> tuple[float, np.ndarray]:
+        values = slopes @ x + 0.5 * x @ x
+        return float(values.max()), slopes[values.argmax()] + x
+
+    at_kink = smallest_subgradient(highest, np.array([1e-12, 0.0]), radius=1e3)
+    assert np.linalg.norm(at_kink) < 1e-8
+    away = np.array([1.0, 1.0])
+    np.testing.assert_allclose(smallest_subgradient(highest, away), highest(away)[1], rtol=1e-8)
+
+
+def test_the_nearest_side_of_a_kink_that_is_no_minimum():
+    steep = lambda x: (max(x[0], 3.0 * x[0]) + x[1], np.array([3.0 if x[0] > 0 else 1.0, 1.0]))
+    found = smallest_subgradient(steep, np.array([0.0, 2.0]))
+    np.testing.assert_allclose(found, [1.0, 1.0], atol=1e-12)
+
+
+def rectified(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Data that one rectifier with a bias fits best with a sample on its kink, and a start."""
+    rng = np.random.default_rng(seed)
+    x = np.column_stack((rng.normal(size=(100, 3)), np.ones(100)))
+    one, other = (np.maximum(x @ rng.normal(size=4), 0.0) for _ in range(2))
+    y = one - 0.7 * other + 0.1 * rng.normal(size=100)
+    return x, y, rng.normal(size=(1, 4))
+
+
+@pytest.mark.parametrize("seed", [0, 5])
+def test_a_rectifier_rests_on_a_sample(seed):
+    """Held against the smallest subgradient with derivatives of samples on the kink left free."""
+    x, y, u = rectified(seed)
+    v = np.ones(1)
+    found = effective_width(u, x, v=v, activation="relu", y=y, tolerance=1e-6)
+    end = confirm(u, x, found, v=v, activation="relu", y=y)
+    assert end.stationary
+    assert end.on_kink
+    assert end.network is not None
+    u, v = np.ravel(end.network.u), float(np.ravel(end.network.v)[0])
+    drive = x @ u
+    on_kink = np.abs(drive) < 1e-12
+    assert on_kink.any()
+    error = v * np.maximum(drive, 0.0) - y
+    seen = (drive > 0) & ~on_kink
+    smooth = v * (error * seen) @ x / len(x)
+    sides = (v * error[:, None] * x / len(x))[on_kink]
+    free = lsq_linear(sides.T, -smooth, bounds=(0.0, 1.0))
+    assert np.sqrt(2 * free.cost) < 1e-10
+    assert np.linalg.norm(smooth + np.outer([0.0, 1.0], sides.sum(axis=0)), axis=1).min() > 1e-5
+
+
+def test_a_descent_onto_a_kink_ends():
+    calls = []
+
+    def absolute(x: np.ndarray) -> tuple[float, np.ndarray]:
+        calls.append(x)
+        return float(1.0 + np.abs(x) @ [1.0, 2.0]), np.sign(x) * [1.0, 2.0]
+
+    end, value, _ = bfgs(absolute, np.array([0.3, -0.7]), lambda *_: False, max_steps=1_000_000)
+    assert value == pytest.approx(1.0, abs=1e-12)
+    assert np.abs(end).max() < 1e-12
+    assert len(calls) < 20_000
