@@ -728,3 +728,38 @@ def test_text_and_dataset():
     assert data.attrs["method"] == "gradient"
     for name in ("level", "index", "time", "start", "end", "strength", "drop_time"):
         assert np.array_equal(data[name].values, getattr(each, name))
+
+
+STEP = np.arange(0.0, 3000.0)
+
+
+def two_drops(first: float = 800.0, second: float = 2000.0) -> np.ndarray:
+    """Rests at 1, .4 and .1."""
+    falls = [1 / (1 + np.exp(0.04 * (STEP - at))) for at in (first, second)]
+    return 0.1 + 0.6 * falls[0] + 0.3 * falls[1]
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.01])
+@pytest.mark.parametrize(("at", "width"), [(60.0, 30.0), (300.0, 100.0), (1400.0, 100.0)])
+def test_a_hump_is_passed_over(at, width, noise):
+    rng = np.random.default_rng(int(at))
+    hump = 0.4 * np.exp(-(((STEP - at) / width) ** 2))
+    found = plateaus(STEP, two_drops() + hump + noise * rng.normal(size=STEP.size))
+    np.testing.assert_allclose(found.level, [1.0, 0.4, 0.1], atol=0.01)
+    np.testing.assert_allclose(found.drop_time, [800.0, 2000.0], atol=5.0)
+    assert len(found.rises) == 1
+    assert found.rises[0, 0] < at < found.rises[0, 1]
+
+
+@pytest.mark.parametrize("decimals", [2, 3, 4])
+@pytest.mark.parametrize("kind", [float, np.float32])
+def test_losses_written_with_few_decimals(decimals, kind):
+    found = plateaus(STEP, np.round(two_drops(500.0, 1500.0), decimals).astype(kind))
+    np.testing.assert_allclose(found.level, [1.0, 0.4, 0.1], atol=10.0**-decimals)
+    np.testing.assert_allclose(found.drop_time, [500.0, 1500.0], atol=10.0)
+
+
+def test_round_numbers_are_no_rounding():
+    """A staircase of few levels does not pass through what is between them."""
+    found = plateaus(np.arange(400.0), np.repeat([3.0, 2.0, 1.0, 0.0], 100))
+    np.testing.assert_allclose(found.level, [3.0, 2.0, 1.0, 0.0])

@@ -10,7 +10,7 @@ from ._drops import log_rate, split, strength
 from ._passage import passage
 from ._plateaus_loss import from_loss
 from ._plateaus_result import Plateaus
-from ._rises import lasting_rises
+from ._rises import lasting_rises, runs
 
 
 def plateaus(
@@ -48,8 +48,9 @@ def plateaus(
     nor a stay of a few scattered samples on the way down. Where three standard deviations are more
     than a third of the fall, averages over blocks of samples take their place, as long as there are
     80 of them: four levels with 500 samples each are found in most records if each sample scatters
-    by half of its level (χ² of 8), and not if by all of it. A lasting rise, of a test loss that
-    overfits, say, is no part of the staircase: its samples are passed over, and the text says so.
+    by half of its level (χ² of 8), and not if by all of it. Losses written with few decimals
+    scatter by a unit of the last one. A lasting rise, of a test loss that overfits, or the hump of
+    a warm-up, is no part of the staircase: its samples are passed over, and the text says so.
 
     In both, a drop that takes off less than `merge` of the initial loss is none, and joins the
     plateaus on both sides of it. The time of a drop is when the loss passes the middle between
@@ -138,9 +139,7 @@ def plateaus(
     else:
         seen, least = (np.log(curve), merge) if relative else (curve, merge * scale)
         risen = lasting_rises(seen, median, least)
-        rises = t[
-            np.flatnonzero(np.diff(risen, prepend=False, append=False)).reshape(-1, 2) - (0, 1)
-        ]
+        rises = t[runs(risen) - (0, 1)]
         t, l, curve, kept = (each[~risen] for each in (t, l, curve, kept))  # noqa: E741
         dl = None if dl is None else dl[~risen]
         index, strengths, curve = from_loss(

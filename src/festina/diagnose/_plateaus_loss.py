@@ -8,7 +8,7 @@ import numpy as np
 
 from ._blocks import block_length, by_blocks
 from ._drops import RATE_FLOOR, log_rate, split, strength
-from ._scatter import scatter_by_level
+from ._scatter import grain, scatter_by_level
 
 # What scatter does. Stays are counted at a resolution of _RESOLUTION standard deviations, in steps
 # of at least _STEP of them, and of a whole one as long as that is below _COARSE of the height; a
@@ -52,7 +52,8 @@ def from_loss(
 
     filtered = median_filter(loss, median, mode="nearest")
     envelope = np.asarray(isotonic_regression(filtered, increasing=False).x)
-    scatter = scatter_by_level(envelope, loss - envelope)
+    scattered, unit = scatter_by_level(envelope, loss - envelope), grain(loss)
+    scatter = lambda at: np.maximum(scattered(at), unit)
     scale = loss[0] if loss[0] > 0 else np.ptp(loss)
 
     height = envelope[0] - envelope[-1]

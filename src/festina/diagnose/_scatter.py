@@ -9,6 +9,29 @@ _PIECES = 20
 _SAMPLES = 25  # in a piece, at least
 
 
+_ROUGH = 1e-4  # of the height: finer last decimals make no difference
+_DECIMALS = 6
+_VALUES, _NEIGHBOURS = 8, 5  # of a curve that passes through its last decimals
+
+
+def grain(loss: np.ndarray) -> float:
+    """One unit of the last decimal of losses that were written with few; zero for all others.
+
+    A staircase of a few round numbers is no such curve: it does not pass through what is between.
+    """
+    values = np.unique(loss)
+    if values.size < _VALUES:
+        return 0.0
+    for decimals in range(_DECIMALS + 1):
+        unit = 10.0**-decimals
+        counts = values / unit
+        if np.abs(counts - np.round(counts)).max() < 1e-3:  # also in single precision
+            neighbours = np.count_nonzero(np.round(np.diff(counts)) == 1)
+            rough = unit >= _ROUGH * np.ptp(loss)
+            return unit if rough and neighbours >= _NEIGHBOURS else 0.0
+    return 0.0
+
+
 def scatter_by_level(
     envelope: np.ndarray, residual: np.ndarray
 ) -> Callable[[np.ndarray], np.ndarray]:

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from ..._precision import float64
-from ...networks import Layer
+from ...networks import Algebra, Layer
 from ...tasks import AbstractTask
 from ._kinds import Kind, admissible
 from ._manifolds import unit_rows
@@ -56,7 +56,7 @@ def narrowings(
     - `"equal"`: units whose responses differ by less than `angle` of their size are one (up to the
       sign, if φ is odd), with the sum of their v and the mean u, or the u of the unit nearest to
       the mean response if that comes closer: keys and queries that respond alike may differ;
-    - `"proportional"`: units whose u lie within `angle` of one ray (of one line, if φ is
+    - `"proportional"`: units whose u lie within `angle` of one ray (of one line, if φ is even or
       homogeneous over the reals) are one: from large to small contributions each unit that is left
       gathers those around it. Along the direction that their contributions agree on,
       $v = \sum_i |u_i| v_i$;
@@ -89,8 +89,7 @@ def narrowings(
             return _directions(u, v, seen.gram(seen.responses(np.eye(u.shape[1]))))
         if kind == "equal":
             return _copies(seen, u, v, responses, contribution, angle)
-        lines = network.unit.algebra.homogeneous == "real"
-        return _rays(u, v, contribution, angle, lines=lines)
+        return _rays(u, v, contribution, angle, network.unit.algebra)
 
     def ranked(kind: Kind) -> Narrowing:
         few_u, few_v = units(kind)
@@ -129,18 +128,20 @@ def _clusters(
 
 
 def _rays(
-    u: np.ndarray, v: np.ndarray, contribution: np.ndarray, angle: float, *, lines: bool
+    u: np.ndarray, v: np.ndarray, contribution: np.ndarray, angle: float, algebra: Algebra
 ) -> tuple[np.ndarray, np.ndarray]:
+    lines = algebra.homogeneous == "real" or algebra.even
     size = np.linalg.norm(u, axis=1)
     direction = u / np.where(size > 0, size, 1.0)[:, None]
     few_u, few_v = [], []
     side = lambda leader: direction @ direction[leader]
     near = lambda cosine: (np.abs(cosine) if lines else cosine) >= math.cos(angle)
     for leader, members in _clusters(contribution, lambda leader: near(side(leader))):
-        sign = np.where(side(leader)[members] < 0, -1.0, 1.0) if lines else 1.0
-        along = (sign * contribution[members]) @ direction[members]
+        flip = np.where(side(leader)[members] < 0, -1.0, 1.0) if lines else 1.0
+        along = (flip * contribution[members]) @ direction[members]
         along /= np.linalg.norm(along)
-        read = (sign * size[members]) @ v[members]
+        # To −u an even unit responds as to u, any other with the opposite sign.
+        read = ((1.0 if algebra.even else flip) * size[members]) @ v[members]
         # Between its layers a unit may shift any factor: small weights grow to equal norms.
         factor = math.sqrt(np.linalg.norm(read)) or 1.0
         few_u.append(factor * along)

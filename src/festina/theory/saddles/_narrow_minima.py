@@ -14,6 +14,7 @@ from ...networks._units import unit_of
 from ...tasks import AbstractTask
 from ._bfgs import bfgs
 from ._loss_function import loss_function, relative_slope
+from ._subgradient import smallest_subgradient
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,8 @@ def narrow_minima(
       only if one of them leads there.
     - `seed`: of the random starts.
     - `tolerance`: in units of the loss at zero weights. Levels closer than this count as one, and
-      an end point counts as a minimum where gradient times weights is below it.
+      an end point counts as a minimum where gradient times weights is below it; on a kink, where
+      rectifiers often have theirs, the smallest subgradient.
     """
     width, starts = whole_number("width", width), whole_number("starts", starts)
     unit = unit_of(unit)
@@ -105,12 +107,15 @@ def minima_from(
         )
         for column in columns.T
     ]
-    # A start that has run off to infinity, or got stuck at a kink, has found no minimum.
-    minima = [
-        (weights, value)
-        for weights, value, gradient in ends
-        if relative_slope(weights, gradient) <= allowed
-    ]
+
+    def at_rest(weights: np.ndarray, gradient: np.ndarray) -> bool:
+        slope = relative_slope(weights, gradient)
+        if slope > allowed and networks.kinked and np.isfinite(slope):
+            slope = relative_slope(weights, smallest_subgradient(function, weights))
+        return slope <= allowed
+
+    # A start that has run off to infinity has found no minimum.
+    minima = [(weights, value) for weights, value, gradient in ends if at_rest(weights, gradient)]
     levels: list[float] = []
     chosen: list[np.ndarray] = []
     counts: list[int] = []
