@@ -9,7 +9,7 @@ from festina.theory.saddles._bfgs import bfgs
 from festina.theory.saddles._subgradient import smallest_subgradient
 
 
-def test_zero_lies_between_gradients_of_a_minimum_only():
+def test_zero_lies_between_gradients_of_a_minimum_and_not_beside_it():
     slopes = np.array([[1.0, 0.5], [-0.25, 1.0], [-1.0, -2.0], [0.5, -1.0]])
 
     def highest(x: np.ndarray) -> tuple[float, np.ndarray]:
@@ -26,6 +26,21 @@ def test_the_nearest_side_of_a_kink_that_is_no_minimum():
     steep = lambda x: (max(x[0], 3.0 * x[0]) + x[1], np.array([3.0 if x[0] > 0 else 1.0, 1.0]))
     found = smallest_subgradient(steep, np.array([0.0, 2.0]))
     np.testing.assert_allclose(found, [1.0, 1.0], atol=1e-12)
+
+
+def test_a_point_on_many_kinks():
+    """Eight pairs of slopes: a convex sum of absolute values, at rest where all of them are."""
+    rng = np.random.default_rng(2)
+    normals, lean = rng.normal(size=(10, 24)), rng.uniform(-0.9, 0.9, size=10)
+
+    def function(x: np.ndarray) -> tuple[float, np.ndarray]:
+        side = normals @ x
+        slopes = np.sign(side) + lean
+        return float(np.abs(side).sum() + lean @ side), slopes @ normals
+
+    away = np.linalg.svd(normals)[2][-1]  # along which nothing changes
+    found = smallest_subgradient(function, away)
+    assert np.linalg.norm(found) < 1e-8 < 1e-2 < np.linalg.norm(function(away)[1])
 
 
 def rectified(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

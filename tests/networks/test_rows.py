@@ -43,8 +43,11 @@ def test_nobody_changes_what_has_been_read():
     task = linear_teacher(np.eye(2), np.diag([1.0, 3.0]))
     network = fully_connected(2, 1500, 2, scale=0.01, key=jax.random.key(1))
     festina.gradient_flow(network, task, np.array([0.0, 1.0]))
-    with pytest.raises(ValueError, match="read-only"):
-        network.u[0] = 1.0
+    for array in (network.u, network.v, network.u.base, network.rows.gram):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1.0
+    with pytest.raises(ValueError, match="cannot set WRITEABLE"):
+        network.u.flags.writeable = True
 
 
 @pytest.mark.parametrize("how", ["direct", "pickled", "deep copy"])

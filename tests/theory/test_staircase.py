@@ -12,6 +12,7 @@ import festina
 from festina.diagnose import passage_time, plateaus
 from festina.networks import (
     DeepLinear,
+    Neuron,
     attention,
     diagonal_linear,
     diagonal_linear_from,
@@ -463,3 +464,17 @@ def test_large_weights_are_warned_of(scale):
     initial = festina.gradient_flow(network, task, np.array([0.0])).loss[0]
     with pytest.warns(UserWarning, match=f"these weights have {initial:.6g}"):
         staircase(network, task)
+
+
+def test_units_that_escape_together():
+    """The second is about to escape as well when the first does, and must not grow for ever."""
+    u = 1e-4 * np.array([[1.0, 0.3], [1.0 + 1e-9, 0.3], [0.2, -0.9]])
+    network = layer(Neuron("quadratic"), u, 1e-4 * np.array([1.0, 1.0, 0.4]))
+    data = quadratic_teacher(np.diag([1.0, 0.5]))
+    predicted = staircase(network, data)
+    assert (np.diff(predicted.levels) < 0).all()
+    assert np.isfinite(predicted.times).all()
+    run = festina.gradient_flow(network, data)
+    assert predicted.levels[-1] == pytest.approx(run.loss[-1], abs=1e-6)
+    trained = passages(network, data, predicted)
+    assert predicted.times[0] == pytest.approx(trained[0], rel=1e-2)

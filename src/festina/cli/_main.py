@@ -32,7 +32,11 @@ def main(tokens: Sequence[str] | None = None) -> NoReturn:
     # Imports make half a million objects that stay: looking for garbage among them takes half a
     # second and finds none.
     gc.set_threshold(1_000_000, *gc.get_threshold()[1:])
-    status = carry_out(list(sys.argv[1:] if tokens is None else tokens))
+    try:
+        status = carry_out(list(sys.argv[1:] if tokens is None else tokens))
+    except KeyboardInterrupt as interruption:  # before the command has begun
+        complain("Interrupted.")
+        status = status_of(interruption)
     if "jax" in sys.modules:
         # Taking everything down again takes half a second more, and under a compiled program that
         # still runs it ends in a crash. Whatever was to be written is in its place.

@@ -45,6 +45,15 @@ def resolve(
         raise Complaint(invalid(error, valid=names, where=where)) from error
 
 
+def in_force(experiment: Experiment, preset: str | None, parameters: Parameters) -> str | None:
+    """The preset, unless a flag or a file has taken something of it back."""
+    if preset is None:
+        return None
+    wanted = experiment.parameters(**experiment.presets[preset])
+    same = (getattr(wanted, key) == getattr(parameters, key) for key in experiment.presets[preset])
+    return preset if all(same) else None
+
+
 def flag_name(name: str) -> str:
     return "--" + name.replace("_", "-")
 

@@ -14,8 +14,7 @@ from festina.papers import Claim, Experiment, Parameters, Progress
 
 from ._endings import unconverged
 from ._folder import Building, unwritable
-from ._matplotlib import without_documentation
-from ._parameters import to_toml
+from ._parameters import in_force, to_toml
 from ._signals import interruptible
 
 if TYPE_CHECKING:
@@ -47,13 +46,12 @@ def perform(
         with interruptible(), contextlib.redirect_stdout(sys.stderr):
             run = experiment.run(parameters, key=None, progress=progress)
             run.attrs["experiment"] = experiment.name
-            run.attrs["preset"] = preset or ""
+            run.attrs["preset"] = in_force(experiment, preset, parameters) or ""
             run.attrs.setdefault("parameters", parameters.model_dump(mode="json"))
             progress("checking the claims", 1.0)
             claims = claims_of(experiment, run)
             progress("drawing", 1.0)
-            with without_documentation():
-                figure = experiment.draw(run)
+            figure = experiment.draw(run)
             if picture is not None:
                 progress("animating", 1.0)
                 save_picture(experiment, run, folder.path / picture)

@@ -16,6 +16,7 @@ _PLAIN_WIDTH = 140
 _MANY = 6
 _NUMBERS = 14
 _NARROW = 110
+_CRAMPED = 72  # columns, below which a number of five digits breaks in its exponent
 _VERDICT = len("does not hold, as known")
 _VERDICT_IN_TWO_LINES = len("does not hold,")
 
@@ -52,6 +53,7 @@ def claims_table(
     _, predicted, measured, _, verdict = table.columns
     predicted.max_width = measured.max_width = _NUMBERS
     verdict.width = _VERDICT if width >= _NARROW else _VERDICT_IN_TWO_LINES
+    digits = 5 if width >= _CRAMPED else 3
     for name, group in groupby(claims, key=lambda claim: claim.experiment):
         table.add_section()
         table.add_row(Text(name, style="bold"))
@@ -61,9 +63,9 @@ def claims_table(
                 text.append(f"\n{detail}", style="dim")
             table.add_row(
                 text,
-                Text(number(claim.predicted)),
-                Text(number(claim.measured)),
-                Text(number(claim.tolerance)),
+                Text(number(claim.predicted, digits)),
+                Text(number(claim.measured, digits)),
+                Text(number(claim.tolerance, digits)),
                 _verdict(claim),
             )
     for name, reason in failures:
@@ -92,14 +94,14 @@ def summary(claims: Iterable[Claim], failures: Sequence[tuple[str, str]] = ()) -
     return f"{len(claims)} claim{'s' * (len(claims) != 1)}: {', '.join(parts)}."
 
 
-def number(value: Any) -> str:
+def number(value: Any, digits: int = 5) -> str:
     """Five digits are enough to read; `claims.json` has them all."""
     value = value.tolist() if hasattr(value, "tolist") else value
     if isinstance(value, float):
-        return f"{value:.5g}"
+        return f"{value:.{digits}g}"
     if isinstance(value, str | int) or not isinstance(value, Sequence):
         return str(value)
-    shown = [number(entry) for entry in value[:_MANY]]
+    shown = [number(entry, digits) for entry in value[:_MANY]]
     more = [f"… ({len(value)} in all)"] if len(value) > _MANY else []
     return ", ".join(shown + more)
 

@@ -13,7 +13,7 @@ from ..networks._activations import Scalar
 from ..tasks import AbstractTask
 from ..theory.saddles._bfgs import bfgs
 from ..theory.saddles._loss_function import loss_function, relative_slope
-from ..theory.saddles._subgradient import smallest_subgradient
+from ..theory.saddles._subgradient import slope_at_rest
 from ._fitted import FittedWidth
 from ._given import layer_of, task_of
 from ._width import EffectiveWidth
@@ -66,7 +66,7 @@ class Confirmation:
         return (
             f"not confirmed: the narrow network comes to no rest, at {self.optimised_loss:.6g} the "
             f"slope is still {self.slope:.2g}, {self._here}. Its minimum may lie at infinite "
-            "weights, or `max_steps` is too few"
+            "weights or where many kinks meet, or `max_steps` is too few"
         )
 
     @property
@@ -134,11 +134,11 @@ def confirm(
             lambda weights, _, gradient: relative_slope(weights, gradient) <= 1e-9 * empty,
             max_steps=max_steps,
         )
-        slope = relative_slope(weights, gradient) / (empty or 1.0)
-        on_kink = slope > stationary and math.isfinite(slope) and found.reduced.kinked
-        if on_kink:
-            slope = relative_slope(weights, smallest_subgradient(function, weights)) / empty
-            on_kink = slope <= stationary
+        scale, kinked = empty or 1.0, found.reduced.kinked
+        enough = stationary * scale
+        end_slope = slope_at_rest(function, weights, gradient, enough=enough, kinked=kinked)
+        on_kink = end_slope <= enough < relative_slope(weights, gradient)
+        slope = end_slope / scale
         end = found.reduced.with_parts(*narrow.structure.arrays(weights))
     arrived = slope <= stationary
     return Confirmation(

@@ -139,7 +139,7 @@ def plateaus(
     else:
         seen, least = (np.log(curve), merge) if relative else (curve, merge * scale)
         risen = lasting_rises(seen, median, least)
-        rises = t[runs(risen) - (0, 1)]
+        rises = t[runs(risen) - np.array([0, 1])]
         t, l, curve, kept = (each[~risen] for each in (t, l, curve, kept))  # noqa: E741
         dl = None if dl is None else dl[~risen]
         index, strengths, curve = from_loss(

@@ -92,9 +92,16 @@ class Logbook:
 
     def goes_up(self, lane: int) -> bool:
         """Whether the loss rises, by more than rounding, between some of the last few samples."""
-        last = [part.loss[-8:] for part in (*self._rows[lane][-8:], self.last(lane))]
-        loss = np.concatenate(last)[-8:]
+        loss = self._recent(lane)
         return bool((np.diff(loss) > 1e-6 * loss[1:]).any())
+
+    def goes_up_and_down(self, lane: int) -> bool:
+        """Whether it falls between some of them as well."""
+        return self.goes_up(lane) and bool((np.diff(self._recent(lane)) < 0).any())
+
+    def _recent(self, lane: int) -> Float[np.ndarray, " sample"]:
+        last = [part.loss[-8:] for part in (*self._rows[lane][-8:], self.last(lane))]
+        return np.concatenate(last)[-8:]
 
     def table(self) -> tuple[Samples, Int[np.ndarray, " lane"]]:
         """Everything kept, `(lane, save, …)`, short lanes padded with their last; and counts.

@@ -227,7 +227,12 @@ def _what_goes_on(
     """Why so many steps did not suffice, and what would."""
     if book.slack[lane] > 1.0:
         return "short ones, because of kinks: a looser `rtol` gets further than more `max_steps`."
-    return _restlessness(problem, book, lane, learning_rate, method) or (
+    if method != "gradient flow" and book.goes_up(lane):
+        start = book.initial_weights(lane)[:, None]
+        limit = _stability_limit(problem, start)
+        if learning_rate > limit:
+            return "going up and down. " + _too_large(learning_rate, limit)
+    return (
         "still learning slowly: a larger `converged` or a time to end at are cheaper than more "
         "`max_steps`." + (" So may be `solver='implicit'`." if method == "gradient flow" else "")
     )
@@ -237,12 +242,23 @@ def _restlessness(
     problem: Objective, book: Logbook, lane: int, learning_rate: float, method: str
 ) -> str:
     """That the loss does not come to rest because steps are too large; nothing where it does."""
-    if method == "gradient flow" or not book.goes_up(lane):
+    if method == "gradient flow" or not book.goes_up_and_down(lane):
         return ""
-    limit = _stability_limit(problem, book.initial_weights(lane)[:, None])
-    if learning_rate <= limit:
+    # Here and a step further: to and fro the valley is steeper on one side.
+    here = book.weights[:, [lane]]
+    there = here + learning_rate * np.asarray(initial_state(problem, here, first_step).velocity)
+    sides = np.concatenate((here, there), axis=1)
+    if not np.isfinite(sides).all():
         return ""
-    return "going up and down. " + _too_large(learning_rate, limit)
+    sharpness = max(
+        extreme_curvatures(problem.structure, side, problem.data)[1] for side in sides.T
+    )
+    if learning_rate * sharpness <= 2.0:
+        return ""
+    return (
+        f"going up and down: 2 / sharpness is {2.0 / sharpness:.3g} here, and the learning rate "
+        f"{learning_rate:g} is above it. Use a smaller one."
+    )
 
 
 def _why(problem: Objective, weights: Float[np.ndarray, "weight 1"], learning_rate: float) -> str:

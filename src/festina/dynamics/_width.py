@@ -8,6 +8,7 @@ the loss and the gradient norm of R(t): the cost does not grow with the width. Q
 the weights of all units are looked at.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -37,9 +38,10 @@ def condense(network: Network) -> tuple[Network, Widen]:
 
 
 def _condense(network: Layer) -> tuple[Layer, Widen]:
-    width = network.width
+    width, structure = network.width, network.structure
+    weights = math.prod(structure.weight_shape) + math.prod(structure.value_shape)
     # Linear by construction: a measured algebra knows nothing of weights that it has not tried.
-    if network.unit.degree != 1 or width <= network.structure.size // width:
+    if network.unit.degree != 1 or width <= weights:
         return network, as_it_is
     rows = network.rows
     basis, few = None, _from_gram(rows.gram) if width > _WIDE else None

@@ -250,6 +250,6 @@ def check_widths(widths: Sequence[int], *, depth: int | None = None) -> tuple[in
             f"`widths` needs {least}, from input to output, got {sizes}. "
             f"For example: {(8, *(16,) * ((depth or 2) - 1), 8)}."
         )
-    if any(size < 1 or size != int(size) for size in sizes):
+    if not all(size >= 1 and size % 1 == 0 for size in sizes):
         raise ValueError(f"`widths` must be whole numbers from 1 up, got {sizes}.")
     return tuple(map(int, sizes))

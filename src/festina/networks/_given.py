@@ -7,6 +7,8 @@ from numpy.typing import ArrayLike
 
 def whole_number(name: str, value: float | int, least: int = 1) -> int:
     """A number of things; raises unless it is whole and large enough."""
+    if isinstance(value, str):
+        raise ValueError(f"`{name}` must be a whole number, got the text {value!r}.")
     if not value >= least or value % 1 != 0:  # infinity has no remainder either
         raise ValueError(f"`{name}` must be a whole number from {least} up, got {value}.")
     return int(value)

@@ -81,7 +81,7 @@ class Layer(AbstractNetwork):
         weight_shape: tuple[int, ...],
         value_shape: tuple[int, ...],
     ) -> "Layer":
-        """The layer whose unit i has the weights (v_i, u_i) in row i, and which keeps the array."""
+        """The layer whose unit i has the weights (v_i, u_i) in row i of an array that it locks."""
         front, border = array.shape[:-1], math.prod(value_shape)
         rows = Rows(array)
         v, u = rows.array[..., :border], rows.array[..., border:]
@@ -99,7 +99,7 @@ class Layer(AbstractNetwork):
         return Rows(np.concatenate(parts, axis=-1))
 
     def __getstate__(self) -> dict[str, Any]:
-        # The weights of a copy are arrays of its own, which do not look into any rows.
+        # The weights of a copy need not look into these rows.
         return {name: value for name, value in vars(self).items() if name != "_rows"}
 
     @property

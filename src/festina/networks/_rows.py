@@ -10,26 +10,26 @@ _PIECE = 2**19  # multiplications, few enough for BLAS to do without packing and
 
 
 class Rows:
-    """θ_i = (v_i, u_i) for each unit, in one array that nobody can change.
+    """θ_i = (v_i, u_i) for each unit, in one array, which is locked.
 
     It is what initial weights are drawn into, and what a layer's `u` and `v` look into; so what has
     been found out about it once holds ever after.
     """
 
     def __init__(self, array: Float[np.ndarray, "... unit weight"]):
-        array.flags.writeable = False
-        self.array = array
+        self.array, owner = array, array
+        while isinstance(owner, np.ndarray):
+            owner.flags.writeable = False
+            owner = owner.base
 
     @cached_property
     def gram(self) -> Float[np.ndarray, "... weight weight"]:
-        """ΘᵀΘ. Weights of a unit that lie apart would be read twice, in twice the time.
-
-        Of a matrix and itself NumPy asks BLAS for one half only, which for few columns takes longer
-        than the whole.
-        """
+        """ΘᵀΘ, to be read only."""
         *batch, width, columns = self.array.shape
         if columns > _NARROW:
             return self.array.mT @ self.array
+        # Of a matrix and itself NumPy asks BLAS for one half only, which for few columns takes
+        # longer than the whole; and weights of a unit that lie apart would be read twice.
         from scipy.linalg.blas import dgemm  # pyright: ignore[reportAttributeAccessIssue]
 
         piece = _PIECE // columns**2
@@ -38,4 +38,5 @@ class Rows:
             for first in range(0, width, piece):
                 part = self.array[(*lane, slice(first, first + piece))].T
                 gram[lane] += dgemm(1.0, part, part, trans_b=True)
+        gram.flags.writeable = False
         return gram

@@ -16,8 +16,10 @@ def drop_claims(reading: Reading) -> list[Claim]:
     claims = []
     for drop in np.flatnonzero(np.isfinite(prediction.values).any(axis=0)):
         measured = reading.drops["step"].values[:, drop]
+        predicted = prediction.values[:, drop]
         with np.errstate(divide="ignore"):  # large initial weights are past a drop from the start
-            error = np.abs(measured / prediction.values[:, drop] - 1)
+            error = np.abs(measured / predicted - 1)
+        error[np.isinf(predicted) & np.isnan(measured)] = 0.0  # it never comes, as it should be
         claims.append(
             reading.compare(
                 f"{DROPS[drop]} drop predicted from the initial weights: "
@@ -27,7 +29,7 @@ def drop_claims(reading: Reading) -> list[Claim]:
                 tolerance=float(prediction.attrs["tolerance"]),
                 source=str(prediction.attrs["source"]),
                 correction=str(prediction.attrs["correction"]),
-                note=f"steps {measured.mean():.4g} ± {measured.std():.2g} in the mean",
+                note=f"steps {np.nanmean(measured):.4g} ± {np.nanstd(measured):.2g} in the mean",
             )
         )
     return claims

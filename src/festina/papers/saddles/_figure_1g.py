@@ -68,19 +68,25 @@ def _predict(parameters: Parameters, task: AbstractTask, network: Layer) -> dict
     sigma = correlation(task, network.unit)[0]
     times = escape_times(network.u, network.v[..., 0], sigma)
     steps = times / (loss_factor(parameters.loss, task) * parameters.learning_rate)
-    first = np.min(steps, axis=-1)
+    tolerance = _tolerance(parameters)
+    silent = tolerance > _LARGEST_ERROR  # Proposition 5 is about small weights
+    first = np.full(len(steps), np.nan) if silent else np.min(steps, axis=-1)
     return {
         "drop_step": xr.Variable(
             ("seed", "drop"),
             np.stack((first, np.full_like(first, np.nan)), axis=-1),
             {
-                "tolerance": _tolerance(parameters),
+                "tolerance": tolerance,
                 "source": f"{PAPER}, Proposition 5 and Eq. (56)",
                 "correction": "with the bounce of units whose v changes sign",
             },
         ),
         "winner": ("seed", np.argmin(steps, axis=-1)),
     }
+
+
+_LARGEST_ERROR = 0.2
+"""Of a first drop that is predicted at all."""
 
 
 def _tolerance(parameters: Parameters) -> float:
@@ -94,20 +100,32 @@ def _tolerance(parameters: Parameters) -> float:
     return 0.015 * max(1.0, relative)
 
 
-def _structure(reading: Reading) -> list[Claim]:
-    at_first_drop = reading.drops["save"].values[:, 0]
-    strongest = [
-        int(np.argmax(contributions(*reading.weights_at(seed, int(save)))))
-        for seed, save in enumerate(at_first_drop)
+def _winner_claims(reading: Reading) -> list[Claim]:
+    """Of the seeds that are predicted to drop at all; one that does not has no winner."""
+    seeds = np.flatnonzero(np.isfinite(reading.theory["drop_step"].values[:, 0]))
+    if not seeds.size:
+        return []
+    drops, winner = reading.drops.isel({"drop": 0}), reading.theory["winner"].values
+    right = [
+        bool(np.isfinite(drops["step"].values[seed]))
+        and winner[seed]
+        == np.argmax(contributions(*reading.weights_at(seed, int(drops["save"].values[seed]))))
+        for seed in seeds.tolist()
     ]
     return [
         reading.at_least(
             "the unit that makes the first drop is the one with the shortest escape time",
             1.0,
-            reading.theory["winner"].values == np.array(strongest),
+            np.array(right),
             source=f"{PAPER}, Proposition 5",
             correction="with the bounce of units whose v changes sign",
-        ),
+        )
+    ]
+
+
+def _structure(reading: Reading) -> list[Claim]:
+    return [
+        *_winner_claims(reading),
         *active_claims(reading),
     ]
 

@@ -59,7 +59,7 @@ class DeepPanel:
     - `starts`: from how many random weights the minima of a narrow network are sought.
     - `cleaner`: `parameters → ε` of a second run, where the paper's is too large for a clean
       plateau; None for no such run.
-    - `cleaner_median`: how far from the minimum the median level of that run may be, in units of
+    - `cleaner_median`: how far from the minimum half of the seeds of that run may be, in units of
       the loss; None where there is no such run.
     - `cleaner_share`: the share of its seeds that rest there, at least.
     - `correction`: `parameters → words`, under which correction the loss rests where it should.

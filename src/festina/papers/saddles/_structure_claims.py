@@ -30,6 +30,7 @@ def rank_claims(reading: Reading) -> list[Claim]:
             )
         )
     expected = reading.theory["final_singular_values"].values
+    expected = expected[expected > 1e-6 * expected.max()]
     at_end = np.array([singular(seed, END) for seed in range(reading.seeds)])
     claims.append(
         reading.compare(

@@ -1,9 +1,11 @@
 """Train the seeds of a panel, by descent or by flow, and put both on one axis of steps."""
 
+import dataclasses
+
 import jax
 from jaxtyping import PRNGKeyArray
 
-from ...dynamics import Trajectory, gradient_descent, gradient_flow
+from ...dynamics import Ending, Trajectory, gradient_descent, gradient_flow
 from ...networks import AbstractNetwork
 from ...networks._seeds import Keys
 from ...tasks import AbstractTask
@@ -45,6 +47,9 @@ def train(
             converged=converged,
             progress=progress,
         )
+        trajectory = dataclasses.replace(
+            trajectory, endings=tuple(map(_out_of_steps, trajectory.endings))
+        )
     else:
         trajectory = gradient_descent(
             network,
@@ -58,6 +63,13 @@ def train(
     if all(ending.reason in BROKEN_OFF for ending in trajectory.endings):
         raise ValueError(f"Training failed from every seed. {trajectory.endings[0].message}")
     return trajectory
+
+
+def _out_of_steps(ending: Ending) -> Ending:
+    """A flow that has come to its latest time is one whose steps did not suffice."""
+    if ending.reason != "finished":
+        return ending
+    return Ending("out of steps", f"{ending.message} It had not converged: give more `max_steps`.")
 
 
 def time_of_a_step(parameters: PanelParameters) -> float:

@@ -69,9 +69,9 @@ def saddle_sequence(
     """
     if not isinstance(modes, Modes):
         raise ValueError(
-            f"`modes` must be those of the data, got {type(modes).__name__}: "
-            "`festina.theory.linear.modes`; and of a network's weights along them, "
-            "`effective_strengths` are the initial strengths."
+            f"`modes` must be those of the data, as `festina.theory.linear.modes` finds them, got "
+            f"{type(modes).__name__}. The initial strengths of small random weights are "
+            "`effective_strengths`."
         )
     if check_depth(depth) < 2:
         raise ValueError(

@@ -42,8 +42,9 @@ def bfgs(
             continue
         s, y = found[0] - x, found[2] - gradient
         x, value, gradient = found
-        in_vain = 0 if value < lowest - 4 * _EPS * abs(lowest) else in_vain + 1
-        lowest = min(lowest, value)
+        in_vain += 1
+        if value < lowest - 4 * _EPS * abs(lowest):
+            lowest, in_vain = value, 0
         curvature = s @ y
         if curvature <= 0:  # below rounding: the line search asks for more
             continue

@@ -1,5 +1,6 @@
 """The minima of a narrower network: the levels at which a wider one can rest (Theorem 1)."""
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +15,7 @@ from ...networks._units import unit_of
 from ...tasks import AbstractTask
 from ._bfgs import bfgs
 from ._loss_function import loss_function, relative_slope
-from ._subgradient import smallest_subgradient
+from ._subgradient import slope_at_rest
 
 
 @dataclass(frozen=True)
@@ -108,14 +109,9 @@ def minima_from(
         for column in columns.T
     ]
 
-    def at_rest(weights: np.ndarray, gradient: np.ndarray) -> bool:
-        slope = relative_slope(weights, gradient)
-        if slope > allowed and networks.kinked and np.isfinite(slope):
-            slope = relative_slope(weights, smallest_subgradient(function, weights))
-        return slope <= allowed
-
     # A start that has run off to infinity has found no minimum.
-    minima = [(weights, value) for weights, value, gradient in ends if at_rest(weights, gradient)]
+    slope = functools.partial(slope_at_rest, function, enough=allowed, kinked=networks.kinked)
+    minima = [(weights, value) for weights, value, g in ends if slope(weights, g) <= allowed]
     levels: list[float] = []
     chosen: list[np.ndarray] = []
     counts: list[int] = []

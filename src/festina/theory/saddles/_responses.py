@@ -44,11 +44,11 @@ class OnData:
         self, responses: np.ndarray, v: Float[np.ndarray, "unit value"]
     ) -> Iterator[Float[np.ndarray, "some_units sample output"]]:
         """What every unit adds to the outputs, some units after the other."""
-        rows, values = np.moveaxis(responses, -1, 0), self._values(v)
+        by_unit, values = np.moveaxis(responses, -1, 0), self._values(v)
         several = max(1, _NUMBERS // (len(self.weight) * self.outputs))
         for first in range(0, len(v), several):
             some = slice(first, first + several)
-            yield rows[some] @ values[some]
+            yield by_unit[some] @ values[some]
 
     def contributions(
         self, responses: np.ndarray, v: Float[np.ndarray, "unit value"]

@@ -30,9 +30,8 @@ from ..._types import Array
 from ...networks import AbstractStructure, Layer
 from ...tasks import AbstractTask
 from ._staircase import Staircase, joining_times, root
-from ._unit_race import Escape, Race
+from ._unit_race import ATOL, RTOL, Escape, Race
 
-_RTOL, _ATOL = 1e-9, 1e-12  # of waiting units
 _JUMP_RTOL = 1e-7
 _SEED = 1e-4  # part of the loss that a unit has learned when it becomes active
 _NOTHING = 1e-7  # gains below this part of the initial loss are none
@@ -153,7 +152,11 @@ class _Stage(NamedTuple):
     def wait(
         self, active: np.ndarray, dormant: np.ndarray, time: float
     ) -> Float[np.ndarray, "weight unit"]:
-        """Dormant units a time later."""
+        """Dormant units a time later.
+
+        One that was about to escape as well is as large then as units are when they become active:
+        alone it would have grown beyond all bounds, and now what it grew by is being learned.
+        """
         from scipy.integrate import solve_ivp
 
         scale = float(np.abs(dormant).max(initial=0.0))
@@ -164,10 +167,13 @@ class _Stage(NamedTuple):
             (0.0, time * scale ** (self.degree - 2)),
             (dormant / scale).ravel(),
             method="DOP853",
-            rtol=_RTOL,
-            atol=_ATOL,
+            rtol=RTOL,
+            atol=ATOL,
         )
-        return scale * solution.y[:, -1].reshape(dormant.shape)
+        later = scale * solution.y[:, -1].reshape(dormant.shape)
+        gain = np.sum(later * self.pull(active, later), axis=0) / self.degree
+        large = _SEED * self.excess(active)
+        return later * np.where(gain > large, large / gain, 1.0) ** (1.0 / self.degree)
 
     def settle(
         self, active: np.ndarray, unit: int, escape: Escape
@@ -217,7 +223,8 @@ class _Stage(NamedTuple):
         settled = whole(solution.y[:, -1])
         middle = 0.5 * (before + self.excess(settled))
         above = lambda t: self.excess(whole(solution.sol(t))) - middle
-        half = root(above, 0.0, float(solution.t[-1]))
+        # What gains little has passed the middle by the time at which it is large.
+        half = root(above, 0.0, float(solution.t[-1])) if above(0.0) > 0.0 else 0.0
         return settled, half - ahead
 
 

@@ -16,7 +16,7 @@ from ._staircase import root
 if TYPE_CHECKING:
     from scipy.integrate import DOP853
 
-_RTOL, _ATOL = 1e-9, 1e-12  # what is small now may be what grows later
+RTOL, ATOL = 1e-9, 1e-12  # what is small now may be what grows later
 _ALIGNED = 1e-6  # |dn/dσ| over κU at which a direction has found its maximum
 
 
@@ -73,7 +73,7 @@ class Race:
         from scipy.integrate import DOP853
 
         flow = lambda _, flat: self._flow(self._table(flat)).ravel()
-        solver = DOP853(flow, 0.0, self.start.ravel(), latest, rtol=_RTOL, atol=_ATOL)
+        solver = DOP853(flow, 0.0, self.start.ravel(), latest, rtol=RTOL, atol=ATOL)
         escapes: dict[int, Escape] = {}
         while True:
             table = self._table(solver.y)
@@ -109,10 +109,10 @@ class Race:
 
     def _escape(self, unit: int, table: np.ndarray) -> Escape:
         """It will be gone at the rate that it has by now."""
-        *n, log_r, t = table[:, unit]
+        log_r, t = table[-2:, unit]
         growth = float(self._standing(table).growth[unit])
         gone = t + np.exp((2 - self.degree) * log_r) / ((self.degree - 2) * growth)
-        return Escape(unit, float(gone) * self.unit_of_time, np.array(n), growth / self.degree)
+        return Escape(unit, float(gone) * self.unit_of_time, table[:-2, unit], growth / self.degree)
 
     def _grown(self, solver: "DOP853", unit: int) -> np.ndarray:
         """The table within the last step at which the unit became large."""
