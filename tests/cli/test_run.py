@@ -5,6 +5,9 @@ import tomllib
 
 import pytest
 
+from festina.cli._parameters import in_force, resolve
+from festina.papers import load
+
 from . import toy
 
 FILES = ["claims.json", "figure.pdf", "figure.png", "parameters.toml", "run.zarr"]
@@ -185,3 +188,12 @@ def test_a_parameter_cannot_take_a_flag_of_the_command_line():
 
         class Bad(toy.Common):
             out: int = 1
+
+
+def test_a_preset_that_was_taken_back_is_no_label():
+    experiment = load("saddles/figure-1b")
+    printed = resolve(experiment, preset="printed", flags={"seeds": 3})
+    assert in_force(experiment, "printed", printed) == "printed"
+    changed = resolve(experiment, preset="printed", flags={"teacher": "identity"})
+    assert in_force(experiment, "printed", changed) is None
+    assert in_force(experiment, None, printed) is None

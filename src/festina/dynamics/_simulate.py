@@ -99,7 +99,8 @@ def simulate(
             endings[lane] = _ending(status, problem, book, lane, rate, method)
         remarks = ""
         if solver == "implicit":
-            remarks += f" It took {book.steps[lane]} implicit steps."
+            count = int(book.steps[lane])
+            remarks += f" It took {count} implicit step{'s' * (count != 1)}."
         if book.slack[lane] > 1.0:
             remarks += (
                 " It slid along kinks on the way, where the tolerance was loosened up to "

@@ -29,7 +29,11 @@ def drop_claims(reading: Reading) -> list[Claim]:
                 tolerance=float(prediction.attrs["tolerance"]),
                 source=str(prediction.attrs["source"]),
                 correction=str(prediction.attrs["correction"]),
-                note=f"steps {np.nanmean(measured):.4g} ± {np.nanstd(measured):.2g} in the mean",
+                note=_in_the_mean(measured[np.isfinite(measured)]),
             )
         )
     return claims
+
+
+def _in_the_mean(steps: np.ndarray) -> str:
+    return f"steps {steps.mean():.4g} ± {steps.std():.2g} in the mean" if steps.size else "no drop"

@@ -1,0 +1,34 @@
+"""Claims about drops, where some never come."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from festina.papers._claim import compare
+from festina.papers.saddles._drop_claims import drop_claims
+
+
+@pytest.mark.parametrize(
+    ("predicted", "measured", "verdict"),
+    [
+        ([100.0, np.inf], [100.5, np.nan], "holds"),  # the second never comes, and does not
+        ([100.0, np.inf], [100.5, 300.0], "does not hold"),
+        ([100.0, 200.0], [100.5, np.nan], "does not hold"),
+        ([100.0, 200.0], [np.nan, np.nan], "does not hold"),
+        ([100.0, 200.0], [100.5, 220.0], "does not hold"),
+    ],
+)
+def test_a_drop_that_never_comes(predicted, measured, verdict):
+    attributes = {"tolerance": 0.01, "source": "somebody", "correction": ""}
+    theory = {"drop_step": (("seed", "drop"), np.array(predicted)[:, None], attributes)}
+    reading = SimpleNamespace(
+        theory=xr.Dataset(theory),
+        drops=xr.Dataset({"step": (("seed", "drop"), np.array(measured)[:, None])}),
+        compare=lambda claim, predicted, measured, **options: compare(
+            experiment="toy", claim=claim, predicted=predicted, measured=measured, **options
+        ),
+    )
+    (claim,) = drop_claims(reading)  # pyright: ignore[reportArgumentType]
+    assert claim.verdict == verdict
