@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from festina.papers._claim import compare
 from festina.papers.saddles._drop_claims import drop_claims
+from festina.papers.saddles._reading import Reading
 
 
 @pytest.mark.parametrize(
@@ -23,12 +23,9 @@ from festina.papers.saddles._drop_claims import drop_claims
 def test_a_drop_that_never_comes(predicted, measured, verdict):
     attributes = {"tolerance": 0.01, "source": "somebody", "correction": ""}
     theory = {"drop_step": (("seed", "drop"), np.array(predicted)[:, None], attributes)}
-    reading = SimpleNamespace(
-        theory=xr.Dataset(theory),
-        drops=xr.Dataset({"step": (("seed", "drop"), np.array(measured)[:, None])}),
-        compare=lambda claim, predicted, measured, **options: compare(
-            experiment="toy", claim=claim, predicted=predicted, measured=measured, **options
-        ),
-    )
-    (claim,) = drop_claims(reading)  # pyright: ignore[reportArgumentType]
+    reading = object.__new__(Reading)
+    reading.panel = SimpleNamespace(name="toy", number="1X")
+    reading.theory = xr.Dataset(theory)
+    reading.drops = xr.Dataset({"step": (("seed", "drop"), np.array(measured)[:, None])})
+    (claim,) = drop_claims(reading)
     assert claim.verdict == verdict
