@@ -180,7 +180,7 @@ def test_what_is_chosen_is_said():
     run = flow(small, **end)
     assert run.solver == run.lane().solver == run.to_dataset().attrs["solver"] == "implicit"
     assert "by implicit steps" in repr(run)
-    assert f"{steps(run)} implicit steps" in run.endings[0].message
+    assert f"{steps(run)} implicit step" in run.endings[0].message
     assert festina.gradient_descent(large, TASK, 0.01, 2).solver == "descent"
 
 

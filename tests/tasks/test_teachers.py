@@ -335,8 +335,7 @@ def test_networks_that_do_not_fit_the_task():
     ):
         with pytest.raises(ValueError, match=message):
             festina.gradient_descent(network, task(X, Y), 0.1, 2)
-    wrong = layer(Neuron(), np.ones((2, 2)), np.ones(2))
-    wrong.u[0, 0] = np.nan
+    wrong = Layer(np.full((2, 2), np.nan), np.ones((2, 1)), Neuron())
     with pytest.raises(ValueError, match="The weights `u` are not all finite"):
         festina.gradient_descent(wrong, task(X, Y), 0.1, 2)
     right = fully_connected(2, 2, scale=0.1, key=KEY)
