@@ -29,7 +29,7 @@ def test_the_nearest_side_of_a_kink_that_is_no_minimum():
 
 
 def test_a_point_on_many_kinks():
-    """Eight pairs of slopes: a convex sum of absolute values, at rest where all of them are."""
+    """A sum of ten leaning absolute values is at rest where all of them are zero."""
     rng = np.random.default_rng(2)
     normals, lean = rng.normal(size=(10, 24)), rng.uniform(-0.9, 0.9, size=10)
 
