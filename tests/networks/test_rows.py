@@ -39,6 +39,20 @@ def test_a_layer_looks_into_its_rows():
     assert given.rows.gram is given.rows.gram
 
 
+def test_many_linear_units_are_read_as_they_are_written():
+    """So that training, when it asks, takes the same time whatever the width."""
+
+    def been_read(network: Layer) -> bool:
+        return "gram" in vars(network.rows)
+
+    drawn = fully_connected(2, 1500, 2, key=jax.random.key(1))
+    assert been_read(drawn)
+    assert been_read(layer(drawn.unit, drawn.u, drawn.v))
+    assert not been_read(fully_connected(2, 10, 2, key=jax.random.key(1)))
+    assert not been_read(fully_connected(60, 1500, 2, key=jax.random.key(1)))
+    assert not been_read(fully_connected(2, 1500, 2, activation="relu", key=jax.random.key(1)))
+
+
 def test_nobody_changes_what_has_been_read():
     task = linear_teacher(np.eye(2), np.diag([1.0, 3.0]))
     network = fully_connected(2, 1500, 2, scale=0.01, key=jax.random.key(1))

@@ -18,12 +18,12 @@ from jaxtyping import Float
 
 from ..networks import Layer
 from ..networks._network import Network
+from ..networks._rows import MANY
 
 # The part of a weight's column, over units, that the columns before it do not have.
 _INDEPENDENT = 1e-6
 # Smallest eigenvalue of the columns' cosines from which squaring them costs no more than a digit.
 _FAR_FROM_DEPENDENT = 0.1
-_WIDE = 1000  # units, from which Householder's reflections take longer than training does
 
 Widen = Callable[[Any], Any]
 """From networks `(lane, save, unit, …)` of the few units back to all units."""
@@ -44,7 +44,7 @@ def _condense(network: Layer) -> tuple[Layer, Widen]:
     if network.unit.degree != 1 or width <= weights:
         return network, as_it_is
     rows = network.rows
-    basis, few = None, _from_gram(rows.gram) if width > _WIDE else None
+    basis, few = None, _from_gram(rows.gram) if width > MANY else None
     if few is None:
         # Not by SVD: Householder's R keeps the relative accuracy of each weight's column.
         basis, few = np.linalg.qr(rows.array)

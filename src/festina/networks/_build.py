@@ -168,7 +168,7 @@ def _initialise(
     theta = scales[..., None, None] * noise
     if rank:
         theta = strength * (factors[0] @ factors[1]) / np.sqrt(width) + theta
-    return Layer.from_rows(theta.reshape(*batch, *shape), unit, u_shape, v_shape)
+    return Layer.from_rows(theta.reshape(*batch, *shape), unit, u_shape, v_shape).read()
 
 
 def check_scale(scale: Scale, *, name: str = "scale") -> Float[np.ndarray, "..."]:

@@ -98,6 +98,16 @@ class Layer(AbstractNetwork):
         parts = [np.asarray(part, float).reshape(front) for part in (self.v, self.u)]
         return Rows(np.concatenate(parts, axis=-1))
 
+    def read(self) -> "Layer":
+        """Itself, once ΘᵀΘ is known where training will ask for it: of many linear units.
+
+        Weights that have just been written are read fastest: later they may have left the
+        processor's cache.
+        """
+        if self.unit.degree == 1 and self.rows.many_and_short:
+            _ = self.rows.gram
+        return self
+
     def __getstate__(self) -> dict[str, Any]:
         # The weights of a copy need not look into these rows.
         return {name: value for name, value in vars(self).items() if name != "_rows"}
@@ -160,4 +170,5 @@ def layer(unit: AbstractUnit, u: ArrayLike, v: ArrayLike) -> Layer:
             f"(*batch, {', '.join(('unit', 'output', *unit.read_axes))}) for {unit}: "
             f"got {found[0]} and {found[1]}." + " Give v.T?" * turned
         )
-    return Layer.from_rows(Layer(u, v, unit).rows.array, unit, u.shape[axes:], v.shape[axes:])
+    rows = Layer(u, v, unit).rows
+    return Layer.from_rows(rows.array, unit, u.shape[axes:], v.shape[axes:]).read()

@@ -5,7 +5,8 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Float
 
-_NARROW = 48  # columns, up to which pieces are faster than everything at once
+MANY = 1000  # units, from which Householder's reflections take longer than training does
+_SHORT = 48  # weights of a unit, up to which pieces are faster than everything at once
 _PIECE = 2**19  # multiplications, few enough for BLAS to do without packing and threads
 
 
@@ -22,11 +23,16 @@ class Rows:
             owner.flags.writeable = False
             owner = owner.base
 
+    @property
+    def many_and_short(self) -> bool:
+        """Whether `gram` will be asked for, and takes less time than writing the weights did."""
+        return self.array.shape[-2] > MANY and self.array.shape[-1] <= _SHORT
+
     @cached_property
     def gram(self) -> Float[np.ndarray, "... weight weight"]:
         """ΘᵀΘ, to be read only."""
         *batch, width, columns = self.array.shape
-        if columns > _NARROW:
+        if columns > _SHORT:
             return self.array.mT @ self.array
         # Of a matrix and itself NumPy asks BLAS for one half only, which for few columns takes
         # longer than the whole; and weights of a unit that lie apart would be read twice.
