@@ -65,12 +65,11 @@ def test_a_wrong_prediction_breaks_its_claim(group, name, change, words):
 
 
 def test_errors_that_do_not_fall_break_their_claim():
-    """Jumps of the smallest weights that are twice as far off as those of the largest."""
-    table = small()["diagonal"].to_dataset()
-    worst = float(abs(table["jump"] / table["passage"] - 1).isel(scale=0).max())
-    where = {"scale": table["scale"].values[-1]}
-    wrong = altered(small(), "diagonal", "jump", lambda t: (1 + 2 * worst) * t, **where)
-    assert any("falls with ε" in claim for claim in broken(EXPERIMENT, wrong))
+    """Jumps that come 3 % late at every ε, which alone is within what 1e-8 allows."""
+    wrong = altered(small(), "diagonal", "jump", lambda t: 1.03 * t)
+    found = [claim for claim in broken(EXPERIMENT, wrong) if "diagonal" in claim]
+    assert len(found) == 1
+    assert "falls with ε" in found[0]
 
 
 def test_linear_networks_are_held_to_their_error_at_every_scale():
