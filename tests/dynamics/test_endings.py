@@ -436,3 +436,12 @@ def test_a_rate_beyond_the_limit_that_goes_up_and_down_is_named(rate):
     assert f"The learning rate {rate:g} is above the stability limit 1 " in ending.message
     (slow,) = festina.gradient_descent(start, data, 1e-3, max_steps=3000).endings
     assert "still learning slowly" in slow.message
+
+
+def test_a_rate_beyond_the_limit_that_fell_back_on_the_saddle_at_zero_is_named():
+    """f = vu² overshoots, to a place from which it leads back to zero weights, where it stays."""
+    data = festina.tasks.task([[1.0], [-1.0]], [1.0, 1.0])
+    start = layer(Neuron("quadratic"), [[0.5]], [[0.5]])
+    run = festina.gradient_descent(start, data, 0.8, max_steps=3000)
+    assert run.loss[-1] == pytest.approx(0.5)
+    assert "after going up and down. The learning rate 0.8 is above" in run.endings[0].message

@@ -65,6 +65,10 @@ class Resolution:
         return loss / self.loss, np.log10(np.maximum(rate, 1e-300)) / self.rate
 
 
+def _rises(loss: Float[np.ndarray, " sample"]) -> bool:
+    return bool((np.diff(loss) > 1e-6 * loss[1:]).any())
+
+
 class Logbook:
     """Samples, latest state and number of steps of every lane. `resolution` None: only stops."""
 
@@ -92,8 +96,11 @@ class Logbook:
 
     def goes_up(self, lane: int) -> bool:
         """Whether the loss rises, by more than rounding, between some of the last few samples."""
-        loss = self._recent(lane)
-        return bool((np.diff(loss) > 1e-6 * loss[1:]).any())
+        return _rises(self._recent(lane))
+
+    def has_gone_up(self, lane: int) -> bool:
+        """Whether it rose between any of the samples."""
+        return _rises(np.concatenate([part.loss for part in self._rows[lane]]))
 
     def goes_up_and_down(self, lane: int) -> bool:
         """Whether it falls between some of them as well."""

@@ -228,11 +228,12 @@ def _what_goes_on(
     """Why so many steps did not suffice, and what would."""
     if book.slack[lane] > 1.0:
         return "short ones, because of kinks: a looser `rtol` gets further than more `max_steps`."
-    if method != "gradient flow" and book.goes_up(lane):
+    if method != "gradient flow" and book.has_gone_up(lane):
         start = book.initial_weights(lane)[:, None]
         limit = _stability_limit(problem, start)
         if learning_rate > limit:
-            return "going up and down. " + _too_large(learning_rate, limit)
+            now = "going up and down. " if book.goes_up(lane) else "after going up and down. "
+            return now + _too_large(learning_rate, limit)
     return (
         "still learning slowly: a larger `converged` or a time to end at are cheaper than more "
         "`max_steps`." + (" So may be `solver='implicit'`." if method == "gradient flow" else "")
