@@ -8,14 +8,18 @@ if TYPE_CHECKING:
 
 def unconverged(run: "xr.DataTree") -> str:
     """How many seeds broke off, and how the first of them ended; nothing if none did."""
-    if "simulation" not in run.children or "message" not in run["simulation"]:
+    tables = {name: group.to_dataset() for name, group in run.children.items()}
+    lines = [_line(name, table) for name, table in tables.items() if "message" in table]
+    return " ".join(filter(None, lines))
+
+
+def _line(name: str, table: "xr.Dataset") -> str:
+    each = table[["ending", "message"]].stack(lane=table["ending"].dims)
+    left = each.isel(lane=~each["ending"].isin(["converged", "finished"]).values)
+    if not left.sizes["lane"]:
         return ""
-    table = run["simulation"].to_dataset()
-    left = table.isel(seed=~table["ending"].isin(["converged", "finished"]).values)
-    if not (count := left.sizes["seed"]):
-        return ""
-    total = table.sizes["seed"]
+    total, where = each.sizes["lane"], "" if name == "simulation" else f" of '{name}'"
     return (
-        f"{count} of {total} seed{'s' * (total > 1)} did not converge. "
+        f"{left.sizes['lane']} of {total} seed{'s' * (total > 1)}{where} did not converge. "
         f"Seed {left['seed'].values[0]}: {left['message'].values[0]}"
     )

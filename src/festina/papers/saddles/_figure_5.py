@@ -120,8 +120,8 @@ class DeepPanel:
             again = self.panel.network(small, keys)
             cleaner = train(small, again, task, part_of(say, 0.7, 0.25), converged=self.converged)
             final = _first_layer(curves(small, cleaner)).isel(save=-1)
-            weights = {name: final[name].variable for name in ("u", "v")}
-            table = plateau_table(small, cleaner, merge=self.merge).assign(weights)
+            end = {name: final[name].variable for name in ("u", "v", "ending", "message")}
+            table = plateau_table(small, cleaner, merge=self.merge).assign(end)
             tables["cleaner"] = table.assign_attrs(scale=scale)
         return tables
 
