@@ -20,19 +20,18 @@ def test_all_lanes_and_samples_at_once_are_each_by_itself(row, samples):
     psi = jax.vmap(network.features)(x)
     u, v = (jnp.moveaxis(jnp.asarray(leaf), 0, -1) for leaf in (network.u, network.v))
     factors = jnp.array([1.0, -0.5, 2.0])
-    together = network.structure.outputs(psi, u[..., None] * factors, v[..., None] * factors)
+    outputs = jax.jit(network.structure.outputs)
+    together = outputs(psi, u[..., None] * factors, v[..., None] * factors)
     for lane, factor in enumerate(factors):
-        alone = network.structure.outputs(psi, u * factor, v * factor)
+        alone = outputs(psi, u * factor, v * factor)
         np.testing.assert_allclose(together[..., lane], alone, rtol=1e-12, atol=1e-13)
-    responses = np.asarray(network.unit.response(psi, u))
+    responses = np.asarray(jax.jit(network.unit.response)(psi, u))
     by_hand = np.einsum(
         "sri,ori->so",
         responses.reshape(samples, -1, network.width),
         np.asarray(v).reshape(network.outputs, -1, network.width),
     )
-    np.testing.assert_allclose(
-        network.structure.outputs(psi, u, v), by_hand, rtol=1e-12, atol=1e-13
-    )
+    np.testing.assert_allclose(outputs(psi, u, v), by_hand, rtol=1e-12, atol=1e-13)
 
 
 @pytest.mark.parametrize("lanes", [(), (3,)])

@@ -250,6 +250,7 @@ def test_figure_1_mean_drop_steps_are_held_to_the_documented_tolerance(letter, t
     assert (found <= documented * (1 + 1e-12)).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seeds", "narrower"), [(4, None), (32, np.sqrt(4 / 32 + 4 / 8))])
 def test_more_seeds_are_held_to_less_and_fewer_than_the_reference_to_nothing(seeds, narrower):
     experiment = panel("b")

@@ -308,7 +308,7 @@ def test_a_weight_of_the_wrong_sign_never_grows():
 # ---- units
 
 
-@pytest.mark.parametrize("seed", [12, 23])
+@pytest.mark.parametrize("seed", [pytest.param(12, marks=pytest.mark.slow), 23])
 def test_a_weak_direction_is_waited_for(seed):
     """A thousand times as slow as the others: its jump is stiff, and must not take as long."""
     task = quadratic_teacher(np.diag([1.0, 0.8, 0.03]))

@@ -74,9 +74,9 @@ def test_time_to_half_the_loss_against_the_initial_scale(double):
         slope = jax.lax.stop_gradient(jax.grad(excess)(root))
         return root - excess(root) / slope
 
-    half_time = jax.jit(half_time)
+    half_time, slope_of = jax.jit(half_time), jax.jit(jax.grad(half_time))
     for log_scale in (-3.0, -6.0):
-        slope = jax.jit(jax.grad(half_time))(log_scale)
+        slope = slope_of(log_scale)
         assert slope == pytest.approx(float(differences(half_time, log_scale, 1e-4)), rel=1e-6)
     s1 = np.linalg.svd(sigma, compute_uv=False)
     assert -1 / s1[1] < slope < -1 / s1[0]  # t grows as ln(1/scale)/s of a mode
@@ -92,7 +92,7 @@ def test_gradient_at_an_obstruction_is_that_of_the_flow(double):
         flow = balanced_flow(w, w, sigma, balance=0.0)
         return flow(np.array([2.0])).map[0, 1, 1]
 
-    curvature = jax.grad(jax.grad(strength))(0.0)
+    curvature = jax.jit(jax.grad(jax.grad(strength)))(0.0)
     assert curvature == pytest.approx(2 * np.exp(2 * 2.0), rel=1e-9)  # a = x² e^{2st}
 
 

@@ -472,8 +472,8 @@ def test_derivatives_of_times_and_curves_are_finite_differences(double, depth, e
 
 @pytest.mark.parametrize("depth", [2, 3, math.inf])
 def test_second_derivatives(double, depth):
-    slope = jax.grad(lambda a0: chain_strength([0.8], 1.0, a0, depth=depth)[0])
-    curvature = jax.grad(slope)
+    slope = jax.jit(jax.grad(lambda a0: chain_strength([0.8], 1.0, a0, depth=depth)[0]))
+    curvature = jax.jit(jax.grad(slope))
     for a0 in (0.2, 2.0, -0.5):
         difference = (slope(a0 + 1e-4) - slope(a0 - 1e-4)) / 2e-4
         assert float(curvature(a0)) == pytest.approx(float(difference), rel=1e-6)
@@ -483,7 +483,9 @@ def test_second_derivatives(double, depth):
 def test_derivatives_at_the_fixed_points(double, depth):
     """Around the target a disturbance decays at the rate D λ (s/λ)^{2−2/D}; at zero it grows."""
     s, lam, t = 1.5, 0.8, 0.6
-    slope = jax.grad(lambda a0: chain_strength([t], s, a0, depth=depth, input_variance=lam)[0])
+    slope = jax.jit(
+        jax.grad(lambda a0: chain_strength([t], s, a0, depth=depth, input_variance=lam)[0])
+    )
     layers = 1 if math.isinf(depth) else depth
     target = s / lam
     decay = math.exp(-layers * lam * target ** (2 - 2 / depth) * t)
@@ -499,11 +501,11 @@ def test_under_jit_and_vmap(double, depth):
     whole = chain_strength(times, np.full(5, 1.2), a0, depth=depth, input_variance=np.ones(5))
     curve = lambda a0: chain_strength(times, 1.2, a0, depth=depth)
     assert np.allclose(jax.jit(curve)(a0), whole, rtol=1e-13)
-    assert np.allclose(jax.vmap(curve, out_axes=1)(a0), whole, rtol=1e-13)
+    assert np.allclose(jax.jit(jax.vmap(curve, out_axes=1))(a0), whole, rtol=1e-13)
     wait = lambda a0: learning_time(1.2, a0, depth=depth)
     expected = learning_time(1.2, a0, depth=depth, never="infinite")
     assert np.allclose(jax.jit(jax.vmap(wait))(a0), expected, rtol=1e-13)
-    slopes = jax.vmap(jax.grad(wait))(jnp.asarray(a0))
+    slopes = jax.jit(jax.vmap(jax.grad(wait)))(jnp.asarray(a0))
     assert np.isfinite(slopes).all()
 
 
