@@ -216,7 +216,8 @@ def normals(key: Keys, shapes: tuple[tuple[int, ...], ...]) -> tuple[Array, ...]
         keys = (key,) if len(shapes) == 1 else jax.random.split(key, len(shapes))
         return tuple(jax.random.normal(k, s) for k, s in zip(keys, shapes, strict=True))
 
-    drawn = jax.vmap(draw)(key.reshape(-1))
+    # One after the other: generators of many keys at once take three times as long to compile.
+    drawn = jax.lax.map(draw, key.reshape(-1))
     return tuple(array.reshape(*key.shape, *array.shape[1:]) for array in drawn)
 
 
