@@ -5,9 +5,11 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
+from numpy.typing import ArrayLike
 
 if TYPE_CHECKING:
     import xarray as xr
+    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +95,22 @@ class Plateaus:
         begins = ["the record begins within a drop"] if at_speed[0] else []
         ends = ["the record ends within a drop"] if at_speed[-1] else []
         return begins + ends
+
+    def draw(self, time: ArrayLike, loss: ArrayLike, ax: "Axes | None" = None) -> "Axes":
+        """The curve that was given, with its plateaus and drops; on new axes if there are none.
+
+        The axis of the loss is logarithmic where levels differ by more than two decades.
+        """
+        from ._plateaus_draw import draw
+
+        t, l = (np.asarray(part, float) for part in (time, loss))  # noqa: E741
+        if t.ndim != 1 or t.shape != l.shape or self.index.max() >= t.size:
+            raise ValueError(
+                "`draw` takes the `time` and `loss` that the plateaus were found in, one sequence "
+                f"of at least {self.index.max() + 1} samples each: got shapes {t.shape} and "
+                f"{l.shape}."
+            )
+        return draw(self, t, l, ax)
 
     def to_dataset(self) -> "xr.Dataset":
         """The same numbers as an `xarray.Dataset` with the dimensions `plateau`, `drop`, `rise`."""
