@@ -98,6 +98,18 @@ def test_equal_singular_values_are_learned_together():
     assert found.joined[0] == found.joined[1] < found.joined[2]
 
 
+@pytest.mark.parametrize(
+    ("strengths", "scale"),
+    [((1.0, 0.7, 0.02), 1e-6), ((1.0, 0.7, 0.02), 1e-16), ((1.0, 0.5, 0.1), 1e-30)],
+)
+def test_a_mode_joins_when_it_is_learned_however_little_it_is_worth(strengths, scale):
+    """A mode of 0.03 % of the loss, and weights smaller than the rounding of those learned."""
+    network, sigma = fully_connected(3, 6, 3, scale=scale, key=seeds(1)[0]), np.diag(strengths)
+    predicted = linear_staircase(network.u, network.v, sigma, np.eye(3))
+    closed = mode_drop_times(network.u, network.v, sigma, np.eye(3))
+    np.testing.assert_allclose(predicted.joined, closed, rtol=1e-3)
+
+
 def test_a_mode_without_weights_is_never_learned():
     rng = np.random.default_rng(0)
     u, v = 1e-6 * rng.normal(size=(2, 5, 3))

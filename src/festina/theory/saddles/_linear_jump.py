@@ -145,7 +145,8 @@ def grow(
     )
     rate, basis = np.linalg.eigh(generator)
     amplitude = basis.T @ dormant
-    amplitude[np.abs(amplitude) <= _ROUND_OFF * np.abs(amplitude).max()] = 0.0
+    # Column by column: they are orthogonal, and one may be far smaller than another and exact.
+    amplitude[np.abs(amplitude) <= _ROUND_OFF * np.abs(amplitude).max(axis=0)] = 0.0
     grown = lambda t: np.exp(rate * t)[:, None] * amplitude
     largest = lambda t: float(np.linalg.norm(grown(t), 2))
     if largest(0.0) >= size:

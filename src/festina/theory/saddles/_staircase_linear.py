@@ -73,7 +73,7 @@ def linear_staircase(
     A `Staircase` of modes, for $L = \frac12\langle\lVert y - f\rVert^2\rangle$. Stages are those
     between which the squared gradient dips by half a decade; modes without a plateau in between
     join together. A mode of which the initial weights have nothing, or for which no unit is left,
-    is never learned.
+    is never learned; one that grows ten thousand times as slowly as the fastest is not followed.
 
     !!! note "When it stops holding"
 
@@ -153,7 +153,7 @@ def _resting(jumps: list[Jump], saddles: list[LinearSaddle]) -> list[int]:
     excess = np.array([jump.excess(t) for jump in jumps for t in jump.time])
     slopes = np.concatenate([jump.squared_gradient for jump in jumps])
     levels = np.array([saddle.loss for saddle in saddles])
-    found = plateaus(time, excess, slopes).level
+    found = plateaus(time, excess, slopes, merge=0.0).level  # however little a mode is worth
     return sorted({int(np.abs(levels - level).argmin()) for level in found} | {0})
 
 
