@@ -256,6 +256,8 @@ def test_a_unit_takes_its_activation_by_name_or_as_a_function():
         ("rleu", r"Unknown activation 'rleu'\. There are: .*relu"),
         (jnp.log, "not finite at weights of order one"),
         (jnp.sum, r"each entry to one number: from \(2025,\) it made \(\)"),
+        (jax.nn.softmax, "each entry by itself"),
+        (lambda a: a - a.mean(), "each entry by itself"),
         (lambda a: "text", "could not be applied to an array"),
         (lambda a: np.maximum(a, 0.0) ** 2, "^The activation is written in NumPy.*use jax.numpy"),
     ],
@@ -263,6 +265,13 @@ def test_a_unit_takes_its_activation_by_name_or_as_a_function():
 def test_an_activation_that_is_none(choice, message):
     with pytest.raises(ValueError, match=message):
         activation(choice)
+
+
+def test_a_function_of_pytorch_is_none():
+    torch = pytest.importorskip("torch")
+    for choice in (torch.relu, torch.nn.functional.gelu, torch.nn.GELU()):
+        with pytest.raises(ValueError, match="PyTorch's functions"):
+            activation(choice)
 
 
 def test_bad_parameters_of_activations():

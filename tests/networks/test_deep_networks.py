@@ -155,7 +155,10 @@ def test_bad_sizes_scales_and_keys():
     network = deep_linear_from([np.ones((3, 2)), np.ones((2, 3))])
     with pytest.raises(ValueError, match="vectors of 2 numbers"):
         network(np.ones(3))
-    with pytest.raises(ValueError, match="This is a batch of networks"):
+    with pytest.raises(
+        ValueError,
+        match=r"One network at a time, .* `predict`\. Take one of them: network\.lane\(0",
+    ):
         deep_linear_from([np.ones((2, 2, 2))])(np.ones(2))
 
 

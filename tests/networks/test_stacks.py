@@ -413,5 +413,5 @@ def test_what_no_stack_can_do_is_said():
     skipping = given(Kernel(), (3, 2), (4, 4, 3), (2, 4), skips=((0, 2),))
     with pytest.raises(ValueError, match="adds 5 numbers of the input to the 4"):
         skipping(jnp.ones(5))
-    with pytest.raises(ValueError, match="batch of networks"):
+    with pytest.raises(ValueError, match="One network at a time"):
         stack_from(Neuron(), (U[None], W2[None], W3[None]))(jnp.ones(2))

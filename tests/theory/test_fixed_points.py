@@ -142,8 +142,14 @@ def test_lanczos_finds_what_the_whole_hessian_has(monkeypatch):
     columns = network.structure.columns(*sparse.directions.parts)
     np.testing.assert_allclose(columns.T @ columns, np.eye(12), atol=1e-9)
     few = escape(network, task, most=3)
-    assert few.index == 3
-    np.testing.assert_allclose(few.rates, dense.rates[:3], rtol=1e-9)
+    assert few.index is None
+    assert "in 3 directions of negative curvature or more, at rates" in repr(few)
+    monkeypatch.undo()
+    of_all = escape(network, task, most=3)
+    assert of_all.index == 12
+    assert repr(of_all).endswith("(the 3 fastest)")
+    for found in (few, of_all):
+        np.testing.assert_allclose(found.rates, dense.rates[:3], rtol=1e-9)
 
 
 @pytest.mark.parametrize("most", [1, 3, 6, None])
@@ -249,11 +255,14 @@ def test_bad_input(as_a_user):
     moved = float(stationarity(away, task).gradient)
     for call, words in (
         (lambda: escape(away, task), rf"not at a fixed point: \|∂L/∂θ\| is {moved:.3g}, .* above"),
-        (lambda: escape(batch, task), r"single one, got a batch \(2,\)"),
+        (lambda: escape(batch, task), r"got a batch \(2,\)\. Take one of them: network\.lane\(0\)"),
         (lambda: escape(network, task, most=0), "`most` must be at least 1"),
         (lambda: escape(network.u, task), r"your own weights: `festina\.networks\.layer\(unit, u"),
         (lambda: stationarity(network.u, task), "got ndarray and Task"),
-        (lambda: manufacture(batch, X, key=KEY), r"single one, got a batch \(2,\)"),
+        (
+            lambda: manufacture(batch, X, key=KEY),
+            r"got a batch \(2,\)\. Take one of them: network\.lane\(0\)",
+        ),
         (
             lambda: manufacture(network, X[:5], key=KEY),
             "too few: the 10 weights .* More than 5 ",

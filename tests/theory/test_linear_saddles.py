@@ -164,10 +164,13 @@ def test_inputs_that_span_less():
 def test_bad_input(as_a_user):
     ok = np.eye(2)
     for call, words in (
-        (lambda: linear_saddles(np.ones((2, 3)), ok), r"got shapes \(2, 3\) and \(2, 2\)"),
-        (lambda: linear_saddles(np.nan * ok, ok), "must be finite"),
+        (
+            lambda: linear_saddles(np.ones((2, 3)), ok),
+            r"shape \(3, 3\) to go with `correlation`, got \(2, 2\)",
+        ),
+        (lambda: linear_saddles(np.nan * ok, ok), "holds values that are not finite"),
         (lambda: linear_saddles(ok, np.array([[1.0, 2.0], [0.0, 1.0]])), "symmetric"),
-        (lambda: linear_saddles(ok, np.diag([1.0, -1.0])), "without negative eigenvalues"),
+        (lambda: linear_saddles(ok, np.diag([1.0, -1.0])), "negative eigenvalues, one is -1"),
         (lambda: linear_saddles([[1, 1]], np.diag([1.0, 0.0])), "a part of 1 along inputs that do"),
         (lambda: linear_saddles(ok, ok, rank=3), "between 0 and the 2 modes, got 3"),
         (lambda: linear_saddle(ok, ok, (0, 0)), r"different numbers from 0 to 1, got \(0, 0\)"),

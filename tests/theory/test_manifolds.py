@@ -140,6 +140,8 @@ def test_odd_units_keep_opposite_weights():
     """Not in Theorem 3 either: θ_i = −θ_j for odd φ, which needs no homogeneity."""
     network, data = setting("tanh")
     assert is_invariant(network.unit, OPPOSITE)
+    assert is_invariant("tanh", OPPOSITE)
+    assert not is_invariant(jax.nn.softplus, OPPOSITE)
     assert leaving_speed(network, data, OPPOSITE) < 1e-12
     run = gradient_descent(project_on_manifold(network, OPPOSITE), data, 0.01, 500)
     assert np.abs(run.final.u - run.network.u[0]).max() > 1e-2  # else nothing was asked

@@ -404,9 +404,10 @@ def test_the_convention_rescales_levels_and_clock():
     [
         ({"covariance": np.diag([1.0, 0.0])}, "do not vary"),
         ({"covariance": np.array([[1.0, 0.5], [0.0, 1.0]])}, "symmetric"),
-        ({"covariance": np.eye(3)}, r"`covariance` \(input, input\)"),
-        ({"correlation": np.ones(2)}, r"`correlation` must be \(output, input\)"),
-        ({"correlation": np.full((2, 2), np.inf)}, "must be finite"),
+        ({"covariance": np.eye(3)}, r"`covariance` must have shape \(2, 2\)"),
+        ({"covariance": np.diag([1.0, -1.0])}, "negative eigenvalues, one is -1"),
+        ({"correlation": np.ones(2)}, r"`correlation` must have shape \(output, input\)"),
+        ({"correlation": np.full((2, 2), np.inf)}, "`correlation` holds values"),
         ({"u": np.ones((3, 3))}, "weights a unit"),
         ({"u": np.ones((2, 2))}, "as many units"),
         ({"v": np.full((3, 2), np.nan)}, "`v` holds values"),
@@ -428,6 +429,9 @@ def test_linear_data_that_do_not_fit_are_refused(change, words):
     [
         ({"covariance": np.diag([1.0, 0.0])}, "do not vary"),
         ({"covariance": np.eye(3)}, "`covariance`"),
+        ({"covariance": np.diag([1.0, -1.0])}, "negative eigenvalues, one is -1"),
+        ({"covariance": np.array([[1.0, 0.5], [0.0, 1.0]])}, "symmetric"),
+        ({"correlation": np.ones((2, 1))}, r"shape \(input,\), got \(2, 1\)"),
         ({"u": np.ones(3)}, "one weight for each"),
         ({"v": np.array([1.0, np.inf])}, "`v` holds values"),
     ],
@@ -447,6 +451,9 @@ def test_networks_without_a_predictor_and_batches_are_refused():
         staircase(fully_connected(2, 4, 2, key=seeds(3)), task)
     with pytest.raises(ValueError, match="order two or more"):
         unit_staircase(relu, task)
+    quadratic = fully_connected(2, 4, activation="quadratic", key=seeds(3))
+    with pytest.raises(ValueError, match=r"got a batch \(3,\)"):
+        unit_staircase(quadratic, quadratic_teacher(np.eye(2)))
     with pytest.raises(ValueError, match="do not fit"):
         staircase(diagonal_linear_from([1.0, 1.0], [1.0, 1.0]), task)
 

@@ -5,6 +5,7 @@ from numpy.typing import ArrayLike
 
 from ..networks import AbstractNetwork, AbstractUnit, Activation, Layer, layer
 from ..networks._activations import Scalar
+from ..networks._given import check_alone
 from ..networks._units import unit_of
 from ..tasks import AbstractTask, task
 
@@ -23,10 +24,7 @@ def layer_of(
                 f"`network` must be a layer, Σ φ(x; u_i) v_i, got {type(network).__name__}. Of a "
                 "deeper network give one hidden layer as arrays: what comes in, u, and goes out, v."
             )
-        if network.batch_shape:
-            raise ValueError(
-                f"One network at a time, got a batch {network.batch_shape}: network.lane(0)."
-            )
+        check_alone(network.batch_shape)
         return layer(network.unit, network.u, network.v)
     if v is None or activation is None:
         raise ValueError("Plain arrays need both layers and φ: u, x, v=v, activation='relu'.")

@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Bool, Int
 
 from ..dynamics import Trajectory
+from ..networks._given import check_alone
 from ..tasks import AbstractTask
 from ..theory.saddles._kinds import EQUATION
 from ._fitted import FittedWidth, fitted_width
@@ -78,10 +79,7 @@ def effective_widths(
     **Returns:** a `Stairs`. A loss that never drops has no plateau to be told from anything else,
     which its `message` says; for the weights themselves there is `effective_width`.
     """
-    if trajectory.batch_shape:
-        raise ValueError(
-            f"One trajectory at a time, got a batch {trajectory.batch_shape}: trajectory.lane(0)."
-        )
+    check_alone(trajectory.batch_shape, "trajectory")
     rests = plateaus(
         trajectory.time,
         trajectory.loss,

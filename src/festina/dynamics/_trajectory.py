@@ -3,7 +3,7 @@
 import functools
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Generic, Literal
 
 import jax
@@ -48,7 +48,7 @@ class Samples(Generic[Network]):
         return jax.tree.map(lambda leaf: leaf.reshape(*self.batch_shape, *leaf.shape[1:]), wide)
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Trajectory(Generic[Network]):
     r"""Training of one network or of a batch of them.
 
@@ -121,8 +121,8 @@ class Trajectory(Generic[Network]):
         if known.size:
             start, end = (_range(known[:, save]) for save in (0, -1))
             samples = (
-                f"{self.time.shape[-1]} samples, time 0 to {self.time.max():.6g}, "
-                f"loss from {start} to {end}"
+                f"{self.time.shape[-1]} samples, "
+                f"time {self.time.min():.6g} to {self.time.max():.6g}, loss from {start} to {end}"
             )
         return f"Trajectory({batch}{self.method}{steps}, {samples}, {self._ends()})"
 
@@ -141,23 +141,17 @@ class Trajectory(Generic[Network]):
         index = tuple(i % length for i, length in zip(index, self.batch_shape, strict=True))
         flat = int(np.ravel_multi_index(index, self.batch_shape)) if index else 0
         upto = (*index, slice(0, int(self.saves[index])))
-        return Trajectory(
+        rate = self.learning_rate
+        return replace(
+            self,
             time=self.time[upto],
             loss=self.loss[upto],
             squared_gradient=self.squared_gradient[upto],
             weights=functools.partial(_within, self, upto),
             saves=np.asarray(self.saves[index]),
             endings=(self.endings[flat],),
-            floor=self.floor,
             evaluations=np.asarray(self.evaluations[index]),
-            convention=self.convention,
-            method=self.method,
-            learning_rate=(
-                None if self.learning_rate is None else np.asarray(self.learning_rate[index])
-            ),
-            shared_times=self.shared_times,
-            solver=self.solver,
-            settings=self.settings,
+            learning_rate=None if rate is None else np.asarray(rate[index]),
         )
 
     def to_dataset(self, dims: tuple[str, ...] | None = None) -> "xr.Dataset":

@@ -81,7 +81,7 @@ def power(exponent: int) -> Activation:
 
 @functools.cache
 def leaky_relu(slope: float = 0.1) -> Activation:
-    """σ(a) = a for a > 0 and `slope`·a below; `slope` 0 is ReLU, 1 is linear."""
+    """σ(a) = a for a > 0 and `slope`·a below, between 0 and 1. (PyTorch's default is 0.01.)"""
     if not 0 < slope < 1:
         raise ValueError(f"`slope` must lie between 0 and 1, got {slope}. 0 is relu, 1 is linear.")
     return Activation(
@@ -136,6 +136,11 @@ def activation(choice: str | Activation | Scalar) -> Activation:
             f"NumPy's {choice.__name__} cannot be differentiated: give JAX's, "
             f"jax.numpy.{choice.__name__}, or the name of an activation."
         )
+    if type(choice).__module__.startswith("torch") or _module(choice).startswith("torch"):
+        raise ValueError(
+            "PyTorch's functions cannot be used here: give JAX's (jax.nn.gelu, with "
+            "approximate=False for PyTorch's default), or the name of an activation."
+        )
     if callable(choice):
         return _from_function(choice)
     raise ValueError(f"`activation` must be a name or a function, got {type(choice).__name__}.")
@@ -158,11 +163,22 @@ def _from_function(function: Scalar) -> Activation:
         raise ValueError(
             f"An activation maps each entry to one number: from {grid.shape} it made {shape}."
         )
+    few = grid[:: POINTS // 4]
+    alone = np.concatenate([np.asarray(function(entry[None])) for entry in few])
+    if not np.allclose(alone, function(grid)[:: POINTS // 4], rtol=1e-6, atol=1e-9, equal_nan=True):
+        raise ValueError(
+            "An activation maps each entry by itself: what this one makes of an entry depends on "
+            "the others (softmax and normalisation do)."
+        )
     algebra = measure_algebra(
         lambda u: np.asarray(function(u * grid)), np.array([1.0, -0.7, 0.45, 1.3])
     )
     algebra = replace(algebra, kink=_kink(function))
     return Activation(getattr(function, "__name__", "custom"), function, algebra)
+
+
+def _module(function: object) -> str:
+    return getattr(function, "__module__", None) or ""
 
 
 def _kink(function: Scalar) -> Kink | None:

@@ -23,6 +23,16 @@ def real_array(name: str, given: float | int | ArrayLike) -> Float[np.ndarray, "
     return np.array(given, dtype=float)
 
 
+def check_alone(batch: tuple[int, ...], what: str = "network", *, use: str = "") -> None:
+    """Raises at a batch where one network, or one trajectory, is needed."""
+    if batch:
+        zeros = ", ".join("0" * len(batch))
+        raise ValueError(
+            f"One {what} at a time, got a batch {batch}. {use}Take one of them: "
+            f"{what}.lane({zeros})."
+        )
+
+
 def check_lane(index: tuple[int, ...], batch: tuple[int, ...], *, alone: str) -> None:
     """Raises unless there is one such network in a batch; without any batch it is `alone`."""
     if len(index) != len(batch):

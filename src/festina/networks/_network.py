@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from .._precision import float64
 from .._types import Array
-from ._given import check_lane
+from ._given import check_alone, check_lane
 from ._structure import AbstractStructure
 from ._units import AbstractUnit
 from ._view import AbstractView
@@ -122,11 +122,7 @@ class AbstractNetwork(abc.ABC):
         return self.view.skip(x, self.outputs)
 
     def _check_single(self) -> None:
-        if self.batch_shape:
-            raise ValueError(
-                f"This is a batch of networks, {self.batch_shape}. Use `predict`, or take one of "
-                f"them: network.lane({', '.join('0' * len(self.batch_shape))})."
-            )
+        check_alone(self.batch_shape, use="For outputs of all there is `predict`. ")
 
 
 Network = TypeVar("Network", bound=AbstractNetwork)

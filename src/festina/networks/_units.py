@@ -220,6 +220,9 @@ class LinearHead(_Head):
     `per_token` divides by the context length N, as Zhang et al. (2025b) do and Eq. (69) as printed
     does not. Raw Eq. (69) at scale ε and learning rate η is exactly the 1/N model at N^{1/3}ε and
     N^{2/3}η.
+
+    With `residual`, as in Eq. (69), the layer adds the last entries of the query, as many as there
+    are outputs: zero where the query carries no label. Of heads that stand alone set it to False.
     """
 
     per_token: bool = True

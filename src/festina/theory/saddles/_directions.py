@@ -19,6 +19,8 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
+from ._statistics import covariance_of, finite
+
 # A mode's share of the loss, λ(a* − a)²/2, has fallen by half when a = (1 − 1/√2) a*.
 _HALF = 1.0 - 1.0 / math.sqrt(2.0)
 
@@ -67,8 +69,8 @@ def mode_drop_times(
     covariance: ArrayLike,
     *,
     learning_rate: float | None = None,
-    loss_factor: float = 2.0,
-    tolerance: float = 1e-8,
+    loss_factor: float = 1.0,
+    tolerance: float = 1e-6,
     degeneracy: float = 1e-9,
 ) -> Float[np.ndarray, "*batch mode"]:
     r"""When each mode of a two-layer linear network is learned, from its initial weights alone.
@@ -113,9 +115,10 @@ def mode_drop_times(
     - `correlation`: $\Sigma_{yz}$, shape `(N_v, N_u)`.
     - `covariance`: $\Sigma_{zz}$, shape `(N_u, N_u)`.
     - `learning_rate`: $\eta$. Without it the flow's time $t_k$ is returned.
-    - `loss_factor`: $c$, the loss that is descended is $cL$ with the half in $L$: 2 for
-      $\langle\lVert y - f\rVert^2\rangle$ (Eq. 64), $2/N_v$ if outputs are averaged as well (as
-      in the paper's Figure 1B: 1 for two outputs). Only read together with `learning_rate`.
+    - `loss_factor`: $c$, the loss that is descended is $cL$ with the half in $L$: 1 for
+      $\frac12\langle\lVert y - f\rVert^2\rangle$, 2 without the half (Eq. 64), $2/N_v$ if outputs
+      are averaged as well (as in the paper's Figure 1B: 1 for two outputs); `festina.dynamics` has
+      `loss_factor(convention, task)`. Only read together with `learning_rate`.
     - `tolerance`: largest $\lVert\Sigma_{zz} r_k - \lambda_k r_k\rVert/\lVert\Sigma_{zz}\rVert$
       that passes for shared directions.
     - `degeneracy`: singular values closer than this fraction of $s_1$ count as equal. Then only the
@@ -188,7 +191,7 @@ def linear_phase(
         up to the first drop of the loss.
     """
     u, v, correlation = _checked(u, v, correlation)
-    times = _finite("times", times)
+    times = finite("times", times)
     if times.ndim != 1:
         raise ValueError(f"`times` must be one-dimensional, got shape {times.shape}.")
     q, s, rt = np.linalg.svd(correlation, full_matrices=False)
@@ -271,7 +274,7 @@ def residual_exponent(singular_values: ArrayLike, *, degeneracy: float = 1e-9) -
     $p$ between 0 and 1. If no smaller singular value exists ($r = D$, which the theorem leaves out)
     the rest does not grow and $p = 1$.
     """
-    s = _finite("singular_values", singular_values)
+    s = finite("singular_values", singular_values)
     if s.ndim != 1 or s.size == 0 or s.min() < 0 or s.max() == 0:
         raise ValueError(
             "`singular_values` must be a non-empty list of numbers ≥ 0, not all zero, "
@@ -365,19 +368,8 @@ def _shared_modes(
     correlation: np.ndarray, covariance: ArrayLike, tolerance: float, degeneracy: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """q, s, r, λ with Σ_yz = Σ s q rᵀ and Σ_zz r = λ r, or a ValueError that says how far off."""
-    covariance = _finite("covariance", covariance)
-    n_u = correlation.shape[1]
-    if covariance.shape != (n_u, n_u):
-        raise ValueError(
-            f"`covariance` must have shape {(n_u, n_u)} to go with `correlation` of shape "
-            f"{correlation.shape}, got {covariance.shape}."
-        )
+    covariance = covariance_of(covariance, correlation.shape[1])
     scale = np.linalg.norm(covariance, 2)
-    if np.abs(covariance - covariance.T).max() > 1e-10 * scale:
-        raise ValueError(
-            "`covariance` must be symmetric, the largest asymmetry is "
-            f"{np.abs(covariance - covariance.T).max():.3g}."
-        )
     q, s, rt = np.linalg.svd(correlation, full_matrices=False)
     r = rt.T
     s = np.where(s > 8.0 * _EPS * max(correlation.shape) * s[0], s, 0.0)
@@ -409,7 +401,7 @@ def _shared_modes(
 def _checked(
     u: ArrayLike, v: ArrayLike, correlation: ArrayLike
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    u, v, correlation = _finite("u", u), _finite("v", v), _finite("correlation", correlation)
+    u, v, correlation = finite("u", u), finite("v", v), finite("correlation", correlation)
     if correlation.ndim != 2 or 0 in correlation.shape:
         raise ValueError(f"`correlation` must have shape (N_v, N_u), got {correlation.shape}.")
     n_v, n_u = correlation.shape
@@ -425,10 +417,3 @@ def _checked(
             f"{u.shape} and {v.shape}."
         )
     return u, v, correlation
-
-
-def _finite(name: str, value: ArrayLike) -> np.ndarray:
-    value = np.asarray(value, dtype=np.float64)
-    if not np.isfinite(value).all():
-        raise ValueError(f"`{name}` holds values that are not finite.")
-    return value

@@ -13,6 +13,7 @@ from ..._objective import Convention, Data, excess_loss, objective
 from ..._precision import float64
 from ..._types import Array
 from ...networks import AbstractNetwork, AbstractStructure
+from ...networks._given import check_alone
 from ...tasks import AbstractTask, Task, task
 from ._generator import generator
 
@@ -40,11 +41,7 @@ def stationary_task(
 
     The task, of which `network` is a fixed point to rounding.
     """
-    if network.batch_shape:
-        raise ValueError(
-            f"`network` must be a single one, got a batch {network.batch_shape}: a task has room "
-            "for the fixed point of one. Take network.lane(0)."
-        )
+    check_alone(network.batch_shape)
     if not (np.isfinite(residual) and residual > 0):
         raise ValueError(f"`residual` must be a positive number, got {residual}.")
     x = np.asarray(inputs, dtype=float)

@@ -11,6 +11,7 @@ from ..._objective import Convention, objective
 from ..._precision import float64
 from ...dynamics._curvature import hessian, hessian_product
 from ...networks import AbstractNetwork, DiagonalLinear
+from ...networks._given import check_alone
 from ...tasks import AbstractTask
 from ._fixed_points import check_stationary
 from ._hidden import hidden_layers
@@ -20,11 +21,12 @@ _AT_ONCE = 8  # eigenvalues that a run of Lanczos looks for
 _PRECISION = 1e-11  # of an eigenvalue, relative to the largest
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Escape:
     r"""The directions of negative curvature at a fixed point.
 
-    - `index`: how many there are; zero at a minimum, and at a saddle of higher order.
+    - `index`: how many there are; zero at a minimum, and at a saddle of higher order. None where
+      the search ended with the `most` that were asked for.
     - `rates`: how fast each is left, largest first: $-\lambda$ for the eigenvalues $\lambda < 0$ of
       the Hessian. A displacement grows as $e^{\text{rate}\,t}$ under gradient flow.
     - `directions`: the unit eigenvectors as a batch of networks of the same kind.
@@ -34,19 +36,24 @@ class Escape:
       faster than by `rates`: to find out, give them small weights and train.
     """
 
-    index: int
+    index: int | None
     rates: Float[np.ndarray, " direction"]
     directions: AbstractNetwork
     sharpness: float
     blind: int
 
     def __repr__(self) -> str:
-        directions = "1 direction" if self.index == 1 else f"{self.index} directions"
+        count = len(self.rates) if self.index is None else self.index
+        directions = "1 direction" if count == 1 else f"{count} directions"
         found = f"left in {directions} of negative curvature"
-        if self.index == 1:
+        if self.index is None:
+            found += " or more"
+        if len(self.rates) == 1:
             found += f", at the rate {self.rates[0]:.4g}"
-        elif self.index:
+        elif len(self.rates):
             found += f", at rates from {self.rates[0]:.4g} to {self.rates[-1]:.4g}"
+        if count > len(self.rates):
+            found += f" (the {len(self.rates)} fastest)"
         if not self.blind:
             return found
         units = "1 silent unit" if self.blind == 1 else f"{self.blind} silent units"
@@ -98,11 +105,7 @@ def escape(
         to them.
     """
     problem = objective(network, task, loss)
-    if network.batch_shape:
-        raise ValueError(
-            f"`network` must be a single one, got a batch {network.batch_shape}: take "
-            "network.lane(0)."
-        )
+    check_alone(network.batch_shape)
     if most is not None and most < 1:
         raise ValueError(f"`most` must be at least 1, got {most}.")
     check_stationary(network, task, stationary, loss)
@@ -111,17 +114,18 @@ def escape(
     if structure.size <= _DENSE:
         values, vectors = np.linalg.eigh(np.asarray(hessian(structure, weights, data)))
         sharpness = float(np.abs(values).max())
-        count = int(np.sum(values < -tolerance * sharpness))
-        values, vectors = values[:count], vectors[:, :count]
+        index = int(np.sum(values < -tolerance * sharpness))
+        values, vectors = values[:index], vectors[:, :index]
     else:
 
         def product(direction: np.ndarray) -> np.ndarray:
             return np.asarray(hessian_product(structure, weights, direction.ravel(), data))
 
         values, vectors, sharpness = _lanczos(product, structure.size, tolerance, most)
+        index = len(values) if most is None or len(values) < most else None
     rates, vectors = -values[:most], vectors[:, :most]
     return Escape(
-        index=len(rates),
+        index=index,
         rates=rates,
         directions=network.with_parts(*structure.arrays(vectors)),
         sharpness=sharpness,

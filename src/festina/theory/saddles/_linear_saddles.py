@@ -26,9 +26,10 @@ from numpy.typing import ArrayLike
 
 from ...networks import Layer, Neuron
 from ._generator import generator
+from ._statistics import covariance_of, finite, inverse_on
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LinearSaddle:
     r"""A fixed point of a linear network: what it has learned, and how it is left.
 
@@ -169,7 +170,7 @@ def linear_saddle(
     return problem.saddle(chosen)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LinearModes:
     """μ_k > 0, largest first, with their e_k; what fixed points are made of."""
 
@@ -203,27 +204,12 @@ def linear_modes(
     correlation: ArrayLike, covariance: ArrayLike, target_power: float | None, degeneracy: float
 ) -> LinearModes:
     """The modes of these statistics, checked; arguments as in `linear_saddles`."""
-    yz, zz = np.asarray(correlation, dtype=float), np.asarray(covariance, dtype=float)
-    if yz.ndim != 2 or zz.shape != (yz.shape[-1],) * 2:
-        raise ValueError(
-            "`correlation` must be (output, input) and `covariance` (input, input), got shapes "
-            f"{yz.shape} and {zz.shape}."
-        )
-    if not (np.isfinite(yz).all() and np.isfinite(zz).all()):
-        raise ValueError("`correlation` and `covariance` must be finite.")
-    if np.abs(zz - zz.T).max() > 1e-9 * np.abs(zz).max() or np.linalg.eigvalsh(zz)[0] < (
-        -1e-9 * np.abs(zz).max()
-    ):
-        raise ValueError("`covariance` must be symmetric and without negative eigenvalues.")
-    inverse = np.linalg.pinv(zz, rcond=1e-13 * len(zz), hermitian=True)
+    yz = finite("correlation", correlation)
+    if yz.ndim != 2 or not yz.size:
+        raise ValueError(f"`correlation` must have shape (output, input), got {yz.shape}.")
+    zz = covariance_of(covariance, yz.shape[1])
+    inverse = inverse_on(zz, yz)
     fit = yz @ inverse
-    outside = np.abs(yz - fit @ zz).max()
-    if outside > 1e-8 * np.abs(yz).max():
-        raise ValueError(
-            f"`correlation` has a part of {outside:.3g} along inputs that do not vary "
-            "(`covariance` is singular there): nothing can correlate with them. Are the two from "
-            "the same data?"
-        )
     mu, e = np.linalg.eigh((fit @ yz.T + yz @ fit.T) / 2)
     mu, e = mu[::-1], e[:, ::-1]
     real = mu > degeneracy * max(float(mu[0]), 0.0)

@@ -13,7 +13,10 @@ from numpy.typing import ArrayLike
 from ..._objective import Convention, Data, descent, objective
 from ..._precision import float64
 from ..._types import Array
-from ...networks import AbstractStructure, AbstractUnit, Layer
+from ...networks import AbstractStructure, AbstractUnit, Activation, Layer
+from ...networks._activations import Scalar
+from ...networks._given import check_alone
+from ...networks._units import unit_of
 from ...tasks import AbstractTask
 from ._hidden import only_layer
 from ._kinds import admissible
@@ -95,12 +98,12 @@ class Constraint:
         return row
 
 
-def is_invariant(unit: AbstractUnit, constraint: Constraint) -> bool:
-    """Whether the unit's algebra makes gradient flow keep the relation.
+def is_invariant(unit: str | Activation | Scalar | AbstractUnit, constraint: Constraint) -> bool:
+    """Whether the algebra of a unit, or of one with this φ, makes gradient flow keep the relation.
 
     That is Theorem 3, and beyond it mirrored units of even φ and opposite ones of odd φ.
     """
-    algebra = unit.algebra
+    algebra = unit_of(unit).algebra
     if constraint.kind == "mirrored":
         return algebra.even
     allowed = constraint.kind in admissible(algebra)
@@ -168,8 +171,7 @@ def leaving_speed(
     on an invariant manifold, for any data; what `is_invariant` concludes from the algebra, this
     sees from the gradient. Zero as well where nothing moves.
     """
-    if network.batch_shape:
-        raise ValueError(f"One network at a time, got a batch {network.batch_shape}: use `lane`.")
+    check_alone(network.batch_shape)
     start = project_on_manifold(network, *constraints)
     structure, data, _ = objective(start, task, loss)
     velocity = np.asarray(_velocity(structure, structure.columns(*start.parts)[:, 0], data))

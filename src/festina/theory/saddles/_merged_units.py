@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float
 
 from ..._precision import float64
 from ...networks import Algebra, Layer
+from ...networks._given import check_alone
 from ...tasks import AbstractTask
 from ._kinds import Kind, admissible
 from ._manifolds import unit_rows
@@ -72,6 +73,7 @@ def narrowings(
     - `own_scale`: errors in units of the root mean square of the outputs instead of the targets,
       as they are in any case where all targets are zero.
     """
+    check_alone(network.batch_shape)
     u, v = unit_rows(network)
     statistics = task.statistics(network.unit)
     seen = OnData(network, statistics)

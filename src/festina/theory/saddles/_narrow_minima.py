@@ -18,7 +18,7 @@ from ._loss_function import loss_function, relative_slope
 from ._subgradient import slope_at_rest
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class NarrowMinima:
     """Local minima of a narrow network, lowest loss first, each counted once.
 

@@ -7,11 +7,11 @@ from typing import Literal
 
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import ArrayLike
 
 from ..._objective import Convention, Data, Objective, loss_factor, objective
 from ..._precision import float64
 from ...networks import AbstractNetwork, DeepLinear, DiagonalLinear, Layer
+from ...networks._given import check_alone
 from ...tasks import AbstractTask
 from ._loss_function import loss_function
 
@@ -20,7 +20,7 @@ _SMALL = 0.1  # of what there is to learn: how far the initial loss may be from 
 Members = Literal["modes", "coordinates", "units"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Staircase:
     r"""The plateaus that training passes, from the first to the last, and when it leaves them.
 
@@ -55,14 +55,6 @@ class Staircase:
     def loss(self, times: Float[np.ndarray, " time"]) -> Float[np.ndarray, " time"]:
         """The staircase as a function of time: the level of the plateau at each of `times`."""
         return self.levels[np.searchsorted(self.times, times)]
-
-
-def finite(name: str, value: ArrayLike) -> Float[np.ndarray, "..."]:
-    """An array in float64; raises unless all of it is finite."""
-    array = np.asarray(value, dtype=float)
-    if not np.isfinite(array).all():
-        raise ValueError(f"`{name}` holds values that are not finite.")
-    return array
 
 
 def root(function: Callable[[float], float], low: float, high: float) -> float:
@@ -112,11 +104,7 @@ def staircase(
     from ._staircase_units import has_growing_units, unit_staircase
 
     problem = objective(network, task, "half")
-    if network.batch_shape:
-        raise ValueError(
-            f"`network` is a batch {network.batch_shape}, each of which has a staircase of its "
-            f"own. Take one: network.lane({', '.join('0' * len(network.batch_shape))})."
-        )
+    check_alone(network.batch_shape)
     layer = network
     if isinstance(network, DeepLinear) and network.depth == 2:
         layer = network.to_layer()

@@ -29,7 +29,8 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from ._staircase import Staircase, finite, joining_times, root
+from ._staircase import Staircase, joining_times, root
+from ._statistics import covariance_of, finite, inverse_on
 
 # The loss has fallen by half when β = (1 − 1/√2) β*: there β/(1 − β/β*) is this part of β*.
 _HALF = math.sqrt(2.0) - 1.0
@@ -254,22 +255,13 @@ def _checked(
     u: ArrayLike, v: ArrayLike, correlation: ArrayLike, covariance: ArrayLike
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     u, v, b = finite("u", u), finite("v", v), finite("correlation", correlation)
-    c = finite("covariance", covariance)
-    if b.ndim != 1 or not b.size or c.shape != (b.size, b.size):
-        raise ValueError(
-            "`correlation` must have shape (input,) and `covariance` (input, input), got "
-            f"{b.shape} and {c.shape}."
-        )
+    if b.ndim != 1:
+        raise ValueError(f"`correlation` must have shape (input,), got {b.shape}.")
+    c = covariance_of(covariance, b.size)
     if u.shape != b.shape or v.shape != b.shape:
         raise ValueError(
             f"`u` and `v` must have one weight for each of the {b.size} inputs, got shapes "
             f"{u.shape} and {v.shape}."
         )
-    outside = np.abs(b - c @ np.linalg.pinv(c, rcond=1e-13 * b.size, hermitian=True) @ b).max()
-    if outside > 1e-8 * np.abs(b).max():
-        raise ValueError(
-            f"`correlation` has a part of {outside:.3g} along inputs that do not vary "
-            "(`covariance` is singular there): nothing can correlate with them. Are the two from "
-            "the same data?"
-        )
+    inverse_on(c, b[None])
     return b, c, 0.5 * (u + v), 0.5 * (u - v)

@@ -25,7 +25,8 @@ from numpy.typing import ArrayLike
 
 from ._linear_jump import Jump, Moments, grow, jump, turn
 from ._linear_saddles import LinearModes, LinearSaddle, linear_modes
-from ._staircase import Staircase, finite, joining_times, root
+from ._staircase import Staircase, joining_times, root
+from ._statistics import finite
 
 # Dormant columns become active at this fraction of the weights' final size. What they do to W until
 # then, and is left out, is the square of it.

@@ -28,6 +28,7 @@ from ..._objective import Data, descent, excess_loss, objective
 from ..._precision import float64
 from ..._types import Array
 from ...networks import AbstractStructure, Layer
+from ...networks._given import check_alone
 from ...tasks import AbstractTask
 from ._staircase import Staircase, joining_times, root
 from ._unit_race import ATOL, RTOL, Escape, Race
@@ -72,6 +73,7 @@ def unit_staircase(network: Layer, task: AbstractTask) -> Staircase:
         two or more learns its ranks one after the other: plateaus in between last only
         $\ln(1/\epsilon)$ and are counted with the jump.
     """
+    check_alone(network.batch_shape)
     if not has_growing_units(network):
         raise ValueError(
             f"`network` has units {network.unit}, expected units with fixed features and of order "

@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 
+from ._statistics import finite
 from ._unit_time import travel_time
 from ._unit_ways import ROUND_OFF, ways
 
@@ -138,10 +139,7 @@ def _binade(x: np.ndarray) -> np.ndarray:
 def _checked(
     u: ArrayLike, v: ArrayLike, correlation: ArrayLike
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    u, v, correlation = (np.asarray(value, dtype=np.float64) for value in (u, v, correlation))
-    for name, value in (("u", u), ("v", v), ("correlation", correlation)):
-        if not np.isfinite(value).all():
-            raise ValueError(f"`{name}` holds values that are not finite.")
+    u, v, correlation = finite("u", u), finite("v", v), finite("correlation", correlation)
     if correlation.ndim != 2 or correlation.shape[0] != correlation.shape[1]:
         raise ValueError(
             f"`correlation` must be a square matrix ⟨yZ⟩, got shape {correlation.shape}. "
