@@ -161,7 +161,8 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> xr.D
 def _embeddings(parameters: Parameters, architecture: _Architecture, keys: Any) -> xr.Dataset:
     """Gradient of each fixed point before, and after each way of embedding it."""
     shape = (parameters.seeds, len(CASES))
-    before, after, moved = np.zeros(parameters.seeds), np.zeros(shape), np.zeros(shape)
+    before, after, otherwise = np.zeros(parameters.seeds), np.zeros(shape), np.zeros(shape)
+    moved = np.zeros(shape)
     heard, heard_after = np.zeros(parameters.seeds), np.zeros(parameters.seeds)
     algebra: Algebra | None = None
     for seed, key in enumerate(keys):
@@ -172,12 +173,14 @@ def _embeddings(parameters: Parameters, architecture: _Architecture, keys: Any) 
         residual = np.sqrt(parameters.samples) / 3
         y = stationary_task(network, x, residual=residual, key=key).y
         f, before[seed] = _outputs_and_gradient(network, x, y)
+        signs = np.random.default_rng(seed).choice([-1.0, 1.0], y.shape)
         unit, u, v = hidden_layers(network)[architecture.hidden]
         algebra = unit.algebra
         for index, case in enumerate(CASES):
             mixing = _mixing(case, parameters, rng)
             wide = with_hidden_layer(network, architecture.hidden, *embed_units(u, v, *mixing))
             outputs, after[seed, index] = _outputs_and_gradient(wide, x, y)
+            _, otherwise[seed, index] = _outputs_and_gradient(wide, x, f + signs * (y - f))
             moved[seed, index] = np.abs(outputs - f).max()
         wide = with_hidden_layer(network, architecture.hidden, *_read_at_zero(u, v, rng))
         outputs, heard_after[seed] = _outputs_and_gradient(wide, x, y)
@@ -190,12 +193,14 @@ def _embeddings(parameters: Parameters, architecture: _Architecture, keys: Any) 
         {
             "before": ("seed", before),
             "after": (("seed", "case"), after),
+            "otherwise": (("seed", "case"), otherwise),
             "map_change": (("seed", "case"), moved),
             "heard": ("seed", heard),
             "heard_after": ("seed", heard_after),
             "admitted": ("case", admitted),
         },
         {"case": list(CASES), "seed": parameters.seed + np.arange(parameters.seeds)},
+        {"units": parameters.units, "samples": parameters.samples},
     )
 
 

@@ -17,6 +17,7 @@ _NEEDS = {
 }
 _THEOREM = "Zhang, Saxe & Latham, Theorem 1"
 _CLEARLY = 1e-2
+_ROUNDINGS = 20.0
 # A silent unit gets −⟨φ(z; 0)ᵀ ∂ℓ/∂ζ⟩, as many random numbers as there are outputs: now and then
 # all are small. A million times what counts as zero they are always.
 _SILENT = 1e-6
@@ -29,12 +30,17 @@ def claims(run: xr.DataTree) -> list[Claim]:
     return [
         *(_fixed(embeddings, case) for case in CASES),
         _same_map(embeddings),
-        *(_control(embeddings, case) for case in _NEEDS),
+        *(_control(embeddings, case) for case in _NEEDS if _distinct(embeddings, case)),
         *_silence(embeddings),
         *_minima(panels),
         _panels_named(panels),
         *_section_e(run["section_e"].to_dataset()),
     ]
+
+
+def _distinct(table: xr.Dataset, case: str) -> bool:
+    """Of one unit Eq. (7) is Eq. (6), which asks for less."""
+    return case != "linear" or table.attrs["units"] > 1
 
 
 def _name(case: str) -> str:
@@ -45,14 +51,18 @@ def _fixed(table: xr.Dataset, case: str) -> Claim:
     chosen = table.sel(case=case)
     chosen = chosen.isel(architecture=np.flatnonzero(chosen["admitted"].values))
     names = ", ".join(map(str, chosen["architecture"].values))
+    # What is left is rounding in a sum over samples, of terms as large as this gradient has them.
+    size = float(chosen["otherwise"].max())
+    rounding = np.finfo(float).eps * np.sqrt(table.attrs["samples"]) * size
     return compare(
         experiment=NAME,
         claim=f"{_name(case)}: fixed points stay so in the wider network (largest |∂L/∂θ|)",
         source=f"{_THEOREM}, Eq. {CASES[case]}",
         predicted=0.0,
         measured=float(chosen["after"].max()),
-        tolerance=1e-12,
-        note=f"{names}; before embedding {float(chosen['before'].max()):.1e}",
+        tolerance=max(1e-12, float(f"{_ROUNDINGS * rounding:.1e}")),
+        note=f"{names}; before embedding {float(chosen['before'].max()):.1e}, and {size:.2g} for "
+        "errors of the same size with random signs",
     )
 
 
@@ -71,7 +81,9 @@ def _same_map(table: xr.Dataset) -> Claim:
 def _control(table: xr.Dataset, case: str) -> Claim:
     chosen = table.sel(case=case)
     chosen = chosen.isel(architecture=np.flatnonzero(~chosen["admitted"].values))
-    every, bound = chosen["after"], _SILENT if case == "zero" else _CLEARLY
+    # Small weights make small gradients.
+    every = chosen["after"] / np.minimum(1.0, chosen["otherwise"])
+    bound = _SILENT if case == "zero" else _CLEARLY
     sizes = every.median("seed")
     smallest = chosen["architecture"].values[int(np.argmin(every.min("seed").values))]
     return compare(
@@ -84,7 +96,8 @@ def _control(table: xr.Dataset, case: str) -> Claim:
         measured=[float((sizes > _CLEARLY).mean()), float((every > bound).mean())],
         note=f"|∂L/∂θ| above {_CLEARLY:g} in {int((every > _CLEARLY).sum())} of {every.size}, "
         f"smallest {float(every.min()):.2g} ({smallest}); medians from {float(sizes.min()):.2g} to "
-        f"{float(sizes.max()):.2g}",
+        f"{float(sizes.max()):.2g}; in units of what errors with random signs make, where that is "
+        "less than 1",
     )
 
 

@@ -33,8 +33,8 @@ from ._reading import PAPER
 NAME = "saddles/theorem-4"
 _SOURCE = f"{PAPER}, Theorem 4"
 _SAMPLES = 400
-_CLEAR = 0.15
-"""Exponents from which on the top directions are separate in the network, at these scales."""
+_LEFT = 0.1
+"""Most of a unit that may be left at the largest ε, for its directions to be apart in a network."""
 
 
 class Parameters(BaseParameters):
@@ -268,7 +268,7 @@ def _exponent_claims(linear: xr.Dataset, network: xr.Dataset) -> list[Claim]:
             note=f"over {decades:g} decades of ε",
         )
     ]
-    if predicted >= _CLEAR:
+    if float(linear["scale"][0]) ** predicted <= _LEFT:
         found.append(
             compare(
                 experiment=NAME,
