@@ -1,12 +1,12 @@
 """A curve that scatters by much of its fall, as averages over blocks of samples."""
 
+import math
 from collections.abc import Callable
 
 import numpy as np
 
-# Where a fall by _HIDDEN of the whole cannot be told from scatter, blocks are as long as it takes
-# to tell _FINE of it, but there are at least _BLOCKS of them, or drops would have no times.
-_HIDDEN = 1 / 3
+# Where a fall by _FINE of the whole cannot be told from scatter, blocks are as long as it takes to
+# tell it, but there are at least _BLOCKS of them, or drops would have no times.
 _FINE = 0.15
 _BLOCKS = 80
 
@@ -15,9 +15,10 @@ Judged = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 def block_length(told: float, height: float, samples: int) -> int:
     """Samples in a block for a curve of which falls by more than `told` are seen."""
-    if height <= 0 or told <= _HIDDEN * height:
+    if height <= 0 or told <= _FINE * height:
         return 1
-    return int(np.clip((told / (_FINE * height)) ** 2, 1, max(samples // _BLOCKS, 1)))
+    wanted = math.ceil((told / (_FINE * height)) ** 2)
+    return min(wanted, max(samples // _BLOCKS, 1))
 
 
 def by_blocks(

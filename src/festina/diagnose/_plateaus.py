@@ -46,7 +46,7 @@ def plateaus(
     of the loss, widens steps and smoothing, and a drop by less than three standard deviations does
     not count, nor one by less than a hundredth of the whole fall on a curve that is not monotone,
     nor a stay of a few scattered samples on the way down. Where three standard deviations are more
-    than a third of the fall, averages over blocks of samples take their place, as long as there are
+    than 15 % of the fall, averages over blocks of samples take their place, as long as there are
     80 of them: four levels with 500 samples each are found in most records if each sample scatters
     by half of its level (χ² of 8), and not if by all of it. Losses written with few decimals
     scatter by a unit of the last one. A lasting rise, of a test loss that overfits, or the hump of

@@ -8,7 +8,7 @@ import numpy as np
 
 from ._blocks import block_length, by_blocks
 from ._drops import RATE_FLOOR, log_rate, split, strength
-from ._scatter import grain, scatter_by_level
+from ._scatter import grain, last_digit, scatter_by_level
 
 # What scatter does. Stays are counted at a resolution of _RESOLUTION standard deviations, in steps
 # of at least _STEP of them, and of a whole one as long as that is below _COARSE of the height; a
@@ -30,6 +30,9 @@ _ROUND_OFF = 1e-12
 # A curve that scatters by less than this fraction of its height is clean.
 _CLEAN = 1e-6
 
+Scatter = Callable[[np.ndarray], np.ndarray]
+"""Standard deviation of the noise at a level."""
+
 
 def from_loss(
     t: np.ndarray,
@@ -41,19 +44,21 @@ def from_loss(
     bins: int,
     smoothing: float,
     median: int,
+    known: Scatter | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Samples on the plateaus, their strengths, and the monotone curve they were read from.
 
     The nearest monotone curve in the sense of least squares, not the running minimum: that one
-    follows the extremes of the noise, and sinks along a plateau.
+    follows the extremes of the noise, and sinks along a plateau. No plateau is stronger than what
+    is `known` of the scatter at its level allows.
     """
     from scipy.ndimage import gaussian_filter1d, median_filter
     from scipy.optimize import isotonic_regression
 
     filtered = median_filter(loss, median, mode="nearest")
     envelope = np.asarray(isotonic_regression(filtered, increasing=False).x)
-    scattered, unit = scatter_by_level(envelope, loss - envelope), grain(loss)
-    scatter = lambda at: np.maximum(scattered(at), unit)
+    seen, unit = scatter_by_level(envelope, loss - envelope), grain(loss)
+    scatter = lambda at: np.maximum(seen(at), unit)
     scale = loss[0] if loss[0] > 0 else np.ptp(loss)
 
     height = envelope[0] - envelope[-1]
@@ -68,6 +73,7 @@ def from_loss(
             bins=bins,
             smoothing=smoothing,
             median=median,
+            known=lambda at: scatter(at) / np.sqrt(length),
         )
         return by_blocks(t, loss, length, again)
 
@@ -99,7 +105,9 @@ def from_loss(
         bottoms, drops, speed, level, envelope, scatter, samples=(median + 1) // 2
     )
 
-    slowest = _slowest(t, envelope, scatter(envelope), _ROUND_OFF * scale, sample[drops])
+    told = np.maximum(_ROUND_OFF * scale, last_digit(loss, envelope))
+    hidden = np.maximum(scatter(envelope), known(envelope) if known else 0.0)
+    slowest = _slowest(t, envelope, hidden, told, sample[drops])
     slowest /= rate.max()
     valleys = np.log10(np.maximum(slowest, RATE_FLOOR))
     return sample[bottoms], strength(speed[drops], valleys), envelope
@@ -108,7 +116,7 @@ def from_loss(
 def _edges(
     top: float,
     end: float,
-    scatter: Callable[[np.ndarray], np.ndarray],
+    scatter: Scatter,
     *,
     bins: int,
     relative: bool,
@@ -155,7 +163,7 @@ def _without_brief(
     speed: np.ndarray,
     level: np.ndarray,
     envelope: np.ndarray,
-    scatter: Callable[[np.ndarray], np.ndarray],
+    scatter: Scatter,
     *,
     samples: int,
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -177,7 +185,11 @@ def _without_brief(
 
 
 def _slowest(
-    t: np.ndarray, envelope: np.ndarray, scatter: np.ndarray, round_off: float, drops: np.ndarray
+    t: np.ndarray,
+    envelope: np.ndarray,
+    scatter: np.ndarray,
+    round_off: np.ndarray,
+    drops: np.ndarray,
 ) -> np.ndarray:
     """The lowest rate between drops, over the shortest fall that can be told from none.
 
@@ -193,5 +205,6 @@ def _slowest(
     end = np.where(short, np.interp(told - envelope, -envelope, t), t[later])
     fall = np.where(short | ~seen, told, envelope - envelope[later])
     rate = np.divide(fall, end - t, out=np.full_like(fall, np.inf), where=end > t)
-    bounds = [0, *drops.tolist(), t.size - 1]
-    return np.array([rate[i : j + 1].min() for i, j in itertools.pairwise(bounds)])
+    # What stands for a drop may rest already, on the plateau after it.
+    bounds = [0, *drops.tolist(), t.size]
+    return np.array([rate[i : max(j, i + 1)].min() for i, j in itertools.pairwise(bounds)])

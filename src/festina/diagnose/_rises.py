@@ -3,6 +3,8 @@
 import numpy as np
 from jaxtyping import Bool, Int
 
+from ._scatter import scatter_by_level
+
 _FEW = 3.0  # rises of a curve that is smooth
 _MINOR = 0.01  # of the largest
 _AVERAGE = 50  # a running mean covers this part of a record on both sides
@@ -53,13 +55,15 @@ def _in_between(
     from scipy.optimize import isotonic_regression
 
     fall = np.asarray(isotonic_regression(average, increasing=False).x)
-    scatter = max(_deviation(loss - fall), negligible / _CERTAIN)
+    # From sample to sample, to which a hump adds nothing, at each level; slow noise all over.
+    jitter = scatter_by_level(fall, np.diff(loss, append=loss[-1]) / np.sqrt(2.0))(fall)
+    scatter = np.maximum(jitter, max(_deviation(loss - fall), negligible / _CERTAIN))
     above = average - np.minimum.accumulate(average)
     risen = above > scatter
     risen &= _comes_back(risen)
-    certain = max(_CERTAIN * scatter, _PART * (fall[0] - fall[-1]))
+    certain = np.maximum(_CERTAIN * scatter, _PART * (fall[0] - fall[-1]))
     for first, end in runs(risen).tolist():
-        risen[first:end] &= above[first:end].max() > certain
+        risen[first:end] &= (above > certain)[first:end].any()
     return risen
 
 

@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Callable
 
 import numpy as np
+from jaxtyping import Float
 
 _PIECES = 20
 _SAMPLES = 25  # in a piece, at least
@@ -11,6 +12,7 @@ _SAMPLES = 25  # in a piece, at least
 
 _ROUGH = 1e-4  # of the height: finer last decimals make no difference
 _DECIMALS = 6
+_DIGITS = 8
 _VALUES, _NEIGHBOURS = 8, 5  # of a curve that passes through its last decimals
 
 
@@ -30,6 +32,24 @@ def grain(loss: np.ndarray) -> float:
             rough = unit >= _ROUGH * np.ptp(loss)
             return unit if rough and neighbours >= _NEIGHBOURS else 0.0
     return 0.0
+
+
+def last_digit(
+    loss: Float[np.ndarray, " sample"], at: Float[np.ndarray, " sample"]
+) -> Float[np.ndarray, " sample"]:
+    """One unit of the last digit of losses in single precision, or with few digits, at a level.
+
+    Zero for a staircase of a few round numbers.
+    """
+    size = np.maximum(np.abs(at), np.finfo(float).tiny)
+    if np.unique(loss).size < _VALUES:
+        return np.zeros_like(size)
+    if np.array_equal(loss, loss.astype(np.float32)):
+        return np.finfo(np.float32).eps * size
+    for digits in range(2, _DIGITS + 1):
+        if all(float(f"{value:.{digits - 1}e}") == value for value in loss):
+            return 10.0 ** (np.floor(np.log10(size)) - digits + 1)
+    return np.zeros_like(size)
 
 
 def scatter_by_level(
