@@ -196,7 +196,7 @@ def _check_options(
         ("edge", edge, 0 < edge < 0.5, "a fraction between 0 and one half, such as 0.05"),
         ("levels", levels, levels in ("linear", "log"), 'either "linear" or "log"'),
         ("floor", floor, 0 < floor < 1, "a fraction of the initial loss, such as 1e-6"),
-        ("bins", bins, bins >= 2, "at least two steps, such as 200"),
+        ("bins", bins, bins >= 2, "at least two steps, such as 1000"),
         ("smoothing", smoothing, smoothing >= 0, "a width in bins, such as 1.5, or 0 for none"),
         ("median", median, median >= 1 and median % 2 == 1, "an odd number of samples, 1 for none"),
     ):
