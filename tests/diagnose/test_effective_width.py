@@ -378,3 +378,10 @@ def test_targets_of_zero_are_no_scale():
     plain = {"v": np.ones((4, 1)), "activation": "relu"}
     found = effective_width(u, x, y=np.zeros(30), **plain)
     assert (found.width, found.scale) == (1, effective_width(u, x, **plain).scale)
+
+
+def test_the_mechanism_goes_with_the_answer():
+    rng = np.random.default_rng(0)
+    u, v, x = rng.normal(size=(4, 3)), rng.normal(size=(4, 1)), rng.normal(size=(20, 3))
+    for phi, separates in (("relu", "directions"), (jnp.square, "units")):
+        assert effective_width(u, x, v=v, activation=phi).mechanism.separates == separates

@@ -11,6 +11,7 @@ from ..networks import AbstractUnit, Activation, Layer
 from ..networks._activations import Scalar
 from ..tasks import AbstractTask
 from ..theory.saddles._kinds import EQUATION, Kind
+from ..theory.saddles._mechanism import Mechanism, mechanism
 from ..theory.saddles._merged_units import Narrowing, narrowings
 from ._given import layer_of, task_of
 
@@ -49,6 +50,11 @@ class EffectiveWidth:
     def equation(self) -> int | None:
         """Number of the embedding's equation in Theorem 1, (4) to (7)."""
         return None if self.kind is None else EQUATION[self.kind]
+
+    @property
+    def mechanism(self) -> Mechanism:
+        """How such units leave zero, and to which kind of saddle that leads."""
+        return mechanism(self.network.unit)
 
     def at(self, tolerance: float) -> "EffectiveWidth":
         """The answer for another tolerance."""
