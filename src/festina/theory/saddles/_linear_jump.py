@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from ._staircase import root
+from ._staircase import root, warn_unless_ended
 
 # A jump has ended when the active columns' gradient is this fraction of that at its start, or this
 # fraction of the largest there is, below which an integration is not exact.
@@ -115,6 +115,8 @@ def jump(
         events=(rests, wakes),
         dense_output=True,
     )
+    if at_start > at_rest:
+        warn_unless_ended(solution.status)
     final = solution.y[:, -1].reshape(both.shape)
     dense = solution.sol
     return Jump(

@@ -62,9 +62,9 @@ def narrow_minima(
     - `starts`: random starts, with weights of order one; the lowest minimum found is the global one
       only if one of them leads there.
     - `seed`: of the random starts.
-    - `tolerance`: in units of the loss at zero weights. Levels closer than this count as one, and
-      an end point counts as a minimum where gradient times weights is below it; on a kink, where
-      rectifiers often have theirs, the smallest subgradient.
+    - `tolerance`: in units of the loss at zero weights above the floor. Levels closer than this
+      count as one, and an end point counts as a minimum where gradient times weights is below it;
+      on a kink, where rectifiers often have theirs, the smallest subgradient.
     """
     width, starts = whole_number("width", width), whole_number("starts", starts)
     unit = unit_of(unit)

@@ -64,6 +64,15 @@ def root(function: Callable[[float], float], low: float, high: float) -> float:
     return float(root_scalar(function, bracket=(low, high), method="brentq").root)
 
 
+def warn_unless_ended(status: int) -> None:
+    """Warn where SciPy's integration of a jump ended by anything but its events."""
+    if status != 1:
+        warnings.warn(
+            "A jump of the staircase did not come to rest: what comes after it is a guess.",
+            stacklevel=2,
+        )
+
+
 def joining_times(
     active: list[tuple[int, ...]], times: list[float], members: int
 ) -> Float[np.ndarray, " member"]:

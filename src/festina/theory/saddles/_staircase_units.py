@@ -30,7 +30,7 @@ from ..._types import Array
 from ...networks import AbstractStructure, Layer
 from ...networks._given import check_alone
 from ...tasks import AbstractTask
-from ._staircase import Staircase, joining_times, root
+from ._staircase import Staircase, joining_times, root, warn_unless_ended
 from ._unit_race import ATOL, RTOL, Escape, Race
 
 _JUMP_RTOL = 1e-7
@@ -222,6 +222,7 @@ class _Stage(NamedTuple):
             dense_output=True,
             jac=bend,
         )
+        warn_unless_ended(solution.status)
         settled = whole(solution.y[:, -1])
         middle = 0.5 * (before + self.excess(settled))
         above = lambda t: self.excess(whole(solution.sol(t))) - middle
