@@ -30,6 +30,7 @@ from festina.theory.saddles import (
     winner,
 )
 from festina.theory.saddles._linear_jump import Moments, jump
+from festina.theory.saddles._staircase import warn_unless_ended
 
 WEIGHTS = np.array([[1.0, 0.5], [-0.5, 0.25]])  # a teacher whose modes mix those of the inputs
 COVARIANCE = np.array([[1.0, 1.0], [1.0, 4.0]])
@@ -108,6 +109,30 @@ def test_a_mode_joins_when_it_is_learned_however_little_it_is_worth(strengths, s
     predicted = linear_staircase(network.u, network.v, sigma, np.eye(3))
     closed = mode_drop_times(network.u, network.v, sigma, np.eye(3))
     np.testing.assert_allclose(predicted.joined, closed, rtol=1e-3)
+
+
+def test_modes_that_are_ever_slower_end_as_not_followed_and_never_as_learned():
+    network = fully_connected(3, 6, 3, scale=1e-6, key=seeds(2)[1])
+    weights = network.u, network.v
+    for third, error in ((2e-3, 2e-3), (1.5e-4, 0.05), (5e-5, 0.1), (1e-6, np.inf)):
+        sigma = np.diag([1.0, 0.5, third])
+        joined = linear_staircase(*weights, sigma, np.eye(3)).joined
+        if len(joined) == 3 and np.isfinite(joined[2]):
+            closed = mode_drop_times(*weights, sigma, np.eye(3))
+            np.testing.assert_allclose(joined, closed, rtol=error)
+        else:
+            assert error == np.inf
+
+
+def test_a_jump_that_does_not_end_is_warned_of():
+    class Solution:
+        status, t, message = 0, np.array([0.0, 7.0]), ""
+
+    with pytest.warns(UserWarning, match="had not come to rest by the time 7 after its start"):
+        warn_unless_ended(Solution())
+    Solution.status, Solution.message = -1, "Step size is too small"
+    with pytest.warns(UserWarning, match="Step size is too small"):
+        warn_unless_ended(Solution())
 
 
 def test_a_mode_without_weights_is_never_learned():

@@ -62,6 +62,8 @@ class Jump:
     """Loss above that of least squares at a time."""
     time: Float[np.ndarray, " step"]
     squared_gradient: Float[np.ndarray, " step"]
+    resting: float
+    """Squared gradient after it, of what still waits alone."""
 
 
 def jump(
@@ -116,7 +118,7 @@ def jump(
         dense_output=True,
     )
     if at_start > at_rest:
-        warn_unless_ended(solution.status)
+        warn_unless_ended(solution)
     final = solution.y[:, -1].reshape(both.shape)
     dense = solution.sol
     return Jump(
@@ -124,10 +126,11 @@ def jump(
         start + float(solution.t[-1]),
         final[:, :few],
         scale * final[:, few:],
-        not solution.t_events[1].size,
+        not solution.t_events[1].size and (at_start <= at_rest or bool(solution.t_events[0].size)),
         lambda t: moments.excess(moments.drive(dense(t - start).reshape(both.shape)[:, :few])),
         start + solution.t,
         np.array([slope(state) for state in solution.y.T]),
+        scale**2 * float(np.sum(_move(moments.drive(final[:, :few]), final[:, few:]) ** 2)),
     )
 
 
@@ -147,7 +150,8 @@ def grow(
     )
     rate, basis = np.linalg.eigh(generator)
     amplitude = basis.T @ dormant
-    # Column by column: they are orthogonal, and one may be far smaller than another and exact.
+    # Column by column: they are orthogonal, and one may be far smaller than another. (It has the
+    # rounding of the larger ones from when they were turned, which tells below 1e-30 or so.)
     amplitude[np.abs(amplitude) <= _ROUND_OFF * np.abs(amplitude).max(axis=0)] = 0.0
     grown = lambda t: np.exp(rate * t)[:, None] * amplitude
     largest = lambda t: float(np.linalg.norm(grown(t), 2))

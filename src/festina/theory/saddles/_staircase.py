@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Float
@@ -64,12 +64,15 @@ def root(function: Callable[[float], float], low: float, high: float) -> float:
     return float(root_scalar(function, bracket=(low, high), method="brentq").root)
 
 
-def warn_unless_ended(status: int) -> None:
+def warn_unless_ended(solution: Any) -> None:
     """Warn where SciPy's integration of a jump ended by anything but its events."""
-    if status != 1:
+    if solution.status != 1:
+        why = f"it had not come to rest by the time {solution.t[-1]:.3g} after its start"
         warnings.warn(
-            "A jump of the staircase did not come to rest: what comes after it is a guess.",
-            stacklevel=2,
+            f"A jump of the staircase is not known to its end: "
+            f"{why if solution.status == 0 else solution.message}. What comes after it is a guess; "
+            "train (`festina.gradient_flow`) to see.",
+            stacklevel=4,
         )
 
 

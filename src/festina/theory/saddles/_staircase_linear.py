@@ -74,13 +74,15 @@ def linear_staircase(
     A `Staircase` of modes, for $L = \frac12\langle\lVert y - f\rVert^2\rangle$. Stages are those
     between which the squared gradient dips by half a decade; modes without a plateau in between
     join together. A mode of which the initial weights have nothing, or for which no unit is left,
-    is never learned; one that grows ten thousand times as slowly as the fastest is not followed.
+    is never learned. One that grows a thousand times as slowly as the fastest is off by a percent,
+    and one that does so a hundred thousand times is not followed.
 
     !!! note "When it stops holding"
 
         What is left out is the back-reaction of dormant weights below a hundredth of the final
         ones. It shifts a jump by some $10^{-4}$ of the time in which the weights grow by $e$,
-        whatever the initial scale, so that the relative error falls as $1/\ln(1/\epsilon)$. With
+        whatever the initial scale, so that the relative error falls as $1/\ln(1/\epsilon)$. Below
+        $\epsilon \approx 10^{-30}$ rounding of the modes learned may hide those that wait. With
         large initial weights everything is active from the start, and the prediction is the flow
         itself.
     """
@@ -101,6 +103,8 @@ def linear_staircase(
         rank = max(1, int(np.sum(largest >= (1.0 - 1e-6) * size)))
         active = np.concatenate([active, turned[:, :rank]], axis=1)
         way = jump(moments, active, turned[:, rank:], time + wait, size)
+        if way.end == way.start:  # what is left is driven too little to be followed
+            break
         active, dormant, time, settled = way.active, way.dormant, way.end, way.settled
         jumps.append(way)
         saddles.append(_reached(modes, active))
@@ -150,9 +154,18 @@ def _resting(jumps: list[Jump], saddles: list[LinearSaddle]) -> list[int]:
 
     if not jumps:
         return [0]
-    time = np.concatenate([jump.time for jump in jumps])
-    excess = np.array([jump.excess(t) for jump in jumps for t in jump.time])
-    slopes = np.concatenate([jump.squared_gradient for jump in jumps])
+    rows = [
+        (t, jump.excess(t), slope)
+        for jump in jumps
+        for t, slope in zip(jump.time, jump.squared_gradient, strict=True)
+    ]
+    # A jump is followed until it is slow; on the plateau after it only what waits moves.
+    rows += [
+        (0.5 * (jump.end + later.start), jump.excess(jump.end), jump.resting)
+        for jump, later in itertools.pairwise(jumps)
+        if jump.settled and later.start > jump.end
+    ]
+    time, excess, slopes = np.array(sorted(rows)).T
     levels = np.array([saddle.loss for saddle in saddles])
     found = plateaus(time, excess, slopes, merge=0.0).level  # however little a mode is worth
     return sorted({int(np.abs(levels - level).argmin()) for level in found} | {0})

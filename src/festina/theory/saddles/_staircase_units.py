@@ -222,7 +222,7 @@ class _Stage(NamedTuple):
             dense_output=True,
             jac=bend,
         )
-        warn_unless_ended(solution.status)
+        warn_unless_ended(solution)
         settled = whole(solution.y[:, -1])
         middle = 0.5 * (before + self.excess(settled))
         above = lambda t: self.excess(whole(solution.sol(t))) - middle
