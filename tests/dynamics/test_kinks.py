@@ -38,3 +38,21 @@ def test_nothing_is_loosened_where_there_is_no_kink(name):
     network = fully_connected(2, 8, activation=name, scale=0.1, key=festina.seeds(4))
     flow = festina.gradient_flow(network, own_data(0), t_end=50.0)
     assert not any("slid" in ending.message for ending in flow.endings)
+
+
+@pytest.mark.parametrize(("scale", "width", "error"), [(1e-3, 30, 0.02), (1e-6, 10, 0.1)])
+def test_xor_where_most_units_slide_is_learned_when_descent_learns_it(scale, width, error):
+    """Each unit comes to rest on the kinks of two samples, and goes on growing there."""
+    x = np.array([[0.0, 0.0, 1.0], [0.0, 1.0, 1.0], [1.0, 0.0, 1.0], [1.0, 1.0, 1.0]])
+    xor = task(x, [0.0, 1.0, 1.0, 0.0])
+    network = fully_connected(3, width, activation="relu", scale=scale, key=festina.seeds(4))
+    flow = festina.gradient_flow(network, xor)
+    assert [ending.reason for ending in flow.endings] == ["converged"] * 4
+    rate = 5e-3
+    descent = festina.gradient_descent(network, xor, rate, max_steps=200_000)
+    for seed in range(4):
+        drops = [
+            np.interp(-0.0625, -np.minimum.accumulate(run.loss), run.time)
+            for run in (flow.lane(seed), descent.lane(seed))
+        ]
+        assert drops[0] == pytest.approx(rate * drops[1], rel=error)

@@ -112,7 +112,9 @@ def gradient_flow(
         usual = IMPLICIT_RTOL if implicit else _KINKED if kinked else _SMOOTH
         allowed = usual if rtol is None else rtol
         per_step = (
-            STAGES + derivatives_per_solve(network.structure) if implicit else _EXPLICIT_STAGES
+            STAGES + derivatives_per_solve(network.structure)
+            if implicit
+            else _EXPLICIT_STAGES + 2 * kinked
         )
         run = simulate(
             network,
