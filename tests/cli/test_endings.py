@@ -34,8 +34,3 @@ def test_every_training_has_its_line():
         "1 of 1 seed did not converge. Seed 5: It diverged. "
         "1 of 2 seeds of 'cleaner' did not converge. Seed 6: It diverged."
     )
-
-
-def test_seeds_at_several_scales():
-    both = xr.concat([table("converged", "finished"), table("converged", "diverged")], "scale")
-    assert line(simulation=both) == "1 of 4 seeds did not converge. Seed 6: It diverged."

@@ -281,7 +281,14 @@ def test_no_record_makes_plateaus_stronger_than_they_are():
     for digits in (7, 5, 3):
         short = np.array([float(f"{value:.{digits}e}") for value in loss])
         assert (plateaus(time, short).strength[:-1] < clean + 0.3).all()
-    assert (plateaus(time, loss.astype(np.float32)).strength[:-1] < clean + 0.3).all()
+    rough = {
+        "single": loss.astype(np.float32),
+        "half": loss.astype(np.float16),
+        "decimals": np.round(loss, 4),
+        "digits in single precision": np.array([float(f"{x:.3e}") for x in loss], np.float32),
+    }
+    for name, record in rough.items():
+        assert (plateaus(time, record).strength[:-1] < clean + 0.3).all(), name
     for seed in range(5):
         found = plateaus(time, mini_batch(loss, 24, seed))
         assert found.strength[:-1].max() < 3

@@ -71,3 +71,8 @@ def test_axes_of_its_own():
 def test_another_curve_is_refused(time, loss):
     with pytest.raises(ValueError, match="that the plateaus were found in"):
         plateaus(TIME, staircase(3.0, 1.0)).draw(time, loss)
+
+
+def test_other_times_are_refused():
+    with pytest.raises(ValueError, match="the `time` that the plateaus were found in"):
+        plateaus(TIME, staircase(3.0, 1.0)).draw(7 * TIME, staircase(3.0, 1.0))

@@ -70,8 +70,9 @@ def plateaus(
       that repeat the time before them (the padding of a lane) are passed over.
     - `loss`: $L$ at these times, in any normalisation.
     - `squared_gradient`: $\lVert\partial L/\partial\theta\rVert^2$ at these times, in any unit.
-      Leave it out along mini-batch descent: what shakes the weights shakes their gradient by more
-      than drops do, and every shake would count as one.
+      Leave it out along mini-batch descent, and for rectifiers that slide along kinks (their ending
+      says so): what shakes the weights shakes their gradient by more than drops do, and every shake
+      would count as one.
     - `slope`: $dL/dt$ per unit of `time`, if known; with it the passage of a level is read off the
       cubic through values and slopes, without it (or on a curve with noise, when judged by the
       loss) off a monotone one through values alone. On the

@@ -59,6 +59,7 @@ def from_loss(
     envelope = np.asarray(isotonic_regression(filtered, increasing=False).x)
     seen, unit = scatter_by_level(envelope, loss - envelope), grain(loss)
     scatter = lambda at: np.maximum(seen(at), unit)
+    hidden = lambda at: np.maximum(scatter(at), known(at) if known else 0.0)
     scale = loss[0] if loss[0] > 0 else np.ptp(loss)
 
     height = envelope[0] - envelope[-1]
@@ -73,7 +74,7 @@ def from_loss(
             bins=bins,
             smoothing=smoothing,
             median=median,
-            known=lambda at: scatter(at) / np.sqrt(length),
+            known=lambda at: hidden(at) / np.sqrt(length),
         )
         return by_blocks(t, loss, length, again)
 
@@ -106,8 +107,7 @@ def from_loss(
     )
 
     told = np.maximum(_ROUND_OFF * scale, last_digit(loss, envelope))
-    hidden = np.maximum(scatter(envelope), known(envelope) if known else 0.0)
-    slowest = _slowest(t, envelope, hidden, told, sample[drops])
+    slowest = _slowest(t, envelope, hidden(envelope), told, sample[drops])
     slowest /= rate.max()
     valleys = np.log10(np.maximum(slowest, RATE_FLOOR))
     return sample[bottoms], strength(speed[drops], valleys), envelope

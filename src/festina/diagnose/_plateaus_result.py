@@ -99,7 +99,8 @@ class Plateaus:
     def draw(self, time: ArrayLike, loss: ArrayLike, ax: "Axes | None" = None) -> "Axes":
         """The curve that was given, with its plateaus and drops; on new axes if there are none.
 
-        The axis of the loss is logarithmic where levels differ by more than two decades.
+        The axis of the loss is logarithmic where levels differ by more than two decades and no
+        loss is zero.
         """
         from ._plateaus_draw import draw
 
@@ -110,6 +111,8 @@ class Plateaus:
                 f"of at least {self.index.max() + 1} samples each: got shapes {t.shape} and "
                 f"{l.shape}."
             )
+        if not np.array_equal(t[self.index], self.time):
+            raise ValueError("`draw` takes the `time` that the plateaus were found in, got others.")
         return draw(self, t, l, ax)
 
     def to_dataset(self) -> "xr.Dataset":

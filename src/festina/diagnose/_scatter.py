@@ -8,11 +8,10 @@ from jaxtyping import Float
 
 _PIECES = 20
 _SAMPLES = 25  # in a piece, at least
-
-
 _ROUGH = 1e-4  # of the height: finer last decimals make no difference
 _DECIMALS = 6
-_DIGITS = 8
+_DIGITS = 8  # of numbers that someone wrote down
+_MANTISSAS = (8, 11, 24)  # bits of bfloat16, half and single precision
 _VALUES, _NEIGHBOURS = 8, 5  # of a curve that passes through its last decimals
 
 
@@ -37,19 +36,31 @@ def grain(loss: np.ndarray) -> float:
 def last_digit(
     loss: Float[np.ndarray, " sample"], at: Float[np.ndarray, " sample"]
 ) -> Float[np.ndarray, " sample"]:
-    """One unit of the last digit of losses in single precision, or with few digits, at a level.
+    """One unit of the last digit, at a level, of losses that were not written in full.
 
-    Zero for a staircase of a few round numbers.
+    Zero for double precision, and for a staircase of a few round numbers.
     """
-    size = np.maximum(np.abs(at), np.finfo(float).tiny)
-    if np.unique(loss).size < _VALUES:
+    values, size = np.unique(loss), np.maximum(np.abs(at), np.finfo(float).tiny)
+    if values.size < _VALUES:
         return np.zeros_like(size)
-    if np.array_equal(loss, loss.astype(np.float32)):
-        return np.finfo(np.float32).eps * size
-    for digits in range(2, _DIGITS + 1):
-        if all(float(f"{value:.{digits - 1}e}") == value for value in loss):
-            return 10.0 ** (np.floor(np.log10(size)) - digits + 1)
-    return np.zeros_like(size)
+    bits = np.frexp(values)[0]
+    single = bool((bits * 2.0**24 % 1 == 0).all())
+    off = 2.0**-23 if single else 2.0**-50  # of a decimal number that was kept in either precision
+    power = lambda of: np.floor(np.log10(np.maximum(np.abs(of), 1e-300)))
+    unit = np.zeros_like(size)
+    # Of fewer digits than the precision has, or every number would be one of so many.
+    most = int(-np.log10(100 * off * np.abs(values).max()))
+    for decimals in range(min(_DIGITS, most) + 1):
+        if np.abs(values - np.round(values, decimals)).max() <= off * np.abs(values).max():
+            unit = np.maximum(unit, 10.0**-decimals)
+            break
+    for digits in range(2, min(_DIGITS, int(-np.log10(100 * off))) + 1):
+        counts = values / 10.0 ** (power(values) - digits + 1)
+        if (np.abs(counts - np.round(counts)) <= off * np.abs(counts)).all():
+            unit = np.maximum(unit, 10.0 ** (power(size) - digits + 1))
+            break
+    kept = next((kept for kept in _MANTISSAS if (bits * 2.0**kept % 1 == 0).all()), None)
+    return unit if kept is None else np.maximum(unit, 2.0 ** (1 - kept) * size)
 
 
 def scatter_by_level(

@@ -81,7 +81,7 @@ def power(exponent: int) -> Activation:
 
 @functools.cache
 def leaky_relu(slope: float = 0.1) -> Activation:
-    """σ(a) = a for a > 0 and `slope`·a below, between 0 and 1. (PyTorch's default is 0.01.)"""
+    """σ(a) = a for a > 0 and `slope`·a below, 0 < `slope` < 1. (PyTorch's default is 0.01.)"""
     if not 0 < slope < 1:
         raise ValueError(f"`slope` must lie between 0 and 1, got {slope}. 0 is relu, 1 is linear.")
     return Activation(

@@ -255,7 +255,7 @@ def _checked(
     u: ArrayLike, v: ArrayLike, correlation: ArrayLike, covariance: ArrayLike
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     u, v, b = finite("u", u), finite("v", v), finite("correlation", correlation)
-    if b.ndim != 1:
+    if b.ndim != 1 or not b.size:
         raise ValueError(f"`correlation` must have shape (input,), got {b.shape}.")
     c = covariance_of(covariance, b.size)
     if u.shape != b.shape or v.shape != b.shape:

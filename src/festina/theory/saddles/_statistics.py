@@ -20,7 +20,7 @@ def finite(name: str, value: ArrayLike) -> Float[np.ndarray, "..."]:
 def covariance_of(value: ArrayLike, inputs: int) -> Float[np.ndarray, "input input"]:
     """Σ_zz, symmetric and without negative eigenvalues."""
     zz = finite("covariance", value)
-    if zz.shape != (inputs, inputs) or not inputs:
+    if zz.shape != (inputs, inputs):
         raise ValueError(
             f"`covariance` must have shape {(inputs, inputs)} to go with `correlation`, got "
             f"{zz.shape}."
