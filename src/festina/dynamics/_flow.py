@@ -112,9 +112,7 @@ def gradient_flow(
         usual = IMPLICIT_RTOL if implicit else _KINKED if kinked else _SMOOTH
         allowed = usual if rtol is None else rtol
         per_step = (
-            STAGES + derivatives_per_solve(network.structure)
-            if implicit
-            else _EXPLICIT_STAGES + 2 * kinked
+            STAGES + derivatives_per_solve(network.structure) if implicit else _EXPLICIT_STAGES
         )
         run = simulate(
             network,

@@ -48,8 +48,13 @@ def _step(state: State, field: Field, controls: Controls, *, kinked: bool) -> St
     )
     reached = weights, loss, slopes[-1], error
     if kinked:
-        sliding, along = state.kinks > _SLIDING, _along_a_kink(state, h, field, controls)
-        reached = (jnp.where(sliding, *both) for both in zip(along, reached, strict=True))
+        sliding = state.kinks > _SLIDING
+
+        def along() -> tuple[Array, ...]:
+            both = zip(_along_a_kink(state, h, field, controls), reached, strict=True)
+            return tuple(jnp.where(sliding, new, old) for new, old in both)
+
+        reached = jax.lax.cond(sliding.any(), along, lambda: reached)
     weights, loss, velocity, error = reached
     accepted = error <= (state.slack if kinked else 1.0)
     slides = _slide(state, controls, error / (h * h), accepted) if kinked else {}
