@@ -38,13 +38,18 @@ OTHER = {
         "initial_strength": 1e-6,
     },
 }
+QUICKEST = "structures"
 RUNS = [
-    *((name, "other") for name in OTHER),
+    (QUICKEST, "other"),
+    *(pytest.param(name, "other", marks=pytest.mark.slow) for name in OTHER if name != QUICKEST),
     *(pytest.param(name, "default", marks=pytest.mark.slow) for name in OTHER),
 ]
 
 each_run = pytest.mark.parametrize(("name", "which"), RUNS)
-each = pytest.mark.parametrize("name", OTHER)
+each = pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] * (name != QUICKEST)) for name in OTHER],
+)
 
 
 @functools.cache
@@ -98,7 +103,7 @@ def test_nothing_is_cut_off_or_covered(name, which):
 
 
 def test_runs_repeat():
-    name = "hierarchy-of-saddles"
+    name = QUICKEST
     again = experiment(name).run(experiment(name).parameters(**OTHER[name]))
     for node in again.children:
         assert again[node].to_dataset().identical(made(name)[node].to_dataset())
@@ -219,6 +224,7 @@ def test_items_part_ways_level_by_level():
     assert apart.min() > 0.1 * apart.max()
 
 
+@pytest.mark.slow
 def test_differentiation_claims_can_fail():
     for words, group, variable, factor in (
         ("uncorrelated", "hierarchy", "mode_of_items", np.linspace(1, 2, 6)[:, None]),
@@ -241,6 +247,7 @@ def test_differentiation_claims_can_fail():
 # The hierarchy of saddles
 
 
+@pytest.mark.slow
 def test_curvature_of_a_saddle_by_hand():
     """Two modes, the weaker one learned: index and rate from the quadratic form itself."""
     saddles = made("hierarchy-of-saddles")["saddles"].to_dataset()
@@ -251,6 +258,7 @@ def test_curvature_of_a_saddle_by_hand():
     assert float(saddles["escape_rate"][weaker]) == pytest.approx(2.0)
 
 
+@pytest.mark.slow
 def test_individuals_differ_and_two_seeds_are_two_individuals():
     individuals = made("hierarchy-of-saddles")["individuals"]
     assert individuals["half_time"].values.std(axis=0).min() > 0.05
