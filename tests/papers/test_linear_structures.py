@@ -265,6 +265,7 @@ def test_individuals_differ_and_two_seeds_are_two_individuals():
     assert (individuals["loss"].diff("time") <= 1e-12).all()
 
 
+@pytest.mark.slow
 def test_hierarchy_claims_can_fail():
     name = "hierarchy-of-saddles"
     for words, group, variable, factor in (
