@@ -255,7 +255,8 @@ def test_figure_6_has_two_families_on_two_clocks():
     figure = load("saddles/figure-6").draw(skips())
     assert [ax.get_xscale() for ax in figure.axes] == ["linear", "linear", "log", "log"]
     words = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert words[:3] == ["no skip", "skips one layer", "skips two layers"]
+    families = ("no skip", "skips one layer", "skips two layers")
+    assert words[:3] == [f"{family}, 3 seeds" for family in families]
     for ax in figure.axes:
         assert "step" in ax.get_xlabel()
         assert "loss" in ax.get_ylabel()
