@@ -1,0 +1,40 @@
+"""Initial weights of an independent implementation, so that its numbers can be asked for exactly.
+
+It is plain gradient descent in NumPy and float64. Weights are standard normal numbers of
+`default_rng(seed)` times the scale, an array at a time: readouts v before u, heads as v, k, q. From
+the same weights, numbers agree to the digits that it prints; from other seeds only on average.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+import festina
+from festina.diagnose import Plateaus, plateaus
+from festina.networks import AbstractUnit, Layer, layer
+
+
+def drawn(seeds: Iterable[int], *shapes: tuple[int, ...], scale: float) -> list[np.ndarray]:
+    """One array `(seed, *shape)` for each shape, drawn in this order."""
+    streams = [np.random.default_rng(seed) for seed in seeds]
+    return [
+        scale * np.stack([stream.standard_normal(shape) for stream in streams]) for shape in shapes
+    ]
+
+
+def two_layers(seeds: Iterable[int], like: Layer, scale: float) -> Layer:
+    """A network of the same unit and shapes, with v drawn before u."""
+    v, u = drawn(seeds, like.v.shape[-like.v.ndim + 1 :], like.u.shape[1:], scale=scale)
+    return layer(like.unit, u, v)
+
+
+def heads(seeds: Iterable[int], unit: AbstractUnit, count: int, size: int, scale: float) -> Layer:
+    """Heads of rank one, of embeddings of `size`, with v, k, q drawn one after the other."""
+    v, k, q = drawn(seeds, *((count, size),) * 3, scale=scale)
+    return layer(unit, np.stack([k, q], axis=2)[:, :, :, None], v[:, :, None])
+
+
+def seen(run: festina.dynamics.Trajectory) -> list[Plateaus]:
+    """The plateaus of each seed."""
+    lanes = [run.lane(seed) for seed in range(len(run.loss))]
+    return [plateaus(lane.time, lane.loss, lane.squared_gradient) for lane in lanes]
