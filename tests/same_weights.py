@@ -12,6 +12,7 @@ import numpy as np
 import festina
 from festina.diagnose import Plateaus, plateaus
 from festina.networks import AbstractUnit, Layer, layer
+from festina.tasks import Task, task
 
 
 def drawn(seeds: Iterable[int], *shapes: tuple[int, ...], scale: float) -> list[np.ndarray]:
@@ -38,3 +39,13 @@ def seen(run: festina.dynamics.Trajectory) -> list[Plateaus]:
     """The plateaus of each seed."""
     lanes = [run.lane(seed) for seed in range(len(run.loss))]
     return [plateaus(lane.time, lane.loss, lane.squared_gradient) for lane in lanes]
+
+
+def sequences() -> Task:
+    """The data set of Figures 4A and 5E: 32 labelled tokens, and a query without its label."""
+    shapes = (8192, 32, 2), (8192, 2), (8192, 2)
+    tokens, query, w = (part[0] for part in drawn([7], *shapes, scale=1.0))
+    labels = np.einsum("pnd,pd->pn", tokens, w)
+    context = np.concatenate([tokens, labels[..., None]], axis=2)
+    x = np.concatenate([context, np.pad(query, ((0, 0), (0, 1)))[:, None]], axis=1)
+    return task(x.transpose(0, 2, 1), np.sum(query * w, axis=1)[:, None])

@@ -19,8 +19,10 @@ def reported_claim(reported, ours, **options):
     return reported.claim(judge, "step", np.asarray(ours), **options)
 
 
-@pytest.mark.parametrize("n", [1, 2, 4])
-def test_chance_moves_a_reported_range_by_a_known_factor(n):
+@pytest.mark.parametrize(
+    ("n", "told"), [(1, "mean"), (3, "mean"), (2, "range"), (3, "range"), (4, "range")]
+)
+def test_chance_moves_what_is_reported_by_a_known_factor(n, told):
     """Errors in units of what is allowed, which is three and a half standard deviations."""
     rng, spread, off = np.random.default_rng(n), 0.1, []
     for there, ours in zip(
@@ -28,8 +30,8 @@ def test_chance_moves_a_reported_range_by_a_known_factor(n):
         np.exp(spread * rng.standard_normal((1500, 8))),
         strict=True,
     ):
-        ends = (there.min(), there.max()) if n > 1 else (there[0],)
-        claim = reported_claim(Reported(ends, n, spread), ours)
+        values = (there.min(), there.max()) if told == "range" else (np.exp(np.log(there).mean()),)
+        claim = reported_claim(Reported(values, n, spread), ours)
         allowed = np.log(float(claim.tolerance.split()[1]))
         off.append(np.log(claim.measured / claim.predicted) / allowed)
     assert np.std(off) == pytest.approx(1 / 3.5, rel=0.05)

@@ -31,7 +31,7 @@ def test_quadratic_units_on_fresh_seeds():
     np.testing.assert_array_equal(found, np.tile([0, 1, 2], (5, 1)))
     claim = about("g", run, "effective width 0, 1, 2")
     assert not claim.broken
-    assert "no clean plateau from seeds 505" in claim.note
+    assert "no clean plateau, by 2 decades, from seeds 505" in claim.note
     types = about("g", run, "of type (5)")
     assert types.verdict == "holds with a correction"
     assert "(F,G)" in types.note
@@ -46,7 +46,6 @@ def test_wrong_widths_break_the_claim():
     assert "1, 2, 3 from seeds 500, 501, 502, 503, 504" in own.note
     run = altered(fresh("g", 6), "widths", "fitted", more)
     assert about("g", run, "effective width 0, 1, 2").broken
-    assert about("g", run, "the same for every tolerance").broken
     swapped = fresh("g", 6).copy(deep=True)
     wide = swapped["widths"]["width"]
     wide.loc[{"kind": "zero"}] = wide.sel(kind="zero") + 3
@@ -57,12 +56,8 @@ def test_wrong_widths_break_the_claim():
 @pytest.mark.parametrize("letter", TYPES)
 def test_widths_and_types_of_every_panel_for_twenty_seeds(letter):
     run = fresh(letter, 20)
-    for words in (
-        "effective width 0, 1, 2",
-        "the same for every tolerance",
-        "own units merge",
-        "of type",
-    ):
+    assert about(letter, run, "effective width 0, 1, 2").measured == 1.0
+    for words in ("own units merge", "of type"):
         assert not about(letter, run, words).broken
     assert f"({TYPES[letter]})" in about(letter, run, "of type").claim
     whole = run["widths"]["clean"].values[:, :3].all(axis=1)

@@ -13,6 +13,8 @@ from .._types import Array
 from ..networks import AbstractStructure
 
 _DENSE = 600
+_READ = 1e8  # numbers that forming a Hessian reads: above, a few of its products are cheaper
+_AT_ONCE = 4e6  # of them, so that what lies between input and loss fits in memory
 _ROUNDING, _LANCZOS_ROUNDING = 1e-12, 1e-9  # of the largest: what a small curvature may be
 _PROBES = 8
 _LANCZOS = 1e-6  # relative error of its eigenvalues
@@ -30,7 +32,7 @@ def extreme_curvatures(
     """
     n = weights.size
     noise = lambda: _rounding_of_rows(structure, weights, data)
-    if n <= _DENSE:
+    if n <= _DENSE and n * data.psi.size <= _READ:
         matrix = np.asarray(hessian(structure, weights, data))
         ends = np.linalg.eigvalsh(matrix)
         smallest, largest = float(ends[0]), float(ends[-1])
@@ -115,7 +117,12 @@ def _top(
 def hessian(
     structure: AbstractStructure, weights: Float[Array, " weight"], data: Data
 ) -> Float[Array, "weight weight"]:
-    return jax.hessian(excess_loss, argnums=1)(structure, weights, data)
+    """Column by column, as many at a time as the number of samples allows."""
+    gradient = lambda w: jax.grad(excess_loss, argnums=1)(structure, w, data)
+    column = lambda direction: jax.jvp(gradient, (weights,), (direction,))[1]
+    together = max(1, min(weights.size, int(_AT_ONCE // data.psi.size)))
+    identity = jnp.eye(weights.size, dtype=weights.dtype)
+    return jax.lax.map(column, identity, batch_size=together)
 
 
 @kept("structure")

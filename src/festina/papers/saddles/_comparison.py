@@ -15,14 +15,14 @@ from .._parameters import Parameters
 _SIGMAS = 3.5
 
 # Variance of the middle between the smallest and the largest of n normal variables, in units of
-# theirs. Of one it is that variable, of two their mean.
-_MIDDLE = {1: 1.0, 2: 0.5, 4: 0.2982}
+# theirs. Of two it is their mean.
+_MIDDLE = {2: 0.5, 3: 0.3622, 4: 0.2982}
 
 
 class Reported(NamedTuple):
     """What an independent implementation tells of a quantity that scatters from seed to seed.
 
-    - `values`: the number of each of its seeds, or the smallest and the largest of them.
+    - `values`: the mean over its seeds, or the smallest and the largest of them.
     - `seeds`: how many these are.
     - `spread`: standard deviation of the logarithm from seed to seed, over seeds of this library
       that no run is started from by default, because those of the reference are too few.
@@ -47,7 +47,8 @@ class Reported(NamedTuple):
         `common` is a second spread, of what the seeds of either have in common, as a data set.
         """
         there, here = (float(np.mean(np.log(values))) for values in (self.values, ours))
-        variance = self.spread**2 * (1 / len(ours) + _MIDDLE[self.seeds]) + 2 * common**2
+        theirs = 1 / self.seeds if len(self.values) == 1 else _MIDDLE[self.seeds]
+        variance = self.spread**2 * (1 / len(ours) + theirs) + 2 * common**2
         allowed = two_digits(_SIGMAS * math.sqrt(variance))
         ranges = f"{_range(ours)} over {len(ours)} seeds; reported {_range(self.values)}"
         judged = compare(

@@ -10,9 +10,9 @@ from ._reading import PAPER, PLATEAU, Reading
 
 _STAIRS = np.arange(3)
 _USUAL = 0.1
-# Where not every seed has a staircase, clean plateaus may still pass their saddle at a distance:
-_MOST = 0.95  # of them do not by more than the tolerance,
-_DEEP = 2.0  # and none by a hundredth whose squared gradient dips by so many decades.
+# Decades by which the squared gradient dips on a clean plateau. Where units separate one after the
+# other, some seeds have no such plateau: the next is on its way before the first has come to rest.
+_CLEAN, _CLEAN_OF_UNITS = 1.0, 2.0
 _MANY = 10  # units: two of three may well be all that counts, whatever they are
 
 
@@ -22,48 +22,41 @@ def width_claims(reading: Reading) -> list[Claim]:
     Two statements about widths: so few units can do what the network does (fitted), and its own
     units are so few once those of Theorem 1 are merged. The second is more.
     """
-    table = reading.widths
+    table, share = reading.widths, reading.panel.count_fraction
+    decades = _CLEAN if share == 1 else _CLEAN_OF_UNITS
     whole = table["clean"].values[:, :3].all(axis=1) & (reading.counts == 3)
+    whole &= reading.plateaus["strength"].values[:, PLATEAU] >= decades
     seeds = np.flatnonzero(whole)
     if not seeds.size:
         return []
     names = reading.simulation["seed"].values
-    unclear = f"no clean plateau from seeds {_listed(names[~whole])}" if not whole.all() else ""
+    left_out = f"no clean plateau, by {decades:g} decades, from seeds {_listed(names[~whole])}"
     # (seed, plateau, tolerance, kind); a kind without an answer is never the narrowest.
     widths = np.nan_to_num(table["width"].values[seeds, :3], nan=np.inf)
     narrowest = widths.min(axis=-1)
     fitted = table["fitted"].values[seeds, :3]
     usual = int(np.argmin(np.abs(table["within"].values - _USUAL)))
     low, high = table["within"].values[[0, -1]]
+    as_stairs = fitted == _STAIRS[:, None]
+    worst = int(np.argmin(as_stairs.all(axis=1).sum(axis=0)))
+    short = np.nanmin(table["short"].values[seeds, 1:3, usual], initial=np.inf)
+    remarks = (
+        _others(names[seeds], fitted[..., worst]),
+        f"with one unit less the error is {short:.2g} at least",
+        "" if whole.all() else left_out,
+    )
     source = f"{PAPER}, Theorems 1 and 3"
-    share = reading.panel.count_fraction
-    few = (fitted == _STAIRS[:, None]).all(axis=1)
     claims = [
         reading.at_least(
-            "effective width 0, 1, 2 on the three plateaus: "
-            f"so few units, fitted, compute the same (function space, within {_USUAL:g})",
-            max(share, _MOST),
-            few[:, usual],
+            "effective width 0, 1, 2 on the three plateaus: so few units, fitted, compute the same "
+            f"(function space, within every tolerance from {low:g} to {high:g})",
+            1.0,
+            as_stairs.all(axis=(1, 2)),
             source=source,
-            note="; ".join(filter(None, (_others(names[seeds], fitted[..., usual]), unclear))),
+            note="; ".join(filter(None, remarks)),
             fragile=True,
         )
     ]
-    decades = 0.0 if share == 1 else _DEEP
-    deep = reading.plateaus["strength"].values[seeds, PLATEAU] >= decades
-    if deep.any():
-        short = np.nanmin(table["short"].values[seeds, 1:3, usual][deep], initial=np.inf)
-        claims.append(
-            reading.at_least(
-                f"the same for every tolerance from {low:g} to {high:g}"
-                + (f", where the squared gradient dips by {decades:g} decades" if decades else ""),
-                1.0,
-                few[deep].all(axis=1),
-                source=source,
-                note=f"with one unit less the error is {short:.2g} at least",
-                fragile=True,
-            )
-        )
     claims.append(
         reading.at_least(
             f"the network's own units merge into 0, 1, 2 by Eqs. (4) to (7), within {_USUAL:g}",

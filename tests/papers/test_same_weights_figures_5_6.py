@@ -1,0 +1,223 @@
+"""Figures 5 and 6 from the initial weights, and data, of an independent implementation."""
+
+import functools
+import importlib
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import festina
+from festina.diagnose import rays
+from festina.papers import load
+from festina.papers.saddles import _figure_6 as skips
+from same_weights import drawn, seen, sequences
+
+pytestmark = pytest.mark.slow
+
+
+def from_the_first_layer_on(seeds, like, scale):
+    """Layers (out, in); behind a convolution (out, kernel, position)."""
+    shapes = [weight.shape[1:] for weight in like.weights]
+    shapes[1] = (shapes[1][0], *shapes[1][:0:-1])
+    first, second, *others = drawn(range(seeds), *shapes, scale=scale)
+    if second.ndim == 4:
+        second = second.transpose(0, 1, 3, 2)
+    return replace(like, weights=(first, second, *others))
+
+
+@functools.cache
+def trained(letter, seeds=4, **options):
+    """Gradient descent of a panel of Figure 5."""
+    parameters = load(f"saddles/figure-5{letter}").parameters(**options)
+    made = importlib.import_module(f"festina.papers.saddles._figure_5{letter}").PANEL.panel
+    network = from_the_first_layer_on(
+        seeds, made.network(parameters, festina.seeds(1)), parameters.scale
+    )
+    return festina.gradient_descent(
+        network,
+        made.task(parameters, None),
+        parameters.learning_rate,
+        loss=parameters.loss,
+        max_steps=parameters.max_steps,
+    )
+
+
+def test_figure_5a():
+    found = seen(trained("a"))
+    assert [each.level for each in found] == pytest.approx(
+        np.array([[5.0, 0.6972, 0.0]] * 4), abs=2e-4
+    )
+    steps = np.array([each.drop_time for each in found])
+    np.testing.assert_allclose(steps.min(axis=0), (177, 1149), atol=1)
+    np.testing.assert_allclose(steps.max(axis=0), (223, 1289), atol=1)
+
+
+def test_figure_5b_split_by_patch():
+    (found,) = seen(trained("b", seeds=1, split="patch"))
+    np.testing.assert_allclose(found.level, (1.0, 0.397, 0.0), atol=5e-4)
+    np.testing.assert_allclose(found.drop_time, (780, 1165), atol=3)
+
+
+def test_figure_5c():
+    """On the plateau one ray, at 116°; at the end one at 26° as well, and a few between."""
+    run = trained("c")
+    found = seen(run)
+    first, last = (np.array([each.drop_time[i] for each in found]) for i in (0, -1))
+    assert first == pytest.approx(1100, rel=0.15)
+    assert last.min() == pytest.approx(2400, abs=50)
+    assert last.max() == pytest.approx(3600, abs=50)
+    for seed, each in enumerate(found):
+        assert each.level[1] == pytest.approx(0.49999, abs=1e-4)
+        lane = run.lane(seed)
+        u, read = lane.network.parts[0], np.linalg.norm(lane.network.parts[1], axis=1)
+        at = int(each.index[1])
+        (only,) = rays(u[at], read[at]).angle
+        assert only == pytest.approx(116.565, abs=1)
+        last_rays = rays(u[-1], read[-1]).angle
+        assert np.abs(last_rays - 116.565).min() < 1
+        assert np.abs(last_rays - 26.565).min() < 2
+
+
+@pytest.mark.parametrize("split", ["tap", "patch"])
+def test_figure_5d(split):
+    found = seen(trained("d", split=split))
+    if split == "patch":
+        assert all((each.strength[1:-1] < 1).all() for each in found)
+        return
+    assert found[0].level[-2] == pytest.approx(0.386, abs=5e-4)
+    assert found[1].level[-2] == pytest.approx(0.3997, abs=5e-5)
+    for each, last in zip(found, (1867, 2349), strict=False):
+        assert each.drop_time[-1] == pytest.approx(last, abs=1)
+    run = trained("d", split=split)
+    for seed, middle in enumerate((1548, 1473)):
+        level = (1 + found[seed].level[-2]) / 2
+        lane = run.lane(seed)
+        assert festina.diagnose.passage_time(lane.time, lane.loss, level) == pytest.approx(
+            middle, rel=0.01
+        )
+
+
+def test_figure_5d_from_smaller_weights():
+    """.400 exactly, after a short stop at .59."""
+    for each in seen(trained("d", scale=1e-3)):
+        assert each.level[-2] == pytest.approx(0.400, abs=5e-5)
+        assert each.level[1] == pytest.approx(0.59, abs=0.008)
+        assert each.strength[1] < 1.5 < each.strength[-2]
+
+
+@pytest.mark.parametrize(
+    ("per_token", "earliest", "latest"), [(True, 44e3, 72e3), (False, 3.0e3, 3.8e3)]
+)
+def test_figure_5e(per_token, earliest, latest):
+    """2.1605 → 1.10 → .183, and nothing without the residual connection."""
+    made = importlib.import_module("festina.papers.saddles._figure_5e")
+    parameters = made.Parameters(per_token=per_token)
+    like, data = made.PANEL.panel.network(parameters, festina.seeds(1)), sequences()
+    k, q, v, inner, outer = drawn(
+        range(4), (10, 3), (10, 3), (10, 3, 3), (10, 3), (1, 10), scale=parameters.scale
+    )
+    weights = (np.stack([k, q], axis=2)[:, :, :, None], v.transpose(0, 2, 3, 1), inner, outer)
+    step = parameters.learning_rate
+    run = festina.gradient_flow(replace(like, weights=weights), data, loss="mean-square")
+    found = seen(run)
+    first, last = (np.array([each.drop_time[i] for each in found]) / step for i in (0, -1))
+    if per_token:
+        assert first.min() == pytest.approx(earliest, abs=500)
+        assert first.max() == pytest.approx(latest, abs=500)
+    else:
+        assert first.min() == pytest.approx(earliest, abs=50)
+        assert last.max() == pytest.approx(latest, abs=50)
+    for each in found:
+        assert each.level[0] == pytest.approx(2.1605, abs=2.2e-3)
+        assert each.level[-2] == pytest.approx(1.10, abs=0.02)
+        assert each.level[-1] == pytest.approx(0.183, abs=5e-4)
+    if per_token:
+        without = made._network(parameters, festina.seeds(1), residual=False)
+        still = festina.gradient_flow(
+            replace(without, weights=weights), data, loss="mean-square", t_end=200_000 * step
+        )
+        assert still.time[:, -1] / step == pytest.approx(200_000)
+        np.testing.assert_allclose(still.loss, 2.16255, atol=1e-5)
+
+
+def test_figure_5f():
+    """6 → 2.6657 → 0 from one seed of four; 2.596 and 2.62 shortly from two, none from one."""
+    found = seen(trained("f"))
+    assert [len(each.level) for each in found] == [3, 3, 3, 2]
+    levels = [each.level[1] for each in found[:3]]
+    assert levels[0] == pytest.approx(2.596, abs=1e-3)
+    assert levels[1] == pytest.approx(2.622, abs=5e-3)
+    assert levels[2] == pytest.approx(2.6657, abs=2e-4)
+    assert [each.strength[1] > 3 for each in found[:3]] == [False, False, True]
+    assert all(each.level[0] == pytest.approx(6.0, abs=2e-3) for each in found)
+
+
+@functools.cache
+def skipping(family, skipped, scale=0.02):
+    """Three networks of Figure 6."""
+    parameters = load("saddles/figure-6").parameters()
+    chosen = skips.families()[family]
+    like = skips._network(parameters, chosen, skipped, scale, festina.seeds(1))
+    network = from_the_first_layer_on(3, like, scale)
+    return network, festina.gradient_descent(
+        network, chosen.task, parameters.learning_rate, loss="mean-square", max_steps=30_000
+    )
+
+
+@pytest.mark.parametrize(
+    ("skipped", "steps"), [(0, (328, 2500)), (1, (72, 490)), (2, (23,))], ids=str
+)
+def test_figure_6_linear(skipped, steps):
+    """Means over three seeds. With two layers skipped both modes are one drop, half-way at 23."""
+    _, run = skipping("linear", skipped)
+    levels = (5.0, 0.697224, 0.0) if skipped < 2 else (5.0, 0.0)
+    passed = [
+        [
+            festina.diagnose.passage_time(lane.time, lane.loss, (above + below) / 2)
+            for above, below in itertools.pairwise(levels)
+        ]
+        for lane in (run.lane(seed) for seed in range(3))
+    ]
+    np.testing.assert_allclose(np.mean(passed, axis=0), steps, rtol=0.05 if skipped == 1 else 0.01)
+
+
+def test_figure_6_skipped_layers_keep_their_size():
+    for skipped, layers, size in ((1, (1,), 0.42), (2, (1, 2), 0.275)):
+        network, run = skipping("linear", skipped)
+        for part in layers:
+            first = np.linalg.norm(network.parts[part], 2, axis=(1, 2))
+            last = np.array(
+                [np.linalg.norm(run.lane(seed).network.parts[part][-1], 2) for seed in range(3)]
+            )
+            if skipped == 2:
+                np.testing.assert_allclose(last, first, rtol=0.05)
+            np.testing.assert_allclose(last, size, rtol=0.07)
+    _, run = skipping("linear", 0)
+    for part in (1, 2):
+        assert np.linalg.norm(run.lane(0).network.parts[part][-1], 2) == pytest.approx(1, rel=0.03)
+
+
+@pytest.mark.parametrize(
+    ("skipped", "first", "second"),
+    [(0, (2600, 4350), (5900, 9700)), (1, (420, 620), (840, 1030)), (2, (111, 138), None)],
+    ids=str,
+)
+def test_figure_6_rectified(skipped, first, second):
+    """The earliest and the latest of three seeds."""
+    found = seen(skipping("relu", skipped)[1])
+    for drop, expected in ((0, first), (-1, second)):
+        if expected is not None:
+            steps = [each.drop_time[drop] for each in found]
+            np.testing.assert_allclose((min(steps), max(steps)), expected, rtol=0.012)
+
+
+def test_figure_6_plateaus_of_skips_vanish_at_larger_weights():
+    """At ε = .05: with a skip nothing rests by more than a decade, without one every seed does."""
+    for family in ("linear", "relu"):
+        for skipped in (1, 2):
+            for each in seen(skipping(family, skipped, 0.05)[1]):
+                assert each.strength[1:-1].max(initial=0.0) < 1.05
+        without = seen(skipping(family, 0, 0.05)[1])
+        assert all(each.strength[1] > 0.95 for each in without)
