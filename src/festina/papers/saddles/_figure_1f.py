@@ -45,6 +45,9 @@ class Parameters(PanelParameters):
     per_token: bool = True
     """Divide attention by the context length."""
 
+    max_steps: int = Field(default=300_000, ge=1)
+    """Most steps of training for each seed; a head that fades out takes very many."""
+
 
 PRESETS: dict[str, dict[str, Any]] = {
     "unit-trace": {"token_variances": (0.5, 0.5)},
