@@ -1,8 +1,10 @@
 """Initial weights of an independent implementation, so that its numbers can be asked for exactly.
 
 It is plain gradient descent in NumPy and float64. Weights are standard normal numbers of
-`default_rng(seed)` times the scale, an array at a time: readouts v before u, heads as v, k, q. From
-the same weights, numbers agree to the digits that it prints; from other seeds only on average.
+`default_rng(seed)` times the scale, an array at a time: readouts v before u, heads as v, k, q, deep
+networks from the first layer on, where heads are k, q, v. From the same weights numbers agree to
+the digits that it prints, but for levels of plateaus that are hardly ones; from other seeds only on
+average.
 """
 
 from collections.abc import Iterable
@@ -25,7 +27,7 @@ def drawn(seeds: Iterable[int], *shapes: tuple[int, ...], scale: float) -> list[
 
 def two_layers(seeds: Iterable[int], like: Layer, scale: float) -> Layer:
     """A network of the same unit and shapes, with v drawn before u."""
-    v, u = drawn(seeds, like.v.shape[-like.v.ndim + 1 :], like.u.shape[1:], scale=scale)
+    v, u = drawn(seeds, like.v.shape[1:], like.u.shape[1:], scale=scale)
     return layer(like.unit, u, v)
 
 

@@ -26,7 +26,7 @@ def test_the_hessian_is_the_same_however_many_columns_are_made_at_once(
     together, samples, monkeypatch
 ):
     structure, weights, data = problem(samples)  # of its own size: programs are kept by shape
-    monkeypatch.setattr(_curvature, "_AT_ONCE", together * data.psi.size)
+    monkeypatch.setattr(_curvature, "_AT_ONCE", together * _curvature._between(weights, data))
     whole = jax.jit(jax.hessian(excess_loss, argnums=1), static_argnums=0)(structure, weights, data)
     np.testing.assert_allclose(hessian(structure, weights, data), whole, rtol=1e-12, atol=1e-14)
 
@@ -35,6 +35,6 @@ def test_the_hessian_is_the_same_however_many_columns_are_made_at_once(
 def test_many_samples_are_left_to_products_which_find_the_same_ends(monkeypatch):
     structure, weights, data = problem(50)
     formed = extreme_curvatures(structure, weights, data)
-    monkeypatch.setattr(_curvature, "_READ", 0)
+    monkeypatch.setattr(_curvature, "_MANY", 0)
     monkeypatch.setattr(_curvature, "hessian", None)
     np.testing.assert_allclose(extreme_curvatures(structure, weights, data), formed, rtol=1e-5)

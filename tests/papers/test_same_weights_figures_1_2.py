@@ -48,18 +48,19 @@ def test_steps_and_levels_of_figure_1(name):
     found = seen(trained(*name.split()))
     assert [len(each.level) for each in found] == [3] * 8
     steps = np.array([each.drop_time for each in found])
-    np.testing.assert_allclose(steps.mean(axis=0), means, rtol=2e-3)
-    np.testing.assert_allclose(steps.std(axis=0), spreads, rtol=0.12)
+    np.testing.assert_allclose(steps.mean(axis=0), means, rtol=1.2e-3)
+    np.testing.assert_allclose(steps.std(axis=0), spreads, rtol=0.12)  # told to one digit or two
     levels = [each.level[1] for each in found]
     assert lowest <= min(levels) <= max(levels) <= highest
 
 
-def test_figure_1f_of_eight_seeds_one_has_no_clean_plateau():
+def test_figure_1f_one_of_eight_seeds_hardly_rests_and_elsewhere():
     run = trained("f")
     found = seen(run)
     levels = np.array([each.level[1] for each in found])
     assert np.sum((levels > 1.068) & (levels < 1.0858)) == 7
-    assert levels.min() == pytest.approx(0.81, rel=0.05)
+    assert levels.min() == pytest.approx(0.81, rel=0.05)  # which depends on how it is read
+    assert found[int(np.argmin(levels))].strength[1] < 1
     assert np.median(levels) == pytest.approx(1.0816, abs=1e-3)
     assert run.loss[:, 0] == pytest.approx(2.0, rel=1e-4)
     first = [each.drop_time[0] for each in found]
@@ -170,10 +171,11 @@ def test_figure_2d_linear(scale, first, plateaus):
 
 
 def attention_times(kappa=1.0, width=25, scale=5e-3):
+    """By the flow, which takes seconds where descent takes minutes, and is up to .7 % sooner."""
     s = spectrum(kappa)
     unit = ATTENTION.network(width, scale, festina.seeds(1)).unit
     network = heads(range(5), unit, width, 4, scale)
-    run = festina.gradient_flow(network, ATTENTION.task(s), rtol=1e-5, converged=1e-4)
+    run = festina.gradient_flow(network, ATTENTION.task(s), converged=1e-4)
     lanes = [run.lane(seed) for seed in range(5)]
     times = [passages(lane.time, 2 * lane.loss, ATTENTION.levels(s)) for lane in lanes]
     return np.mean(times, axis=0), seen(run)
@@ -198,7 +200,7 @@ def attention_times(kappa=1.0, width=25, scale=5e-3):
 def test_figure_2_attention(options, times):
     mean, found = attention_times(**options)
     for here, there in zip(mean, times, strict=True):
-        assert there is None or here == pytest.approx(there, rel=8e-3)  # of which descent has half
+        assert there is None or here == pytest.approx(there, rel=8e-3)
     counts = [len(each.level) for each in found]
     if options.get("kappa") == 0:
         assert sorted(counts) == [3, 4, 4, 4, 4]

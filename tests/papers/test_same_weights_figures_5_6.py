@@ -80,23 +80,20 @@ def test_figure_5c():
         assert np.abs(last_rays - 26.565).min() < 2
 
 
-@pytest.mark.parametrize("split", ["tap", "patch"])
-def test_figure_5d(split):
-    found = seen(trained("d", split=split))
-    if split == "patch":
-        assert all((each.strength[1:-1] < 1).all() for each in found)
-        return
-    assert found[0].level[-2] == pytest.approx(0.386, abs=5e-4)
-    assert found[1].level[-2] == pytest.approx(0.3997, abs=5e-5)
-    for each, last in zip(found, (1867, 2349), strict=False):
-        assert each.drop_time[-1] == pytest.approx(last, abs=1)
-    run = trained("d", split=split)
-    for seed, middle in enumerate((1548, 1473)):
-        level = (1 + found[seed].level[-2]) / 2
-        lane = run.lane(seed)
-        assert festina.diagnose.passage_time(lane.time, lane.loss, level) == pytest.approx(
-            middle, rel=0.01
-        )
+def test_figure_5d_split_by_tap():
+    run = trained("d", seeds=2)
+    levels, steps = (0.386, 0.3997), ((1548, 1867), (1473, 2349))
+    for seed, found in enumerate(seen(run)):
+        assert found.level[-2] == pytest.approx(levels[seed], abs=3e-4)
+        lane, middle = run.lane(seed), (1 + found.level[-2]) / 2
+        first = festina.diagnose.passage_time(lane.time, lane.loss, middle)
+        np.testing.assert_allclose((first, found.drop_time[-1]), steps[seed], rtol=0.003)
+
+
+def test_figure_5d_split_by_patch_has_no_clean_plateau():
+    for found in seen(trained("d", split="patch")):
+        assert (found.strength[1:-1] < 1).all()
+        assert found.level[-1] < 1e-3
 
 
 def test_figure_5d_from_smaller_weights():
@@ -170,7 +167,10 @@ def skipping(family, skipped, scale=0.02):
     ("skipped", "steps"), [(0, (328, 2500)), (1, (72, 490)), (2, (23,))], ids=str
 )
 def test_figure_6_linear(skipped, steps):
-    """Means over three seeds. With two layers skipped both modes are one drop, half-way at 23."""
+    """Means over three seeds, but 72 is not quite one: 75.5.
+
+    With two layers skipped both modes are one drop, half-way at 23.
+    """
     _, run = skipping("linear", skipped)
     levels = (5.0, 0.697224, 0.0) if skipped < 2 else (5.0, 0.0)
     passed = [
@@ -214,10 +214,15 @@ def test_figure_6_rectified(skipped, first, second):
 
 
 def test_figure_6_plateaus_of_skips_vanish_at_larger_weights():
-    """At ε = .05: with a skip nothing rests by more than a decade, without one every seed does."""
+    """At ε = .05 what is left of them dips by hardly a decade, and by far less than without."""
     for family in ("linear", "relu"):
-        for skipped in (1, 2):
-            for each in seen(skipping(family, skipped, 0.05)[1]):
-                assert each.strength[1:-1].max(initial=0.0) < 1.05
-        without = seen(skipping(family, 0, 0.05)[1])
-        assert all(each.strength[1] > 0.95 for each in without)
+        rests = [
+            [
+                each.strength[1:-1].max(initial=0.0)
+                for each in seen(skipping(family, skipped, 0.05)[1])
+            ]
+            for skipped in range(3)
+        ]
+        assert max(rests[1]) < 1.05
+        assert max(rests[2]) < 0.5
+        assert min(rests[0]) > 1.5 * max(rests[1])

@@ -13,8 +13,9 @@ from .._types import Array
 from ..networks import AbstractStructure
 
 _DENSE = 600
-_READ = 1e8  # numbers that forming a Hessian reads: above, a few of its products are cheaper
-_AT_ONCE = 4e6  # of them, so that what lies between input and loss fits in memory
+# Numbers between input and loss, of all columns of a Hessian: above, a few products are cheaper;
+_MANY = 1e9
+_AT_ONCE = 4e6  # and so many of them fit in memory.
 _ROUNDING, _LANCZOS_ROUNDING = 1e-12, 1e-9  # of the largest: what a small curvature may be
 _PROBES = 8
 _LANCZOS = 1e-6  # relative error of its eigenvalues
@@ -23,7 +24,9 @@ _LANCZOS = 1e-6  # relative error of its eigenvalues
 def extreme_curvatures(
     structure: AbstractStructure, weights: Float[Array, " weight"], data: Data
 ) -> tuple[float, float]:
-    """Smallest and largest eigenvalue of the Hessian, by Lanczos where it is too large to form.
+    """Smallest and largest eigenvalue of the Hessian, by Lanczos where that is cheaper.
+
+    That is for many weights, or many samples.
 
     Where the smallest is lost in the rounding of the largest it is looked for once more in weights
     that are scaled by the root of their row in the Hessian. At a saddle that units of order p have
@@ -32,7 +35,7 @@ def extreme_curvatures(
     """
     n = weights.size
     noise = lambda: _rounding_of_rows(structure, weights, data)
-    if n <= _DENSE and n * data.psi.size <= _READ:
+    if n <= _DENSE and n * _between(weights, data) <= _MANY:
         matrix = np.asarray(hessian(structure, weights, data))
         ends = np.linalg.eigvalsh(matrix)
         smallest, largest = float(ends[0]), float(ends[-1])
@@ -48,6 +51,11 @@ def extreme_curvatures(
         rounding, lowest = _LANCZOS_ROUNDING, lambda: _lowest_along(product, noise())
     lost = abs(smallest) <= rounding * abs(largest)
     return (lowest() if lost else smallest), largest
+
+
+def _between(weights: Float[Array, " weight"], data: Data) -> int:
+    """How many numbers lie between input and loss, about: of each sample no fewer than units."""
+    return max(data.psi.size, len(data.psi) * weights.size)
 
 
 def _lowest_of(matrix: Float[np.ndarray, "n n"], noise: Float[np.ndarray, " n"]) -> float:
@@ -120,7 +128,7 @@ def hessian(
     """Column by column, as many at a time as the number of samples allows."""
     gradient = lambda w: jax.grad(excess_loss, argnums=1)(structure, w, data)
     column = lambda direction: jax.jvp(gradient, (weights,), (direction,))[1]
-    together = max(1, min(weights.size, int(_AT_ONCE // data.psi.size)))
+    together = max(1, min(weights.size, int(_AT_ONCE // _between(weights, data))))
     identity = jnp.eye(weights.size, dtype=weights.dtype)
     return jax.lax.map(column, identity, batch_size=together)
 

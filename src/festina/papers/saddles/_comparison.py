@@ -22,7 +22,8 @@ _MIDDLE = {2: 0.5, 3: 0.3622, 4: 0.2982}
 class Reported(NamedTuple):
     """What an independent implementation tells of a quantity that scatters from seed to seed.
 
-    - `values`: the mean over its seeds, or the smallest and the largest of them.
+    - `values`: the mean over its seeds, which for a small spread is that of logarithms, or the
+      smallest and the largest of them.
     - `seeds`: how many these are.
     - `spread`: standard deviation of the logarithm from seed to seed, over seeds of this library
       that no run is started from by default, because those of the reference are too few.

@@ -133,7 +133,7 @@ PANEL = DeepPanel(
     references=(
         DeepReference(
             Parameters(),
-            drops=(Reported((1548.0, 1473.0), 2, 0.12), Reported((1867.0, 2349.0), 2, 0.12)),
+            drops=(Reported((1473.0, 1548.0), 2, 0.12), Reported((1867.0, 2349.0), 2, 0.12)),
         ),
     ),
     plain=True,

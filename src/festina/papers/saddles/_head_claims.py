@@ -18,9 +18,8 @@ def head_claims(reading: Reading) -> list[Claim]:
     """
     claims = active_claims(reading)
     table = reading.widths.isel(plateau=slice(3)).sel(within=_USUAL, method="nearest")
-    whole = table["clean"].values.all(axis=1) & (reading.counts == 3)
     own, enough = table["width"].min("kind").values[:, END], table["fitted"].values[:, END]
-    crowded = np.flatnonzero(whole & (own > enough))
+    crowded = np.flatnonzero(reading.clean & (own > enough))
     if crowded.size and reading.simulation.sizes["rank"] == 1:
         angles = [_nearest_queries(reading, seed, int(own[seed])) for seed in crowded.tolist()]
         names = reading.simulation["seed"].values[crowded]

@@ -19,6 +19,8 @@ PAPER = "Zhang, Saxe & Latham"
 PLATEAU, END = 1, -1
 """The two stages of training at which the weights are looked at."""
 
+_DEEP = 2.0  # decades
+
 
 class Reading:
     """A saved panel: computes nothing that was not saved."""
@@ -54,6 +56,20 @@ class Reading:
     def staircases(self) -> list[int]:
         """Seeds with three plateaus: those for which there is *the* intermediate one."""
         return np.flatnonzero(self.counts == 3).tolist()
+
+    @cached_property
+    def clean(self) -> np.ndarray:
+        """Which seeds have three plateaus whose widths can be told.
+
+        Where the squared gradient dips by less than a decade there is no width to tell. By less
+        than two the next unit may be on its way, and how many are needed depends on the tolerance.
+        """
+        table = self.widths.isel(plateau=slice(3))
+        fitted = table["fitted"].values
+        settled = (fitted == fitted[..., :1]).all(axis=(1, 2))
+        deep = self.plateaus["strength"].values[:, PLATEAU] >= _DEEP
+        whole = table["clean"].values.all(axis=1) & (self.counts == 3)
+        return whole & (deep | settled)
 
     @property
     def levels(self) -> np.ndarray:
