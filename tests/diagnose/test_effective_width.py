@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import festina
 from festina.diagnose import confirm, effective_width
 from festina.networks import (
     DeepLinear,
@@ -21,7 +22,7 @@ from festina.networks import (
     fully_connected,
     layer,
 )
-from festina.tasks import quadratic_teacher, task
+from festina.tasks import linear_teacher, quadratic_teacher, task
 from festina.theory.saddles import embed, linear_saddle, narrow_minima
 
 WIDE = 12
@@ -185,7 +186,7 @@ def test_where_merging_costs_too_much_nothing_is_merged():
     assert found.widths == {"equal": None}
     assert (found.width, found.kind, found.error) == (2, None, 0.0)
     np.testing.assert_array_equal(found.reduced.u, u)
-    assert found.at(2.0).width == 0
+    assert found.at(2.0).width == 1  # sigmoids are never silent
 
 
 def test_plain_arrays_give_what_objects_give():
@@ -385,3 +386,40 @@ def test_the_mechanism_goes_with_the_answer():
     u, v, x = rng.normal(size=(4, 3)), rng.normal(size=(4, 1)), rng.normal(size=(20, 3))
     for phi, separates in (("relu", "directions"), (jnp.square, "units")):
         assert effective_width(u, x, v=v, activation=phi).mechanism.separates == separates
+
+
+# Units that answer to nothing, and what losses do not tell
+
+
+def test_units_that_are_never_silent_are_no_fewer_than_one():
+    """Sigmoid units with zero weights compute nothing, but rest nowhere: Eq. (4) copies a unit."""
+    x = np.random.default_rng(0).normal(size=(100, 3))
+    y = np.tanh(x[:, :1]) + 0.8
+    plain = {"v": np.zeros((4, 1)), "activation": "sigmoid", "y": y}
+    found = effective_width(np.zeros((4, 3)), x, **plain)
+    assert (found.width, found.ties) == (1, ("equal",))
+    assert not confirm(np.zeros((4, 3)), x, found, **plain).agrees
+    silent = effective_width(np.zeros((4, 3)), x, **(plain | {"activation": "tanh"}))
+    assert silent.width == 0
+
+
+def test_a_saddle_of_the_narrow_network_is_told_from_a_passage():
+    """The weaker mode alone is a fixed point, from which one unit descends to the stronger."""
+    weights = np.array([[1e-5, 0.6], [0.0, 0.8], [0.0, 0.0]])
+    network = layer(Neuron("linear"), weights, weights.copy())
+    data = linear_teacher(np.diag([3.0, 1.0]), np.eye(2))
+    answer = confirm(network, data, effective_width(network, data))
+    assert not answer.agrees
+    assert answer.start_slope < 1e-4
+    assert "as from a saddle of its own" in repr(answer)
+
+
+def test_where_hardly_any_loss_is_left_the_wide_network_has_to_rest_as_well():
+    x = np.random.default_rng(3).normal(size=(300, 3))
+    data = task(x, np.tanh(2 * x[:, :2]) * [2.0, 0.6])
+    network = fully_connected(3, 20, 2, activation="sigmoid", scale=1e-6, key=festina.seeds(1)[0])
+    on_its_way = festina.gradient_flow(network, data, t_end=300.0).final
+    answer = confirm(on_its_way, data, effective_width(on_its_way, data))
+    assert not answer.agrees
+    assert answer.wide_slope > 0.02
+    assert "train on" in repr(answer)

@@ -323,3 +323,13 @@ def test_progress_is_told_in_words_and_reaches_one():
     assert all(0 <= done <= 1 for _, done in told)
     assert (np.diff([done for _, done in told]) >= 0).all()
     assert any("loss" in words for words, _ in told)
+
+
+def test_progress_knows_how_much_of_the_time_asked_for_is_over():
+    told = []
+    festina.gradient_descent(
+        SEEDS, TASK, 0.001, 3000, progress=lambda words, done: told.append(done)
+    )
+    assert told == sorted(told)
+    assert any(0.1 < done < 0.9 for done in told)
+    assert told[-1] == 1.0

@@ -8,7 +8,7 @@ import xarray as xr
 
 from experiments import altered, broken, is_whole, reloaded
 from festina.papers import load
-from festina.papers.saddles._staircase_claims import later_claims
+from festina.papers.saddles._staircase_claims import _falls, later_claims
 
 # Minutes of compilation; the functions themselves are tested in theory, diagnose and dynamics.
 pytestmark = pytest.mark.slow
@@ -69,7 +69,29 @@ def test_errors_that_do_not_fall_break_their_claim():
     wrong = altered(small(), "diagonal", "jump", lambda t: 1.03 * t)
     found = [claim for claim in broken(EXPERIMENT, wrong) if "diagonal" in claim]
     assert len(found) == 1
-    assert "falls with ε" in found[0]
+    assert "a small part of the time" in found[0]
+
+
+@pytest.mark.parametrize(
+    ("error", "holds"),
+    [
+        (lambda log: 0.004 / log, True),
+        (lambda log: 0.0005 + 0 * log, False),  # does not fall
+        (lambda log: 1e-4 * log / 7, False),  # grows
+        (lambda log: 0.5 / log, True),  # falls, though it is large
+    ],
+)
+def test_errors_have_to_fall_as_the_logarithm_of_the_scale_rises(error, holds):
+    scales, jump = np.array([1e-3, 1e-6, 1e-12]), np.array([1.0, 2.0, 4.0])
+    log = np.log(1 / scales)[:, None, None]
+    jumps = log * jump * np.ones((3, 4, 1))
+    axes = ("scale", "seed", "fall")
+    table = xr.Dataset(
+        {"jump": (axes, jumps), "passage": (axes, jumps / (1 + error(log)))}, {"scale": scales}
+    )
+    size, fall = _falls("diagonal", table, correlated=False)
+    assert (fall.verdict == "holds") == holds
+    assert (size.verdict == "holds") == (error(log[-1]).max() * log.max() < 0.15)
 
 
 def test_linear_networks_are_held_to_their_error_at_every_scale():

@@ -29,9 +29,10 @@ def test_quadratic_units_on_fresh_seeds():
     np.testing.assert_array_equal(table["clean"].values[:, 1], [1, 1, 1, 1, 1, 0])
     found = table["width"].sel(kind="zero", within=0.1).values[:5]
     np.testing.assert_array_equal(found, np.tile([0, 1, 2], (5, 1)))
-    claim = about("g", run, "effective width 0, 1, 2")
-    assert not claim.broken
-    assert "no clean plateau from seeds 505" in claim.note
+    assert not about("g", run, "effective width 0, 1, 2").broken
+    clean = about("g", run, "plateaus are clean")
+    assert not clean.broken
+    assert "no clean plateau from seeds 505" in clean.note
     types = about("g", run, "of type (5)")
     assert types.verdict == "holds with a correction"
     assert "(F,G)" in types.note
@@ -46,6 +47,8 @@ def test_wrong_widths_break_the_claim():
     assert "1, 2, 3 from seeds 500, 501, 502, 503, 504" in own.note
     run = altered(fresh("g", 6), "widths", "fitted", more)
     assert about("g", run, "effective width 0, 1, 2").broken
+    shallow = altered(fresh("g", 6), "widths", "clean", lambda values: 0 * values)
+    assert about("g", shallow, "plateaus are clean").broken
     swapped = fresh("g", 6).copy(deep=True)
     wide = swapped["widths"]["width"]
     wide.loc[{"kind": "zero"}] = wide.sel(kind="zero") + 3
@@ -69,9 +72,12 @@ def test_a_shallow_plateau_whose_width_depends_on_the_tolerance_is_left_out_and_
     """Seed 31007 dips by 1.5 decades: two heads within .1, one within .2."""
     experiment = load("saddles/figure-1f")
     run = experiment.run(experiment.parameters(seed=31006, seeds=4))
-    claim = about("f", run, "effective width 0, 1, 2")
-    assert claim.measured == 1.0
-    named = claim.note.split("no clean plateau from seeds ")[1].split(", ")
+    assert about("f", run, "effective width 0, 1, 2").measured == 1.0
+    named = (
+        about("f", run, "plateaus are clean")
+        .note.split("no clean plateau from seeds ")[1]
+        .split(", ")
+    )
     assert "31007" in named
     assert len(named) < 4
 

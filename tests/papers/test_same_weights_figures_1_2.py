@@ -105,7 +105,8 @@ def linear_times(kappa=1.0, width=100, scale=1e-6, weights=None):
     lanes = [run.lane(seed) for seed in range(5)]
     times = [passages(0.02 * lane.time, lane.loss, LINEAR.levels(s)) for lane in lanes]
     found = seen(run)
-    return np.mean(times, axis=0), [len(each.level) for each in found], found
+    times = np.nan_to_num(times)  # none where training starts below the middle
+    return times.mean(axis=0), [len(each.level) for each in found], found
 
 
 @pytest.mark.parametrize(
@@ -160,14 +161,14 @@ def test_figure_2c_weights_of_low_rank(rank, times):
         (1e-3, 7.73, 2),
         (1e-2, 3.28, 2),
         (0.03, 1.07, 2),
-        (0.1, None, 2),  # some seeds start below the middle of the first drop
+        (0.1, 0.10, 2),
     ],
 )
 def test_figure_2d_linear(scale, first, plateaus):
+    """The first step below the middle of the drop; at the largest ε one seed starts below it."""
     mean, counts, _ = linear_times(scale=scale)
     assert counts == [plateaus] * 5
-    if first is not None:
-        assert mean[0] == pytest.approx(first, abs=6e-3)
+    assert mean[0] == pytest.approx(first, abs=0.012 if scale > 0.05 else 6e-3)
 
 
 def attention_times(kappa=1.0, width=25, scale=5e-3):
@@ -178,7 +179,7 @@ def attention_times(kappa=1.0, width=25, scale=5e-3):
     run = festina.gradient_flow(network, ATTENTION.task(s), converged=1e-4)
     lanes = [run.lane(seed) for seed in range(5)]
     times = [passages(lane.time, 2 * lane.loss, ATTENTION.levels(s)) for lane in lanes]
-    return np.mean(times, axis=0), seen(run)
+    return np.array(times), seen(run)
 
 
 @pytest.mark.slow
@@ -198,9 +199,13 @@ def attention_times(kappa=1.0, width=25, scale=5e-3):
     ],
 )
 def test_figure_2_attention(options, times):
-    mean, found = attention_times(**options)
-    for here, there in zip(mean, times, strict=True):
-        assert there is None or here == pytest.approx(there, rel=8e-3)
+    drops, found = attention_times(**options)
+    large = options.get("scale", 0) >= 0.1
+    for here, there in zip(drops.mean(axis=0), times, strict=True):
+        assert there is None or here == pytest.approx(there, rel=8e-3 if large else 3.5e-3)
+    spread = drops.std(axis=0, ddof=1) / drops.mean(axis=0)
+    if "width" in options:
+        assert 0.04 < spread.min() < spread.max() < 0.35
     counts = [len(each.level) for each in found]
     if options.get("kappa") == 0:
         assert sorted(counts) == [3, 4, 4, 4, 4]

@@ -61,11 +61,11 @@ def test_figure_5b_split_by_patch():
 
 
 def test_figure_5c():
-    """On the plateau one ray, at 116°; at the end one at 26° as well, and a few between."""
+    """On the plateau one ray, at 116°; at the end one at 26° as well."""
     run = trained("c")
     found = seen(run)
     first, last = (np.array([each.drop_time[i] for each in found]) for i in (0, -1))
-    assert first == pytest.approx(1100, rel=0.15)
+    assert first.min() == pytest.approx(1100, abs=50)
     assert last.min() == pytest.approx(2400, abs=50)
     assert last.max() == pytest.approx(3600, abs=50)
     for seed, each in enumerate(found):
@@ -127,7 +127,8 @@ def test_figure_5e(per_token, earliest, latest):
         assert first.min() == pytest.approx(earliest, abs=50)
         assert last.max() == pytest.approx(latest, abs=50)
     for each in found:
-        assert each.level[0] == pytest.approx(2.1605, abs=2.2e-3)
+        # With 1/N all that the query alone explains is learned first; without there is no time.
+        assert each.level[0] == pytest.approx(2.1605, abs=5e-5 if per_token else 2.2e-3)
         assert each.level[-2] == pytest.approx(1.10, abs=0.02)
         assert each.level[-1] == pytest.approx(0.183, abs=5e-4)
     if per_token:

@@ -283,3 +283,16 @@ def test_few_samples_suffice_where_weights_do_the_same():
     task = manufacture(network, x, key=KEY)
     assert network.structure.size >= 27
     assert stationarity(network, task).gradient < 1e-12
+
+
+def test_zero_weights_of_units_that_answer_to_nothing_are_no_fixed_point():
+    """The gradient moves v at once, although |θ| is zero; with the best v of u = 0 it is one."""
+    x = np.random.default_rng(0).normal(size=(100, 3))
+    task = make_task(x, np.tanh(x[:, :1]) + 0.8)
+    zero = make_layer(Neuron("sigmoid"), np.zeros((4, 3)), np.zeros((4, 1)))
+    assert stationarity(zero, task).relative == pytest.approx(1.0)
+    with pytest.raises(ValueError, match="not at a fixed point"):
+        escape(zero, task)
+    target = make_task(x, np.full((100, 1), 0.8))  # which no slope explains
+    uniform = make_layer(Neuron("sigmoid"), np.zeros((4, 3)), np.full((4, 1), 0.4))
+    assert stationarity(uniform, target).relative < 1e-12

@@ -470,8 +470,13 @@ def test_diagonal_data_that_do_not_fit_are_refused(change, words):
 def test_networks_without_a_predictor_and_batches_are_refused():
     task = linear_teacher(WEIGHTS, COVARIANCE, nodes=4)
     relu = fully_connected(2, 4, 2, activation="relu", scale=1e-3, key=seeds(1)[0])
-    with pytest.raises(ValueError, match=r"no staircase predictor.* leaves zero as"):
+    with pytest.raises(
+        ValueError, match=r"no staircase predictor.* which samples each of them sees"
+    ):
         staircase(relu, task)
+    tanh = fully_connected(2, 4, 2, activation="tanh", scale=1e-3, key=seeds(1)[0])
+    with pytest.raises(ValueError, match=r"leaves zero as .* p = 1 as a linear network"):
+        staircase(tanh, task)
     with pytest.raises(ValueError, match=r"network\.lane\(0\)"):
         staircase(fully_connected(2, 4, 2, key=seeds(3)), task)
     with pytest.raises(ValueError, match="order two or more"):
@@ -522,3 +527,11 @@ def test_units_that_escape_together():
     assert predicted.levels[-1] == pytest.approx(run.loss[-1], abs=1e-6)
     trained = passages(network, data, predicted)
     assert predicted.times[0] == pytest.approx(trained[0], rel=1e-2)
+
+
+@pytest.mark.parametrize("predict", [linear_staircase, diagonal_staircase])
+def test_a_floor_that_is_no_number_is_refused(predict):
+    weights = np.full((3, 2), 1e-6) if predict is linear_staircase else np.full(2, 1e-6)
+    correlation = np.eye(2) if predict is linear_staircase else np.array([1.0, 0.5])
+    with pytest.raises(ValueError, match="`floor`"):
+        predict(weights, weights, correlation, np.eye(2), floor=np.nan)

@@ -12,11 +12,13 @@ from ..networks import AbstractUnit, Activation, Layer
 from ..networks._activations import Scalar
 from ..tasks import AbstractTask
 from ..theory.saddles._bfgs import bfgs
-from ..theory.saddles._loss_function import loss_function, relative_slope
+from ..theory.saddles._loss_function import loss_function, natural_size, relative_slope
 from ..theory.saddles._subgradient import slope_at_rest
 from ._fitted import FittedWidth
 from ._given import layer_of, task_of
 from ._width import EffectiveWidth
+
+_SADDLE = 1e-3  # a slope so small before a long descent: the narrow network was at a saddle
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,10 @@ class Confirmation:
     - `on_kink`: whether it has arrived on a kink of φ, where the slope is that of the smallest
       subgradient.
     - `agrees`: whether it has, and `loss` and `optimised_loss` are the same within the tolerance.
+      Where less than that is left of the loss, the wide network must be at rest as well.
+    - `start_slope`, `wide_slope`: the slope of the narrow network as it was built, and of the wide
+      one. The first is small, though descent goes on, at a saddle of the narrow network.
+    - `within`: the tolerance, in units of the loss.
     - `network`: the optimised narrow network; None where it has no units.
     """
 
@@ -43,6 +49,9 @@ class Confirmation:
     stationary: bool
     on_kink: bool
     agrees: bool
+    start_slope: float
+    wide_slope: float
+    within: float
     network: Layer | None
 
     def __repr__(self) -> str:
@@ -52,10 +61,19 @@ class Confirmation:
                 f"a fixed point of {units} unit{'s' * (units != 1)}: the narrow network rests at "
                 f"{self.optimised_loss:.6g}{' on a kink' * self.on_kink}, {self._here}"
             )
+        if self.stationary and abs(self.loss - self.optimised_loss) <= self.within:
+            return (
+                f"not confirmed: so little of the loss is left, {self.loss:.3g}, that it tells "
+                f"nothing, and the slope of the wide network is {self.wide_slope:.2g}: train on"
+            )
         if self.stationary:
+            saddle = (
+                f". It starts from a slope of {self.start_slope:.2g}, as from a saddle of its own: "
+                "ask `festina.theory.saddles.escape`"
+            )
             return (
                 f"not confirmed: the narrow network goes on to {self.optimised_loss:.6g}, "
-                f"{self._here}"
+                f"{self._here}{saddle * (self.start_slope < _SADDLE)}"
             )
         if not math.isfinite(self.slope):
             return (
@@ -118,29 +136,38 @@ def confirm(
     _check_same(one, (found.merged if isinstance(found, FittedWidth) else found).network)
     wide = objective(one, task, loss)
     weights = wide.structure.columns(*one.parts)[:, 0]
-    here = loss_function(wide.structure, wide.data)(weights)[0]
+    here, slope_here = loss_function(wide.structure, wide.data)(weights)
     empty = 0.5 * float(wide.data.weight @ np.sum(np.asarray(wide.data.y) ** 2, axis=1))
+    scale = empty or 1.0
+    wide_slope = relative_slope(weights, slope_here) / scale
     if found.reduced is None:
         reduced = optimised = empty
         slope, on_kink, end = 0.0, False, None
+        start_slope = slope
     else:
         narrow = objective(found.reduced, task, loss)
         function = loss_function(narrow.structure, narrow.data)
         start = narrow.structure.columns(*found.reduced.parts)[:, 0]
-        reduced = function(start)[0]
+        reduced, slope_there = function(start)
+        at_zero = np.linalg.norm(function(np.zeros_like(start))[1])
+        least = natural_size(scale, float(at_zero))
+        start_slope = relative_slope(start, slope_there, least) / scale
         weights, optimised, gradient = bfgs(
             function,
             start,
-            lambda weights, _, gradient: relative_slope(weights, gradient) <= 1e-9 * empty,
+            lambda weights, _, gradient: relative_slope(weights, gradient, least) <= 1e-9 * empty,
             max_steps=max_steps,
         )
-        scale, kinked = empty or 1.0, found.reduced.kinked
+        kinked = found.reduced.kinked
         enough = stationary * scale
         end_slope = slope_at_rest(function, weights, gradient, enough=enough, kinked=kinked)
+        if not kinked:
+            end_slope = relative_slope(weights, gradient, least)
         on_kink = end_slope <= enough < relative_slope(weights, gradient)
         slope = end_slope / scale
         end = found.reduced.with_parts(*narrow.structure.arrays(weights))
-    arrived = slope <= stationary
+    arrived, within = slope <= stationary, tolerance * (empty + wide.floor)
+    moves = here <= within and wide_slope > tolerance and not one.kinked
     return Confirmation(
         loss=here + wide.floor,
         reduced_loss=reduced + wide.floor,
@@ -148,7 +175,10 @@ def confirm(
         slope=slope,
         stationary=arrived,
         on_kink=on_kink,
-        agrees=arrived and abs(here - optimised) <= tolerance * (empty + wide.floor),
+        agrees=arrived and not moves and abs(here - optimised) <= within,
+        start_slope=start_slope,
+        wide_slope=wide_slope,
+        within=within,
         network=end,
     )
 

@@ -138,8 +138,15 @@ def check_tolerance(tolerance: float) -> None:
 
 
 def _judge(network: Layer, found: tuple[Narrowing, ...], tolerance: float) -> EffectiveWidth:
-    """The smallest width, and who reaches it."""
-    widths: dict[Kind, int | None] = {each.kind: each.width(tolerance) for each in found}
+    """The smallest width, and who reaches it.
+
+    No unit at all is a network only where silent ones are: others copy one that is there, Eq. (4).
+    """
+    least = 0 if any(each.kind == "zero" for each in found) else 1
+    widths: dict[Kind, int | None] = {}
+    for each in found:
+        reached = each.width(tolerance)
+        widths[each.kind] = None if reached is None else max(reached, least)
     width = min((w for w in widths.values() if w is not None), default=network.width)
     ties = tuple(each for each in found if widths[each.kind] == width)
     kinds: tuple[Kind, ...] = tuple(each.kind for each in ties) if width < network.width else ()
@@ -148,10 +155,17 @@ def _judge(network: Layer, found: tuple[Narrowing, ...], tolerance: float) -> Ef
         kind=kinds[0] if kinds else None,
         ties=kinds,
         widths=widths,
-        reduced=(ties[0].narrow(width) if ties else network) if width else None,
-        error=float(ties[0].error[width]) if ties else 0.0,
+        reduced=(_narrow(ties[0], width, network) if ties else network) if width else None,
+        error=float(ties[0].error[: width + 1][-1]) if ties else 0.0,
         scale=found[0].scale,
         tolerance=tolerance,
         network=network,
         narrowings=found,
     )
+
+
+def _narrow(found: Narrowing, width: int, network: Layer) -> Layer:
+    """So many units; where nothing contributes any of them will do."""
+    if found.network.width >= width:
+        return found.narrow(width)
+    return network.with_parts(network.u[:width], network.v[:width])

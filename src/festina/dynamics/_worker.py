@@ -50,6 +50,14 @@ class Shared:
     compiling: threading.Lock = field(default_factory=threading.Lock)
     speaking: threading.Lock = field(default_factory=threading.Lock)
 
+    @property
+    def _time_done(self) -> float:
+        """Of the time asked for, over all lanes; where none was, nothing is known of it."""
+        stop = float(self.controls.stops[-1])
+        if not 0 < stop < np.inf:
+            return 0.0
+        return float(np.clip(np.nan_to_num(self.book.latest[0]) / stop, 0.0, 1.0).mean())
+
     def report(self, lanes: list[int | None], ended: int) -> None:
         """So many more have ended; say how it stands."""
         with self.speaking:
@@ -58,7 +66,8 @@ class Shared:
                 self.watch(self.book)
             if self.progress is not None:
                 total = len(self.book.steps)
-                self.progress(_words(self.book, lanes, self.ended, total), self.ended / total)
+                words = _words(self.book, lanes, self.ended, total)
+                self.progress(words, max(self.ended / total, self._time_done))
 
 
 class Worker:

@@ -91,6 +91,7 @@ def attention(
     - `scale`, `key`: as in `fully_connected`.
     """
     dimension, rank = whole_number("dimension", dimension), whole_number("rank", rank)
+    heads = whole_number("heads", heads)
     if not 1 <= outputs <= dimension + 1:
         raise ValueError(
             f"`outputs` must lie between 1 and the embedding's {dimension + 1} rows, got {outputs}."

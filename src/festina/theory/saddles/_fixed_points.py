@@ -16,6 +16,7 @@ from ...networks import AbstractNetwork, AbstractStructure
 from ...networks._given import check_alone
 from ...tasks import AbstractTask, Task, task
 from ._generator import generator
+from ._loss_function import natural_size
 
 
 @float64
@@ -69,7 +70,9 @@ class Stationarity(NamedTuple):
 
     `gradient` is $|\\partial L/\\partial\\theta|$. `relative` is $|\\partial L/\\partial\\theta|
     \\,|\\theta|/L(0)$: to first order no relative change of the weights changes the loss by more
-    than that fraction of what it is without a network.
+    than that fraction of what it is without a network. Where zero weights are not at rest (sigmoid,
+    softmax) they set no scale; weights then count as no smaller than those that would, to first
+    order from zero, remove all of the loss.
     """
 
     gradient: Float[np.ndarray, "*batch"]
@@ -95,10 +98,11 @@ def stationarity(
     """
     _, slopes = losses_and_gradients(network, task, loss=loss)
     none = network.with_parts(*(np.zeros(part.shape) for part in network.parts))
-    losses, _ = losses_and_gradients(none, task, loss=loss)
+    losses, at_zero = losses_and_gradients(none, task, loss=loss)
     gradient = np.linalg.norm(slopes, axis=1)
     size = np.linalg.norm(network.structure.columns(*network.parts), axis=0)
     batch, scale = network.batch_shape, losses[0] or 1.0
+    size = np.maximum(size, natural_size(float(scale), float(np.linalg.norm(at_zero[0]))))
     return Stationarity(gradient.reshape(batch), (gradient * size / scale).reshape(batch))
 
 

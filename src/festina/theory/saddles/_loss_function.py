@@ -10,6 +10,8 @@ from ..._types import Array
 from ...networks import AbstractStructure
 from ._bfgs import Function, Point
 
+_ROUNDING = 1e-20
+
 
 def loss_function(structure: AbstractStructure, data: Data) -> Function:
     """The loss above that of least squares, and its gradient."""
@@ -22,9 +24,20 @@ def loss_function(structure: AbstractStructure, data: Data) -> Function:
     return function
 
 
-def relative_slope(weights: Point, gradient: Point) -> float:
-    """To first order no relative change of the weights changes the loss by more than that."""
-    return float(np.linalg.norm(gradient) * np.linalg.norm(weights))
+def relative_slope(weights: Point, gradient: Point, least: float = 0.0) -> float:
+    """To first order no relative change of the weights changes the loss by more than that.
+
+    They count as no smaller than `least`.
+    """
+    return float(np.linalg.norm(gradient) * max(np.linalg.norm(weights), least))
+
+
+def natural_size(loss: float, slope: float) -> float:
+    """Of weights that to first order remove all of the loss at zero weights, from their slope.
+
+    Zero where zero weights are at rest, as they are where silent units are: then they set no scale.
+    """
+    return loss / slope if slope**2 > _ROUNDING * loss else 0.0
 
 
 @kept("structure")

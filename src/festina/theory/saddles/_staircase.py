@@ -135,8 +135,7 @@ def staircase(
             f"There is no staircase predictor for {network!r}. It takes fully-connected linear "
             "networks of two layers, diagonal linear ones, and layers of units of order two or "
             "more with fixed features, the same products of inputs whatever the weights: powers "
-            "of u·x and linear attention. An activation that starts as zᵖ leaves zero as "
-            "`festina.networks.power(p)` does."
+            f"of u·x and linear attention. {_advice(network)}"
         )
     factor = loss_factor(loss, task)
     _check_small(network, problem, found.levels[0], factor)
@@ -146,6 +145,16 @@ def staircase(
         times=found.times / factor,
         joined=found.joined / factor,
         convention=loss,
+    )
+
+
+def _advice(network: AbstractNetwork) -> str:
+    """What is known of others."""
+    if network.kinked:
+        return "When rectified units leave zero depends on which samples each of them sees: train."
+    return (
+        "An activation that starts as zᵖ leaves zero as `festina.networks.power(p)` does, and with "
+        "p = 1 as a linear network."
     )
 
 

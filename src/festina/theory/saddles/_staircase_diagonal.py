@@ -30,7 +30,7 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from ._staircase import Staircase, joining_times, root
-from ._statistics import covariance_of, finite, inverse_on
+from ._statistics import covariance_of, finite, inverse_on, number
 
 # The loss has fallen by half when β = (1 − 1/√2) β*: there β/(1 − β/β*) is this part of β*.
 _HALF = math.sqrt(2.0) - 1.0
@@ -84,6 +84,7 @@ def diagonal_staircase(
         there within a time of order one may come in either order, which matters to the level
         between them if that is one.
     """
+    lowest = number("floor", floor)
     b, c, p, m = _checked(u, v, correlation, covariance)
     inputs = len(b)
     beta, s, now = np.zeros(inputs), np.zeros(inputs), 0.0
@@ -106,7 +107,7 @@ def diagonal_staircase(
     times = [descent.passage(first, last) for first, last in itertools.pairwise(stages)]
     active = [tuple(np.flatnonzero(saddles[k]).tolist()) for k in stages]
     return Staircase(
-        levels=floor + descent.levels[stages],
+        levels=lowest + descent.levels[stages],
         times=np.array(times),
         active=tuple(active),
         joined=joining_times(active, times, inputs),

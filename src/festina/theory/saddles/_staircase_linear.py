@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike
 from ._linear_jump import Jump, Moments, grow, jump, turn
 from ._linear_saddles import LinearModes, LinearSaddle, linear_modes
 from ._staircase import Staircase, joining_times, root
-from ._statistics import finite
+from ._statistics import finite, number
 
 # Dormant columns become active at this fraction of the weights' final size. What they do to W until
 # then, and is left out, is the square of it.
@@ -86,6 +86,7 @@ def linear_staircase(
         large initial weights everything is active from the start, and the prediction is the flow
         itself.
     """
+    lowest = number("floor", floor)
     modes = linear_modes(correlation, covariance, None, degeneracy)
     moments = Moments(modes.correlation, modes.covariance, modes.inverse)
     dormant = _columns(u, v, modes)
@@ -108,7 +109,7 @@ def linear_staircase(
         active, dormant, time, settled = way.active, way.dormant, way.end, way.settled
         jumps.append(way)
         saddles.append(_reached(modes, active))
-    return _read(len(modes.mu), jumps, saddles, floor)
+    return _read(len(modes.mu), jumps, saddles, lowest)
 
 
 def _reached(modes: LinearModes, active: Float[np.ndarray, "weight unit"]) -> LinearSaddle:

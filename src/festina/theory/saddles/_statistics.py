@@ -17,6 +17,13 @@ def finite(name: str, value: ArrayLike) -> Float[np.ndarray, "..."]:
     return array
 
 
+def number(name: str, value: object) -> float:
+    """Raises unless it is a finite number."""
+    if not isinstance(value, int | float | np.number) or not np.isfinite(value):
+        raise ValueError(f"`{name}` must be a finite number, got {value!r}.")
+    return float(value)
+
+
 def covariance_of(value: ArrayLike, inputs: int) -> Float[np.ndarray, "input input"]:
     """Σ_zz, symmetric and without negative eigenvalues."""
     zz = finite("covariance", value)
