@@ -13,6 +13,7 @@ from festina.networks import Neuron, layer
 from festina.networks._activations import activation
 from festina.papers import load
 from festina.papers.saddles import _figure_4b as sigmoid
+from festina.papers.saddles import _figure_4f as z_tanh
 from festina.papers.saddles._figure_4_activations import named
 from festina.papers.saddles._figure_4_population import population
 from festina.papers.saddles._figure_4_width_one import width_one
@@ -154,6 +155,18 @@ def test_figure_4f_z_tanh():
         assert all(each.level[0] == pytest.approx(initial, abs=3e-4) for each in found)
         assert all(low < each.level[1] < high for each in found[1:])
         assert all(each.level[-1] < 5e-3 for each in found)
+
+
+def test_figure_4f_infimum_of_one_unit():
+    """About .42, that of φ = |z|, on these nodes; .44525 by exact averages along an axis."""
+    for nodes, expected in ((24, 0.423), (32, 0.426)):
+        data = task_of("f", named("z-tanh"), nodes)
+        y, z, weight = data.y[:, 0], np.abs(data.x[:, 1]), data.weight
+        left = weight @ y**2 - (weight @ (y * z)) ** 2 / (weight @ z**2)
+        assert left == pytest.approx(expected, abs=6e-4)
+    unit = layer(Neuron(named("z-tanh")), np.ones((1, 2)), np.ones(1))
+    known = z_tanh._known(load("saddles/figure-4f").parameters(), data, unit)
+    assert known.rest == pytest.approx(0.44525, abs=5e-6)
 
 
 def test_figure_4g_cube():
