@@ -396,7 +396,7 @@ def test_figure_1f_raw_is_known_to_show_no_clean_plateau():
     assert "without 1/N" in count.note
 
 
-@pytest.mark.parametrize("letter", ["b", "d", "g"])
+@pytest.mark.parametrize("letter", ["b", pytest.param("d", marks=pytest.mark.slow), "g"])
 def test_a_run_without_plateau_says_so_and_nothing_else_about_it(letter):
     experiment = panel(letter)
     run = experiment.run(experiment.parameters(seeds=4, scale=0.4, learning_rate=0.01))

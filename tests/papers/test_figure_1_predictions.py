@@ -16,6 +16,7 @@ def drops(experiment, **options) -> tuple[np.ndarray, np.ndarray]:
     return run["drops"]["step"].values, run["theory"]["drop_step"].values
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("experiment", [B, G], ids=["1B", "1G"])
 def test_descent_becomes_the_flow_at_first_order_in_the_learning_rate(experiment):
     paper = experiment.parameters().learning_rate

@@ -70,6 +70,7 @@ def arcsine_kernel(a, b, covariance):
     return 2 / np.pi * np.arcsin(cross / np.sqrt(np.outer(*sizes)))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("double")
 def test_student_and_teacher_with_erf_have_the_loss_of_saad_and_solla():
     """A closed form that knows nothing of quadrature; its error falls with the nodes."""

@@ -28,7 +28,7 @@ def differences(function, x, h=1e-6):
 
 
 @pytest.mark.parametrize("shape", ["square", "funnel"])
-@pytest.mark.parametrize("lam", [0.0, -1.0])
+@pytest.mark.parametrize("lam", [pytest.param(0.0, marks=pytest.mark.slow), -1.0])
 def test_gradients_with_respect_to_everything(shape, lam, double):
     first, second, sigma = tabled(shape, lam)
     rng = np.random.default_rng(0)
@@ -53,6 +53,7 @@ def test_gradients_with_respect_to_everything(shape, lam, double):
         assert slope[k] == pytest.approx(float(expected), rel=1e-6, abs=1e-8)
 
 
+@pytest.mark.slow
 def test_time_to_half_the_loss_against_the_initial_scale(double):
     first, second, sigma = tabled("square", 0.0)
 
@@ -96,6 +97,7 @@ def test_gradient_at_an_obstruction_is_that_of_the_flow(double):
     assert curvature == pytest.approx(2 * np.exp(2 * 2.0), rel=1e-9)  # a = x² e^{2st}
 
 
+@pytest.mark.slow
 def test_a_sweep_over_balance_is_a_loop(double):
     rng = np.random.default_rng(1)
     balances = np.array([-20.0, -1.0, 0.0, 0.5, 20.0])

@@ -20,6 +20,8 @@ def width_claims(reading: Reading) -> list[Claim]:
     units are so few once those of Theorem 1 are merged. The second is more.
     """
     table, share = reading.widths, reading.panel.count_fraction
+    if not reading.staircases:
+        return []
     seeds = np.flatnonzero(reading.clean)
     names = reading.simulation["seed"].values
     left_out = f"no clean plateau from seeds {_listed(names[~reading.clean])}"
