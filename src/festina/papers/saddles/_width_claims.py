@@ -10,6 +10,7 @@ from ._reading import PAPER, Reading
 
 _STAIRS = np.arange(3)
 _USUAL = 0.1
+_CLEAN = 0.6  # of seeds at least where units leave one by one: four of five are
 _MANY = 10  # units: two of three may well be all that counts, whatever they are
 
 
@@ -27,7 +28,7 @@ def width_claims(reading: Reading) -> list[Claim]:
     left_out = f"no clean plateau from seeds {_listed(names[~reading.clean])}"
     whole = reading.at_least(
         "all three plateaus are clean: their widths can be told",
-        share,
+        min(share, _CLEAN) if share < 1 else 1.0,
         reading.clean,
         note="" if reading.clean.all() else left_out,
         fragile=True,
