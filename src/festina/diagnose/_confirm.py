@@ -158,11 +158,9 @@ def confirm(
             lambda weights, _, gradient: relative_slope(weights, gradient, least) <= 1e-9 * empty,
             max_steps=max_steps,
         )
-        kinked = found.reduced.kinked
-        enough = stationary * scale
-        end_slope = slope_at_rest(function, weights, gradient, enough=enough, kinked=kinked)
-        if not kinked:
-            end_slope = relative_slope(weights, gradient, least)
+        enough, end_slope = stationary * scale, relative_slope(weights, gradient, least)
+        if found.reduced.kinked:
+            end_slope = slope_at_rest(function, weights, gradient, enough=enough, kinked=True)
         on_kink = end_slope <= enough < relative_slope(weights, gradient)
         slope = end_slope / scale
         end = found.reduced.with_parts(*narrow.structure.arrays(weights))

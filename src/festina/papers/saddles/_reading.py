@@ -62,7 +62,7 @@ class Reading:
         """Which seeds have three plateaus whose widths can be told.
 
         Where the squared gradient dips by less than a decade there is no width to tell. By less
-        than two the next unit may be on its way, and how many are needed depends on the tolerance.
+        than two the next unit may be on its way: how many it takes may depend on the tolerance.
         """
         table = self.widths.isel(plateau=slice(3))
         fitted = table["fitted"].values

@@ -32,8 +32,8 @@ _COMPUTED = 1e-4  # to which jumps are followed: they end when their gradient ha
 # What jumps leave out: dormant weights below a hundredth, and features that are correlated, which
 # matters several times as much where they are so strongly.
 _PART_OF_AN_E_FOLDING = {"power": 1e-3, "mixed": 1e-3, "diagonal": 0.15}
-_STRONGLY, _MORE = 0.5, 4
-# From 1e-3 to 1e-12 errors fall to a quarter, in eight runs to .11 to .55; if they did not, to one.
+_STRONGLY, _MORE = 0.5, 3
+# From 1e-3 to 1e-12 errors fall to a quarter, in nine runs to .05 to .55; if they did not, to one.
 _FAR, _JUMPS, _FALLEN = 0.3, 8, 0.45
 _ENOUGH = 12  # seeds for two distributions to be told apart
 
