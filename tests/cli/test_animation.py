@@ -83,7 +83,7 @@ def test_a_failure_in_the_middle_leaves_the_old_one(festina, here, monkeypatch):
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("festina.papers._animation.PillowWriter.grab_frame", full)
+    monkeypatch.setattr("festina.papers.figures._animation.PillowWriter.grab_frame", full)
     outcome = festina("show", "a", "--animation")
     assert "No space left on device" in outcome.complaint
     assert (here / "a" / "animation.gif").read_bytes() == before

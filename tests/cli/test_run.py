@@ -11,7 +11,18 @@ from festina.papers import load
 from . import toy
 
 FILES = ["claims.json", "figure.pdf", "figure.png", "parameters.toml", "run.zarr"]
-FIELDS = ["experiment", "claim", "source", "predicted", "measured", "tolerance", "verdict", "note"]
+FIELDS = [
+    "experiment",
+    "claim",
+    "source",
+    "predicted",
+    "measured",
+    "tolerance",
+    "verdict",
+    "expected",
+    "broken",
+    "note",
+]
 
 
 def parameters(folder):
@@ -81,7 +92,7 @@ def test_the_file_of_another_experiment_is_refused(festina, here):
     assert festina("run", "toy/one", "--parameters", str(file), "--out", "a").status == 0
 
 
-def test_claims_json_has_the_eight_fields_as_plain_values(festina, here):
+def test_claims_json_has_its_fields_as_plain_values(festina, here):
     festina("run", "toy/one", "--out", "a", "--width", "7")
     claims = json.loads((here / "a" / "claims.json").read_text())
     assert [list(claim) for claim in claims] == [FIELDS] * 3

@@ -9,30 +9,27 @@ from rich.console import Console
 
 from festina.cli._perform import save_figure
 from festina.cli._table import claims_table
-from festina.papers import Claim
-from festina.papers._claim import Verdict
+from festina.papers.claims import Claim, Judgement
 
-VERDICTS: dict[str, tuple[Verdict, Verdict]] = {
-    "holds": ("holds", "holds"),
-    "holds with a correction": ("holds with a correction", "holds"),
-    "does not hold: broken": ("does not hold", "holds"),
-    "does not hold, as known": ("does not hold", "does not hold"),
+WORDS = {
+    "holds": (True, {}),
+    "holds with a correction": (True, {"correction": "a factor of two"}),
+    "does not hold: broken": (False, {}),
+    "does not hold, as known": (False, {"wrong": "it rises"}),
 }
 
 
 @pytest.mark.parametrize("width", [60, 80, 109, 110, 140])
-@pytest.mark.parametrize("shown", VERDICTS)
+@pytest.mark.parametrize("shown", WORDS)
 def test_the_verdict_is_never_shortened(shown, width):
-    verdict, expected = VERDICTS[shown]
+    holds, known = WORDS[shown]
+    seen = [1.23456, 2.34567, 3.45678, 4.56789, 5.67891, 6.78912, 7.89123]
     claim = Claim(
         experiment="saddles/figure-1b",
         claim="the plateau is within 0.01 of the optimised minimum of a width-1 network",
         source="Zhang, Saxe & Latham, Theorem 1",
-        predicted=[1.23456, 2.34567, 3.45678, 4.56789, 5.67891, 6.78912, 7.89123],
-        measured="≥ 0.9 of seeds and some more words",
-        tolerance="5 % test",
-        verdict=verdict,
-        expected=expected,
+        judged=Judgement("≥ 0.9 of seeds and some more words", seen, "1 % test", holds),
+        **known,
     )
     output = io.StringIO()
     table = claims_table([claim], [("saddles/figure-1c", "why")], width=width)

@@ -13,8 +13,9 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from pydantic import Field, PositiveFloat, model_validator
 
-from festina.papers import Claim, Entry, _registry, compare
+from festina.papers import Entry, _registry
 from festina.papers import Parameters as Common
+from festina.papers.claims import Ledger, agree, same
 
 
 class Parameters(Common):
@@ -104,33 +105,22 @@ def compiled():
 
 
 def claims(run):
+    say = Ledger("toy/one", "Toy", "Figure 1")
     loss = run["simulation"]["loss"].values
-    common = {"experiment": "toy/one", "source": "Toy, Figure 1"}
-    return [
-        compare(
-            claim="the loss falls as e^-t",
-            predicted=np.exp(-5.0),
-            measured=(loss[:, -1] / loss[:, 0]).mean() + run.attrs["offset"],
-            tolerance=1e-9,
-            **common,
-        ),
-        compare(
-            claim="[width] as printed",
-            predicted=np.int64(run.attrs["width"]),
-            measured=np.arange(8)[-1:] * 0 + run.attrs["width"],
-            correction="Eq. 3 lacks a factor of two",
-            **common,
-        ),
-        Claim(
-            claim="the text says it rises",
-            predicted="rises",
-            measured="falls",
-            tolerance="",
-            verdict="does not hold",
-            expected="does not hold",
-            **common,
-        ),
-    ]
+    ratio = (loss[:, -1] / loss[:, 0]).mean() + run.attrs["offset"]
+    say("the loss falls as e^-t", agree(ratio, np.exp(-5.0), within=1e-9))
+    say(
+        "[width] as printed",
+        agree(np.arange(8)[-1:] * 0 + run.attrs["width"], np.int64(run.attrs["width"])),
+        corrected="Eq. 3 lacks a factor of two",
+    )
+    say(
+        "the text says it rises",
+        same("falls", "rises"),
+        wrong="it falls",
+        instead=agree(ratio - run.attrs["offset"], np.exp(-5.0), within=1e-9),
+    )
+    return list(say)
 
 
 def draw(run):

@@ -7,8 +7,8 @@ import pytest
 from PIL import Image
 
 from festina.papers import load, save_animation
-from festina.papers.saddles._animate import _path
-from festina.papers.saddles._reading import Reading
+from festina.papers.saddles.panels._animate import _path
+from festina.papers.saddles.panels._reading import Reading
 
 PANEL = "saddles/figure-1b"
 
@@ -21,7 +21,7 @@ def made():
 
 @functools.cache
 def path():
-    from festina.papers.saddles._figure_1b import PANEL as panel
+    from festina.papers.saddles.figure_1._b import PANEL as panel
 
     reading = Reading(panel, made())
     return reading, *_path(reading, 0)

@@ -13,9 +13,10 @@ from matplotlib.figure import Figure
 
 from experiments import altered, are_apart, is_labelled, is_whole, pixels, reloaded, written
 from festina.papers import load, names
-from festina.papers.saddles import _figure_1f, _figure_1g
-from festina.papers.saddles._plateau_claims import level_claims
-from festina.papers.saddles._reading import Reading
+from festina.papers.saddles.figure_1 import _f as _figure_1f
+from festina.papers.saddles.figure_1 import _figure_1g
+from festina.papers.saddles.panels._plateau_claims import level_claims
+from festina.papers.saddles.panels._reading import Reading
 from festina.tasks import convolutional_teacher
 from festina.theory.saddles import linear_saddles
 

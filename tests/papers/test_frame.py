@@ -11,19 +11,18 @@ from jaxtyping import PRNGKeyArray
 
 from festina import seeds
 from festina.papers import Progress
-from festina.papers._frame import experiment, keys_of, part_of
+from festina.papers._frame import experiment, keys_of, parameters_of, part_of
 from festina.papers._parameters import Parameters
-from festina.papers._tree import parameters_of, run_tree
 
 
-@experiment
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> xr.DataTree:
+@experiment("toy")
+def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
     """Draw a number for each seed."""
     say("drawing", 0.5)
     draws = [float(jax.random.normal(one)) for one in keys_of(parameters, key)]
     precise = jnp.ones(()).dtype == jnp.float64
     attrs = {"precise": int(precise)}
-    return run_tree("toy", parameters, attrs, draws=xr.Dataset({"draw": ("seed", draws)}))
+    return {"/": xr.Dataset(attrs=attrs), "draws": xr.Dataset({"draw": ("seed", draws)})}
 
 
 def test_a_run_computes_in_float64_and_leaves_the_flag():

@@ -281,7 +281,7 @@ def test_only_one_sign_of_the_determinant_gets_stuck():
 def test_times_of_marks_agree_with_quadrature():
     import scipy.integrate
 
-    from festina.papers.linear._exponential_to_sigmoidal import time_to
+    from festina.papers.linear.balanced._exponential_to_sigmoidal import time_to
 
     for balance in (0.0, 0.03, 2.0):
         slowness = lambda a, lam=balance: 1 / (np.hypot(lam, 2 * a) * (1.5 - a))
@@ -349,7 +349,7 @@ def test_items_of_the_tree_resemble_each_other_in_the_rich_regime():
 
 
 def test_times_part_as_the_square_of_the_balance():
-    from festina.papers.linear._delayed_rich_claims import drop_times, turn_times
+    from festina.papers.linear.balanced._delayed_rich_claims import drop_times, turn_times
 
     run = usual(NAMES[3])
     curves, slow = run["curves"].to_dataset(), run["slow"].to_dataset()

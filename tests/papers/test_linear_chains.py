@@ -5,9 +5,9 @@ import pytest
 
 import festina
 from experiments import altered, broken, is_labelled, is_whole, once, reloaded
-from festina.papers.linear import _chains as chains
-from festina.papers.linear import _chains_claims
-from festina.papers.linear import _depth as depth
+from festina.papers.linear.chains import _chains as chains
+from festina.papers.linear.chains import _chains_claims
+from festina.papers.linear.chains import _depth as depth
 
 SMALL = {
     chains: {
@@ -174,7 +174,7 @@ def test_times_that_differ_break_the_claim(group, name, change, words):
 
 
 def test_random_products_are_rotations_and_the_same_at_every_depth():
-    from festina.papers.linear import _depth_networks as networks
+    from festina.papers.linear.chains import _depth_networks as networks
 
     rotations = festina.networks.orthogonal((3,) * 5, key=festina.seeds(6)).weights
     product = networks._proper(np.asarray(rotations[-1]))

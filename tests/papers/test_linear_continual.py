@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from experiments import altered, broken, is_labelled, is_whole, once, reloaded
-from festina.papers.linear import _continual as continual
-from festina.papers.linear import _reversal as reversal
+from festina.papers.linear.balanced import _continual as continual
+from festina.papers.linear.balanced import _reversal as reversal
 
 # Minutes of compilation; the solutions themselves are tested in theory.
 pytestmark = pytest.mark.slow

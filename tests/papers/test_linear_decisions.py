@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from experiments import are_apart, broken, is_whole, reloaded
 from festina.papers import load
-from festina.papers.linear._decision_animals import herd
+from festina.papers.linear.decisions._animals import herd
 from festina.theory.decisions import DecisionModel, mean_field, naive_animals
 
 # Minutes of compilation; the solutions themselves are tested in theory.

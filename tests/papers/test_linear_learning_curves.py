@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from experiments import altered, broken, is_whole, reloaded
-from festina.papers.linear import _learning_curves as experiment
+from festina.papers.linear.chains import _learning_curves as experiment
 
 
 @functools.cache

@@ -9,8 +9,8 @@ from pydantic import ValidationError
 
 from experiments import are_apart, is_whole, reloaded
 from festina.papers import load
-from festina.papers.linear import _structures as structures
 from festina.papers.linear._passage import passage_times
+from festina.papers.linear.worlds import _structures as structures
 
 # Held out: neither the sizes nor the seeds of the defaults.
 OTHER = {

@@ -3,7 +3,7 @@
 import pytest
 from scipy import stats
 
-from festina.papers.saddles._reading import _at_most
+from festina.papers.saddles.panels._reading import _at_most
 
 
 @pytest.mark.parametrize("share", [0.5, 0.9, 1.0])

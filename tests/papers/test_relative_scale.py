@@ -10,7 +10,7 @@ from scipy.integrate import solve_ivp
 
 import festina
 from experiments import are_apart, is_labelled, is_whole, pixels, reloaded, written
-from festina.papers.linear import _relative_scale as experiment
+from festina.papers.linear.balanced import _relative_scale as experiment
 from festina.tasks import modular_addition
 
 # Minutes of compilation; the solutions themselves are tested in theory.

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from festina.networks import convolutional_stack, seeds, stack
-from festina.papers._claim import compare
+from festina.papers._old import compare
 from festina.papers.saddles._comparison import Reported
-from festina.papers.saddles._figure_5e_escape import mode_amplitude
 from festina.papers.saddles._plain_descent import _loss_and_gradients, furthest, plain_drops
+from festina.papers.saddles.figure_5._e_escape import mode_amplitude
 from festina.tasks import linear_teacher
 
 

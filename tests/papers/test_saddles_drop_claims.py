@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from festina.papers.saddles._drop_claims import drop_claims
-from festina.papers.saddles._reading import Reading
+from festina.papers.saddles.panels._drop_claims import drop_claims
+from festina.papers.saddles.panels._reading import Reading
 
 
 @pytest.mark.parametrize(

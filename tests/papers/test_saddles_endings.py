@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from festina.papers.saddles._draw import _span, draw_panel
-from festina.papers.saddles._figure_1b import PANEL
-from festina.papers.saddles._reading import Reading
+from festina.papers.saddles.figure_1._b import PANEL
+from festina.papers.saddles.panels._draw import _span, draw_panel
+from festina.papers.saddles.panels._reading import Reading
 
 LEVELS = (5.0, 1.0, 0.0)
 

@@ -8,12 +8,12 @@ import xarray as xr
 
 from experiments import altered, broken, is_labelled, is_whole, once, reloaded, unexpected
 from festina.networks import seeds
-from festina.papers.saddles import _figure_2 as shared
-from festina.papers.saddles import _figure_2a as width
-from festina.papers.saddles import _figure_2b as spectrum
-from festina.papers.saddles import _figure_2c as low_rank
-from festina.papers.saddles import _figure_2d as scale
-from festina.papers.saddles._figure_2_claims import duration_claims, reference_claims
+from festina.papers.saddles.figure_2 import _a as width
+from festina.papers.saddles.figure_2 import _b as spectrum
+from festina.papers.saddles.figure_2 import _c as low_rank
+from festina.papers.saddles.figure_2 import _d as scale
+from festina.papers.saddles.figure_2 import _models as shared
+from festina.papers.saddles.figure_2._claims import duration_claims, reference_claims
 from festina.theory.saddles import mode_drop_times
 
 # Minutes of compilation; the functions themselves are tested in theory, diagnose and dynamics.

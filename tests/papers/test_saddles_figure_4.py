@@ -11,11 +11,11 @@ import festina
 from experiments import altered, broken, reloaded
 from festina.networks import Neuron, layer
 from festina.papers import load
-from festina.papers.saddles import _figure_4b as sigmoid
-from festina.papers.saddles._figure_4_activations import named
-from festina.papers.saddles._figure_4_population import population
-from festina.papers.saddles._figure_4_teacher import fixed_points, student, teacher_task
-from festina.papers.saddles._figure_4_width_one import width_one
+from festina.papers.saddles.figure_4 import _b as sigmoid
+from festina.papers.saddles.figure_4._activations import named
+from festina.papers.saddles.figure_4._population import population
+from festina.papers.saddles.figure_4._teacher import fixed_points, student, teacher_task
+from festina.papers.saddles.figure_4._width_one import width_one
 from papers.test_figure_1 import is_legible
 
 # Minutes of compilation; the functions themselves are tested in theory, diagnose and dynamics.

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from experiments import altered, broken, is_whole, reloaded
-from festina.papers.saddles import _lemma_6 as lemma
-from festina.papers.saddles import _theorem_1 as theorem
+from festina.papers.saddles.theorems import _lemma_6 as lemma
+from festina.papers.saddles.theorems import _theorem_1 as theorem
 
 # Minutes of compilation; the functions themselves are tested in theory, diagnose and dynamics.
 pytestmark = pytest.mark.slow

@@ -11,7 +11,7 @@ import pytest
 
 from experiments import altered, broken, is_whole, reloaded
 from festina.papers import load
-from festina.papers.saddles._figure_3_measure import passage
+from festina.papers.saddles.digits._figure_3_measure import passage
 
 pytestmark = pytest.mark.skipif(
     "FESTINA_DATA" not in os.environ, reason="FESTINA_DATA names no MNIST folder"

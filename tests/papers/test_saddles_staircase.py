@@ -8,7 +8,7 @@ import xarray as xr
 
 from experiments import altered, broken, is_whole, reloaded
 from festina.papers import load
-from festina.papers.saddles._staircase_claims import _falls, later_claims
+from festina.papers.saddles.theorems._staircase_claims import _falls, later_claims
 
 # Minutes of compilation; the functions themselves are tested in theory, diagnose and dynamics.
 pytestmark = pytest.mark.slow

@@ -5,10 +5,10 @@ import pytest
 import scipy.stats
 
 from experiments import altered, broken, is_labelled, is_whole, once, reloaded, unexpected
-from festina.papers.saddles import _proposition_5 as units
-from festina.papers.saddles import _theorem_4 as directions
-from festina.papers.saddles._proposition_5_claims import BOUNCING, QUANTILES, USUAL, WIDTH
 from festina.papers.saddles._units_flow import blow_up
+from festina.papers.saddles.theorems import _proposition_5 as units
+from festina.papers.saddles.theorems import _theorem_4 as directions
+from festina.papers.saddles.theorems._proposition_5_claims import BOUNCING, QUANTILES, USUAL, WIDTH
 
 SMALL = {
     directions: {

@@ -12,11 +12,11 @@ import festina
 from festina.networks import Neuron, layer
 from festina.networks._activations import activation
 from festina.papers import load
-from festina.papers.saddles import _figure_4b as sigmoid
-from festina.papers.saddles import _figure_4f as z_tanh
-from festina.papers.saddles._figure_4_activations import named
-from festina.papers.saddles._figure_4_population import population
-from festina.papers.saddles._figure_4_width_one import width_one
+from festina.papers.saddles.figure_4 import _b as sigmoid
+from festina.papers.saddles.figure_4 import _f as z_tanh
+from festina.papers.saddles.figure_4._activations import named
+from festina.papers.saddles.figure_4._population import population
+from festina.papers.saddles.figure_4._width_one import width_one
 from festina.tasks import student_teacher
 from same_weights import drawn, heads, seen, sequences
 

@@ -7,7 +7,7 @@ import pytest
 
 import festina
 from festina.papers import load
-from festina.papers.saddles._figure_2 import ATTENTION, LINEAR, passages, spectrum
+from festina.papers.saddles.figure_2._models import ATTENTION, LINEAR, passages, spectrum
 from festina.theory.saddles import winner
 from same_weights import drawn, heads, seen, two_layers
 

@@ -4,17 +4,20 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from festina.papers import Claim, Experiment, load, names, sources, unknown
+from festina.papers import Experiment, load, names, sources, unknown
 
 from ._complaint import Complaint, complain, describe
 from ._folder import free, make, number, remove_empty, unwritable
 from ._options import Debug, Json, Quick, Quiet, Whole
 from ._progress import Progress
 from ._signals import interruptible, status, undisturbed
+
+if TYPE_CHECKING:
+    from festina.papers import Claim
 
 
 def reproduce(
@@ -69,7 +72,7 @@ def reproduce(
 @dataclass
 class Results:
     finished: int = 0
-    claims: list[Claim] = field(default_factory=list)
+    claims: "list[Claim]" = field(default_factory=list)
     failures: list[tuple[str, str]] = field(default_factory=list)
 
     def fail(self, label: str, error: Exception, *, debug: bool) -> None:

@@ -3,14 +3,15 @@
 import sys
 from collections.abc import Iterable, Sequence
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from festina.papers import Claim
+if TYPE_CHECKING:
+    from festina.papers import Claim
 
 _PLAIN_WIDTH = 140
 _MANY = 6
@@ -34,7 +35,7 @@ def plain_table(*columns: str, **options: Any) -> Table:
     return table
 
 
-def print_claims(claims: Sequence[Claim], failures: Sequence[tuple[str, str]] = ()) -> None:
+def print_claims(claims: "Sequence[Claim]", failures: Sequence[tuple[str, str]] = ()) -> None:
     """All claims in a table, and how many there are of each kind."""
     screen = console()
     screen.print(claims_table(claims, failures, width=screen.width))
@@ -42,7 +43,7 @@ def print_claims(claims: Sequence[Claim], failures: Sequence[tuple[str, str]] = 
 
 
 def claims_table(
-    claims: Sequence[Claim], failures: Sequence[tuple[str, str]] = (), *, width: int
+    claims: "Sequence[Claim]", failures: Sequence[tuple[str, str]] = (), *, width: int
 ) -> Table:
     """All claims, under the name of their experiment, and what failed, for a screen of `width`."""
     table = plain_table(
@@ -76,7 +77,7 @@ def claims_table(
     return table
 
 
-def summary(claims: Iterable[Claim], failures: Sequence[tuple[str, str]] = ()) -> str:
+def summary(claims: "Iterable[Claim]", failures: Sequence[tuple[str, str]] = ()) -> str:
     """How many claims there are of each kind, in a line."""
     claims = list(claims)
     broken = sum(claim.broken for claim in claims)
@@ -106,7 +107,7 @@ def number(value: Any, digits: int = 5) -> str:
     return ", ".join(shown + more)
 
 
-def _verdict(claim: Claim) -> Text:
+def _verdict(claim: "Claim") -> Text:
     if claim.broken:
         return Text("does not hold: broken", style="bold red")
     if claim.verdict == "does not hold":

@@ -1,11 +1,10 @@
 """What the sources claim: a package per source, a module per figure, table or theorem."""
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
-from ._claim import Claim as Claim
-from ._claim import compare as compare
+from ._entry import Entry as Entry
 from ._references import bibtex as bibtex
-from ._registry import Entry as Entry
 from ._registry import Experiment as Experiment
 from ._registry import Progress as Progress
 from ._registry import find as find
@@ -15,18 +14,30 @@ from ._registry import sources as sources
 from ._registry import unknown as unknown
 
 if TYPE_CHECKING:
-    from ._animation import save_animation as save_animation
+    from . import claims as claims
+    from . import figures as figures
+    from ._frame import experiment as experiment
+    from ._frame import keys_of as keys_of
+    from ._frame import parameters_of as parameters_of
     from ._parameters import Parameters as Parameters
+    from .claims import Claim as Claim
+    from .figures import save_animation as save_animation
+
+# NumPy, pydantic and matplotlib cost more than all that `festina list` needs: they come when asked.
+_PACKAGES = ("claims", "figures")
+_HOMES = {
+    "Claim": ".claims",
+    "Parameters": "._parameters",
+    "experiment": "._frame",
+    "keys_of": "._frame",
+    "parameters_of": "._frame",
+    "save_animation": ".figures",
+}
 
 
 def __getattr__(name: str) -> Any:
-    # Pydantic costs more than everything else that `festina list` needs, so it comes when asked.
-    if name == "Parameters":
-        from ._parameters import Parameters
-
-        return Parameters
-    if name == "save_animation":
-        from ._animation import save_animation
-
-        return save_animation
+    if name in _PACKAGES:
+        return importlib.import_module(f".{name}", __name__)
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name], __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,6 +1,7 @@
-"""What stands around the run of every experiment: precision, progress, and a key for each seed."""
+"""What stands around the run of every experiment: precision, progress, its tables, and keys."""
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from typing import Protocol, TypeVar, runtime_checkable
 
 import jax
@@ -13,43 +14,66 @@ from ..networks._seeds import Keys
 from ._parameters import Parameters
 from ._registry import Progress
 
-_Own = TypeVar("_Own", bound=Parameters, contravariant=True)
+_Own = TypeVar("_Own", bound=Parameters)
+_Given = TypeVar("_Given", bound=Parameters, contravariant=True)
 
 
 @runtime_checkable  # tests check types at run time
-class Run(Protocol[_Own]):
+class Run(Protocol[_Given]):
     """How an experiment is called."""
 
     def __call__(
         self,
-        parameters: _Own,
+        parameters: _Given,
         *,
         key: PRNGKeyArray | None = None,
         progress: Progress | None = None,
     ) -> xr.DataTree: ...
 
 
-def experiment(body: Callable[[_Own, PRNGKeyArray | None, Progress], xr.DataTree]) -> Run[_Own]:
-    """Make the `run` of an experiment from a body that computes it and says what it is doing.
+def experiment(
+    name: str,
+) -> Callable[
+    [Callable[[_Given, PRNGKeyArray | None, Progress], Mapping[str, xr.Dataset]]], Run[_Given]
+]:
+    """Make the `run` of an experiment from a body that computes its tables and says how it goes.
 
-    It computes in float64, is silent unless asked for progress, and says when it is done.
+    The body is `(parameters, key, say) → {name: table}`; attributes of a table "/" are those of the
+    run. The run computes in float64, is silent unless asked for progress, says when it is done, and
+    carries its name and the parameters that made it.
     """
 
-    def run(
-        parameters: _Own,
-        *,
-        key: PRNGKeyArray | None = None,
-        progress: Progress | None = None,
-    ) -> xr.DataTree:
-        say = progress or (lambda words, fraction: None)
-        tree = body(parameters, key, say)
-        say("done", 1.0)
-        return tree
+    def wrap(
+        body: Callable[[_Given, PRNGKeyArray | None, Progress], Mapping[str, xr.Dataset]],
+    ) -> Run[_Given]:
+        def run(
+            parameters: _Given,
+            *,
+            key: PRNGKeyArray | None = None,
+            progress: Progress | None = None,
+        ) -> xr.DataTree:
+            say = progress or (lambda words, fraction: None)
+            tables = body(parameters, key, say)
+            say("done", 1.0)
+            tree = xr.DataTree.from_dict(
+                {f"/{at.strip('/')}": table for at, table in tables.items()}
+            )
+            made_by = json.dumps(parameters.model_dump(mode="json"))
+            tree.attrs = {"experiment": name, "parameters": made_by, **tree.attrs}
+            return tree
 
-    # Not `functools.wraps`: `help(run)` is to show these arguments, with the type of the body's.
-    run.__module__, run.__qualname__, run.__doc__ = body.__module__, "run", body.__doc__
-    run.__annotations__["parameters"] = body.__annotations__["parameters"]
-    return float64(run)
+        # Not `functools.wraps`: `help(run)` is to show these arguments, with the type of the
+        # body's.
+        run.__module__, run.__qualname__, run.__doc__ = body.__module__, "run", body.__doc__
+        run.__annotations__["parameters"] = body.__annotations__["parameters"]
+        return float64(run)
+
+    return wrap
+
+
+def parameters_of(run: xr.DataTree, kind: type[_Own]) -> _Own:
+    """The parameters that made a run, read back from it."""
+    return kind(**json.loads(run.attrs["parameters"]))
 
 
 def keys_of(parameters: Parameters, key: PRNGKeyArray | None) -> Keys:

@@ -5,10 +5,11 @@ import contextlib
 import functools
 import inspect
 import itertools
+import math
 import textwrap
 from typing import Any, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 RESERVED = frozenset(
     {"preset", "parameters", "quick", "animation", "mp4", "out", "quiet", "json", "debug"}
@@ -76,6 +77,30 @@ class Parameters(BaseModel):
     def _optional(cls, name: str) -> bool:
         field = cls.model_fields.get(name)
         return field is not None and type(None) in get_args(field.annotation)
+
+
+def increasing(
+    least: float | int, most: float | int = math.inf, *, count: int = 2
+) -> AfterValidator:
+    """So many numbers or more, each above the one before: `Annotated[tuple[…], increasing(3)]`."""
+    return AfterValidator(lambda given: _ordered(given, least, most, count, "increasing"))
+
+
+def falling(most: float | int, least: float | int = -math.inf, *, count: int = 2) -> AfterValidator:
+    """So many numbers or more, each below the one before."""
+    return AfterValidator(lambda given: _ordered(given, least, most, count, "falling"))
+
+
+def _ordered(given: Any, least: float | int, most: float | int, count: int, words: str) -> Any:
+    ordered = sorted(set(given), reverse=words == "falling")
+    inside = given and least <= min(given) and max(given) <= most
+    if len(given) < count or list(given) != ordered or not inside:
+        below, above = f" from {least:g} up" * (least > -math.inf), f" up to {most:g}"
+        raise ValueError(
+            f"must be {count} or more {words} numbers{below}{above * (most < math.inf)}, "
+            f"got {given}"
+        )
+    return given
 
 
 def _docstrings(source: str) -> dict[str, str]:

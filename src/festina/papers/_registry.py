@@ -1,11 +1,11 @@
 """Every experiment by name, readable without importing any of them.
 
 `festina list`, `--help` and the error for an unknown name come from this table alone, so that they
-do not pay for JAX. An experiment is a module with `Parameters`, `PRESETS`, `run`, `claims` and
-`draw`; `load` imports it. What it cites stands here, so that `festina cite` is light too.
+do not pay for JAX. An experiment is a module with `Parameters`, `run`, `claims` and `draw`;
+`load` imports it. What it cites stands in the table, so that `festina cite` is light too.
 
-Two more are optional: `QUICK`, the parameters under which the experiment is much cheaper and comes
-to the same verdicts, and `animate`, its run as a moving picture.
+Three more are optional: `PRESETS`, parameters by name; `QUICK`, those under which the experiment is
+much cheaper and comes to the same verdicts; and `animate`, its run as a moving picture.
 """
 
 import difflib
@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ._claim import Claim
-from ._entries import ENTRIES, Entry
+from . import linear, saddles
+from ._entry import Entry
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from ._parameters import Parameters
+    from .claims import Claim
+
+ENTRIES: tuple[Entry, ...] = (*linear.ENTRIES, *saddles.ENTRIES)
 
 Progress = Callable[[str, float], None]
 """Called with what is going on, in words, and the fraction done (0 to 1)."""
@@ -40,7 +43,7 @@ class Experiment:
     parameters: "type[Parameters]"
     presets: Mapping[str, Mapping[str, Any]]
     run: Callable[..., "xr.DataTree"]
-    claims: Callable[["xr.DataTree"], list[Claim]]
+    claims: "Callable[[xr.DataTree], list[Claim]]"
     draw: Callable[["xr.DataTree"], "Figure"]
     quick: Mapping[str, Any] = field(default_factory=dict)
     animate: "Callable[[xr.DataTree], FuncAnimation] | None" = None
@@ -77,7 +80,7 @@ def load(name: str) -> Experiment:
     return Experiment(
         entry=entry,
         parameters=module.Parameters,
-        presets=module.PRESETS,
+        presets=getattr(module, "PRESETS", {}),
         run=module.run,
         claims=module.claims,
         draw=module.draw,

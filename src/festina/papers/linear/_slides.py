@@ -5,7 +5,8 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from .._claim import Claim, compare
+from .._old import compare
+from ..claims import Claim
 
 SLIDES = "Saxe, slides"
 

@@ -1,1 +1,256 @@
-"""Saddle-to-saddle dynamics (Zhang, Saxe & Latham): a module for each figure, table and theorem."""
+"""Saddle-to-saddle dynamics across architectures: every figure, table and theorem of the paper."""
+
+from .._entry import Entry
+
+_PAPER = ("zhang2025saddle", "fukumizu2000local")
+
+
+def _entry(name: str, module: str, place: str, seconds: int, shows: str, *more: str) -> Entry:
+    source = f"Zhang, Saxe & Latham, {place}"
+    return Entry(
+        f"saddles/{name}", shows, source, seconds, f"{__name__}.{module}", (*_PAPER, *more)
+    )
+
+
+ENTRIES = (
+    _entry(
+        "figure-1b",
+        "figure_1._b",
+        "Figure 1B",
+        10,
+        "linear fully-connected network: rank one, then rank two",
+        "saxe2014exact",
+    ),
+    _entry(
+        "figure-1c",
+        "figure_1._c",
+        "Figure 1C",
+        10,
+        "linear convolutional network: one kernel direction, then two",
+    ),
+    _entry(
+        "figure-1d",
+        "figure_1._d",
+        "Figure 1D",
+        10,
+        "ReLU network on two orthogonal points: one ray of weights, then two",
+        "boursier2022gradient",
+    ),
+    _entry(
+        "figure-1e",
+        "figure_1._e",
+        "Figure 1E",
+        10,
+        "ReLU convolutional network: one kernel ray, then two",
+    ),
+    _entry(
+        "figure-1f",
+        "figure_1._f",
+        "Figure 1F",
+        10,
+        "linear attention on in-context regression: one head, then two",
+        "zhang2025training",
+    ),
+    _entry(
+        "figure-1g", "figure_1._g", "Figure 1G", 10, "quadratic network: one active unit, then two"
+    ),
+    _entry(
+        "figure-2a",
+        "figure_2._a",
+        "Figure 2A",
+        30,
+        "width: logarithmic in a linear network, decisive in attention",
+        "zhang2025training",
+    ),
+    _entry(
+        "figure-2b",
+        "figure_2._b",
+        "Figure 2B",
+        20,
+        "a flatter spectrum: shorter plateaus in between, a longer first one",
+        "zhang2025training",
+    ),
+    _entry(
+        "figure-2c",
+        "figure_2._c",
+        "Figure 2C",
+        10,
+        "large low-rank weights: no first plateau, then saddle to saddle",
+        "domine2025lazy",
+    ),
+    _entry(
+        "figure-2d",
+        "figure_2._d",
+        "Figure 2D",
+        15,
+        "the scale of initial weights: when plateaus shrink and fade",
+        "zhang2025training",
+    ),
+    _entry(
+        "theorem-1",
+        "theorems._theorem_1",
+        "Theorem 1",
+        25,
+        "fixed points of narrow networks, embedded in wider ones of every architecture",
+    ),
+    _entry(
+        "theorem-3",
+        "theorems._theorem_3",
+        "Theorem 3",
+        15,
+        "relations between units that training keeps, and networks with one unit less",
+    ),
+    _entry(
+        "theorem-4",
+        "theorems._theorem_4",
+        "Theorem 4",
+        8,
+        "directions separate as a power of the initial scale",
+    ),
+    _entry(
+        "proposition-5",
+        "theorems._proposition_5",
+        "Proposition 5",
+        20,
+        "when each unit leaves zero, and units that bounce",
+    ),
+    _entry(
+        "lemma-6",
+        "theorems._lemma_6",
+        "Lemma 6",
+        6,
+        "all fixed points of a linear network, their losses and how each is left",
+        "baldi1989neural",
+    ),
+    _entry(
+        "staircase",
+        "theorems._staircase",
+        "Lemma 6; Pesme & Flammarion (2023); Kunin et al. (2025)",
+        45,
+        "levels, jumps and active sets of four kinds of network, from their initial weights",
+        "pesme2023saddle",
+        "kunin2025alternating",
+    ),
+    _entry(
+        "figure-3",
+        "digits._figure_3",
+        "Figure 3",
+        200,
+        "wide networks on MNIST: two drops, and two units that compute the same",
+    ),
+    _entry(
+        "table-1",
+        "digits._table_1",
+        "Table 1",
+        15,
+        "which singular values of MNIST govern the plateaus",
+    ),
+    _entry(
+        "figure-4a",
+        "figure_4._a",
+        "Figure 4A",
+        45,
+        "softmax attention: first a fit of uniform attention to the sample",
+        "zhang2025training",
+    ),
+    _entry(
+        "figure-4b",
+        "figure_4._b",
+        "Figure 4B",
+        40,
+        "sigmoid network: no initial plateau, then units that are alike",
+    ),
+    _entry(
+        "figure-4c",
+        "figure_4._c",
+        "Figure 4C",
+        20,
+        "sine network: one direction of weights, which is no saddle's",
+    ),
+    _entry(
+        "figure-4d",
+        "figure_4._d",
+        "Figure 4D",
+        25,
+        "tanh network: one direction of weights, which is no saddle's",
+    ),
+    _entry(
+        "figure-4e",
+        "figure_4._e",
+        "Figure 4E",
+        12,
+        "an activation of order two, unnamed in the text: one active unit, then two",
+    ),
+    _entry(
+        "figure-4f",
+        "figure_4._f",
+        "Figure 4F",
+        15,
+        "z tanh z: one active unit that grows on and on, then two",
+    ),
+    _entry(
+        "figure-4g",
+        "figure_4._g",
+        "Figure 4G",
+        20,
+        "cubic network: one active unit, then two; diverges at the stated rate",
+    ),
+    _entry(
+        "figure-4h",
+        "figure_4._h",
+        "Figure 4H",
+        20,
+        "an activation of order three, unnamed in the text: one active unit, then two",
+    ),
+    _entry(
+        "figure-5a",
+        "figure_5._a",
+        "Figure 5A",
+        8,
+        "three-layer linear network: rank one in every layer, then rank two",
+    ),
+    _entry(
+        "figure-5b",
+        "figure_5._b",
+        "Figure 5B",
+        8,
+        "linear convolution and a linear layer: one kernel direction, then two",
+    ),
+    _entry(
+        "figure-5c",
+        "figure_5._c",
+        "Figure 5C",
+        8,
+        "three-layer ReLU network: one ray of first-layer weights, then two",
+    ),
+    _entry(
+        "figure-5d",
+        "figure_5._d",
+        "Figure 5D",
+        15,
+        "ReLU convolution and a ReLU layer: one kernel ray, then two",
+    ),
+    _entry(
+        "figure-5e",
+        "figure_5._e",
+        "Figure 5E",
+        20,
+        "linear transformer: one head, then two, started by an accident of the sample",
+        "zhang2025training",
+    ),
+    _entry(
+        "figure-5f",
+        "figure_5._f",
+        "Figure 5F",
+        6,
+        "quadratic and linear layer: one active unit, then two",
+    ),
+    _entry(
+        "figure-6",
+        "_figure_6",
+        "Figure 6",
+        55,
+        "skip connections: a network learns as if skipped layers were not there",
+        "saxe2019mathematical",
+    ),
+)

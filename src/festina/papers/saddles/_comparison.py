@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._claim import Claim
 from .._parameters import Parameters
+from ..claims import Claim, Judgement
 
 # Some twenty numbers of Figures 4 to 6 are compared in this way: the furthest off of so many normal
 # variables is further off than this once in a hundred times.
@@ -62,9 +62,12 @@ class Reported(NamedTuple):
         )
         return dataclasses.replace(
             judged,
-            predicted=float(f"{math.exp(there):.6g}"),
-            measured=math.exp(here),
-            tolerance=f"factor {math.exp(allowed):.3g}",
+            judged=Judgement(
+                float(f"{math.exp(there):.6g}"),
+                math.exp(here),
+                f"factor {math.exp(allowed):.3g}",
+                judged.judged.holds,
+            ),
         )
 
 

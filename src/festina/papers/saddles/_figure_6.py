@@ -19,11 +19,11 @@ from ...networks import Stack, seeds, stack, stack_from
 from ...networks._seeds import Keys
 from ...tasks import AbstractTask, linear_teacher, orthogonal_points
 from ...theory.saddles import minima_from
-from .._claim import Claim
-from .._frame import experiment, keys_of
+from .._frame import keys_of
+from .._old import experiment, run_tree
 from .._parameters import Parameters as Base
 from .._registry import Progress
-from .._tree import run_tree
+from ..claims import Claim
 from ._figure_6_claims import all_claims
 from ._plain_descent import plain_drops
 

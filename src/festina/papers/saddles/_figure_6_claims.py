@@ -5,12 +5,13 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from .._claim import Claim, compare
-from .._tree import parameters_of
+from .._frame import parameters_of
+from .._old import compare
+from ..claims import Claim
 from ._comparison import same_but_for
 from ._figure_6_reference import compared
 from ._plain_descent import furthest
-from ._reading import PAPER
+from .panels._reading import PAPER
 
 FAMILIES = {"linear": "linear", "relu": "ReLU"}
 _SOURCE = f"{PAPER}, Figure 6"

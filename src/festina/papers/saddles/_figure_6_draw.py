@@ -5,7 +5,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from .._style import PALE, THEORY, styled
+from ..figures import PALE, THEORY, styled
 from ._figure_6_claims import FAMILIES
 
 _COLOURS = ("#0072B2", "#E69F00", "#009E73")  # of Okabe and Ito

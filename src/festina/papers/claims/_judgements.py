@@ -1,0 +1,154 @@
+"""The few ways in which measurements are judged: each knows by itself whether it holds.
+
+All statistics of the papers' claims are here: one level of chance, one binomial test, one rule for
+means. Nothing holds that was not measured: NaN, infinity and empty selections do not.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ._claim import Judgement
+
+CHANCE = 0.01
+"""A claim about draws fails where chance alone would do that to a true one so often."""
+
+
+def agree(
+    measured: Any, predicted: Any, *, within: float | int = 0.0, relative: bool = False
+) -> Judgement:
+    """Every entry is within the tolerance, or within that fraction of what is predicted."""
+    wanted, seen = np.broadcast_arrays(np.asarray(predicted, float), np.asarray(measured, float))
+    near = np.abs(seen - wanted) <= within * (np.abs(wanted) if relative else 1.0)
+    tolerance = f"{100 * within:g} %" if relative else within
+    holds = near.size > 0 and bool(near.all())
+    return Judgement(_listed(wanted), _listed(seen), tolerance, holds)
+
+
+def apart(
+    measured: Any,
+    predicted: Any = 0.0,
+    *,
+    within: float | int,
+    over: Any = 1.0,
+    relative: bool = False,
+) -> Judgement:
+    """The largest difference anywhere, in units of `over` or of what is predicted, is none."""
+    scale = np.abs(predicted) if relative else np.asarray(over, float)
+    off = np.abs(np.asarray(measured, float) - np.asarray(predicted, float)) / scale
+    largest = float(off.max()) if off.size else math.nan
+    words = f"largest {'relative ' * relative}difference of {off.size}"
+    return Judgement(0.0, largest, within, largest <= within, words * (off.size > 1))
+
+
+def most(holds: Any, share: float | int = 1, *, of: str = "seeds") -> Judgement:
+    """At least this share of draws shows something: a one-sided binomial test. One must."""
+    holds = np.asarray(holds, bool).ravel()
+    seen, total = int(holds.sum()), holds.size
+    if share == 1:
+        likely, wanted, test = seen == total, f"all {of}", "all"
+    else:
+        likely = _binomial().cdf(seen, total, share) >= CHANCE
+        wanted, test = f"≥ {share:g} of {of}", f"{100 * CHANCE:g} % test"
+    measured = seen / total if total else math.nan
+    return Judgement(wanted, measured, test, bool(likely and seen), f"{seen} of {total} {of}")
+
+
+def share(holds: Any, expected: float | int, *, of: str = "seeds") -> Judgement:
+    """Draws show something as often as a known probability says: a two-sided binomial test."""
+    holds = np.asarray(holds, bool).ravel()
+    seen, total = int(holds.sum()), holds.size
+    low, high = _binomial().interval(1 - CHANCE, total, expected) if total else (math.nan, math.nan)
+    measured = seen / total if total else math.nan
+    test = f"{100 * CHANCE:g} % test"
+    return Judgement(expected, measured, test, bool(low <= seen <= high), f"{seen} of {total} {of}")
+
+
+def mean(values: Any, expected: Any, spread: Any, *, there: float | int = math.inf) -> Judgement:
+    """Means over the first axis are those expected; told is the one that is furthest off.
+
+    `spread` is the standard deviation of a draw, `there` the number of draws behind `expected`.
+    """
+    from scipy.stats import norm
+
+    values = np.asarray(values, float)
+    means, expected = np.broadcast_arrays(values.mean(axis=0), np.asarray(expected, float))
+    error = np.broadcast_to(np.asarray(spread, float), means.shape)
+    error = error * math.sqrt(1 / len(values) + 1 / there)
+    sigmas = -norm.ppf(CHANCE / 2 / means.size)  # for the furthest of so many
+    off = np.abs(means - expected) / error
+    worst = np.unravel_index(np.argmax(off), off.shape)
+    return Judgement(
+        float(expected[worst]),
+        float(means[worst]),
+        float(f"{sigmas * error[worst]:.2g}"),
+        bool(off[worst] <= sigmas),
+        f"over {len(values)} draws" + f", furthest off of {off.size} means" * (off.size > 1),
+    )
+
+
+def exponent(x: Any, y: Any, expected: Any, *, within: float | int) -> Judgement:
+    """y goes as this power of x, along its first axis: the slope of its logarithm."""
+    x, y = np.asarray(x, float), np.asarray(y, float)
+    slope = np.polyfit(np.log(x), np.log(y.reshape(len(x), -1)), 1)[0].reshape(y.shape[1:])
+    return agree(slope, expected, within=within)
+
+
+def above(measured: Any, bound: float | int) -> Judgement:
+    """The smallest entry is still larger than the bound."""
+    values = np.asarray(measured, float)
+    least = float(values.min()) if values.size else math.nan
+    words = f"smallest of {values.size}" * (values.size > 1)
+    return Judgement(f"> {bound:g}", least, "above", math.inf > least > bound, words)
+
+
+def below(measured: Any, bound: float | int) -> Judgement:
+    """The largest entry is still smaller than the bound."""
+    values = np.asarray(measured, float)
+    largest = float(values.max()) if values.size else math.nan
+    words = f"largest of {values.size}" * (values.size > 1)
+    return Judgement(f"< {bound:g}", largest, "below", -math.inf < largest < bound, words)
+
+
+def falls(values: Any) -> Judgement:
+    """Each value is below the one before it."""
+    return _in_order(values, -1.0, "falls")
+
+
+def rises(values: Any) -> Judgement:
+    """Each value is above the one before it."""
+    return _in_order(values, 1.0, "rises")
+
+
+def same(measured: Any, predicted: Any) -> Judgement:
+    """Words, or whole numbers."""
+    return Judgement(predicted, measured, "exact", bool(measured == predicted))
+
+
+def listed(values: Any, digits: int = 4) -> str:
+    """Numbers in a row, with the places that they belong to where they have any."""
+    dims = getattr(values, "dims", ())
+    if len(dims) == 1 and dims[0] in values.coords:
+        places = [p if isinstance(p, str) else f"{p:g}" for p in values[dims[0]].values]
+        pairs = zip(values.values, places, strict=True)
+        return ", ".join(f"{value:.{digits}g} at {dims[0]} {place}" for value, place in pairs)
+    return ", ".join(f"{value:.{digits}g}" for value in np.ravel(values))
+
+
+def _in_order(values: Any, sign: float, words: str) -> Judgement:
+    signed = sign * np.asarray(values, float)
+    ordered = np.isfinite(signed).all() and bool((signed[1:] > signed[:-1]).all())
+    seen = words if signed.size > 1 and ordered else "does not"
+    return Judgement(words, seen, "in order", seen == words, listed(values))
+
+
+def _listed(values: np.ndarray) -> float | Sequence[float]:
+    return values.item() if values.ndim == 0 else values.ravel().tolist()
+
+
+def _binomial() -> Any:
+    from scipy.stats import binom  # takes longer to import than all else a claim needs
+
+    return binom

@@ -1,0 +1,56 @@
+"""A sheet with its axes, and what is written on them."""
+
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from ._style import THEORY
+
+_BESIDE: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0), "borderaxespad": 0.3}
+
+
+def sheet(
+    title: str,
+    columns: int = 1,
+    rows: int = 1,
+    *,
+    width: float | int = 4.3,
+    height: float | int = 3.5,
+    **how: Any,
+) -> tuple[Figure, Any]:
+    """A figure with its title at the top left, and its axes, as of `Figure.subplots`.
+
+    `width` and `height` are inches of each of the axes.
+    """
+    figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
+    figure.suptitle(title, x=0.01, ha="left", weight="bold")
+    return figure, figure.subplots(rows, columns, **how)
+
+
+def finish(
+    ax: Axes,
+    xlabel: str = "",
+    ylabel: str = "",
+    title: str = "",
+    *,
+    theory: str = "",
+    legend: str | None = "best",
+    legend_title: str | None = None,
+    **how: Any,
+) -> None:
+    """Words for the axes, and a legend with what was labelled.
+
+    **Arguments:**
+
+    - `theory`: what dashed lines stand for, as one entry of the legend.
+    - `legend`: where it is: a place of matplotlib's, "beside" the axes, or `None` for none.
+    - `how`: further settings of the axes, such as `xscale="log"` or `xlim`.
+    """
+    if theory:
+        ax.plot([], [], **THEORY, label=theory)
+    words = {"xlabel": xlabel, "ylabel": ylabel, "title": title}
+    ax.set(**{name: text for name, text in words.items() if text}, **how)
+    if legend is not None and ax.get_legend_handles_labels()[0]:
+        place = _BESIDE if legend == "beside" else {"loc": legend}
+        ax.legend(**place, title=legend_title)

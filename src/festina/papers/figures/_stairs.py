@@ -1,0 +1,30 @@
+"""A loss that falls in steps."""
+
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from ._style import PALE, THEORY
+
+
+def stairs(
+    ax: Axes,
+    time: Any,
+    loss: Any,
+    levels: Any = (),
+    falls: Any = (),
+    *,
+    right: float | int,
+    **curve: Any,
+) -> None:
+    """One loss curve to the edge of the figure, with predicted levels and falls, where finite.
+
+    A network that has converged stays where it is. `falls[k]` leads from `levels[k]` to the next
+    one and is drawn in the colour of its curve.
+    """
+    time, loss = np.append(time, max(right, time[-1])), np.append(loss, loss[-1])
+    ax.plot(time, loss, **{**PALE, "alpha": 0.6, **curve})
+    dashed = {**THEORY, "color": curve.get("color", "black"), "lw": 1.4}
+    for k in np.flatnonzero(np.isfinite(falls)):
+        ax.plot([falls[k]] * 2, levels[k : k + 2], **dashed)

@@ -1,0 +1,58 @@
+"""Figure 1E: a ReLU convolutional network on four points learns one kernel ray, then two."""
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import PRNGKeyArray
+
+from ....networks import Layer, convolutional
+from ....networks._seeds import Keys
+from ....tasks import AbstractTask, kernel_points
+from ..panels._panel import Panel
+from ..panels._parameters import PanelParameters, refuse_samples
+from ..panels._reference import Reference
+from ..panels._structure_claims import ray_claims
+
+
+class Parameters(PanelParameters):
+    """Section I, Eq. (68). The data are four points: there is no population."""
+
+
+PRESETS: dict[str, dict[str, Any]] = {}
+
+
+def _task(parameters: Parameters, key: PRNGKeyArray | None) -> AbstractTask:
+    del key
+    refuse_samples(parameters, 4, "four")
+    return kernel_points()
+
+
+def _network(parameters: Parameters, keys: Keys) -> Layer:
+    return convolutional(
+        4, parameters.width, kernel=2, stride=2, activation="relu", scale=parameters.scale, key=keys
+    )
+
+
+def _predict(parameters: Parameters, task: AbstractTask, network: Layer) -> dict[str, Any]:
+    """Every input excites one tap of the kernel; the tap with the larger drive is first."""
+    statistics = task.statistics(network.unit)
+    taps = np.abs(statistics.psi).sum(axis=1)
+    drive = (statistics.y**2 * taps**2).sum(axis=0)
+    axes = np.eye(2)[np.argsort(-drive)]
+    return {"ray_angle": ("ray", np.degrees(np.arctan2(axes[:, 1], axes[:, 0])))}
+
+
+PANEL = Panel(
+    name="saddles/figure-1e",
+    title="ReLU convolutional",
+    parameters=Parameters,
+    task=_task,
+    network=_network,
+    predict=_predict,
+    structure=ray_claims,
+    level_tolerance=2e-3,
+    references=(
+        Reference(Parameters(), (605.0, 965.0), drop_tolerance=(0.03, 0.03), plateau=0.3995),
+    ),
+)
+run, claims, draw, animate = PANEL.run, PANEL.claims, PANEL.draw, PANEL.animate

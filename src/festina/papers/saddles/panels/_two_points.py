@@ -1,0 +1,27 @@
+"""The data of Figures 1D and 5C, two orthogonal points, and which of them is learned first."""
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import PRNGKeyArray
+
+from ....networks import Layer, Stack
+from ....tasks import AbstractTask, orthogonal_points
+from ._parameters import PanelParameters, refuse_samples
+
+
+def two_points(parameters: PanelParameters, key: PRNGKeyArray | None) -> AbstractTask:
+    """Nothing of them is random."""
+    del key
+    refuse_samples(parameters, 2, "two")
+    return orthogonal_points()
+
+
+def ray_angles(
+    parameters: PanelParameters, task: AbstractTask, network: Layer | Stack
+) -> dict[str, Any]:
+    """Orthogonal inputs are learned one by one, the one with the larger |y||x| first."""
+    statistics = task.statistics(network.unit)
+    drive = np.abs(statistics.y[:, 0]) * np.linalg.norm(statistics.psi, axis=1)
+    x = statistics.psi[np.argsort(-drive)]
+    return {"ray_angle": ("ray", np.degrees(np.arctan2(x[:, 1], x[:, 0])))}
