@@ -1,0 +1,125 @@
+"""What holds of every experiment: it runs, claims, draws, is saved, and can be proved wrong."""
+
+import functools
+import os
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from experiments import are_apart, is_whole, pixels, reloaded
+from festina.papers import load, names
+from small import SMALL
+
+NEED_MNIST = {"saddles/figure-3", "saddles/table-1"}
+without = pytest.mark.skipif(
+    "FESTINA_DATA" not in os.environ, reason="FESTINA_DATA names no MNIST folder"
+)
+EVERY = [
+    pytest.param(
+        name, marks=[pytest.mark.xdist_group(name), *([without] if name in NEED_MNIST else [])]
+    )
+    for name in names()
+]
+
+
+@functools.cache
+def small(name):
+    experiment = load(name)
+    return experiment, experiment.run(experiment.parameters(**SMALL[name]))
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_no_claim_is_broken(name):
+    experiment, run = small(name)
+    claims = experiment.claims(run)
+    assert claims
+    assert [
+        (claim.claim, claim.predicted, claim.measured) for claim in claims if claim.broken
+    ] == []
+    sentences = [(claim.claim, claim.source) for claim in claims]
+    assert len(set(sentences)) == len(sentences)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_saved_run_makes_the_same_claims_and_figure(name, tmp_path):
+    experiment, run = small(name)
+    again = reloaded(experiment, run, tmp_path)
+    np.testing.assert_array_equal(pixels(experiment.draw(again)), pixels(experiment.draw(run)))
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_its_figure_can_be_read(name):
+    experiment, run = small(name)
+    figure = experiment.draw(run)
+    assert is_whole(figure, slack=0.02)
+    drawn = [ax for ax in figure.axes if ax.axison]
+    for ax in drawn:
+        beside = [other for other in ax.get_shared_y_axes().get_siblings(ax)]
+        below = [other for other in ax.get_shared_x_axes().get_siblings(ax)]
+        assert any(other.get_ylabel() for other in beside)
+        assert any(other.get_xlabel() or other.get_title() for other in below)
+        assert len({text.get_text() for text in (legend(ax) or [])}) == len(legend(ax) or [])
+    titles = [ax.title.get_window_extent() for ax in drawn if ax.get_title()]
+    assert are_apart(titles)
+
+
+def legend(ax):
+    found = ax.get_legend()
+    return found and [*found.get_texts()]
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_every_claim_can_break(name):
+    experiment, run = small(name)
+    claims = experiment.claims(run)
+    unbroken = {claim.claim for claim in claims}
+    for change in alterations(run):
+        try:
+            altered = experiment.claims(change)
+        except (ValueError, IndexError, KeyError, np.linalg.LinAlgError, RuntimeWarning):
+            continue  # numbers of which nothing can be said at all
+        unbroken -= {
+            before.claim
+            for before, after in zip(claims, altered, strict=False)
+            if after.broken and before.source == after.source
+        }
+        if not unbroken:
+            return
+    assert unbroken == set()
+
+
+def alterations(run):
+    """The run with one of its variables changed everywhere, in ways that its type allows."""
+    rng = np.random.default_rng(0)
+    for node in run.subtree:
+        for name, variable in node.data_vars.items():
+            values = variable.values
+            kind = values.dtype.kind
+            if kind == "f":
+                changed = [
+                    values * rng.lognormal(0.0, 1.0, values.shape),
+                    values + rng.normal(size=values.shape) * np.nanmax(np.abs(values), initial=1.0),
+                    values * 0.0,
+                    np.full_like(values, np.nan),
+                ]
+            elif kind == "b":
+                changed = [~values, np.zeros_like(values), np.ones_like(values)]
+            elif kind in "iu":
+                changed = [values + 1, np.maximum(values - 1, 0), values[..., ::-1].copy()]
+            else:
+                changed = [np.full(values.shape, "?")]
+            for new in changed:
+                yield with_variable(run, node.path, str(name), new)
+
+
+def with_variable(run, path, name, values):
+    copy = run.copy()
+    table = copy[path].to_dataset(inherit=False)
+    copy[path].dataset = table.assign({name: (table[name].dims, values)})
+    assert isinstance(copy, xr.DataTree)
+    return copy
+
+
+def test_every_experiment_is_small():
+    assert set(SMALL) == set(names())
