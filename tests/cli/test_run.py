@@ -12,6 +12,9 @@ from . import toy
 
 FILES = ["claims.json", "figure.pdf", "figure.png", "parameters.toml", "run.zarr"]
 FIELDS = [
+    *("experiment", "claim", "source", "predicted", "measured", "tolerance"),
+    *("verdict", "expected", "broken", "note"),
+]
     *["experiment", "claim", "source", "predicted", "measured", "tolerance"],
     *["verdict", "expected", "broken", "note"],
 ]
