@@ -4,8 +4,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 MARKS = $(VENV)/.festina
-# Tests run side by side, one process per core but never more than four; a file stays together,
-# since most of its time is compilation.
+# Tests run side by side, one process per core but never more than four; a file stays together, and
+# so do the tests of an experiment, since most of their time is tracing and compilation.
 WORKERS ?= $(shell $(PYTHON) -c "import os; print(min(4, os.cpu_count() or 1))")
 
 .PHONY: demo test test-slow bench lint clean
@@ -14,10 +14,10 @@ demo: $(MARKS)/base
 	$(BIN)/festina reproduce saddles/figure-1
 
 test: $(MARKS)/test
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 
 test-slow: $(MARKS)/test
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m slow
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m slow
 
 lint: $(MARKS)/test
 	$(BIN)/ruff check src tests benchmarks

@@ -1,6 +1,14 @@
 """Shapes in annotations are checked while tests run, and hypothesis draws the same everywhere."""
 
 import gc
+import os
+from pathlib import Path
+
+# Workers compile nothing that another one has, nor does the next run. Before JAX is imported.
+os.environ.setdefault(
+    "JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "xla")
+)
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 
 import jax
 import jaxtyping
@@ -17,6 +25,15 @@ gc.set_threshold(100_000, 50, 100)
 # A failure that nobody can repeat helps nobody.
 settings.register_profile("festina", derandomize=True, deadline=None)
 settings.load_profile("festina")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Tests of a file stay in one process, since most of their time is tracing, but for those that
+    name a group of their own."""
+    for item in items:
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(str(item.path)))
 
 
 @pytest.fixture

@@ -30,9 +30,8 @@ class Outcome(NamedTuple):
 
 @pytest.fixture
 def here(tmp_path, monkeypatch):
-    """An empty folder to stand in, without a compilation cache in the user's home."""
+    """An empty folder to stand in; programs are kept where those of all tests are."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("FESTINA_CACHE", "off")
     return tmp_path
 
 

@@ -15,9 +15,6 @@ FIELDS = [
     *("experiment", "claim", "source", "predicted", "measured", "tolerance"),
     *("verdict", "expected", "broken", "note"),
 ]
-    *["experiment", "claim", "source", "predicted", "measured", "tolerance"],
-    *["verdict", "expected", "broken", "note"],
-]
 
 
 def parameters(folder):

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from ._frame import keys_of as keys_of
     from ._frame import parameters_of as parameters_of
     from ._parameters import Parameters as Parameters
+    from ._parameters import falling as falling
+    from ._parameters import increasing as increasing
     from .claims import Claim as Claim
     from .figures import save_animation as save_animation
 
@@ -29,6 +31,8 @@ _HOMES = {
     "Claim": ".claims",
     "Parameters": "._parameters",
     "experiment": "._frame",
+    "falling": "._parameters",
+    "increasing": "._parameters",
     "keys_of": "._frame",
     "parameters_of": "._frame",
     "save_animation": ".figures",
