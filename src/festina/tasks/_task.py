@@ -37,6 +37,22 @@ class Statistics(NamedTuple):
     weight: Float[np.ndarray, " sample"]
     floor: float
 
+    @property
+    def covariance(self) -> Float[np.ndarray, "f f"]:
+        """⟨ψψᵀ⟩ over flattened features."""
+        psi = self.psi.reshape(len(self.psi), -1)
+        return (psi * self.weight[:, None]).T @ psi
+
+    @property
+    def correlation(self) -> Float[np.ndarray, "output ..."]:
+        """⟨yψᵀ⟩."""
+        return np.tensordot(self.weight[:, None] * self.y, self.psi, axes=(0, 0))
+
+    @property
+    def power(self) -> float:
+        """⟨‖y‖²⟩: twice the loss of a network that says nothing."""
+        return float(self.weight @ np.sum(self.y**2, axis=1)) + 2 * self.floor
+
 
 class AbstractTask(abc.ABC):
     """A task, finite (these samples) or population (exact averages)."""

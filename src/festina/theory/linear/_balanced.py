@@ -229,9 +229,8 @@ def balanced_flow_of(
     """
     first, second = _two_layers(network)
     statistics = task.statistics(Neuron())
-    psi, y, weight = statistics.psi, statistics.y, statistics.weight
-    check_white((psi * weight[:, None]).T @ psi)
-    return balanced_flow(first, second, (y * weight[:, None]).T @ psi, tau=tau, tolerance=tolerance)
+    check_white(statistics.covariance)
+    return balanced_flow(first, second, statistics.correlation, tau=tau, tolerance=tolerance)
 
 
 @compiled()

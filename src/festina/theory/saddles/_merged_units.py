@@ -80,7 +80,7 @@ def narrowings(
     responses = seen.responses(u)
     outputs = seen.sum(responses, v)
     contribution = seen.contributions(responses, v)
-    power = float(statistics.weight @ np.sum(statistics.y**2, axis=1)) + 2 * statistics.floor
+    power = statistics.power
     scale = seen.size(outputs) if own_scale or not power else math.sqrt(power)
 
     def units(kind: Kind) -> tuple[np.ndarray, np.ndarray]:
