@@ -14,6 +14,7 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from .._precision import float64
+from .._pytree import pytree
 from ..networks import AbstractView
 from ..networks._given import real_array
 
@@ -88,7 +89,7 @@ _STATISTICS: "weakref.WeakKeyDictionary[AbstractTask, dict[AbstractView, Statist
 )
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True, eq=False, repr=False)
 class Task(AbstractTask):
     """Inputs, targets and the weight of each example in the average.

@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float
 from numpy.typing import ArrayLike
 
 from ..._precision import compiled, is_traced
+from ..._pytree import pytree
 from ..._types import Array
 from ...networks import AbstractNetwork, DeepLinear, Layer, Neuron
 from ...tasks import AbstractTask
@@ -28,7 +29,7 @@ from ._checks import check_finite, check_positive, check_times
 _FOREVER = 1e250  # every difference of rates has decided by then
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True, eq=False, repr=False)
 class BalancedFlow:
     """A network with balanced weights on its way: call it with times. See `balanced_flow`."""
