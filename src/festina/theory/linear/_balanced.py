@@ -14,6 +14,7 @@ from ..._pytree import pytree
 from ..._types import Array
 from ...networks import AbstractNetwork, DeepLinear, Layer, Neuron
 from ...tasks import AbstractTask
+from .._checks import check_finite, check_positive, check_times
 from ._assumptions import (
     BalanceWarning,
     ObstructionWarning,
@@ -24,7 +25,6 @@ from ._assumptions import (
 )
 from ._balanced_solve import factor
 from ._balanced_state import BalancedState, as_array
-from ._checks import check_finite, check_positive, check_times
 
 _FOREVER = 1e250  # every difference of rates has decided by then
 

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from ..._precision import compiled, is_traced
 from ..._pytree import pytree
 from ..._types import Array
-from ._checks import check_finite
+from .._checks import check_finite
 from ._kernels import kernel_distance, tangent_kernel
 
 if TYPE_CHECKING:
