@@ -5,10 +5,12 @@ import numpy as np
 import pytest
 
 import festina
+from festina import _hessian
+from festina._hessian import hessian
 from festina._objective import excess_loss, objective
 from festina._precision import float64
 from festina.dynamics import _curvature
-from festina.dynamics._curvature import extreme_curvatures, hessian
+from festina.dynamics._curvature import extreme_curvatures
 
 
 @float64
@@ -26,7 +28,7 @@ def test_the_hessian_is_the_same_however_many_columns_are_made_at_once(
     together, samples, monkeypatch
 ):
     structure, weights, data = problem(samples)  # of its own size: programs are kept by shape
-    monkeypatch.setattr(_curvature, "_AT_ONCE", together * _curvature._between(weights, data))
+    monkeypatch.setattr(_hessian, "_AT_ONCE", together * _hessian.between(weights, data))
     whole = jax.jit(jax.hessian(excess_loss, argnums=1), static_argnums=0)(structure, weights, data)
     np.testing.assert_allclose(hessian(structure, weights, data), whole, rtol=1e-12, atol=1e-14)
 

@@ -84,6 +84,21 @@ def test_compression_keeps_the_moments_however_few_the_samples(row):
             np.testing.assert_allclose(one, other, rtol=0, atol=1e-12 * np.abs(other).max())
 
 
+@each(FIXED_FEATURES)
+def test_moments_are_averages_over_the_samples(row):
+    data = unstructured(row.input_shape, row.network().outputs, 40)
+    found, raw = data.statistics(row.unit), raw_statistics(row.unit, data)
+    second, cross, power = moments(raw)
+    assert found.correlation.shape == (data.outputs, *raw.psi.shape[1:])
+    cross = cross.reshape(found.correlation.shape)
+    for one, other in (
+        (found.covariance, second),
+        (found.correlation, cross),
+        (found.power, power),
+    ):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-12 * np.abs(other).max())
+
+
 @pytest.mark.parametrize("name", ["linear", "linear-3-outputs", "quadratic", "attention"])
 def test_the_floor_is_the_loss_of_least_squares(name):
     row = next(row for row in ARCHITECTURES if row.name == name)

@@ -168,7 +168,7 @@ def test_bad_input(as_a_user):
             lambda: linear_saddles(np.ones((2, 3)), ok),
             r"shape \(3, 3\) to go with `correlation`, got \(2, 2\)",
         ),
-        (lambda: linear_saddles(np.nan * ok, ok), "holds values that are not finite"),
+        (lambda: linear_saddles(np.nan * ok, ok), "must be finite"),
         (lambda: linear_saddles(ok, np.array([[1.0, 2.0], [0.0, 1.0]])), "symmetric"),
         (lambda: linear_saddles(ok, np.diag([1.0, -1.0])), "negative eigenvalues, one is -1"),
         (lambda: linear_saddles([[1, 1]], np.diag([1.0, 0.0])), "a part of 1 along inputs that do"),

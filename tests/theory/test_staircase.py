@@ -432,10 +432,10 @@ def test_the_convention_rescales_levels_and_clock():
         ({"covariance": np.eye(3)}, r"`covariance` must have shape \(2, 2\)"),
         ({"covariance": np.diag([1.0, -1.0])}, "negative eigenvalues, one is -1"),
         ({"correlation": np.ones(2)}, r"`correlation` must have shape \(output, input\)"),
-        ({"correlation": np.full((2, 2), np.inf)}, "`correlation` holds values"),
+        ({"correlation": np.full((2, 2), np.inf)}, "`correlation` must be finite"),
         ({"u": np.ones((3, 3))}, "weights a unit"),
         ({"u": np.ones((2, 2))}, "as many units"),
-        ({"v": np.full((3, 2), np.nan)}, "`v` holds values"),
+        ({"v": np.full((3, 2), np.nan)}, "`v` must be finite"),
     ],
 )
 def test_linear_data_that_do_not_fit_are_refused(change, words):
@@ -458,7 +458,7 @@ def test_linear_data_that_do_not_fit_are_refused(change, words):
         ({"covariance": np.array([[1.0, 0.5], [0.0, 1.0]])}, "symmetric"),
         ({"correlation": np.ones((2, 1))}, r"shape \(input,\), got \(2, 1\)"),
         ({"u": np.ones(3)}, "one weight for each"),
-        ({"v": np.array([1.0, np.inf])}, "`v` holds values"),
+        ({"v": np.array([1.0, np.inf])}, "`v` must be finite"),
     ],
 )
 def test_diagonal_data_that_do_not_fit_are_refused(change, words):

@@ -346,8 +346,8 @@ def test_figure_1G_first_drop_and_winner_from_the_initial_weights():
 @pytest.mark.parametrize(
     ("u", "v", "correlation", "message"),
     [
-        (np.full((2, 2), np.nan), np.ones(2), np.eye(2), "`u` holds values that are not finite"),
-        (np.ones((2, 2)), np.array([np.inf, 0.0]), np.eye(2), "`v` holds values"),
+        (np.full((2, 2), np.nan), np.ones(2), np.eye(2), "`u` must be finite, 4 of its 4"),
+        (np.ones((2, 2)), np.array([np.inf, 0.0]), np.eye(2), "`v` must be finite"),
         (np.ones((2, 2)), np.ones(2), np.ones((2, 3)), "square matrix"),
         (np.ones((2, 2)), np.ones(2), np.ones(2), "square matrix"),
         (np.ones((2, 3)), np.ones(2), np.eye(2), r"`u` must have shape \(..., unit, 2\)"),

@@ -5,6 +5,7 @@ import os
 import shutil
 from pathlib import Path
 
+from .._beside import hidden_beside
 from ._manifest import MANIFEST
 
 
@@ -25,12 +26,6 @@ def check_target(target: Path, overwrite: bool) -> None:
 
 def _is_empty_folder(path: Path) -> bool:
     return path.is_dir() and not any(path.iterdir())
-
-
-def hidden_sibling(target: Path) -> Path:
-    """A folder beside the target that is nobody's yet."""
-    # `tempfile.mkdtemp` would make a folder, and so a run, that nobody else on a cluster can read.
-    return target.parent / f".festina-{os.urandom(6).hex()}"
 
 
 def make_folder(folder: Path) -> None:
@@ -57,7 +52,7 @@ def put_in_place(partial: Path, target: Path, overwrite: bool) -> None:
     """Give the complete folder the name of its target."""
     # A folder with files in it cannot be replaced in one step, so the old run steps aside. Whatever
     # interrupts this, the last lines leave exactly one of the two runs at `target`.
-    aside = hidden_sibling(target)
+    aside = hidden_beside(target)
     try:
         if overwrite and target.exists():
             os.replace(target, aside)

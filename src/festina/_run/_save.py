@@ -6,7 +6,8 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ._folder import check_target, hidden_sibling, make_folder, put_in_place
+from .._beside import hidden_beside
+from ._folder import check_target, make_folder, put_in_place
 from ._manifest import write_files
 from ._to_files import to_files
 
@@ -50,7 +51,7 @@ def save(
     """
     target = Path(path).resolve()  # a link to a run goes on to be one
     check_target(target, overwrite)
-    partial = hidden_sibling(target)
+    partial = hidden_beside(target)
     try:
         make_folder(partial)  # first of all: nobody waits for a run that has nowhere to go
         write_files(to_files(_to_tree(run, dims)), partial)

@@ -3,10 +3,11 @@
 import os
 import re
 import shutil
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
+
+from festina._beside import hidden_beside
 
 from ._complaint import Complaint
 from ._signals import undisturbed
@@ -35,8 +36,8 @@ class Building:
     def __enter__(self) -> "Building":
         try:
             self._made = make(self._parent)
-            self.path = Path(tempfile.mkdtemp(prefix=".festina-", dir=self._parent))
-            self.path.chmod(0o777 & ~_umask())  # mkdtemp lets nobody else in
+            self.path = hidden_beside(self._parent / "run")
+            self.path.mkdir()
         except OSError as error:
             remove_empty(self._made)
             raise unwritable(self._out or self._parent, error) from error
@@ -125,9 +126,3 @@ def remove_empty(folders: Iterable[Path]) -> None:
 def unwritable(folder: Path, error: OSError) -> Complaint:
     reason = error.strerror or str(error)
     return Complaint(f"Cannot write to '{folder}': {reason}. Choose another folder with `--out`.")
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

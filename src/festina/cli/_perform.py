@@ -3,13 +3,12 @@
 import contextlib
 import dataclasses
 import json
-import os
 import sys
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from festina._beside import replacing
 from festina.papers import Claim, Experiment, Parameters, Progress
 
 from ._endings import unconverged
@@ -83,7 +82,7 @@ def claims_json(claims: Iterable[Claim]) -> str:
 
 
 def write_claims(claims: Iterable[Claim], folder: Path) -> None:
-    with _replacing(folder / "claims.json") as path:
+    with replacing(folder / "claims.json") as path:
         path.write_text(claims_json(claims), encoding="utf-8")
 
 
@@ -93,9 +92,9 @@ def save_figure(figure: "Figure", folder: Path) -> None:
         # Once and for both files; left to `savefig`, each is drawn a second time for it.
         layout.execute(figure)
         figure.set_layout_engine("none")
-    with _replacing(folder / "figure.png") as path:
+    with replacing(folder / "figure.png") as path:
         figure.savefig(path, format="png", dpi=150)
-    with _replacing(folder / "figure.pdf") as path:
+    with replacing(folder / "figure.pdf") as path:
         figure.savefig(path, format="pdf", metadata={"CreationDate": None})
 
 
@@ -105,21 +104,5 @@ def save_picture(experiment: Experiment, run: "xr.DataTree", target: Path) -> No
 
     assert experiment.animate is not None, "`moving_picture` has refused this before"
     animation = experiment.animate(run)
-    with _replacing(target) as path:
+    with replacing(target) as path:
         save_animation(animation, path)
-
-
-@contextlib.contextmanager
-def _replacing(target: Path):
-    """A file beside `target` that takes its place when written."""
-    handle, name = tempfile.mkstemp(prefix=".festina-", suffix=target.suffix, dir=target.parent)
-    os.close(handle)
-    path = Path(name)
-    try:
-        yield path
-        mask = os.umask(0)
-        os.umask(mask)
-        path.chmod(0o666 & ~mask)
-        os.replace(path, target)
-    finally:
-        path.unlink(missing_ok=True)

@@ -41,7 +41,7 @@ class Plateaus:
     start: Float[np.ndarray, " plateau"]
     end: Float[np.ndarray, " plateau"]
     strength: Float[np.ndarray, " plateau"]
-    drop_time: Float[np.ndarray, " drop"]
+    drop_time: Float[np.ndarray, " fall"]
     rises: Float[np.ndarray, "rise 2"]
     method: Literal["gradient", "loss"]
 
@@ -140,17 +140,17 @@ class Plateaus:
         return ax
 
     def to_dataset(self) -> "xr.Dataset":
-        """The same numbers as an `xarray.Dataset` with the dimensions `plateau`, `drop`, `rise`."""
+        """The same numbers as an `xarray.Dataset` with the dimensions `plateau`, `fall`, `rise`."""
         import xarray as xr
 
         names = ("level", "index", "time", "start", "end", "strength")
         return xr.Dataset(
             {name: ("plateau", getattr(self, name)) for name in names}
-            | {"drop_time": ("drop", self.drop_time)}
+            | {"drop_time": ("fall", self.drop_time)}
             | {"rise_start": ("rise", self.rises[:, 0]), "rise_end": ("rise", self.rises[:, 1])},
             coords={
                 "plateau": np.arange(len(self)),
-                "drop": np.arange(len(self) - 1),
+                "fall": np.arange(len(self) - 1),
             },
             attrs={"method": self.method},
         )

@@ -6,6 +6,8 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
+from ..theory.saddles._clusters import directions, rays_of
+
 
 @dataclass(frozen=True, eq=False)
 class Rays:
@@ -52,26 +54,18 @@ def rays(u: ArrayLike, v: ArrayLike, *, angle: float = 0.2, share: float = 0.05)
     if not 0 < angle < np.pi / 2:
         raise ValueError(f"`angle` must lie between 0 and π/2 radians, got {angle}.")
     v = v.reshape(len(u), -1)
-    size = np.linalg.norm(u, axis=1)
-    contribution = size * np.linalg.norm(v, axis=1)
+    contribution = np.linalg.norm(u, axis=1) * np.linalg.norm(v, axis=1)
     total = contribution.sum()
     if not total > 0:
         raise ValueError("No unit contributes: all weights are zero.")
-    unit = u / np.maximum(size, 1e-300)[:, None]
-    left = contribution > 0
+    unit = directions(u)
     found: list[tuple[np.ndarray, float, float]] = []
-    while left.any():
-        largest = np.argmax(np.where(left, contribution, -1.0))
-        members = left & (unit @ unit[largest] >= np.cos(angle))
-        members[largest] = True  # whatever rounding makes of a tiny angle
-        direction = contribution[members] @ unit[members]
-        direction /= np.linalg.norm(direction)
+    for members, direction, _ in rays_of(u, contribution, angle):
         weight = contribution[members]
         angles = np.arccos(np.clip(unit[members] @ direction, -1.0, 1.0))
         found.append(
             (direction, weight.sum() / total, float(np.sqrt(weight @ angles**2 / weight.sum())))
         )
-        left &= ~members
     found = sorted((ray for ray in found if ray[1] >= share), key=lambda ray: -ray[1])
     return Rays(
         np.array([ray[0] for ray in found]).reshape(-1, u.shape[1]),

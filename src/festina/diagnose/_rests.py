@@ -47,7 +47,7 @@ def rests(
     batch = trajectory.batch_shape
     over = default_dims(len(batch))
     lanes = [trajectory.lane(*index) for index in np.ndindex(*batch)]
-    found = [_plateaus(lane, merge) if lane.saves else None for lane in lanes]
+    found = [plateaus_of(lane, merge) if lane.saves else None for lane in lanes]
     count = np.array([0 if each is None else len(each) for each in found])
     most = max(int(count.max(initial=0)), 1)
 
@@ -84,7 +84,8 @@ def rests(
     )
 
 
-def _plateaus(lane: Trajectory, merge: float) -> Plateaus:
+def plateaus_of(lane: Trajectory, merge: float = 1e-3) -> Plateaus:
+    """Those of one network, judged by the gradient, or along mini-batches by the loss alone."""
     slope = _slope(lane)
     speed = None if slope is None else lane.squared_gradient
     return plateaus(lane.time, lane.loss, speed, slope=slope, merge=merge)

@@ -10,7 +10,8 @@ from ..networks._given import check_alone
 from ..tasks import AbstractTask
 from ..theory.saddles._kinds import EQUATION
 from ._fitted import FittedWidth, fitted_width
-from ._plateaus import Plateaus, plateaus
+from ._plateaus import Plateaus
+from ._rests import plateaus_of
 from ._width import EffectiveWidth, effective_width
 
 _STARTS = 2  # of a fit; on plateaus few units stand out, and these are near
@@ -80,12 +81,7 @@ def effective_widths(
     which its `message` says; for the weights themselves there is `effective_width`.
     """
     check_alone(trajectory.batch_shape, "trajectory")
-    rests = plateaus(
-        trajectory.time,
-        trajectory.loss,
-        trajectory.squared_gradient,
-        slope=-trajectory.squared_gradient * trajectory.time_per_step,
-    )
+    rests = plateaus_of(trajectory)
     clean = rests.strength >= strength  # NaN, where there is no drop, is not
     found = tuple(
         effective_width(trajectory.network.lane(int(index)), task, tolerance=tolerance, angle=angle)

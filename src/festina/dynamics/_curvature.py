@@ -7,15 +7,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from .._objective import Data, excess_loss
+from .._hessian import between, hessian, hessian_product
+from .._lanczos import lanczos
+from .._objective import Data
 from .._programs import kept
 from .._types import Array
 from ..networks import AbstractStructure
 
 _DENSE = 600
-# Numbers between input and loss, of all columns of a Hessian: above, a few products are cheaper;
-_MANY = 1e9
-_AT_ONCE = 4e6  # and so many of them fit in memory.
+_MANY = 1e9  # numbers between input and loss, of all columns: above, a few products are cheaper
 _ROUNDING, _LANCZOS_ROUNDING = 1e-12, 1e-9  # of the largest: what a small curvature may be
 _PROBES = 8
 _LANCZOS = 1e-6  # relative error of its eigenvalues
@@ -35,7 +35,7 @@ def extreme_curvatures(
     """
     n = weights.size
     noise = lambda: _rounding_of_rows(structure, weights, data)
-    if n <= _DENSE and n * _between(weights, data) <= _MANY:
+    if n <= _DENSE and n * between(weights, data) <= _MANY:
         matrix = np.asarray(hessian(structure, weights, data))
         ends = np.linalg.eigvalsh(matrix)
         smallest, largest = float(ends[0]), float(ends[-1])
@@ -43,19 +43,14 @@ def extreme_curvatures(
     else:
 
         def product(direction: np.ndarray) -> np.ndarray:
-            return np.asarray(hessian_product(structure, weights, direction.ravel(), data))
+            return np.asarray(hessian_product(structure, weights, direction, data))
 
         largest = _top(product, n)[0]
         # The smallest relative to the largest: near zero it has no digits of its own.
-        smallest = largest - _top(lambda x: largest * x - product(x.ravel()), n)[0]
+        smallest = largest - _top(lambda x: largest * x - product(x), n)[0]
         rounding, lowest = _LANCZOS_ROUNDING, lambda: _lowest_along(product, noise())
     lost = abs(smallest) <= rounding * abs(largest)
     return (lowest() if lost else smallest), largest
-
-
-def _between(weights: Float[Array, " weight"], data: Data) -> int:
-    """How many numbers lie between input and loss, about: of each sample no fewer than units."""
-    return max(data.psi.size, len(data.psi) * weights.size)
 
 
 def _lowest_of(matrix: Float[np.ndarray, "n n"], noise: Float[np.ndarray, " n"]) -> float:
@@ -74,7 +69,7 @@ def _lowest_along(
     n = len(noise)
     probes = np.random.default_rng(1).normal(size=(_PROBES, n))
     scale = _scale(np.sqrt(np.mean([product(probe) ** 2 for probe in probes], axis=0)), noise)
-    scaled = lambda x: scale * product(scale * x.ravel())
+    scaled = lambda x: scale * product(scale * x)
     top = abs(_top(scaled, n)[0])
     gap, vector = _top(lambda x: top * x - scaled(x), n)
     if not top - gap < -_LANCZOS * top:
@@ -105,43 +100,17 @@ def _top(
     product: Callable[[np.ndarray], np.ndarray], n: int
 ) -> tuple[float, Float[np.ndarray, " n"]]:
     """Largest eigenvalue and its vector by Lanczos; if it does not converge, the best it has."""
-    from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+    from scipy.sparse.linalg import ArpackNoConvergence
 
-    operator = LinearOperator((n, n), matvec=product, dtype=float)  # pyright: ignore
     start = np.random.default_rng(0).normal(size=n)
-    if not product(start).any():  # flat everywhere, where Lanczos cannot start
-        return 0.0, start / np.linalg.norm(start)
     try:
-        values, vectors = eigsh(operator, k=1, which="LA", tol=_LANCZOS, v0=start)  # pyright: ignore
+        values, vectors = lanczos(product, start, rtol=_LANCZOS)
     except ArpackNoConvergence as failure:
         values, vectors = failure.eigenvalues, failure.eigenvectors
         if not len(values):
             return float(start @ product(start) / (start @ start)), start / np.linalg.norm(start)
     best = int(np.argmax(values))
     return float(values[best]), vectors[:, best]
-
-
-@kept("structure")
-def hessian(
-    structure: AbstractStructure, weights: Float[Array, " weight"], data: Data
-) -> Float[Array, "weight weight"]:
-    """Column by column, as many at a time as the number of samples allows."""
-    gradient = lambda w: jax.grad(excess_loss, argnums=1)(structure, w, data)
-    column = lambda direction: jax.jvp(gradient, (weights,), (direction,))[1]
-    together = max(1, min(weights.size, int(_AT_ONCE // _between(weights, data))))
-    identity = jnp.eye(weights.size, dtype=weights.dtype)
-    return jax.lax.map(column, identity, batch_size=together)
-
-
-@kept("structure")
-def hessian_product(
-    structure: AbstractStructure,
-    weights: Float[Array, " weight"],
-    direction: Float[Array, " weight"],
-    data: Data,
-) -> Float[Array, " weight"]:
-    gradient = jax.grad(excess_loss, argnums=1)
-    return jax.jvp(lambda w: gradient(structure, w, data), (weights,), (jnp.asarray(direction),))[1]
 
 
 @kept("structure")

@@ -8,11 +8,12 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from .._precision import float64
+from .._pytree import pytree
 from .._types import Array
 from ._build import Scale, check_batch, check_keys, check_scale, normals
 from ._contract import mix
 from ._given import real_array, whole_number
-from ._network import AbstractNetwork, pytree
+from ._network import AbstractNetwork
 from ._seeds import Keys
 from ._structure import AbstractStructure
 from ._units import Neuron

@@ -9,9 +9,10 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
+from .._pytree import pytree
 from .._types import Array
 from ._given import real_array
-from ._network import AbstractNetwork, pytree
+from ._network import AbstractNetwork
 from ._rows import Rows
 from ._structure import Structure
 from ._units import AbstractUnit

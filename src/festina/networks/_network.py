@@ -1,9 +1,8 @@
 """What every network has, and all that training needs to know of one."""
 
 import abc
-import dataclasses
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import jax
 import numpy as np
@@ -134,28 +133,3 @@ def _each_of_each(
 ) -> Float[Array, "lane sample output"]:
     """What every network says to every example."""
     return jax.vmap(lambda network: jax.vmap(network)(x))(networks)
-
-
-def pytree(cls: type[Network]) -> type[Network]:
-    """Register a frozen dataclass as a tree; fields marked `static` are part of its kind.
-
-    JAX also makes trees of things that are no weights, which `__init__` has every right to refuse:
-    here they go past it.
-    """
-    fields = dataclasses.fields(cls)  # pyright: ignore[reportArgumentType]
-    static = [field.name for field in fields if field.metadata.get("static")]
-    leaves = [field.name for field in fields if field.name not in static]
-
-    def flatten(network: Any) -> tuple[tuple, tuple]:
-        keyed = ((jax.tree_util.GetAttrKey(name), getattr(network, name)) for name in leaves)
-        return tuple(keyed), tuple(getattr(network, name) for name in static)
-
-    def unflatten(kind: tuple, children: Any) -> Any:
-        network = object.__new__(cls)
-        values = (*children, *kind)
-        for name, value in zip((*leaves, *static), values, strict=True):
-            object.__setattr__(network, name, value)
-        return network
-
-    jax.tree_util.register_pytree_with_keys(cls, flatten, unflatten)
-    return cls

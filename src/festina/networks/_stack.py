@@ -8,10 +8,11 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
+from .._pytree import pytree
 from .._types import Array
 from ._activations import Activation, Scalar, activation
 from ._given import real_array
-from ._network import AbstractNetwork, pytree
+from ._network import AbstractNetwork
 from ._stack_structure import Skips, StackStructure
 from ._units import AbstractUnit, SoftmaxHead
 from ._view import AbstractView

@@ -14,6 +14,7 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from .._precision import float64
+from .._pytree import pytree
 from ..networks import AbstractView
 from ..networks._given import real_array
 
@@ -36,6 +37,22 @@ class Statistics(NamedTuple):
     y: Float[np.ndarray, "sample output"]
     weight: Float[np.ndarray, " sample"]
     floor: float
+
+    @property
+    def covariance(self) -> Float[np.ndarray, "f f"]:
+        """⟨ψψᵀ⟩ over flattened features."""
+        psi = self.psi.reshape(len(self.psi), -1)
+        return (psi * self.weight[:, None]).T @ psi
+
+    @property
+    def correlation(self) -> Float[np.ndarray, "output ..."]:
+        """⟨yψᵀ⟩."""
+        return np.tensordot(self.weight[:, None] * self.y, self.psi, axes=(0, 0))
+
+    @property
+    def power(self) -> float:
+        """⟨‖y‖²⟩: twice the loss of a network that says nothing."""
+        return float(self.weight @ np.sum(self.y**2, axis=1)) + 2 * self.floor
 
 
 class AbstractTask(abc.ABC):
@@ -72,7 +89,7 @@ _STATISTICS: "weakref.WeakKeyDictionary[AbstractTask, dict[AbstractView, Statist
 )
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True, eq=False, repr=False)
 class Task(AbstractTask):
     """Inputs, targets and the weight of each example in the average.

@@ -8,12 +8,9 @@ from ...tasks import AbstractTask
 
 def correlation(task: AbstractTask, unit: AbstractUnit) -> np.ndarray:
     """⟨y ψᵀ⟩, shape `(output, *feature)`."""
-    statistics = task.statistics(unit)
-    return np.einsum("k,ko,k...->o...", statistics.weight, statistics.y, statistics.psi)
+    return task.statistics(unit).correlation
 
 
 def covariance(task: AbstractTask, unit: AbstractUnit) -> np.ndarray:
     """⟨ψψᵀ⟩ over flattened features."""
-    statistics = task.statistics(unit)
-    psi = statistics.psi.reshape(len(statistics.psi), -1)
-    return (psi * statistics.weight[:, None]).T @ psi
+    return task.statistics(unit).covariance

@@ -8,7 +8,7 @@ from jaxtyping import Float, PRNGKeyArray
 from numpy.typing import ArrayLike
 
 from ..._precision import float64
-from ..linear._checks import check_finite, check_positive
+from .._checks import check_finite, check_positive
 from ._model import ACTIONS, LINES
 
 _SHAPES = {"gains": (len(LINES),), "striatum": (len(ACTIONS), len(LINES))}

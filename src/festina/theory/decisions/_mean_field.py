@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from ..._precision import compiled, float64
 from ..._types import Array
-from ..linear._checks import check_positive, check_times
+from .._checks import check_positive, check_times
 from ._animals import Animals
 from ._equations import Task, task_of, velocity
 from ._learning import Learning

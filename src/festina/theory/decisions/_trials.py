@@ -8,7 +8,7 @@ from jaxtyping import Float, PRNGKeyArray
 from ..._precision import compiled
 from ..._types import Array
 from ...networks._given import whole_number
-from ..linear._checks import check_positive
+from .._checks import check_positive
 from ._animals import Animals
 from ._equations import Task, task_of, update
 from ._learning import Learning

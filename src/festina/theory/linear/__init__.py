@@ -1,5 +1,7 @@
 """Deep linear networks: exact solutions from small initial weights to large, from rich to lazy."""
 
+from .._modes import Modes as Modes
+from .._modes import modes as modes
 from ._assumptions import BalanceWarning as BalanceWarning
 from ._assumptions import ObstructionWarning as ObstructionWarning
 from ._assumptions import balance as balance
@@ -32,8 +34,6 @@ from ._mode_curves import layer_similarity as layer_similarity
 from ._mode_curves import mode_loss as mode_loss
 from ._mode_curves import mode_map as mode_map
 from ._mode_curves import mode_strengths as mode_strengths
-from ._modes import Modes as Modes
-from ._modes import modes as modes
 from ._partitioned import balanced_blocks as balanced_blocks
 from ._regimes import Regime as Regime
 from ._regimes import regime as regime

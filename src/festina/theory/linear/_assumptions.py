@@ -4,7 +4,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 from numpy.typing import ArrayLike
 
-from ._checks import check_finite
+from .._checks import check_finite
 
 # Weights made to be balanced are so to rounding, which products of them amplify a little.
 _EXACT = 1e-10

@@ -10,9 +10,11 @@ from jaxtyping import Bool, Float
 from numpy.typing import ArrayLike
 
 from ..._precision import compiled, is_traced
+from ..._pytree import pytree
 from ..._types import Array
 from ...networks import AbstractNetwork, DeepLinear, Layer, Neuron
 from ...tasks import AbstractTask
+from .._checks import check_finite, check_positive, check_times
 from ._assumptions import (
     BalanceWarning,
     ObstructionWarning,
@@ -23,12 +25,11 @@ from ._assumptions import (
 )
 from ._balanced_solve import factor
 from ._balanced_state import BalancedState, as_array
-from ._checks import check_finite, check_positive, check_times
 
 _FOREVER = 1e250  # every difference of rates has decided by then
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True, eq=False, repr=False)
 class BalancedFlow:
     """A network with balanced weights on its way: call it with times. See `balanced_flow`."""
@@ -229,9 +230,8 @@ def balanced_flow_of(
     """
     first, second = _two_layers(network)
     statistics = task.statistics(Neuron())
-    psi, y, weight = statistics.psi, statistics.y, statistics.weight
-    check_white((psi * weight[:, None]).T @ psi)
-    return balanced_flow(first, second, (y * weight[:, None]).T @ psi, tau=tau, tolerance=tolerance)
+    check_white(statistics.covariance)
+    return balanced_flow(first, second, statistics.correlation, tau=tau, tolerance=tolerance)
 
 
 @compiled()

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from ..._precision import compiled, is_traced
+from ..._pytree import pytree
 from ..._types import Array
-from ._checks import check_finite
+from .._checks import check_finite
 from ._kernels import kernel_distance, tangent_kernel
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _FEW = 16  # units whose products are added one by one
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True, eq=False, repr=False)
 class BalancedState:
     r"""A λ-balanced network at given times: $M = QQ^\top$ with $Q = (W_1^\top; W_2)$.

@@ -21,8 +21,8 @@ from jaxtyping import Float
 
 from ..._precision import compiled, is_traced
 from ..._types import Array
+from .._checks import check_finite, check_positive, check_times
 from ._chain_clock import position
-from ._checks import check_finite, check_positive, check_times
 
 Depth: TypeAlias = int | float | np.integer | np.floating
 

@@ -7,9 +7,9 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 
+from .._checks import check_finite, check_times
 from ._balanced import BalancedFlow, balanced_flow
 from ._balanced_state import BalancedState
-from ._checks import check_finite, check_times
 
 
 @dataclass(frozen=True, eq=False, repr=False)

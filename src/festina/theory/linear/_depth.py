@@ -11,8 +11,8 @@ import numpy as np
 from jaxtyping import Float
 
 from ..._types import Array
+from .._checks import check_positive
 from ._chains import LARGEST, Depth, Values, check_depth, tau_at_depth
-from ._checks import check_positive
 from ._learning_time import learning_time
 
 

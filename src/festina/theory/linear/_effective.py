@@ -7,9 +7,9 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
+from .._checks import check_finite
+from .._modes import Modes
 from ..saddles import mode_amplitudes
-from ._checks import check_finite
-from ._modes import Modes
 
 
 def effective_strengths(

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from ...networks._given import whole_number
-from ._checks import check_finite, check_positive
+from .._checks import check_finite, check_positive
 from ._trees import contrasts
 from ._world import Kind, World, world
 

@@ -8,7 +8,7 @@ are balanced, and their flow is known.
 import numpy as np
 from jaxtyping import Float
 
-from ._checks import check_finite, check_positive, check_times
+from .._checks import check_finite, check_positive, check_times
 
 
 def growing_gram(

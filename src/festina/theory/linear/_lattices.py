@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ...networks._given import whole_number
-from ._checks import check_positive
+from .._checks import check_positive
 from ._graphs import check_precision, circle, markov_covariance
 from ._world import Kind, World, cosines, world
 

@@ -9,9 +9,9 @@ from jaxtyping import Float
 
 from ..._precision import compiled, is_traced
 from ..._types import Array
+from .._checks import check_finite
 from ._chain_clock import clock
 from ._chains import Depth, Values, as_arrays, check_chain, check_depth
-from ._checks import check_finite
 
 
 def learning_time(

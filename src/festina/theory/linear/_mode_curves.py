@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 
 from ..._precision import compiled, is_traced
 from ..._types import Array
+from .._modes import Modes
 from ._chains import Depth, Values, chain_strength, check_depth
-from ._modes import Modes
 
 
 def mode_strengths(

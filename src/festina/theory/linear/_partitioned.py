@@ -4,7 +4,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from ._checks import check_finite, check_positive, check_times
+from .._checks import check_finite, check_positive, check_times
 
 
 def balanced_blocks(

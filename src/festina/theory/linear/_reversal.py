@@ -4,7 +4,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from ._checks import check_finite, check_positive
+from .._checks import check_finite, check_positive
 
 
 def reversal_time(

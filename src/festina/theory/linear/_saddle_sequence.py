@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
+from .._modes import Modes
 from ._chains import Depth, Values, check_depth
 from ._learning_time import learning_time
-from ._modes import Modes
 from ._world import World
 
 

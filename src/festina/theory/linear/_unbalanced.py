@@ -15,8 +15,8 @@ from jaxtyping import Float
 
 from ..._precision import compiled
 from ..._types import Array
+from .._checks import check_finite, check_positive, check_times
 from ._chains import Values, as_arrays, check_input_variance, relaxation, with_time
-from ._checks import check_finite, check_positive, check_times
 
 
 def unbalanced_weights(

@@ -14,11 +14,7 @@ Everywhere $L = \frac12\langle\lVert y - f\rVert^2\rangle$ and $\dot\theta = -\p
 L/\partial\theta$, unless a `loss` says otherwise.
 """
 
-from ._directions import escape_time as escape_time
-from ._directions import linear_phase as linear_phase
-from ._directions import mode_amplitudes as mode_amplitudes
-from ._directions import mode_drop_times as mode_drop_times
-from ._directions import residual_exponent as residual_exponent
+from ._drop_times import mode_drop_times as mode_drop_times
 from ._embedding import embed as embed
 from ._embedding import embed_units as embed_units
 from ._fixed_points import Stationarity as Stationarity
@@ -26,6 +22,10 @@ from ._fixed_points import stationarity as stationarity
 from ._fixed_points import stationary_task as stationary_task
 from ._index import Escape as Escape
 from ._index import escape as escape
+from ._linear_phase import escape_time as escape_time
+from ._linear_phase import linear_phase as linear_phase
+from ._linear_phase import mode_amplitudes as mode_amplitudes
+from ._linear_phase import residual_exponent as residual_exponent
 from ._linear_saddles import LinearSaddle as LinearSaddle
 from ._linear_saddles import linear_saddle as linear_saddle
 from ._linear_saddles import linear_saddles as linear_saddles

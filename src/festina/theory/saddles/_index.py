@@ -7,9 +7,10 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
+from ..._hessian import hessian, hessian_product
+from ..._lanczos import lanczos
 from ..._objective import Convention, objective
 from ..._precision import float64
-from ...dynamics._curvature import hessian, hessian_product
 from ...networks import AbstractNetwork, DiagonalLinear
 from ...networks._given import check_alone
 from ...tasks import AbstractTask
@@ -119,9 +120,9 @@ def escape(
     else:
 
         def product(direction: np.ndarray) -> np.ndarray:
-            return np.asarray(hessian_product(structure, weights, direction.ravel(), data))
+            return np.asarray(hessian_product(structure, weights, direction, data))
 
-        values, vectors, sharpness = _lanczos(product, structure.size, tolerance, most)
+        values, vectors, sharpness = _negative(product, structure.size, tolerance, most)
         index = len(values) if most is None or len(values) < most else None
     rates, vectors = -values[:most], vectors[:, :most]
     return Escape(
@@ -150,38 +151,28 @@ def _blind(network: AbstractNetwork, tolerance: float) -> int:
     return count
 
 
-def _lanczos(
+def _negative(
     product: Callable[[np.ndarray], np.ndarray], size: int, tolerance: float, most: int | None
 ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, "weight n"], float]:
     """All eigenvalues below −tolerance·sharpness, at least the `most` smallest, with vectors."""
-    from scipy.sparse.linalg import LinearOperator, eigsh
-
     rng = np.random.default_rng(0)
     values, vectors = np.zeros(0), np.zeros((size, 0))
-    start = rng.normal(size=size)
-    if not product(start).any():  # a saddle of higher order, on which Lanczos cannot start
-        return values, vectors, 0.0
-    linear = lambda function: LinearOperator((size, size), matvec=function, dtype=float)  # pyright: ignore
-    ends = eigsh(linear(product), k=1, which="LM", tol=_PRECISION, v0=start)[0]  # pyright: ignore
+    ends = lanczos(product, rng.normal(size=size), which="absolute", rtol=_PRECISION)[0]
     sharpness = float(np.abs(ends[0]))
+    if not sharpness:  # a saddle of higher order
+        return values, vectors, 0.0
     bound = -tolerance * sharpness  # below which eigenvalues are looked for
     while True:
         known = vectors
 
         def rest(x: np.ndarray, known: np.ndarray = known) -> np.ndarray:
             """Sharpness minus Hessian, to the digits of the sharpness; zero on what is known."""
-            x = x.ravel() - known @ (known.T @ x.ravel())
+            x = x - known @ (known.T @ x)
             y = sharpness * x - product(x)
             return y - known @ (known.T @ y)
 
-        found, columns = eigsh(
-            linear(rest),
-            k=_AT_ONCE,
-            which="LA",
-            tol=_PRECISION,  # pyright: ignore[reportArgumentType]
-            v0=rng.normal(size=size),
-            ncv=6 * _AT_ONCE,
-        )
+        start = rng.normal(size=size)
+        found, columns = lanczos(rest, start, count=_AT_ONCE, rtol=_PRECISION)
         wanted = sharpness - found < bound
         if not wanted.any():
             order = np.argsort(values)

@@ -25,8 +25,9 @@ from jaxtyping import Float, PRNGKeyArray
 from numpy.typing import ArrayLike
 
 from ...networks import Layer, Neuron
+from .._checks import finite
+from .._statistics import covariance_of, inverse_on
 from ._generator import generator
-from ._statistics import covariance_of, finite, inverse_on
 
 
 @dataclass(frozen=True, eq=False)

@@ -182,8 +182,7 @@ def drive(
     # The limit h → 0 of values at h, h/2 and h/4, whose errors of first and second order cancel.
     lowest = (8 * term(_STEP / 4) - 6 * term(_STEP / 2) + term(_STEP)) / 3
     statistic = np.einsum("s,so,srd->ord", statistics.weight, statistics.y, lowest)
-    power = float(statistics.weight @ np.sum(statistics.y**2, axis=1)) + 2 * statistics.floor
-    size = np.sqrt(power * np.einsum("s,srd->d", statistics.weight, lowest**2))
+    size = np.sqrt(statistics.power * np.einsum("s,srd->d", statistics.weight, lowest**2))
     correlation = np.sqrt(np.sum(statistic**2, axis=(0, 1))) / np.where(size > 0, size, np.inf)
     strength = float(correlation.max())
     noise = 0.0 if task.samples is None else 1.0 / math.sqrt(task.samples)

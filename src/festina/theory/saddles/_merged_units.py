@@ -5,16 +5,16 @@ one at a time, all widths are judged in one pass.
 """
 
 import math
-from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 
 from ..._precision import float64
 from ...networks import Algebra, Layer
 from ...networks._given import check_alone
 from ...tasks import AbstractTask
+from ._clusters import clusters, rays_of
 from ._kinds import Kind, admissible
 from ._manifolds import unit_rows
 from ._responses import OnData
@@ -80,7 +80,7 @@ def narrowings(
     responses = seen.responses(u)
     outputs = seen.sum(responses, v)
     contribution = seen.contributions(responses, v)
-    power = float(statistics.weight @ np.sum(statistics.y**2, axis=1)) + 2 * statistics.floor
+    power = statistics.power
     scale = seen.size(outputs) if own_scale or not power else math.sqrt(power)
 
     def units(kind: Kind) -> tuple[np.ndarray, np.ndarray]:
@@ -115,35 +115,15 @@ def narrowings(
     return tuple(ranked(kind) for kind in admissible(network.unit.algebra))
 
 
-def _clusters(
-    contribution: Float[np.ndarray, " unit"],
-    alike: Callable[[int], Bool[np.ndarray, " unit"]],
-) -> Iterator[tuple[int, Bool[np.ndarray, " unit"]]]:
-    """From large to small contributions, each unit that is left gathers those like it."""
-    left = contribution > 0
-    for leader in np.argsort(-contribution, kind="stable").tolist():
-        if left[leader]:
-            members = left & alike(leader)
-            members[leader] = True  # whatever rounding makes of a tiny angle
-            left &= ~members
-            yield leader, members
-
-
 def _rays(
     u: np.ndarray, v: np.ndarray, contribution: np.ndarray, angle: float, algebra: Algebra
 ) -> tuple[np.ndarray, np.ndarray]:
     lines = algebra.homogeneous == "real" or algebra.even
     size = np.linalg.norm(u, axis=1)
-    direction = u / np.where(size > 0, size, 1.0)[:, None]
     few_u, few_v = [], []
-    side = lambda leader: direction @ direction[leader]
-    near = lambda cosine: (np.abs(cosine) if lines else cosine) >= math.cos(angle)
-    for leader, members in _clusters(contribution, lambda leader: near(side(leader))):
-        flip = np.where(side(leader)[members] < 0, -1.0, 1.0) if lines else 1.0
-        along = (flip * contribution[members]) @ direction[members]
-        along /= np.linalg.norm(along)
+    for members, along, side in rays_of(u, contribution, angle, lines=lines):
         # To −u an even unit responds as to u, any other with the opposite sign.
-        read = ((1.0 if algebra.even else flip) * size[members]) @ v[members]
+        read = ((1.0 if algebra.even else side) * size[members]) @ v[members]
         # Between its layers a unit may shift any factor: small weights grow to equal norms.
         factor = math.sqrt(np.linalg.norm(read)) or 1.0
         few_u.append(factor * along)
@@ -168,7 +148,7 @@ def _copies(
         return apart <= (2 * math.sin(angle / 2)) ** 2 * np.maximum(power, power[leader])
 
     signs, flips, shares = [], [], []
-    for leader, members in _clusters(contribution, alike):
+    for leader, members in clusters(contribution, alike):
         # An odd unit responds to −u with the other sign, an even one as it does to u.
         sign = np.where(algebra.odd & (gram[leader] < 0), -1.0, 1.0) * members
         signs.append(sign)

@@ -3,10 +3,7 @@
 import warnings
 from dataclasses import replace
 
-import numpy as np
-from jaxtyping import Float
-
-from ..._objective import Convention, Data, Objective, loss_factor, objective
+from ..._objective import Convention, Objective, loss_factor, objective
 from ..._precision import float64
 from ...networks import AbstractNetwork, DeepLinear, DiagonalLinear, Layer
 from ...networks._given import check_alone
@@ -50,14 +47,15 @@ def staircase(
     layer = network
     if isinstance(network, DeepLinear) and network.depth == 2:
         layer = network.to_layer()
+    seen = task.statistics(network.view)
     if isinstance(network, DiagonalLinear):
-        correlation, covariance = _moments(problem.data)
         found = diagonal_staircase(
-            network.u, network.v, correlation[0], covariance, floor=problem.floor
+            network.u, network.v, seen.correlation[0], seen.covariance, floor=seen.floor
         )
     elif isinstance(layer, Layer) and layer.unit.degree == 1 and not layer.unit.read_axes:
-        correlation, covariance = _moments(problem.data)
-        found = linear_staircase(layer.u, layer.v, correlation, covariance, floor=problem.floor)
+        found = linear_staircase(
+            layer.u, layer.v, seen.correlation, seen.covariance, floor=seen.floor
+        )
     elif isinstance(layer, Layer) and has_growing_units(layer):
         found = unit_staircase(layer, task)
     else:
@@ -98,12 +96,3 @@ def _check_small(network: AbstractNetwork, problem: Objective, first: float, fac
             f"weights have {factor * initial:.6g}. Expect no plateaus there, and other times: "
             "start smaller."
         )
-
-
-def _moments(
-    data: Data,
-) -> tuple[Float[np.ndarray, "output input"], Float[np.ndarray, "input input"]]:
-    """⟨yxᵀ⟩ and ⟨xxᵀ⟩ of inputs that are seen as they are."""
-    psi = np.asarray(data.psi)
-    weighted = np.asarray(data.weight)[:, None] * psi
-    return np.asarray(data.y).T @ weighted, psi.T @ weighted

@@ -30,8 +30,9 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from ..._drops import resting
+from .._checks import finite, number
+from .._statistics import covariance_of, inverse_on
 from ._stairs import Staircase, joining_times, root
-from ._statistics import covariance_of, finite, inverse_on, number
 
 # The loss has fallen by half when β = (1 − 1/√2) β*: there β/(1 − β/β*) is this part of β*.
 _HALF = math.sqrt(2.0) - 1.0

@@ -24,10 +24,11 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from ..._drops import resting
+from .._checks import finite, number
+from .._modes import equals
 from ._linear_jump import Jump, Moments, grow, jump, turn
 from ._linear_saddles import LinearModes, LinearSaddle, linear_modes
 from ._stairs import Staircase, joining_times, root
-from ._statistics import finite, number
 
 # Dormant columns become active at this fraction of the weights' final size. What they do to W until
 # then, and is left out, is the square of it.
@@ -117,13 +118,12 @@ def _reached(modes: LinearModes, active: Float[np.ndarray, "weight unit"]) -> Li
     """The fixed point nearest to what the active columns put out."""
     left, size, _ = np.linalg.svd(active[: len(modes.e)], full_matrices=False)
     span = left[:, size > 1e-6 * size[0]]
-    edges = np.flatnonzero(-np.diff(modes.mu) > modes.degeneracy * modes.mu[0]) + 1
     e, learned = modes.e.copy(), list[int]()
-    for first, end in itertools.pairwise([0, *edges.tolist(), len(modes.mu)]):
+    for equal in equals(modes.mu, modes.degeneracy):
         # Of modes of equal strength any directions may be learned.
-        rotation, cosine, _ = np.linalg.svd(e[:, first:end].T @ span)
-        e[:, first:end] = e[:, first:end] @ rotation
-        learned += [first + int(k) for k in np.flatnonzero(cosine**2 > 0.5)]
+        rotation, cosine, _ = np.linalg.svd(e[:, equal].T @ span)
+        e[:, equal] = e[:, equal] @ rotation
+        learned += [equal.start + int(k) for k in np.flatnonzero(cosine**2 > 0.5)]
     return replace(modes, e=e).saddle(tuple(learned))
 
 

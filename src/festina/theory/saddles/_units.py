@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 
-from ._statistics import finite
+from .._checks import finite
 from ._unit_time import travel_time
 from ._unit_ways import ROUND_OFF, ways
 

@@ -3,16 +3,17 @@
 import itertools
 from dataclasses import dataclass
 
-import jax
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from ..._types import Array
-from ._checks import check_finite
+from .._pytree import pytree
+from .._types import Array
+from ._checks import finite
+from ._statistics import covariance_of
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True, eq=False)
 class Modes:
     r"""What a linear network sees of its data, one mode at a time.
@@ -69,23 +70,21 @@ def modes(
 
     `Modes`, $\min(\text{outputs}, \text{inputs})$ of them, those without correlation included.
     """
-    correlation = np.asarray(correlation, dtype=float)
+    correlation = finite("correlation", correlation)
     if correlation.ndim != 2 or 0 in correlation.shape:
         raise ValueError(
             f"`correlation` must be a matrix (output, input), got shape {correlation.shape}."
         )
-    check_finite("correlation", correlation)
     size = correlation.shape[1]
-    covariance = np.eye(size) if covariance is None else _checked(covariance, size)
+    covariance = np.eye(size) if covariance is None else covariance_of(covariance, size)
 
     u, s, vt = np.linalg.svd(correlation)
     v = vt.T
     rank = int(np.sum(s > 8.0 * np.finfo(float).eps * max(correlation.shape) * s[0]))
     s[rank:] = 0.0
-    edges = [0, *(np.flatnonzero(-np.diff(s[:rank]) > degeneracy * s[0]) + 1).tolist(), rank]
-    for start, stop in itertools.pairwise(edges):
-        turn = _diagonalising(covariance, v[:, start:stop])
-        u[:, start:stop], v[:, start:stop] = u[:, start:stop] @ turn, v[:, start:stop] @ turn
+    for equal in equals(s[:rank], degeneracy):
+        turn = _diagonalising(covariance, v[:, equal])
+        u[:, equal], v[:, equal] = u[:, equal] @ turn, v[:, equal] @ turn
     # Inputs that nothing correlates with: their vectors need not match anything on the left.
     v[:, rank:] = v[:, rank:] @ _diagonalising(covariance, v[:, rank:])
 
@@ -96,13 +95,12 @@ def modes(
         raise ValueError(
             "`covariance` must be diagonal in the right singular vectors of `correlation`, else "
             f"modes mix: |Σxx v − λv| is {residual:.3g} of |Σxx|, above `tolerance` "
-            f"{tolerance:.3g}. Whiten the inputs (`whitened`), or simulate with "
-            "`festina.gradient_flow`; raise `tolerance` if this is sampling noise."
+            f"{tolerance:.3g}. Raise `tolerance` if this is sampling noise; else whiten the inputs "
+            "(`festina.theory.linear.whitened`), follow modes of two layers as they mix "
+            "(`festina.theory.saddles.staircase`), or train (`festina.gradient_flow`)."
         )
     # Below rounding an input does not vary.
-    lam = np.where(np.abs(lam) > 8.0 * np.finfo(float).eps * size * scale, lam, 0.0)
-    if (lam < 0).any():
-        raise ValueError(f"`covariance` must have no negative eigenvalue, got {lam.min():.3g}.")
+    lam = np.where(lam > 8.0 * np.finfo(float).eps * size * scale, lam, 0.0)
     if (lam[:rank] == 0).any():
         raise ValueError(
             "`covariance` is zero along a direction that `correlation` uses: an input that does "
@@ -110,6 +108,12 @@ def modes(
         )
     count = min(correlation.shape)
     return Modes(u[:, :count], s, v[:, :count], lam[:count])
+
+
+def equals(values: Float[np.ndarray, " mode"], degeneracy: float) -> list[slice]:
+    """Runs of falling values that differ by less than this fraction of the first."""
+    steps = np.flatnonzero(-np.diff(values) > degeneracy * values[:1]) + 1
+    return [slice(a, b) for a, b in itertools.pairwise([0, *steps.tolist(), len(values)])]
 
 
 def _diagonalising(
@@ -121,19 +125,3 @@ def _diagonalising(
     if np.linalg.norm(block - variance * np.eye(len(block))) <= 1e-12 * variance:
         return np.eye(len(block))  # nothing to choose: keep what the SVD gave
     return np.linalg.eigh((block + block.T) / 2)[1][:, ::-1]
-
-
-def _checked(covariance: ArrayLike, size: int) -> Float[np.ndarray, "input input"]:
-    covariance = np.asarray(covariance, dtype=float)
-    if covariance.shape != (size, size):
-        raise ValueError(
-            f"`covariance` must be {size} × {size} to go with the inputs of `correlation`, got "
-            f"shape {covariance.shape}."
-        )
-    check_finite("covariance", covariance)
-    asymmetry = np.abs(covariance - covariance.T).max()
-    if asymmetry > 1e-10 * np.abs(covariance).max():
-        raise ValueError(
-            f"`covariance` must be symmetric, the largest asymmetry is {asymmetry:.3g}."
-        )
-    return (covariance + covariance.T) / 2

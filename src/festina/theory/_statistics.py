@@ -1,27 +1,14 @@
-"""Averages over data that were given as arrays, checked."""
+"""Averages over inputs that were given as arrays, checked."""
 
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
+from ._checks import finite
+
 _ROUNDING = 1e-9  # of the largest entry
 _SINGULAR = 1e-13  # of the largest eigenvalue, for each input
 _COARSE = " If that is rounding, average in float64."
-
-
-def finite(name: str, value: ArrayLike) -> Float[np.ndarray, "..."]:
-    """An array in float64; raises unless all of it is finite."""
-    array = np.asarray(value, dtype=float)
-    if not np.isfinite(array).all():
-        raise ValueError(f"`{name}` holds values that are not finite.")
-    return array
-
-
-def number(name: str, value: object) -> float:
-    """Raises unless it is a finite number."""
-    if not isinstance(value, int | float | np.number) or not np.isfinite(value):
-        raise ValueError(f"`{name}` must be a finite number, got {value!r}.")
-    return float(value)
 
 
 def covariance_of(value: ArrayLike, inputs: int) -> Float[np.ndarray, "input input"]:

@@ -3,8 +3,10 @@
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
 
-from ..._precision import is_traced
+from .._precision import is_traced
 
 
 def check_times(times: Any) -> None:
@@ -38,3 +40,17 @@ def check_positive(name: str, value: Any) -> None:
     check_finite(name, value)
     if not is_traced(value) and (np.asarray(value, dtype=float) <= 0).any():
         raise ValueError(f"`{name}` must be positive, got {np.min(value):g}.")
+
+
+def finite(name: str, value: ArrayLike) -> Float[np.ndarray, "..."]:
+    """An array in float64; raises unless all of it is finite."""
+    array = np.asarray(value, dtype=float)
+    check_finite(name, array)
+    return array
+
+
+def number(name: str, value: object) -> float:
+    """Raises unless it is a finite number."""
+    if not isinstance(value, int | float | np.number) or not np.isfinite(value):
+        raise ValueError(f"`{name}` must be a finite number, got {value!r}.")
+    return float(value)

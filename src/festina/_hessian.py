@@ -1,0 +1,40 @@
+"""The Hessian of the loss, formed or multiplied with."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Float
+
+from ._objective import Data, excess_loss
+from ._programs import kept
+from ._types import Array
+from .networks import AbstractStructure
+
+_AT_ONCE = 4e6  # numbers between input and loss, of as many columns as fit in memory
+
+
+def between(weights: Float[Array, " weight"], data: Data) -> int:
+    """How many numbers lie between input and loss, about: of each sample no fewer than units."""
+    return max(data.psi.size, len(data.psi) * weights.size)
+
+
+@kept("structure")
+def hessian(
+    structure: AbstractStructure, weights: Float[Array, " weight"], data: Data
+) -> Float[Array, "weight weight"]:
+    """Column by column, as many at a time as the number of samples allows."""
+    gradient = lambda w: jax.grad(excess_loss, argnums=1)(structure, w, data)
+    column = lambda direction: jax.jvp(gradient, (weights,), (direction,))[1]
+    together = max(1, min(weights.size, int(_AT_ONCE // between(weights, data))))
+    identity = jnp.eye(weights.size, dtype=weights.dtype)
+    return jax.lax.map(column, identity, batch_size=together)
+
+
+@kept("structure")
+def hessian_product(
+    structure: AbstractStructure,
+    weights: Float[Array, " weight"],
+    direction: Float[Array, " weight"],
+    data: Data,
+) -> Float[Array, " weight"]:
+    gradient = jax.grad(excess_loss, argnums=1)
+    return jax.jvp(lambda w: gradient(structure, w, data), (weights,), (jnp.asarray(direction),))[1]

@@ -1,0 +1,34 @@
+"""Extreme eigenvalues of a symmetric matrix that can only be multiplied with."""
+
+from collections.abc import Callable
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Float
+
+
+def lanczos(
+    product: Callable[[np.ndarray], np.ndarray],
+    start: Float[np.ndarray, " n"],
+    *,
+    count: int = 1,
+    which: Literal["largest", "absolute"] = "largest",
+    rtol: float,
+) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, "n k"]]:
+    """The largest eigenvalues, or the largest absolute ones, and their vectors.
+
+    On a matrix that is zero Lanczos cannot start: one eigenvalue is known then, along `start`.
+    """
+    from scipy.sparse.linalg import LinearOperator, eigsh
+
+    n = len(start)
+    if not product(start).any():
+        return np.zeros(1), start[:, None] / np.linalg.norm(start)
+    return eigsh(
+        LinearOperator((n, n), matvec=lambda x: product(x.ravel()), dtype=float),  # pyright: ignore
+        k=count,
+        which="LA" if which == "largest" else "LM",
+        tol=rtol,  # pyright: ignore[reportArgumentType]
+        v0=start,
+        ncv=min(n, max(20, 6 * count)),
+    )
