@@ -1,5 +1,6 @@
 """Extreme curvatures of the loss: is a stationary point a saddle, and how sharp is it."""
 
+import functools
 from collections.abc import Callable
 
 import jax
@@ -8,7 +9,6 @@ import numpy as np
 from jaxtyping import Float
 
 from .._objective import Data, excess_loss
-from .._programs import kept
 from .._types import Array
 from ..networks import AbstractStructure
 
@@ -121,7 +121,7 @@ def _top(
     return float(values[best]), vectors[:, best]
 
 
-@kept("structure")
+@functools.partial(jax.jit, static_argnames="structure")
 def hessian(
     structure: AbstractStructure, weights: Float[Array, " weight"], data: Data
 ) -> Float[Array, "weight weight"]:
@@ -133,7 +133,7 @@ def hessian(
     return jax.lax.map(column, identity, batch_size=together)
 
 
-@kept("structure")
+@functools.partial(jax.jit, static_argnames="structure")
 def hessian_product(
     structure: AbstractStructure,
     weights: Float[Array, " weight"],
@@ -144,7 +144,7 @@ def hessian_product(
     return jax.jvp(lambda w: gradient(structure, w, data), (weights,), (jnp.asarray(direction),))[1]
 
 
-@kept("structure")
+@functools.partial(jax.jit, static_argnames="structure")
 def output_slopes(
     structure: AbstractStructure,
     weights: Float[Array, " weight"],

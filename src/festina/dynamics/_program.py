@@ -1,5 +1,6 @@
 """The compiled part of a simulation: a chunk of steps for a batch of lanes, every one recorded."""
 
+import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -8,7 +9,6 @@ import jax.numpy as jnp
 from jaxtyping import Bool, Float, Int
 
 from .._objective import Data, descent
-from .._programs import kept
 from .._types import Array
 from ..networks import AbstractStructure
 
@@ -80,7 +80,7 @@ Step = Callable[[State, Field, Controls], State]
 """One step of every lane: by Runge–Kutta, by Rosenbrock or by gradient descent."""
 
 
-@kept("step", "structure", "length")
+@functools.partial(jax.jit, static_argnames=("step", "structure", "length"))
 def advance(
     state: State,
     data: Data,
@@ -130,7 +130,7 @@ def advance(
     return state, Record(jnp.moveaxis(weights, 2, 0), jnp.moveaxis(numbers, 1, 0)), count
 
 
-@kept("structure")
+@functools.partial(jax.jit, static_argnames="structure")
 def start(
     weights: Float[Array, "weight lane"], data: Data, *, structure: AbstractStructure
 ) -> tuple[Float[Array, " lane"], Float[Array, "weight lane"], Float[Array, " lane"]]:

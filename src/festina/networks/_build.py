@@ -1,5 +1,6 @@
 """Networks by architecture, with small random, low-rank or given initial weights."""
 
+import functools
 import math
 
 import jax
@@ -9,7 +10,6 @@ from jaxtyping import Float, Key, PRNGKeyArray
 from numpy.typing import ArrayLike
 
 from .._precision import float64
-from .._programs import kept
 from .._types import Array
 from ._activations import Activation, Scalar, activation
 from ._given import real_array, whole_number
@@ -209,7 +209,7 @@ def check_batch(
         ) from None
 
 
-@kept("shapes")
+@functools.partial(jax.jit, static_argnames="shapes")
 def normals(key: Keys, shapes: tuple[tuple[int, ...], ...]) -> tuple[Array, ...]:
     """Standard normal arrays for every key: one program, where each operation would be one."""
 
