@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int, Key, UInt32
 
+from .._lanes import over_keys, over_lanes, places
 from .._objective import Data, Objective, descent, loss_factor, objective
 from .._types import Array
 from ..networks import AbstractStructure
@@ -38,7 +39,7 @@ def minibatch_descent(
         raise ValueError("Mini-batches need a finite task: give it `samples=…, key=…`.")
     if steps is None:
         raise ValueError("Mini-batch training needs `steps`, how many to take.")
-    keys = _keys(key, network.batch_shape)
+    shuffling = _seeds(key, network.batch_shape)
     if not 1 <= batch_size <= task.samples or batch_size % 1 != 0:
         raise ValueError(
             f"`batch_size` must be a whole number from 1 to the {task.samples} samples, "
@@ -61,20 +62,19 @@ def minibatch_descent(
 
     initial = whole.structure.columns(*network.parts)
     rates = learning_rate.reshape(-1)
-    shufflers = [np.random.default_rng(seed) for seed in _seeds(keys)]
-    epochs = [Epochs(shuffler, task.samples, batch_size) for shuffler in shufflers]
+    epochs = [Epochs(np.random.default_rng(seed), task.samples, batch_size) for seed in shuffling]
 
-    weights, rows, times = jnp.asarray(initial), [], []
+    weights, rows, times = initial, [], []
     step = 0
     while True:
         losses, _, rate = start(weights, whole.data, structure=whole.structure)
-        rows.append((np.asarray(weights).T, np.asarray(losses), np.asarray(rate)))
+        rows.append((weights.T, losses, rate))
         times.append(step)
         if step >= steps or not np.isfinite(rows[-1][1]).any():
             break
         count = min(every, steps - step)
-        indices = np.stack([epoch.take(count) for epoch in epochs], axis=1)
-        weights = take_steps(whole.structure, weights, psi, y, indices, rates, weight)
+        indices = np.stack([epoch.take(count) for epoch in epochs])
+        weights = take_steps(whole.structure, weights, indices, rates, psi, y, weight)
         step += count
         if progress is not None:
             progress(f"step {step}, loss {np.nanmean(rows[-1][1]) + whole.floor:.3g}", step / steps)
@@ -82,26 +82,38 @@ def minibatch_descent(
     return replace(run, settings={"steps": steps, "batch_size": batch_size, "save_every": every})
 
 
-@functools.partial(jax.jit, static_argnums=0)
 def take_steps(
     structure: AbstractStructure,
-    weights: Float[Array, "weight lane"],
+    weights: Float[np.ndarray, "weight lane"],
+    indices: Int[np.ndarray, "lane step batch"],
+    learning_rate: Float[np.ndarray, " lane"],
     psi: Float[Array, "sample ..."],
     y: Float[Array, "sample output"],
-    indices: Int[Array, "step lane batch"],
-    learning_rate: Float[Array, " lane"],
-    weight: Float[Array, ""] | float,
-) -> Float[Array, "weight lane"]:
+    weight: float,
+) -> Float[np.ndarray, "weight lane"]:
     """Some steps of every lane, each on mini-batches of its own."""
+    program = lambda lanes: _take_steps(structure, *lanes, psi, y, weight)
+    return over_lanes(program, (weights.T, indices, learning_rate)).T
 
-    def one(weights: Array, rate: Array, chosen: Array) -> Array:
-        batch = Data(psi[chosen], y[chosen], jnp.full(chosen.shape, weight))
-        return weights + rate * descent(structure, weights, batch)[1]
 
-    def body(weights: Array, chosen: Array) -> tuple[Array, None]:
-        return jax.vmap(one, in_axes=(1, 0, 0), out_axes=1)(weights, learning_rate, chosen), None
+@functools.partial(jax.jit, static_argnums=0)
+def _take_steps(
+    structure: AbstractStructure,
+    weights: Float[Array, "lane weight"],
+    indices: Int[Array, "lane step batch"],
+    learning_rate: Float[Array, " lane"],
+    psi: Float[Array, "sample ..."],
+    y: Float[Array, "sample output"],
+    weight: Float[Array, ""] | float,
+) -> Float[Array, "lane weight"]:
+    def walk(weights: Array, indices: Array, rate: Array) -> Array:
+        def step(weights: Array, chosen: Array) -> tuple[Array, None]:
+            batch = Data(psi[chosen], y[chosen], jnp.full(chosen.shape, weight))
+            return weights + rate * descent(structure, weights, batch)[1], None
 
-    return jax.lax.scan(body, weights, indices)[0]
+        return jax.lax.scan(step, weights, indices)[0]
+
+    return jax.vmap(walk)(weights, indices, learning_rate)
 
 
 class Epochs:
@@ -120,8 +132,8 @@ class Epochs:
         return taken
 
 
-def _keys(key: Any, batch: tuple[int, ...]) -> Key[Array, " lane"]:
-    """A key for each lane: those that were given, or parts of a single one for the whole batch.
+def _seeds(key: Any, batch: tuple[int, ...]) -> UInt32[np.ndarray, " lane"]:
+    """A seed for each lane, of its key: those given, or parts of a single one for the whole batch.
 
     The key of a single network is its own, so that it learns as it would in a batch.
     """
@@ -131,9 +143,9 @@ def _keys(key: Any, batch: tuple[int, ...]) -> Key[Array, " lane"]:
     if getattr(key, "dtype", None) == np.uint32 and key.shape[-1:] == words:  # of `PRNGKey`
         key, typed = jax.random.wrap_key_data(key), True
     if typed and key.shape == batch:
-        return key.reshape(lanes)
+        return over_keys(_bits, key)
     if typed and key.shape == ():
-        return jax.random.split(key, lanes)
+        return over_keys(_bits, jax.random.split(key, places(lanes)))[:lanes]
     found = f"{key.shape} keys" if typed else repr(key)
     several = f", or one for each of the {batch} networks" if batch else ""
     raise ValueError(
@@ -142,9 +154,9 @@ def _keys(key: Any, batch: tuple[int, ...]) -> Key[Array, " lane"]:
     )
 
 
-def _seeds(keys: Key[Array, " lane"]) -> UInt32[np.ndarray, " lane"]:
-    """A seed for each lane's shuffling."""
-    return np.asarray(jax.vmap(lambda key: jax.random.bits(key, dtype=jnp.uint32))(keys))
+@jax.jit
+def _bits(keys: Key[Array, " lane"]) -> UInt32[Array, " lane"]:
+    return jax.vmap(lambda key: jax.random.bits(key, dtype=jnp.uint32))(keys)
 
 
 def _trajectory(

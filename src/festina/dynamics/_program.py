@@ -6,8 +6,10 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from .._lanes import over_lanes
 from .._objective import Data, descent
 from .._types import Array
 from ..networks import AbstractStructure
@@ -130,11 +132,19 @@ def advance(
     return state, Record(jnp.moveaxis(weights, 2, 0), jnp.moveaxis(numbers, 1, 0)), count
 
 
-@functools.partial(jax.jit, static_argnames="structure")
 def start(
     weights: Float[Array, "weight lane"], data: Data, *, structure: AbstractStructure
-) -> tuple[Float[Array, " lane"], Float[Array, "weight lane"], Float[Array, " lane"]]:
+) -> tuple[
+    Float[np.ndarray, " lane"], Float[np.ndarray, "weight lane"], Float[np.ndarray, " lane"]
+]:
     """Loss, velocity and rate at the initial weights."""
+    return over_lanes(lambda lanes: _start(lanes, data, structure=structure), weights, axis=-1)
+
+
+@functools.partial(jax.jit, static_argnames="structure")
+def _start(
+    weights: Float[Array, "weight lane"], data: Data, *, structure: AbstractStructure
+) -> tuple[Float[Array, " lane"], Float[Array, "weight lane"], Float[Array, " lane"]]:
     losses, velocities = descent(structure, weights, data)
     return losses, velocities, over_weights(velocities**2)
 

@@ -60,7 +60,7 @@ def balanced(
         scales, key = check_scale(scale), needed_key(key)
         check_batch(scales, key)
         σ = scales[..., None, None]
-        first, second, draw = map(np.asarray, normals(key, ((n_h, n_i), (n_o, n_h), (n_h, n_h))))
+        first, second, draw = normals(key, ((n_h, n_i), (n_o, n_h), (n_h, n_h)))
         u, s, v = _svd(σ**2 * (second @ first), widths)
         r = orthonormal(draw)
     else:

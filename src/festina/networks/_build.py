@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float, Key, PRNGKeyArray
 from numpy.typing import ArrayLike
 
+from .._lanes import over_keys
 from .._precision import float64
 from .._types import Array
 from ._activations import Activation, Scalar, activation
@@ -164,7 +165,7 @@ def _initialise(
 
     batch = check_batch(scales, key)
     shapes = (shape, (width, rank), (rank, shape[1])) if rank else (shape,)
-    noise, *factors = map(np.asarray, normals(key, shapes))
+    noise, *factors = normals(key, shapes)
     # Not in the program, where rounding would depend on how many networks it makes.
     theta = scales[..., None, None] * noise
     if rank:
@@ -209,17 +210,26 @@ def check_batch(
         ) from None
 
 
+def normals(
+    key: Key[jax.Array, "..."], shapes: tuple[tuple[int, ...], ...]
+) -> tuple[Float[np.ndarray, "..."], ...]:
+    """Standard normal arrays for every key."""
+    drawn = over_keys(lambda keys: _draw(keys, shapes), key)
+    return tuple(array.reshape(*key.shape, *array.shape[1:]) for array in drawn)
+
+
 @functools.partial(jax.jit, static_argnames="shapes")
-def normals(key: Keys, shapes: tuple[tuple[int, ...], ...]) -> tuple[Array, ...]:
-    """Standard normal arrays for every key: one program, where each operation would be one."""
+def _draw(
+    keys: Key[jax.Array, " lane"], shapes: tuple[tuple[int, ...], ...]
+) -> tuple[Float[Array, "lane ..."], ...]:
+    """One program, where each operation would be one."""
 
     def draw(key: PRNGKeyArray) -> tuple[Array, ...]:
         keys = (key,) if len(shapes) == 1 else jax.random.split(key, len(shapes))
         return tuple(jax.random.normal(k, s) for k, s in zip(keys, shapes, strict=True))
 
     # One after the other: generators of many keys at once take three times as long to compile.
-    drawn = jax.lax.map(draw, key.reshape(-1))
-    return tuple(array.reshape(*key.shape, *array.shape[1:]) for array in drawn)
+    return jax.lax.map(draw, keys)
 
 
 # `activation` is also the name of an argument above.

@@ -201,7 +201,7 @@ def deep_linear(widths: Sequence[int], *, scale: Scale, key: Keys) -> DeepLinear
     batch = check_batch(scales, key)
     shapes = DeepStructure(widths).shapes
     # Not in the program, where rounding would depend on how many networks it makes.
-    weights = (scales[..., None, None] * np.asarray(draw) for draw in normals(key, shapes))
+    weights = (scales[..., None, None] * draw for draw in normals(key, shapes))
     return DeepLinear(tuple(np.broadcast_to(w, (*batch, *w.shape[-2:])) for w in weights))
 
 

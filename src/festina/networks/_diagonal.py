@@ -141,7 +141,7 @@ def diagonal_linear(inputs: int, *, scale: Scale, key: Keys) -> DiagonalLinear:
     scales, key = check_scale(scale), check_keys(key)
     batch = check_batch(scales, key)
     # Not in the program, where rounding would depend on how many networks it makes.
-    parts = (scales[..., None] * np.asarray(draw) for draw in normals(key, ((inputs,),) * 2))
+    parts = (scales[..., None] * draw for draw in normals(key, ((inputs,),) * 2))
     return DiagonalLinear(*(np.broadcast_to(part, (*batch, inputs)) for part in parts))
 
 

@@ -37,7 +37,7 @@ def haar(key: Keys | None, shapes: Sequence[tuple[int, int]]) -> list[Float[np.n
     """Uniformly distributed frames for every key."""
     if not shapes:
         return []
-    return [orthonormal(np.asarray(draw)) for draw in normals(needed_key(key), tuple(shapes))]
+    return [orthonormal(draw) for draw in normals(needed_key(key), tuple(shapes))]
 
 
 def orthonormal(

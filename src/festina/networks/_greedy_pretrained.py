@@ -70,7 +70,7 @@ def greedy_pretrained(
             f"`input_modes` must be ({widths[0]}, mode) with at least {kept} modes for widths "
             f"{widths}, got {modes.shape}."
         )
-    *draws, last = map(np.asarray, normals(key, (*((n, n) for n, _ in hidden), readout)))
+    *draws, last = normals(key, (*((n, n) for n, _ in hidden), readout))
     frames = [modes, *map(orthonormal, draws)]
     layers = (
         fraction ** (1 / module_depth) * after @ before[..., : len(after.T)].swapaxes(-1, -2)

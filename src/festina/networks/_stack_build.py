@@ -138,9 +138,7 @@ def gaussian_stack(
     batch = check_batch(scales, key)
     # Not in the program, where rounding would depend on how many networks it makes.
     weights = [
-        np.broadcast_to(
-            scales.reshape(*scales.shape, *(1,) * len(shape)) * np.asarray(draw), (*batch, *shape)
-        )
+        np.broadcast_to(scales.reshape(*scales.shape, *(1,) * len(shape)) * draw, (*batch, *shape))
         for draw, shape in zip(normals(key, shapes), shapes, strict=True)
     ]
     return stack_from(unit, weights, activations=activations, skips=skips)
