@@ -11,11 +11,12 @@ from ..networks._given import real_array, whole_number
 from ..networks._network import Network
 from ..networks._seeds import Keys
 from ..tasks import AbstractTask
+from ._course import Course, Method
 from ._descent_step import descent_step
-from ._drive import Progress
 from ._logbook import Resolution
 from ._simulate import simulate
 from ._trajectory import Trajectory
+from ._worker import Progress
 
 
 @float64
@@ -83,24 +84,23 @@ def gradient_descent(
         return minibatch_descent(
             network, task, rates, steps, loss, batch_size, key, save_every, progress
         )
-    run = simulate(
-        network,
-        task,
+    method = Method(
+        name="gradient descent",
         loss=loss,
-        method="gradient descent",
         solver="descent",
         step=descent_step,
         step_size=lambda weights, velocity: np.zeros(weights.shape[1]),
-        evaluations_per_step=1,
-        stops=np.array([np.inf if steps is None else float(steps)]),
-        times_requested=False,
+        evaluations=1,
         rtol=1e-8,
-        atol=None,
-        converged=converged,
         learning_rate=rates,
+    )
+    course = Course(
+        stops=np.array([np.inf if steps is None else float(steps)]),
         resolution=resolution or Resolution(),
+        converged=converged,
         max_steps=max_steps if steps is None else steps,
         progress=progress,
     )
+    run = simulate(network, task, method, course)
     limit = {"max_steps": max_steps} if steps is None else {"steps": steps}
     return replace(run, settings={"converged": converged, **limit})

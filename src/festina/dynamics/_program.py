@@ -20,6 +20,9 @@ RUNNING, AT_FLOOR, STATIONARY, FINISHED, NOT_FINITE, STEP_UNDERFLOW = range(6)
 IDLE, REJECTED, ACCEPTED, AT_STOP = range(-1, 3)
 """What a recorded step is: none, thrown away, taken, taken and landing on a requested time."""
 
+NEVER = -1.0
+"""A tolerance that nothing meets."""
+
 
 class State(NamedTuple):
     """Of every lane: where it is, how fast it moves, and what it does next."""
