@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ._logbook import Resolution
+from ._observe import Observe
 from ._program import Step
 from ._trajectory import TakenSolver
 from ._worker import Progress
@@ -34,12 +35,13 @@ class Method:
 
 @dataclass(frozen=True)
 class Course:
-    """Where samples are taken, and where it ends."""
+    """Where samples are taken, what is kept of them, and where it ends."""
 
     stops: Float[np.ndarray, " stop"]
     resolution: Resolution | None  # None: at the stops, and nowhere else
     converged: float
     max_steps: int
+    observe: Observe | None = None  # None: all weights
     progress: Progress | None = None
     patience: int | None = None  # steps; see `OutOfPatience`
 

@@ -14,6 +14,7 @@ from ..tasks import AbstractTask
 from ._course import Course, Method
 from ._descent_step import descent_step
 from ._logbook import Resolution
+from ._observe import Observe
 from ._simulate import simulate
 from ._trajectory import Trajectory
 from ._worker import Progress
@@ -30,6 +31,7 @@ def gradient_descent(
     batch_size: int | None = None,
     key: Keys | None = None,
     resolution: Resolution | None = None,
+    observe: Observe | None = None,
     save_every: int | None = None,
     converged: float = 1e-9,
     max_steps: int = 300_000,
@@ -43,7 +45,7 @@ def gradient_descent(
 
     **Arguments:**
 
-    - `network`, `task`, `loss`, `resolution`, `progress`: as in `gradient_flow`.
+    - `network`, `task`, `loss`, `resolution`, `observe`, `progress`: as in `gradient_flow`.
     - `learning_rate`: η, one for all or one for each network of a batch.
     - `steps`: at most so many; full-batch training stops earlier when it has converged.
     - `batch_size`, `key`: mini-batches of that many samples, drawn without replacement in shuffled
@@ -82,7 +84,16 @@ def gradient_descent(
         from ._minibatch import minibatch_descent
 
         return minibatch_descent(
-            network, task, rates, steps, loss, batch_size, key, save_every, progress
+            network,
+            task,
+            rates,
+            steps,
+            loss=loss,
+            batch_size=batch_size,
+            key=key,
+            save_every=save_every,
+            observe=observe,
+            progress=progress,
         )
     method = Method(
         name="gradient descent",
@@ -99,6 +110,7 @@ def gradient_descent(
         resolution=resolution or Resolution(),
         converged=converged,
         max_steps=max_steps if steps is None else steps,
+        observe=observe,
         progress=progress,
     )
     run = simulate(network, task, method, course)

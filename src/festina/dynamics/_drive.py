@@ -16,7 +16,7 @@ from jaxtyping import Float
 
 from .._lanes import places
 from .._objective import Objective
-from ._logbook import Logbook, Resolution
+from ._logbook import Logbook, Note, Resolution
 from ._program import Controls, State, Step, start
 from ._worker import Judge, Progress, Shared, Watch, Worker
 
@@ -61,6 +61,7 @@ def drive(
     max_steps: int,
     progress: Progress | None,
     watch: Watch | None = None,
+    note: Note | None = None,
 ) -> Logbook:
     """Run every lane to its end. `resolution` None keeps exactly the requested times."""
     weights, total = everyone.weights.shape
@@ -71,7 +72,7 @@ def drive(
         controls=controls,
         step=step,
         judge=judge,
-        book=Logbook(everyone, resolution),
+        book=Logbook(everyone, resolution, note),
         rows=rows,
         max_steps=max_steps,
         progress=progress,

@@ -16,6 +16,7 @@ from ._adaptive import first_step
 from ._course import Course, Method
 from ._implicit_solve import derivatives_per_solve
 from ._logbook import Resolution
+from ._observe import Observe
 from ._rosenbrock import STAGES, rosenbrock_step
 from ._runge_kutta import kinked_runge_kutta_step, runge_kutta_step
 from ._simulate import OutOfPatience, simulate
@@ -47,6 +48,7 @@ def gradient_flow(
     rtol: float | None = None,
     atol: float | None = None,
     resolution: Resolution | None = None,
+    observe: Observe | None = None,
     converged: float = 1e-9,
     max_steps: int = 50_000,
     progress: Progress | None = None,
@@ -83,6 +85,9 @@ def gradient_flow(
       the steps themselves, which follow from `rtol`. Ask for `times` where you need more. Of
       a loss that moves to and fro without end, after some two thousand samples (by default) only
       what is new is kept, and one sample whenever the time has grown by a hundredth.
+    - `observe`: what to keep of the network at every sample instead of all its weights: a function
+      from one network to an array, or a dictionary of such functions by name. The trajectory has
+      `observed` then, and `final`, but no `network`.
     - `converged`: training has converged when the loss is above its lowest possible value by less
       than this fraction of the initial loss, or of that of a network without output where large
       weights start higher (never less than 100 `rtol`² of the initial one, which is noise), or when
@@ -114,6 +119,7 @@ def gradient_flow(
             resolution=(resolution or Resolution()) if times is None else None,
             converged=converged,
             max_steps=max_steps,
+            observe=observe,
             progress=progress,
             patience=patience,
         )

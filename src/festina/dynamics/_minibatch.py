@@ -2,7 +2,6 @@
 
 import functools
 import math
-from dataclasses import replace
 from typing import Any
 
 import jax
@@ -11,16 +10,18 @@ import numpy as np
 from jaxtyping import Float, Int, Key, UInt32
 
 from .._lanes import over_keys, over_lanes, places
-from .._objective import Data, Objective, descent, loss_factor, objective
+from .._objective import Data, descent, loss_factor, objective
 from .._types import Array
 from ..networks import AbstractStructure
 from ..networks._given import whole_number
 from ..networks._network import Network
 from ..networks._seeds import Keys
 from ..tasks import AbstractTask, Task
+from ._observe import Observation, Observe
 from ._program import start
 from ._trajectory import Ending, Samples, Trajectory
 from ._width import as_it_is
+from ._worker import Progress
 
 
 def minibatch_descent(
@@ -28,13 +29,15 @@ def minibatch_descent(
     task: AbstractTask,
     learning_rate: Float[np.ndarray, "*batch"],
     steps: int | None,
+    *,
     loss: str,
     batch_size: int,
     key: Keys | None,
     save_every: int | None,
-    progress: Any,
+    observe: Observe | None,
+    progress: Progress | None,
 ) -> Trajectory[Network]:
-    """See `gradient_descent`. Weights, loss and gradient are saved every `save_every` steps."""
+    """See `gradient_descent`. There is a sample every `save_every` steps."""
     if not isinstance(task, Task) or task.samples is None:
         raise ValueError("Mini-batches need a finite task: give it `samples=…, key=…`.")
     if steps is None:
@@ -53,6 +56,7 @@ def minibatch_descent(
         )
 
     whole = objective(network, task, loss)
+    observation = None if observe is None else Observation(observe, network)
     # A mini-batch is made of samples, so the moments of fixed features do not serve here.
     psi = jax.vmap(network.features)(jnp.asarray(task.x))
     skipped = jax.vmap(lambda x: jnp.broadcast_to(network.skip(x), (network.outputs,)))(task.x)
@@ -64,13 +68,17 @@ def minibatch_descent(
     rates = learning_rate.reshape(-1)
     epochs = [Epochs(np.random.default_rng(seed), task.samples, batch_size) for seed in shuffling]
 
-    weights, rows, times = initial, [], []
-    step = 0
+    networks = lambda weights: network.with_parts(*whole.structure.arrays(weights))
+    weights, last, rows, times = initial, initial, [], []
+    step, finite = 0, np.ones(len(rates), bool)
     while True:
         losses, _, rate = start(weights, whole.data, structure=whole.structure)
-        rows.append((weights.T, losses, rate))
+        finite = finite & np.isfinite(losses) & np.isfinite(rate)
+        last = np.where(finite, weights, last)
+        noted = last.T if observation is None else observation.rows(networks(last))
+        rows.append((noted, losses, rate, finite))
         times.append(step)
-        if step >= steps or not np.isfinite(rows[-1][1]).any():
+        if step >= steps or not finite.any():
             break
         count = min(every, steps - step)
         indices = np.stack([epoch.take(count) for epoch in epochs])
@@ -78,8 +86,48 @@ def minibatch_descent(
         step += count
         if progress is not None:
             progress(f"step {step}, loss {np.nanmean(rows[-1][1]) + whole.floor:.3g}", step / steps)
-    run = _trajectory(network, whole, rows, times, loss, rates)
-    return replace(run, settings={"steps": steps, "batch_size": batch_size, "save_every": every})
+
+    batch = network.batch_shape
+    noted, losses, rate, finite = (np.stack(parts, axis=1) for parts in zip(*rows, strict=True))
+    saves = np.sum(finite, axis=1)
+    # What follows the last finite sample of the last lane is padding alone.
+    samples = max(1, int(saves.max()))
+    kept = np.minimum(np.arange(samples), np.maximum(saves, 1)[:, None] - 1)
+    losses, rate = (np.take_along_axis(part, kept, axis=1) for part in (losses, rate))
+    known, observed = noted[:, :samples], {}
+    if observation is not None:
+        observed = observation.arrays(known.reshape(*batch, *known.shape[1:]))
+        known = last.T[:, None]
+    return Trajectory(
+        time=np.broadcast_to(np.array(times[:samples], float), (*batch, samples)).copy(),
+        loss=losses.reshape(*batch, samples) + whole.floor,
+        squared_gradient=rate.reshape(*batch, samples),
+        weights=Samples(
+            networks(np.moveaxis(known, -1, 0)), as_it_is, batch, last_alone=bool(observed)
+        ),
+        saves=saves.reshape(batch),
+        endings=tuple(
+            _ending(times, *lane) for lane in zip(saves.tolist(), rates.tolist(), strict=True)
+        ),
+        floor=whole.floor,
+        evaluations=np.full(batch, times[-1]),
+        convention=loss,
+        method="mini-batch gradient descent",
+        learning_rate=rates.reshape(batch),
+        shared_times=True,
+        settings={"steps": steps, "batch_size": batch_size, "save_every": every},
+        observed=observed,
+    )
+
+
+def _ending(times: list[int], saves: int, rate: float) -> Ending:
+    if saves == len(times):
+        return Ending("finished", f"Ran to step {times[-1]} as asked.")
+    return Ending(
+        "diverged",
+        f"Not finite after step {times[max(saves - 1, 0)]}: a smaller learning rate than {rate:g} "
+        "is the likely cure.",
+    )
 
 
 def take_steps(
@@ -157,45 +205,3 @@ def _seeds(key: Any, batch: tuple[int, ...]) -> UInt32[np.ndarray, " lane"]:
 @jax.jit
 def _bits(keys: Key[Array, " lane"]) -> UInt32[Array, " lane"]:
     return jax.vmap(lambda key: jax.random.bits(key, dtype=jnp.uint32))(keys)
-
-
-def _trajectory(
-    network: Network, whole: Objective, rows: list, times: list[int], loss: str, rates: np.ndarray
-) -> Trajectory[Network]:
-    batch = network.batch_shape
-    weights, losses, rate = (np.stack(parts, axis=1) for parts in zip(*rows, strict=True))
-    finite = np.isfinite(losses) & np.isfinite(rate)
-    saves = np.where(finite.all(axis=1), len(times), np.argmin(finite, axis=1))
-    endings = []
-    for lane, count in enumerate(saves):
-        if count == len(times):
-            endings.append(Ending("finished", f"Ran to step {times[-1]} as asked."))
-        else:
-            before = times[max(count - 1, 0)]
-            endings.append(
-                Ending(
-                    "diverged",
-                    f"Not finite after step {before}: a smaller learning rate than {rates[lane]:g} "
-                    "is the likely cure.",
-                )
-            )
-            for part in (weights, losses, rate):
-                part[lane, count:] = part[lane, max(count - 1, 0)]
-    # What follows the last finite sample of the last lane is padding alone.
-    samples = max(1, int(saves.max()))
-    weights, losses, rate = (part[:, :samples] for part in (weights, losses, rate))
-    columns = np.moveaxis(weights, -1, 0)
-    return Trajectory(
-        time=np.broadcast_to(np.array(times[:samples], float), (*batch, samples)).copy(),
-        loss=losses.reshape(*batch, samples) + whole.floor,
-        squared_gradient=rate.reshape(*batch, samples),
-        weights=Samples(network.with_parts(*whole.structure.arrays(columns)), as_it_is, batch),
-        saves=saves.reshape(batch),
-        endings=tuple(endings),
-        floor=whole.floor,
-        evaluations=np.full(batch, times[-1]),
-        convention=loss,
-        method="mini-batch gradient descent",
-        learning_rate=rates.reshape(batch),
-        shared_times=True,
-    )

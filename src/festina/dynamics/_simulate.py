@@ -1,5 +1,6 @@
 """What gradient flow and full-batch descent share: set-up, the run itself, the result."""
 
+import jax
 import numpy as np
 from jaxtyping import Float
 
@@ -9,6 +10,7 @@ from ..tasks import AbstractTask
 from ._course import Course, Method
 from ._drive import drive, initial_state
 from ._logbook import Logbook
+from ._observe import Observation
 from ._program import NEVER, STATIONARY, Controls, State
 from ._trajectory import Samples, Trajectory
 from ._verdict import Verdict, at_rest
@@ -25,11 +27,22 @@ def simulate(
     """Run every network of a batch and put the samples into one `Trajectory`."""
     condensed, widen = condense(network)
     problem = objective(condensed, task, method.loss)
+    observation = None if course.observe is None else Observation(course.observe, network)
     initial = problem.structure.columns(*condensed.parts)
     state = initial_state(problem, initial, method.step_size)
     if not course.at_stops:
         state = state._replace(status=np.where(at_rest(problem, state), STATIONARY, state.status))
     size = np.sqrt(np.sum(initial**2, axis=0) / network.structure.size)
+
+    def networks(weights: Float[np.ndarray, "lane save weight"]) -> Network:
+        return network.with_parts(*problem.structure.arrays(np.moveaxis(weights, -1, 0)))
+
+    def note(lane: int, weights: Float[np.ndarray, "save weight"]) -> np.ndarray:
+        if observation is None:
+            return weights
+        wide = widen(networks(weights[None]), slice(lane, lane + 1))
+        return observation.rows(jax.tree.map(lambda leaf: leaf[0], wide))
+
     controls = _controls(problem, state, size, method, course)
     verdict = Verdict(problem, method, controls)
 
@@ -48,10 +61,13 @@ def simulate(
         max_steps=course.max_steps,
         progress=course.progress,
         watch=None if course.patience is None else watch,
+        note=note,
     )
     table, saves = book.table()
-    columns = np.moveaxis(table.weights, -1, 0)
-    trained = network.with_parts(*problem.structure.arrays(columns))
+    weights, observed = table.weights, {}
+    if observation is not None:
+        observed = observation.arrays(weights.reshape(*network.batch_shape, *weights.shape[1:]))
+        weights = np.where(saves > 0, book.sampled, np.nan).T[:, None]
     batch, longest = network.batch_shape, table.time.shape[1]
     over = (*batch, longest)
     # The axis is the one asked for, also beyond where a lane broke off; `saves` says where.
@@ -60,7 +76,7 @@ def simulate(
         time=time.reshape(over),
         loss=table.loss.reshape(over) + problem.floor,
         squared_gradient=table.rate.reshape(over),
-        weights=Samples(trained, widen, batch),
+        weights=Samples(networks(weights), widen, batch, last_alone=bool(observed)),
         saves=saves.reshape(batch),
         endings=tuple(verdict.endings[lane] for lane in range(len(saves))),
         floor=problem.floor,
@@ -70,6 +86,7 @@ def simulate(
         solver=method.solver,
         learning_rate=method.learning_rate,
         shared_times=course.at_stops,
+        observed=observed,
     )
 
 
