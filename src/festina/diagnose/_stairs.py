@@ -84,7 +84,7 @@ def effective_widths(
         trajectory.time,
         trajectory.loss,
         trajectory.squared_gradient,
-        slope=-trajectory.squared_gradient * trajectory.time_per_step,
+        slope=trajectory.slope,
     )
     clean = rests.strength >= strength  # NaN, where there is no drop, is not
     found = tuple(

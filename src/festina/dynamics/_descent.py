@@ -7,9 +7,9 @@ from jaxtyping import Float
 
 from .._objective import Convention, check_kinds
 from .._precision import float64
+from .._types import Keys
 from ..networks._given import real_array, whole_number
 from ..networks._network import Network
-from ..networks._seeds import Keys
 from ..tasks import AbstractTask
 from ._course import Course, Method
 from ._descent_step import descent_step

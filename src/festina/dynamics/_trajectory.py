@@ -111,9 +111,10 @@ class Trajectory(Generic[Network]):
         return any(ending.failed for ending in self.endings)
 
     @property
-    def time_per_step(self) -> float | Float[np.ndarray, "*batch"]:
-        """Flow time of the same loss that one unit of `time` stands for, for each lane."""
-        return 1.0 if self.learning_rate is None else self.learning_rate
+    def slope(self) -> Float[np.ndarray, "*batch save"]:
+        r"""$dL/dt = -|\partial L/\partial\theta|^2$; of descent, which counts steps, times η."""
+        rate = 1.0 if self.learning_rate is None else self.learning_rate[..., None]
+        return -self.squared_gradient * rate
 
     @property
     def final(self) -> Network:

@@ -7,11 +7,11 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from .._precision import float64
+from .._types import Keys
 from ._build import Scale, check_batch, check_scale, normals
 from ._deep import DeepLinear, check_widths
 from ._frames import haar, joined, needed_key, orthonormal
 from ._given import real_array
-from ._seeds import Keys
 
 
 @float64

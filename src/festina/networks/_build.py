@@ -11,11 +11,10 @@ from numpy.typing import ArrayLike
 
 from .._lanes import over_keys
 from .._precision import float64
-from .._types import Array
+from .._types import Array, Keys
 from ._activations import Activation, Scalar, activation
 from ._given import real_array, whole_number
 from ._layer import Layer
-from ._seeds import Keys
 from ._units import AbstractUnit, Kernel, LinearHead, Neuron, SoftmaxHead
 
 # NumPy's own alias writes numbers as `complex`, which checks at run time take at its word.

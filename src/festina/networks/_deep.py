@@ -12,13 +12,12 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from .._precision import float64
-from .._types import Array
+from .._types import Array, Keys
 from ._build import Scale, check_batch, check_keys, check_scale, normals
 from ._contract import chain, mix
 from ._given import real_array
 from ._layer import Layer
 from ._network import AbstractNetwork, pytree
-from ._seeds import Keys
 from ._structure import AbstractStructure
 from ._units import Neuron
 

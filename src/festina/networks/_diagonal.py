@@ -8,12 +8,11 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from .._precision import float64
-from .._types import Array
+from .._types import Array, Keys
 from ._build import Scale, check_batch, check_keys, check_scale, normals
 from ._contract import mix
 from ._given import real_array, whole_number
 from ._network import AbstractNetwork, pytree
-from ._seeds import Keys
 from ._structure import AbstractStructure
 from ._units import Neuron
 

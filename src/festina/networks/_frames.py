@@ -11,10 +11,10 @@ import numpy as np
 from jaxtyping import Float, Key
 from numpy.typing import ArrayLike
 
+from .._types import Keys
 from ._build import check_keys, normals
 from ._deep import DeepLinear
 from ._given import real_array
-from ._seeds import Keys
 
 ORTHONORMAL = 1e-8  # deviation from orthonormal columns at which a frame is refused
 

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from .._precision import float64
+from .._types import Keys
 from ._build import Scale, check_batch, check_keys, check_scale, normals
 from ._deep import check_widths
 from ._given import whole_number
-from ._seeds import Keys
 from ._stack import Choice, Stack, check_activations, stack_from
 from ._units import AbstractUnit, Kernel, LinearHead, Neuron
 
