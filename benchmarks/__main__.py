@@ -10,7 +10,6 @@ from . import (
     linear_width,
     many_seeds,
     sample_size,
-    second_process,
     stiff,
 )
 
@@ -21,7 +20,6 @@ PARTS = (
     balanced_curve,
     linear_width,
     stiff,
-    second_process,
 )
 
 

@@ -17,15 +17,14 @@ _EAGER = {
 _switched_off = False
 """Whether it was us who switched the cache off, and may switch it on again."""
 
-in_use: Path | None = None
-"""The folder that was asked for last, where it can be used (`_programs.py` keeps its own there)."""
-
 
 def compilation_cache(folder: str | os.PathLike[str] | None = None) -> Path | None:
     """Switch on JAX's persistent compilation cache for this process.
 
-    A program with host callbacks is never cached (JAX cannot store a Python function), so what is
-    to be quick in the second process has none.
+    The command line does so by itself. A script that trains networks calls
+    `festina.compilation_cache()` once, at its beginning: the second time it runs, what it needs is
+    read from disk. A program with host callbacks is never cached (JAX cannot store a Python
+    function), so what is to be quick in the second process has none.
 
     **Arguments:**
 
@@ -39,12 +38,6 @@ def compilation_cache(folder: str | os.PathLike[str] | None = None) -> Path | No
     The folder in use, or `None` where there is none: the cache is off, or its folder cannot be
     written. Nothing is lost then but time, so that is no error.
     """
-    global in_use
-    in_use = _switch(folder)
-    return in_use
-
-
-def _switch(folder: str | os.PathLike[str] | None) -> Path | None:
     global _switched_off
     import jax
     from jax.experimental.compilation_cache.compilation_cache import reset_cache

@@ -1,11 +1,12 @@
 """The Hessian of the loss, formed or multiplied with."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Float
 
 from ._objective import Data, excess_loss
-from ._programs import kept
 from ._types import Array
 from .networks import AbstractStructure
 
@@ -17,7 +18,7 @@ def between(weights: Float[Array, " weight"], data: Data) -> int:
     return max(data.psi.size, len(data.psi) * weights.size)
 
 
-@kept("structure")
+@functools.partial(jax.jit, static_argnames="structure")
 def hessian(
     structure: AbstractStructure, weights: Float[Array, " weight"], data: Data
 ) -> Float[Array, "weight weight"]:
@@ -29,7 +30,7 @@ def hessian(
     return jax.lax.map(column, identity, batch_size=together)
 
 
-@kept("structure")
+@functools.partial(jax.jit, static_argnames="structure")
 def hessian_product(
     structure: AbstractStructure,
     weights: Float[Array, " weight"],

@@ -27,12 +27,28 @@ program(jax.numpy.arange(1.0, 4.0)).block_until_ready()
 print(folder, events["cache_hits"], events["cache_misses"])
 """
 
+SCRIPT = """
+import collections
+import numpy as np
+from jax import monitoring
+import festina
 
-def run(*arguments, **variables):
+events = collections.Counter()
+monitoring.register_event_listener(lambda event, **_: events.update([event.split("/")[-1]]))
+folder = festina.compilation_cache()
+network = festina.networks.fully_connected(2, 3, 2, scale=0.1, key=festina.seeds(3))
+task = festina.tasks.linear_teacher(np.eye(2))
+festina.gradient_flow(network, task, t_end=1.0)
+festina.gradient_descent(network, task, 0.01, 10).final.predict(np.eye(2))
+print(folder, events["cache_hits"], events["cache_misses"])
+"""
+
+
+def run(*arguments, program=PROGRAM, **variables):
     unset = ("FESTINA_CACHE", "JAX_COMPILATION_CACHE_DIR", "XDG_CACHE_HOME")
     environment = {k: v for k, v in os.environ.items() if k not in unset}
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", PROGRAM, *arguments],
+        [sys.executable, "-W", "error", "-c", program, *arguments],
         capture_output=True,
         text=True,
         env=environment | variables,
@@ -50,6 +66,14 @@ def test_the_second_process_compiles_nothing(tmp_path):
     assert first[:2] == (place, 0)
     assert first[2] > 0
     assert second == (place, first[2], 0)
+
+
+def test_nor_does_a_script_that_trains(tmp_path):
+    place = str(tmp_path / "cache")
+    first = run(program=SCRIPT, FESTINA_CACHE=place)
+    assert first[:2] == (place, 0)
+    assert run(program=SCRIPT, FESTINA_CACHE=place) == (place, first[2], 0)
+    assert first[2] >= 5  # drawing, starting, both kinds of steps, predicting
 
 
 def test_a_damaged_entry_is_compiled_again(tmp_path):

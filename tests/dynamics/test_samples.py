@@ -333,3 +333,18 @@ def test_progress_knows_how_much_of_the_time_asked_for_is_over():
     assert told == sorted(told)
     assert any(0.1 < done < 0.9 for done in told)
     assert told[-1] == 1.0
+
+
+def test_the_slope_is_how_fast_the_loss_falls():
+    """On the clock of each: differences over h come closer to it as h², over a step as η²."""
+    network = fully_connected(2, 3, 2, scale=0.3, key=jax.random.key(0))
+    apart = []
+    for samples in (51, 101):
+        run = festina.gradient_flow(network, TASK, np.linspace(0.0, 1.0, samples), rtol=1e-11)
+        apart.append(np.abs(np.gradient(run.loss, run.time) - run.slope)[samples // 2])
+    assert 3.8 < apart[0] / apart[1] < 4.2
+    rates = np.array([1e-3, 5e-4])
+    both = fully_connected(2, 3, 2, scale=np.array([0.3, 0.3]), key=jax.random.key(0))
+    run = festina.gradient_descent(both, TASK, rates, steps=1)
+    coarse, fine = np.abs(run.loss[:, 1] - run.loss[:, 0] - run.slope[:, 0])
+    assert 3.8 < coarse / fine < 4.2

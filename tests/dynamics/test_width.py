@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import festina
 from festina.dynamics import _simulate
-from festina.dynamics._width import condense
+from festina.dynamics._width import as_it_is, condense
 from festina.networks import Kernel, Layer, convolutional, fully_connected, layer
 from festina.tasks import convolutional_teacher, linear_teacher
 
@@ -19,7 +19,7 @@ TASK = linear_teacher(np.array([[1.0, 0.3], [-0.2, 0.5]]), [[1, 1], [1, 4]])
 
 
 def at_full_width(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_simulate, "condense", lambda network: (network, lambda same: same))
+    monkeypatch.setattr(_simulate, "condense", lambda network: (network, as_it_is))
 
 
 @pytest.mark.parametrize("method", ["flow", "descent"])
@@ -60,7 +60,7 @@ def test_there_and_back(seed, width, zero):
         u[:, 0], v[:, 0] = 0.0, 0.0
     few, widen = condense(Layer(u, v, fully_connected(2, 1, key=jax.random.key(0)).unit))
     moved = Layer(np.stack([few.u, 2 * few.u], 1), np.stack([few.v, 2 * few.v], 1), few.unit)
-    wide = widen(moved)
+    wide = widen(moved, slice(None))
     np.testing.assert_array_equal(wide.u[:, 0], u)
     np.testing.assert_array_equal(wide.v[:, 0], v)
     np.testing.assert_allclose(wide.u[:, 1], 2 * u, atol=1e-14)
@@ -75,7 +75,7 @@ def test_columns_that_are_nearly_dependent_come_back_too(angle):
     u[:, 1] = u[:, 0] + angle * u[:, 1]
     few, widen = condense(Layer(u, v, fully_connected(2, 1, key=jax.random.key(0)).unit))
     assert few.width == 4
-    wide = widen(Layer(2 * few.u[None, None], 2 * few.v[None, None], few.unit))
+    wide = widen(Layer(2 * few.u[None, None], 2 * few.v[None, None], few.unit), slice(None))
     np.testing.assert_allclose(wide.u[0, 0], 2 * u, atol=1e-14)
     np.testing.assert_allclose(wide.v[0, 0], 2 * v, atol=1e-23)
 

@@ -1,5 +1,6 @@
 """Extreme curvatures of the loss: is a stationary point a saddle, and how sharp is it."""
 
+import functools
 from collections.abc import Callable
 
 import jax
@@ -10,7 +11,6 @@ from jaxtyping import Float
 from .._hessian import between, hessian, hessian_product
 from .._lanczos import lanczos
 from .._objective import Data
-from .._programs import kept
 from .._types import Array
 from ..networks import AbstractStructure
 
@@ -113,7 +113,7 @@ def _top(
     return float(values[best]), vectors[:, best]
 
 
-@kept("structure")
+@functools.partial(jax.jit, static_argnames="structure")
 def output_slopes(
     structure: AbstractStructure,
     weights: Float[Array, " weight"],

@@ -7,15 +7,17 @@ from jaxtyping import Float
 
 from .._objective import Convention, check_kinds
 from .._precision import float64
+from .._types import Keys
 from ..networks._given import real_array, whole_number
 from ..networks._network import Network
-from ..networks._seeds import Keys
 from ..tasks import AbstractTask
+from ._course import Course, Method
 from ._descent_step import descent_step
-from ._drive import Progress
 from ._logbook import Resolution
+from ._observe import Observe
 from ._simulate import simulate
 from ._trajectory import Trajectory
+from ._worker import Progress
 
 
 @float64
@@ -29,6 +31,7 @@ def gradient_descent(
     batch_size: int | None = None,
     key: Keys | None = None,
     resolution: Resolution | None = None,
+    observe: Observe | None = None,
     save_every: int | None = None,
     converged: float = 1e-9,
     max_steps: int = 300_000,
@@ -42,7 +45,7 @@ def gradient_descent(
 
     **Arguments:**
 
-    - `network`, `task`, `loss`, `resolution`, `progress`: as in `gradient_flow`.
+    - `network`, `task`, `loss`, `resolution`, `observe`, `progress`: as in `gradient_flow`.
     - `learning_rate`: η, one for all or one for each network of a batch.
     - `steps`: at most so many; full-batch training stops earlier when it has converged.
     - `batch_size`, `key`: mini-batches of that many samples, drawn without replacement in shuffled
@@ -81,26 +84,35 @@ def gradient_descent(
         from ._minibatch import minibatch_descent
 
         return minibatch_descent(
-            network, task, rates, steps, loss, batch_size, key, save_every, progress
+            network,
+            task,
+            rates,
+            steps,
+            loss=loss,
+            batch_size=batch_size,
+            key=key,
+            save_every=save_every,
+            observe=observe,
+            progress=progress,
         )
-    run = simulate(
-        network,
-        task,
+    method = Method(
+        name="gradient descent",
         loss=loss,
-        method="gradient descent",
         solver="descent",
         step=descent_step,
         step_size=lambda weights, velocity: np.zeros(weights.shape[1]),
-        evaluations_per_step=1,
-        stops=np.array([np.inf if steps is None else float(steps)]),
-        times_requested=False,
+        evaluations=1,
         rtol=1e-8,
-        atol=None,
-        converged=converged,
         learning_rate=rates,
+    )
+    course = Course(
+        stops=np.array([np.inf if steps is None else float(steps)]),
         resolution=resolution or Resolution(),
+        converged=converged,
         max_steps=max_steps if steps is None else steps,
+        observe=observe,
         progress=progress,
     )
+    run = simulate(network, task, method, course)
     limit = {"max_steps": max_steps} if steps is None else {"steps": steps}
     return replace(run, settings={"converged": converged, **limit})

@@ -5,6 +5,7 @@ core of the processor has a worker of its own (`_worker.py`); all take lanes fro
 """
 
 import concurrent.futures
+import math
 import os
 from collections.abc import Callable
 from typing import NamedTuple
@@ -13,8 +14,9 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
+from .._lanes import places
 from .._objective import Objective
-from ._logbook import Logbook, Resolution
+from ._logbook import Logbook, Note, Resolution
 from ._program import Controls, State, Step, start
 from ._worker import Judge, Progress, Shared, Watch, Worker
 
@@ -29,9 +31,7 @@ def initial_state(
     step_size: Callable[[np.ndarray, np.ndarray], np.ndarray],
 ) -> State:
     """Every lane at time zero."""
-    loss, velocity, rate = map(
-        np.asarray, start(weights, objective.data, structure=objective.structure)
-    )
+    loss, velocity, rate = start(weights, objective.data, structure=objective.structure)
     zeros = np.zeros(loss.shape, np.int64)
     return State(
         time=np.zeros(loss.shape),
@@ -61,6 +61,7 @@ def drive(
     max_steps: int,
     progress: Progress | None,
     watch: Watch | None = None,
+    note: Note | None = None,
 ) -> Logbook:
     """Run every lane to its end. `resolution` None keeps exactly the requested times."""
     weights, total = everyone.weights.shape
@@ -71,7 +72,7 @@ def drive(
         controls=controls,
         step=step,
         judge=judge,
-        book=Logbook(everyone, resolution),
+        book=Logbook(everyone, resolution, note),
         rows=rows,
         max_steps=max_steps,
         progress=progress,
@@ -102,13 +103,16 @@ def _sizes(weights: int, total: int) -> _Sizes:
     """As many lanes together as the cache holds, and records that the device has room for.
 
     Where lanes wait in a queue records are short: the slot of one that has ended idles until the
-    record is full.
+    record is full. What programs depend on, slots and rows, is the same from one power of two lanes
+    to the next.
     """
-    slots = min(total, int(np.clip(2 ** round(np.log2(_CACHE / weights)), 8, 64)))
-    slots = max(1, min(slots, _MOST_NUMBERS // (8 * weights)))
-    workers = max(1, min(_cores(), total // slots))
-    rows = _MOST_NUMBERS // (workers * slots * weights)
-    return _Sizes(slots, workers, int(np.clip(rows, 8, 64 if total > slots else _MOST_ROWS)))
+    most = places(total)
+    slots = min(most, int(np.clip(2 ** round(np.log2(_CACHE / weights)), 8, 64)))
+    while slots > 1 and 8 * slots * weights > _MOST_NUMBERS:
+        slots //= 2
+    workers = min(_cores(), math.ceil(total / slots))
+    rows = _MOST_NUMBERS // (min(_cores(), most // slots) * slots * weights)
+    return _Sizes(slots, workers, int(np.clip(rows, 8, 64 if most > slots else _MOST_ROWS)))
 
 
 def _cores() -> int:

@@ -13,9 +13,10 @@ from ..networks._given import whole_number
 from ..networks._network import Network
 from ..tasks import AbstractTask
 from ._adaptive import first_step
-from ._drive import Progress
+from ._course import Course, Method
 from ._implicit_solve import derivatives_per_solve
 from ._logbook import Resolution
+from ._observe import Observe
 from ._rosenbrock import STAGES, rosenbrock_step
 from ._runge_kutta import kinked_runge_kutta_step, runge_kutta_step
 from ._simulate import OutOfPatience, simulate
@@ -29,6 +30,7 @@ from ._stiffness import (
     rows_to_solve,
 )
 from ._trajectory import Trajectory
+from ._worker import Progress
 
 _SMOOTH, _KINKED = 1e-8, 1e-5  # default tolerances
 _EXPLICIT_STAGES = 6
@@ -46,6 +48,7 @@ def gradient_flow(
     rtol: float | None = None,
     atol: float | None = None,
     resolution: Resolution | None = None,
+    observe: Observe | None = None,
     converged: float = 1e-9,
     max_steps: int = 50_000,
     progress: Progress | None = None,
@@ -82,6 +85,9 @@ def gradient_flow(
       the steps themselves, which follow from `rtol`. Ask for `times` where you need more. Of
       a loss that moves to and fro without end, after some two thousand samples (by default) only
       what is new is kept, and one sample whenever the time has grown by a hundredth.
+    - `observe`: what to keep of the network at every sample instead of all its weights: a function
+      from one network to an array, or a dictionary of such functions by name. The trajectory has
+      `observed` then, and `final`, but no `network`.
     - `converged`: training has converged when the loss is above its lowest possible value by less
       than this fraction of the initial loss, or of that of a network without output where large
       weights start higher (never less than 100 `rtol`² of the initial one, which is noise), or when
@@ -107,54 +113,68 @@ def gradient_flow(
     max_steps = whole_number("max_steps", max_steps)
     stops = _stops(times, t_end)
 
-    def flow(*, implicit: bool, patience: int | None = None) -> Trajectory[Network]:
-        explicit_step = kinked_runge_kutta_step if kinked else runge_kutta_step
-        usual = IMPLICIT_RTOL if implicit else _KINKED if kinked else _SMOOTH
-        allowed = usual if rtol is None else rtol
-        per_step = (
-            STAGES + derivatives_per_solve(network.structure) if implicit else _EXPLICIT_STAGES
-        )
-        run = simulate(
-            network,
-            task,
-            loss=loss,
-            method="gradient flow",
-            solver="implicit" if implicit else "explicit",
-            step=rosenbrock_step if implicit else explicit_step,
-            step_size=first_step,
-            evaluations_per_step=per_step,
+    def flow(method: Method, patience: int | None = None) -> Trajectory[Network]:
+        course = Course(
             stops=stops,
-            times_requested=times is not None,
-            rtol=allowed,
-            atol=atol,
+            resolution=(resolution or Resolution()) if times is None else None,
             converged=converged,
-            learning_rate=None,
-            resolution=resolution or Resolution(),
             max_steps=max_steps,
+            observe=observe,
             progress=progress,
             patience=patience,
         )
+        run = simulate(network, task, method, course)
         asked = {"atol": atol, "t_end": t_end, "converged": converged if times is None else None}
         given = {name: value for name, value in asked.items() if value is not None}
-        return dataclasses.replace(run, settings={"rtol": allowed, "max_steps": max_steps, **given})
+        settings = {"rtol": method.rtol, "max_steps": max_steps, **given}
+        return dataclasses.replace(run, settings=settings)
 
+    explicit = _explicit(loss, kinked, rtol, atol)
     if solver == "implicit":
         _check_rows(network, objective(network, task, loss))
-        return flow(implicit=True)
+        return flow(_implicit(loss, network, rtol, atol))
     if solver == "explicit" or not learns_by_units(network):
-        return flow(implicit=False)
+        return flow(explicit)
     problem = objective(network, task, loss)
+    implicit = _implicit(loss, network, rtol, atol)
     if not can_be_implicit(network, problem):
-        return flow(implicit=False)
-    tolerance = rtol or IMPLICIT_RTOL
-    if prefers_implicit(network, problem, tolerance):
-        return flow(implicit=True)
-    patience = explicit_steps_for_implicit(network, problem, tolerance)
+        return flow(explicit)
+    if prefers_implicit(network, problem, implicit.rtol):
+        return flow(implicit)
+    patience = explicit_steps_for_implicit(network, problem, implicit.rtol)
     with contextlib.suppress(OutOfPatience):
-        return flow(implicit=False, patience=patience)
-    run = flow(implicit=True)
+        return flow(explicit, patience)
+    run = flow(implicit)
     in_vain = np.full(run.batch_shape, _EXPLICIT_STAGES * patience)
     return dataclasses.replace(run, evaluations=np.asarray(run.evaluations + in_vain))
+
+
+def _explicit(loss: str, kinked: bool, rtol: float | None, atol: float | None) -> Method:
+    return Method(
+        name="gradient flow",
+        loss=loss,
+        solver="explicit",
+        step=kinked_runge_kutta_step if kinked else runge_kutta_step,
+        step_size=first_step,
+        evaluations=_EXPLICIT_STAGES,
+        rtol=(_KINKED if kinked else _SMOOTH) if rtol is None else rtol,
+        atol=atol,
+    )
+
+
+def _implicit(
+    loss: str, network: AbstractNetwork, rtol: float | None, atol: float | None
+) -> Method:
+    return Method(
+        name="gradient flow",
+        loss=loss,
+        solver="implicit",
+        step=rosenbrock_step,
+        step_size=first_step,
+        evaluations=STAGES + derivatives_per_solve(network.structure),
+        rtol=IMPLICIT_RTOL if rtol is None else rtol,
+        atol=atol,
+    )
 
 
 def _check_rows(network: AbstractNetwork, problem: Objective) -> None:

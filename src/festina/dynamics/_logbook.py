@@ -1,5 +1,6 @@
 """What is kept of every trajectory of a batch: samples where it moves, and the latest state."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ class Samples(NamedTuple):
     """Successive states of one lane, or of all of them side by side."""
 
     time: Float[np.ndarray, "*lane save"]
-    weights: Float[np.ndarray, "*lane save weight"]
+    weights: Float[np.ndarray, "*lane save number"]  # or what is observed of them
     loss: Float[np.ndarray, "*lane save"]
     rate: Float[np.ndarray, "*lane save"]
 
@@ -69,30 +70,44 @@ def _rises(loss: Float[np.ndarray, " sample"]) -> bool:
     return bool((np.diff(loss) > 1e-6 * loss[1:]).any())
 
 
+Note = Callable[[int, np.ndarray], np.ndarray]
+"""From a lane and its weights `(save, weight)` to what is written down, `(save, number)`."""
+
+
 class Logbook:
     """Samples, latest state and number of steps of every lane. `resolution` None: only stops."""
 
-    def __init__(self, start: State, resolution: Resolution | None):
+    def __init__(self, start: State, resolution: Resolution | None, note: Note | None = None):
         self.resolution = resolution
+        self._note = note or (lambda lane, weights: weights)
         time, loss, rate = (np.array(part) for part in (start.time, start.loss, start.rate))
         self.latest = np.stack((time, loss, rate))  # (3, lane)
         self.weights = np.array(start.weights)  # (weight, lane)
+        self._start = np.asarray(start.weights)
+        self.sampled = self.weights.copy()  # as they were at the latest sample
         self.steps = np.zeros(len(time), int)
         self.slack = np.ones(len(time))  # the most by which the tolerance was loosened
         self._scale = np.where(loss > 0, loss, 1.0)
         self._path = np.zeros(len(time))
         self._counts = np.ones(len(time), int)
         self._known: dict[int, set[tuple[float, float]]] = {}  # cells of lanes with many samples
-        self._rows = [[self.last(lane)] for lane in range(len(time))]
+        self._rows: list[list[Samples]] = [[] for _ in time]
+        for lane in range(len(time)):
+            self._take(lane, self.latest[:, [lane]], self.weights[:, [lane]].T)
 
-    def last(self, lane: int) -> Samples:
-        """The latest state of a lane, kept or not."""
-        time, loss, rate = self.latest[:, lane]
-        weights = self.weights[:, lane].copy()
-        return Samples(np.array([time]), weights[None], np.array([loss]), np.array([rate]))
+    def _take(
+        self,
+        lane: int,
+        states: Float[np.ndarray, "3 save"],
+        weights: Float[np.ndarray, "save weight"],
+    ) -> None:
+        """Some more samples of a lane."""
+        time, loss, rate = states
+        self._rows[lane].append(Samples(time, self._note(lane, weights), loss, rate))
+        self.sampled[:, lane] = weights[-1]
 
     def initial_weights(self, lane: int) -> Float[np.ndarray, " weight"]:
-        return self._rows[lane][0].weights[0]
+        return self._start[:, lane]
 
     def goes_up(self, lane: int) -> bool:
         """Whether the loss rises, by more than rounding, between some of the last few samples."""
@@ -107,8 +122,8 @@ class Logbook:
         return self.goes_up(lane) and bool((np.diff(self._recent(lane)) < 0).any())
 
     def _recent(self, lane: int) -> Float[np.ndarray, " sample"]:
-        last = [part.loss[-8:] for part in (*self._rows[lane][-8:], self.last(lane))]
-        return np.concatenate(last)[-8:]
+        last = [part.loss[-8:] for part in self._rows[lane][-8:]]
+        return np.concatenate((*last, self.latest[1, [lane]]))[-8:]
 
     def table(self) -> tuple[Samples, Int[np.ndarray, " lane"]]:
         """Everything kept, `(lane, save, …)`, short lanes padded with their last; and counts.
@@ -133,9 +148,9 @@ class Logbook:
 
     def close(self, lane: int) -> None:
         """The end of a trajectory is always a sample."""
-        last = self.last(lane)
-        if self.resolution is not None and last.time[0] > self._rows[lane][-1].time[-1]:
-            self._rows[lane].append(last)
+        last = self.latest[:, [lane]]
+        if self.resolution is not None and last[0] > self._rows[lane][-1].time[-1]:
+            self._take(lane, last, self.weights[:, [lane]].T)
 
     # The loss of a lane that diverges overflows in units of a save; its ending says what happened.
     @np.errstate(over="ignore", invalid="ignore")
@@ -170,16 +185,12 @@ class Logbook:
         self._counts[lanes] += np.sum(kept, axis=0)
 
         index, row = np.nonzero(kept.T)
-        chosen = Samples(
-            time[row + 1, index],
-            weights[slots[index], row],
-            loss[row + 1, index],
-            rate[row + 1, index],
-        )
+        states = np.stack([part[row + 1, index] for part in (time, loss, rate)])
+        chosen = weights[slots[index], row]
         ends = np.cumsum(np.sum(kept, axis=0)).tolist()
-        for lane, start, end in zip(lanes, [0, *ends], ends, strict=False):
+        for lane, start, end in zip(lanes.tolist(), [0, *ends], ends, strict=False):
             if start < end:
-                self._rows[lane].append(Samples(*(part[start:end] for part in chosen)))
+                self._take(lane, states[:, start:end], chosen[start:end])
 
         self.latest[:, lanes] = time[-1], loss[-1], rate[-1]
         moved = np.flatnonzero(rows[-1])

@@ -2,7 +2,6 @@
 
 import functools
 import math
-from dataclasses import replace
 from typing import Any
 
 import jax
@@ -10,16 +9,18 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int, Key, UInt32
 
-from .._objective import Data, Objective, descent, loss_factor, objective
-from .._types import Array
+from .._lanes import over_keys, over_lanes, places
+from .._objective import Data, descent, loss_factor, objective
+from .._types import Array, Keys
 from ..networks import AbstractStructure
 from ..networks._given import whole_number
 from ..networks._network import Network
-from ..networks._seeds import Keys
 from ..tasks import AbstractTask, Task
+from ._observe import Observation, Observe
 from ._program import start
 from ._trajectory import Ending, Samples, Trajectory
 from ._width import as_it_is
+from ._worker import Progress
 
 
 def minibatch_descent(
@@ -27,18 +28,20 @@ def minibatch_descent(
     task: AbstractTask,
     learning_rate: Float[np.ndarray, "*batch"],
     steps: int | None,
+    *,
     loss: str,
     batch_size: int,
     key: Keys | None,
     save_every: int | None,
-    progress: Any,
+    observe: Observe | None,
+    progress: Progress | None,
 ) -> Trajectory[Network]:
-    """See `gradient_descent`. Weights, loss and gradient are saved every `save_every` steps."""
+    """See `gradient_descent`. There is a sample every `save_every` steps."""
     if not isinstance(task, Task) or task.samples is None:
         raise ValueError("Mini-batches need a finite task: give it `samples=…, key=…`.")
     if steps is None:
         raise ValueError("Mini-batch training needs `steps`, how many to take.")
-    keys = _keys(key, network.batch_shape)
+    shuffling = _seeds(key, network.batch_shape)
     if not 1 <= batch_size <= task.samples or batch_size % 1 != 0:
         raise ValueError(
             f"`batch_size` must be a whole number from 1 to the {task.samples} samples, "
@@ -52,6 +55,7 @@ def minibatch_descent(
         )
 
     whole = objective(network, task, loss)
+    observation = None if observe is None else Observation(observe, network)
     # A mini-batch is made of samples, so the moments of fixed features do not serve here.
     psi = jax.vmap(network.features)(jnp.asarray(task.x))
     skipped = jax.vmap(lambda x: jnp.broadcast_to(network.skip(x), (network.outputs,)))(task.x)
@@ -61,47 +65,102 @@ def minibatch_descent(
 
     initial = whole.structure.columns(*network.parts)
     rates = learning_rate.reshape(-1)
-    shufflers = [np.random.default_rng(seed) for seed in _seeds(keys)]
-    epochs = [Epochs(shuffler, task.samples, batch_size) for shuffler in shufflers]
+    epochs = [Epochs(np.random.default_rng(seed), task.samples, batch_size) for seed in shuffling]
 
-    weights, rows, times = jnp.asarray(initial), [], []
-    step = 0
+    networks = lambda weights: network.with_parts(*whole.structure.arrays(weights))
+    weights, last, rows, times = initial, initial, [], []
+    step, finite = 0, np.ones(len(rates), bool)
     while True:
         losses, _, rate = start(weights, whole.data, structure=whole.structure)
-        rows.append((np.asarray(weights).T, np.asarray(losses), np.asarray(rate)))
+        finite = finite & np.isfinite(losses) & np.isfinite(rate)
+        last = np.where(finite, weights, last)
+        noted = last.T if observation is None else observation.rows(networks(last))
+        rows.append((noted, losses, rate, finite))
         times.append(step)
-        if step >= steps or not np.isfinite(rows[-1][1]).any():
+        if step >= steps or not finite.any():
             break
         count = min(every, steps - step)
-        indices = np.stack([epoch.take(count) for epoch in epochs], axis=1)
-        weights = take_steps(whole.structure, weights, psi, y, indices, rates, weight)
+        indices = np.stack([epoch.take(count) for epoch in epochs])
+        weights = take_steps(whole.structure, weights, indices, rates, psi, y, weight)
         step += count
         if progress is not None:
             progress(f"step {step}, loss {np.nanmean(rows[-1][1]) + whole.floor:.3g}", step / steps)
-    run = _trajectory(network, whole, rows, times, loss, rates)
-    return replace(run, settings={"steps": steps, "batch_size": batch_size, "save_every": every})
+
+    batch = network.batch_shape
+    noted, losses, rate, finite = (np.stack(parts, axis=1) for parts in zip(*rows, strict=True))
+    saves = np.sum(finite, axis=1)
+    # What follows the last finite sample of the last lane is padding alone.
+    samples = max(1, int(saves.max()))
+    kept = np.minimum(np.arange(samples), np.maximum(saves, 1)[:, None] - 1)
+    losses, rate = (np.take_along_axis(part, kept, axis=1) for part in (losses, rate))
+    known, observed = noted[:, :samples], {}
+    if observation is not None:
+        observed = observation.arrays(known.reshape(*batch, *known.shape[1:]))
+        known = last.T[:, None]
+    return Trajectory(
+        time=np.broadcast_to(np.array(times[:samples], float), (*batch, samples)).copy(),
+        loss=losses.reshape(*batch, samples) + whole.floor,
+        squared_gradient=rate.reshape(*batch, samples),
+        weights=Samples(
+            networks(np.moveaxis(known, -1, 0)), as_it_is, batch, last_alone=bool(observed)
+        ),
+        saves=saves.reshape(batch),
+        endings=tuple(
+            _ending(times, *lane) for lane in zip(saves.tolist(), rates.tolist(), strict=True)
+        ),
+        floor=whole.floor,
+        evaluations=np.full(batch, times[-1]),
+        convention=loss,
+        method="mini-batch gradient descent",
+        learning_rate=rates.reshape(batch),
+        shared_times=True,
+        settings={"steps": steps, "batch_size": batch_size, "save_every": every},
+        observed=observed,
+    )
+
+
+def _ending(times: list[int], saves: int, rate: float) -> Ending:
+    if saves == len(times):
+        return Ending("finished", f"Ran to step {times[-1]} as asked.")
+    return Ending(
+        "diverged",
+        f"Not finite after step {times[max(saves - 1, 0)]}: a smaller learning rate than {rate:g} "
+        "is the likely cure.",
+    )
+
+
+def take_steps(
+    structure: AbstractStructure,
+    weights: Float[np.ndarray, "weight lane"],
+    indices: Int[np.ndarray, "lane step batch"],
+    learning_rate: Float[np.ndarray, " lane"],
+    psi: Float[Array, "sample ..."],
+    y: Float[Array, "sample output"],
+    weight: float,
+) -> Float[np.ndarray, "weight lane"]:
+    """Some steps of every lane, each on mini-batches of its own."""
+    program = lambda lanes: _take_steps(structure, *lanes, psi, y, weight)
+    return over_lanes(program, (weights.T, indices, learning_rate)).T
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def take_steps(
+def _take_steps(
     structure: AbstractStructure,
-    weights: Float[Array, "weight lane"],
+    weights: Float[Array, "lane weight"],
+    indices: Int[Array, "lane step batch"],
+    learning_rate: Float[Array, " lane"],
     psi: Float[Array, "sample ..."],
     y: Float[Array, "sample output"],
-    indices: Int[Array, "step lane batch"],
-    learning_rate: Float[Array, " lane"],
     weight: Float[Array, ""] | float,
-) -> Float[Array, "weight lane"]:
-    """Some steps of every lane, each on mini-batches of its own."""
+) -> Float[Array, "lane weight"]:
+    def walk(weights: Array, indices: Array, rate: Array) -> Array:
+        def step(weights: Array, chosen: Array) -> tuple[Array, None]:
+            batch = Data(psi[chosen], y[chosen], jnp.full(chosen.shape, weight))
+            return weights + rate * descent(structure, weights, batch)[1], None
 
-    def one(weights: Array, rate: Array, chosen: Array) -> Array:
-        batch = Data(psi[chosen], y[chosen], jnp.full(chosen.shape, weight))
-        return weights + rate * descent(structure, weights, batch)[1]
+        return jax.lax.scan(step, weights, indices)[0]
 
-    def body(weights: Array, chosen: Array) -> tuple[Array, None]:
-        return jax.vmap(one, in_axes=(1, 0, 0), out_axes=1)(weights, learning_rate, chosen), None
-
-    return jax.lax.scan(body, weights, indices)[0]
+    return jax.vmap(walk)(weights, indices, learning_rate)
 
 
 class Epochs:
@@ -120,8 +179,8 @@ class Epochs:
         return taken
 
 
-def _keys(key: Any, batch: tuple[int, ...]) -> Key[Array, " lane"]:
-    """A key for each lane: those that were given, or parts of a single one for the whole batch.
+def _seeds(key: Any, batch: tuple[int, ...]) -> UInt32[np.ndarray, " lane"]:
+    """A seed for each lane, of its key: those given, or parts of a single one for the whole batch.
 
     The key of a single network is its own, so that it learns as it would in a batch.
     """
@@ -131,9 +190,9 @@ def _keys(key: Any, batch: tuple[int, ...]) -> Key[Array, " lane"]:
     if getattr(key, "dtype", None) == np.uint32 and key.shape[-1:] == words:  # of `PRNGKey`
         key, typed = jax.random.wrap_key_data(key), True
     if typed and key.shape == batch:
-        return key.reshape(lanes)
+        return over_keys(_bits, key)
     if typed and key.shape == ():
-        return jax.random.split(key, lanes)
+        return over_keys(_bits, jax.random.split(key, places(lanes)))[:lanes]
     found = f"{key.shape} keys" if typed else repr(key)
     several = f", or one for each of the {batch} networks" if batch else ""
     raise ValueError(
@@ -142,48 +201,6 @@ def _keys(key: Any, batch: tuple[int, ...]) -> Key[Array, " lane"]:
     )
 
 
-def _seeds(keys: Key[Array, " lane"]) -> UInt32[np.ndarray, " lane"]:
-    """A seed for each lane's shuffling."""
-    return np.asarray(jax.vmap(lambda key: jax.random.bits(key, dtype=jnp.uint32))(keys))
-
-
-def _trajectory(
-    network: Network, whole: Objective, rows: list, times: list[int], loss: str, rates: np.ndarray
-) -> Trajectory[Network]:
-    batch = network.batch_shape
-    weights, losses, rate = (np.stack(parts, axis=1) for parts in zip(*rows, strict=True))
-    finite = np.isfinite(losses) & np.isfinite(rate)
-    saves = np.where(finite.all(axis=1), len(times), np.argmin(finite, axis=1))
-    endings = []
-    for lane, count in enumerate(saves):
-        if count == len(times):
-            endings.append(Ending("finished", f"Ran to step {times[-1]} as asked."))
-        else:
-            before = times[max(count - 1, 0)]
-            endings.append(
-                Ending(
-                    "diverged",
-                    f"Not finite after step {before}: a smaller learning rate than {rates[lane]:g} "
-                    "is the likely cure.",
-                )
-            )
-            for part in (weights, losses, rate):
-                part[lane, count:] = part[lane, max(count - 1, 0)]
-    # What follows the last finite sample of the last lane is padding alone.
-    samples = max(1, int(saves.max()))
-    weights, losses, rate = (part[:, :samples] for part in (weights, losses, rate))
-    columns = np.moveaxis(weights, -1, 0)
-    return Trajectory(
-        time=np.broadcast_to(np.array(times[:samples], float), (*batch, samples)).copy(),
-        loss=losses.reshape(*batch, samples) + whole.floor,
-        squared_gradient=rate.reshape(*batch, samples),
-        weights=Samples(network.with_parts(*whole.structure.arrays(columns)), as_it_is, batch),
-        saves=saves.reshape(batch),
-        endings=tuple(endings),
-        floor=whole.floor,
-        evaluations=np.full(batch, times[-1]),
-        convention=loss,
-        method="mini-batch gradient descent",
-        learning_rate=rates.reshape(batch),
-        shared_times=True,
-    )
+@jax.jit
+def _bits(keys: Key[Array, " lane"]) -> UInt32[Array, " lane"]:
+    return jax.vmap(lambda key: jax.random.bits(key, dtype=jnp.uint32))(keys)

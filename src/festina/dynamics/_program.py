@@ -1,14 +1,16 @@
 """The compiled part of a simulation: a chunk of steps for a batch of lanes, every one recorded."""
 
+import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from .._lanes import over_lanes
 from .._objective import Data, descent
-from .._programs import kept
 from .._types import Array
 from ..networks import AbstractStructure
 
@@ -17,6 +19,9 @@ RUNNING, AT_FLOOR, STATIONARY, FINISHED, NOT_FINITE, STEP_UNDERFLOW = range(6)
 
 IDLE, REJECTED, ACCEPTED, AT_STOP = range(-1, 3)
 """What a recorded step is: none, thrown away, taken, taken and landing on a requested time."""
+
+NEVER = -1.0
+"""A tolerance that nothing meets."""
 
 
 class State(NamedTuple):
@@ -80,7 +85,7 @@ Step = Callable[[State, Field, Controls], State]
 """One step of every lane: by Runge–Kutta, by Rosenbrock or by gradient descent."""
 
 
-@kept("step", "structure", "length")
+@functools.partial(jax.jit, static_argnames=("step", "structure", "length"))
 def advance(
     state: State,
     data: Data,
@@ -130,11 +135,19 @@ def advance(
     return state, Record(jnp.moveaxis(weights, 2, 0), jnp.moveaxis(numbers, 1, 0)), count
 
 
-@kept("structure")
 def start(
     weights: Float[Array, "weight lane"], data: Data, *, structure: AbstractStructure
-) -> tuple[Float[Array, " lane"], Float[Array, "weight lane"], Float[Array, " lane"]]:
+) -> tuple[
+    Float[np.ndarray, " lane"], Float[np.ndarray, "weight lane"], Float[np.ndarray, " lane"]
+]:
     """Loss, velocity and rate at the initial weights."""
+    return over_lanes(lambda lanes: _start(lanes, data, structure=structure), weights, axis=-1)
+
+
+@functools.partial(jax.jit, static_argnames="structure")
+def _start(
+    weights: Float[Array, "weight lane"], data: Data, *, structure: AbstractStructure
+) -> tuple[Float[Array, " lane"], Float[Array, "weight lane"], Float[Array, " lane"]]:
     losses, velocities = descent(structure, weights, data)
     return losses, velocities, over_weights(velocities**2)
 

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 from jaxtyping import Float, Int
 
+from .._types import Array
 from ..networks._given import check_lane
 from ..networks._network import Network
 
@@ -21,6 +22,8 @@ Reason = Literal[
 ]
 
 TakenSolver = Literal["explicit", "implicit", "descent"]
+
+LAST = slice(-1, None)
 
 
 @dataclass(frozen=True)
@@ -40,11 +43,18 @@ class Samples(Generic[Network]):
     """The weights at samples of a run, made as wide as the network when they are asked for."""
 
     condensed: Network  # (lane, save, unit, …)
-    widen: Callable[[Network], Network]
+    widen: Callable[[Network, slice], Network]
     batch_shape: tuple[int, ...]
+    last_alone: bool = False
 
     def __call__(self, which: slice) -> Network:
-        wide = self.widen(jax.tree.map(lambda leaf: leaf[:, which], self.condensed))
+        if self.last_alone and which != LAST:
+            raise ValueError(
+                "Where `observe` says what is kept, of the weights only `final` is: `observe` "
+                "whatever else you need of the network at all samples, or train without it."
+            )
+        few = jax.tree.map(lambda leaf: leaf[:, which], self.condensed)
+        wide = self.widen(few, slice(None))
         return jax.tree.map(lambda leaf: leaf.reshape(*self.batch_shape, *leaf.shape[1:]), wide)
 
 
@@ -61,6 +71,8 @@ class Trajectory(Generic[Network]):
     - `loss`, `squared_gradient`: $L$ and $|\partial L/\partial\theta|^2$ there.
     - `network`: the weights there, as one network with leading axes. Of many linear units they are
       computed when first looked at.
+    - `observed`: what was to be kept instead of all weights, by name, `(*batch, save, …)`. Where
+      there is any, only the `final` network is known.
     - `endings`: how each lane ended, in the order of the flattened batch.
     - `floor`: the loss of least squares on fixed features, which no training can go below.
     - `evaluations`: gradients computed for each lane, derivatives of them included.
@@ -83,6 +95,7 @@ class Trajectory(Generic[Network]):
     shared_times: bool
     solver: TakenSolver = "descent"
     settings: Mapping[str, float | int] = field(default_factory=dict)
+    observed: Mapping[str, Float[np.ndarray, "..."]] = field(default_factory=dict)
 
     @functools.cached_property
     def network(self) -> Network:
@@ -98,9 +111,10 @@ class Trajectory(Generic[Network]):
         return any(ending.failed for ending in self.endings)
 
     @property
-    def time_per_step(self) -> float | Float[np.ndarray, "*batch"]:
-        """Flow time of the same loss that one unit of `time` stands for, for each lane."""
-        return 1.0 if self.learning_rate is None else self.learning_rate
+    def slope(self) -> Float[np.ndarray, "*batch save"]:
+        r"""$dL/dt = -|\partial L/\partial\theta|^2$; of descent, which counts steps, times η."""
+        rate = 1.0 if self.learning_rate is None else self.learning_rate[..., None]
+        return -self.squared_gradient * rate
 
     @property
     def final(self) -> Network:
@@ -111,7 +125,7 @@ class Trajectory(Generic[Network]):
                 f"{self.endings[0].message}"
             )
         last = (*(slice(None),) * len(self.batch_shape), -1)
-        return jax.tree.map(lambda leaf: leaf[last], self.weights(slice(-1, None)))
+        return jax.tree.map(lambda leaf: leaf[last], self.weights(LAST))
 
     def __repr__(self) -> str:
         batch = f"{self.batch_shape} networks, " if self.batch_shape else ""
@@ -147,7 +161,8 @@ class Trajectory(Generic[Network]):
             time=self.time[upto],
             loss=self.loss[upto],
             squared_gradient=self.squared_gradient[upto],
-            weights=functools.partial(_within, self, upto),
+            weights=functools.partial(_within, self, index, upto),
+            observed={name: array[upto] for name, array in self.observed.items()},
             saves=np.asarray(self.saves[index]),
             endings=(self.endings[flat],),
             evaluations=np.asarray(self.evaluations[index]),
@@ -178,12 +193,7 @@ class Trajectory(Generic[Network]):
             {
                 "loss": (over, self.loss, {"long_name": f"loss {loss_formula(self.convention)}"}),
                 "squared_gradient": (over, self.squared_gradient),
-                **{
-                    name: ((*over, *axes), part)
-                    for (name, axes), part in zip(
-                        self.network.part_axes.items(), self.network.parts, strict=True
-                    )
-                },
+                **{name: ((*over, *axes), array) for name, axes, array in self._kept()},
                 "saves": (batch, self.saves),
                 "evaluations": (batch, self.evaluations),
                 "ending": (batch, _words(self, [e.reason for e in self.endings])),
@@ -201,9 +211,20 @@ class Trajectory(Generic[Network]):
                 "solver": self.solver,
                 "clock": "steps" if self.learning_rate is not None else "flow time",
                 "learning_rate": _rates(self.learning_rate),
-                **self.network.attributes,
+                **self.weights(LAST).attributes,
             },
         )
+
+    def _kept(self) -> list[tuple[str, tuple[str, ...], Array]]:
+        """Name, axes and values of what is known at every sample: weights, or what was observed."""
+        if not self.observed:
+            parts = self.network.part_axes.items(), self.network.parts
+            return [(name, axes, part) for (name, axes), part in zip(*parts, strict=True)]
+        axes = len(self.batch_shape) + 1
+        return [
+            (name, tuple(f"{name}_{axis}" for axis in range(array.ndim - axes)), array)
+            for name, array in self.observed.items()
+        ]
 
 
 def default_dims(axes: int) -> tuple[str, ...]:
@@ -213,7 +234,14 @@ def default_dims(axes: int) -> tuple[str, ...]:
     return (*(f"batch_{axis}" for axis in range(axes - 1)), "seed")
 
 
-def _within(batch: Trajectory[Network], upto: tuple[int | slice, ...], which: slice) -> Network:
+def _within(
+    batch: Trajectory[Network],
+    index: tuple[int, ...],
+    upto: tuple[int | slice, ...],
+    which: slice,
+) -> Network:
+    if which == LAST:  # beyond the last sample of a lane there are copies of it
+        return jax.tree.map(lambda leaf: leaf[index], batch.weights(which))
     return jax.tree.map(lambda leaf: leaf[upto][which], batch.network)
 
 

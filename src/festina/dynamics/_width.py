@@ -25,8 +25,8 @@ _INDEPENDENT = 1e-6
 # Smallest eigenvalue of the columns' cosines from which squaring them costs no more than a digit.
 _FAR_FROM_DEPENDENT = 0.1
 
-Widen = Callable[[Any], Any]
-"""From networks `(lane, save, unit, …)` of the few units back to all units."""
+Widen = Callable[[Any, slice], Any]
+"""From networks `(lane, save, unit, …)` of the few units back to all; which lanes these are."""
 
 
 def condense(network: Network) -> tuple[Network, Widen]:
@@ -79,20 +79,21 @@ class _Rotation:
     few: Float[np.ndarray, "lane weight weight"]
     basis: Float[np.ndarray, "lane unit weight"] | None
 
-    def __call__(self, condensed: Layer) -> Layer:
-        rows = self.rows
-        basis = rows @ np.linalg.inv(self.few) if self.basis is None else self.basis.copy()
+    def __call__(self, condensed: Layer, lanes: slice) -> Layer:
+        rows, few = self.rows[lanes], self.few[lanes]
+        basis = rows @ np.linalg.inv(few) if self.basis is None else self.basis[lanes].copy()
         # A unit without weights has none ever after, not even rounding.
         basis[~rows.any(axis=-1)] = 0.0
         samples = condensed.rows.array
         wide = basis[:, None] @ samples
-        unmoved = (samples == self.few[:, None]).all(axis=(-1, -2))
+        unmoved = (samples == few[:, None]).all(axis=(-1, -2))
         wide[unmoved] = rows[np.nonzero(unmoved)[0]]
         return _layer(self.network, wide)
 
 
-def as_it_is(condensed: Network) -> Network:
+def as_it_is(condensed: Network, lanes: slice) -> Network:
     """The way back where nothing was condensed."""
+    del lanes
     return condensed
 
 

@@ -4,7 +4,6 @@ Whenever a lane ends, the next one of the queue takes its slot, so that nobody w
 longest. Workers share nothing but what `Shared` names, the queue among it.
 """
 
-import itertools
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -75,8 +74,10 @@ class Worker:
 
     def __init__(self, shared: Shared, slots: int):
         self.shared = shared
-        self.lanes: list[int | None] = list(itertools.islice(shared.queue, slots))
-        self.state = lanes_of(shared.everyone, self.lanes)
+        self.lanes: list[int | None] = [next(shared.queue, None) for _ in range(slots)]
+        state = lanes_of(shared.everyone, self._shown)
+        idle = [lane is None for lane in self.lanes]
+        self.state = state._replace(status=np.where(idle, FINISHED, state.status))
 
     def work(self) -> None:
         try:
@@ -107,13 +108,18 @@ class Worker:
         """Slots with a lane in them, and that lane."""
         return [(slot, lane) for slot, lane in enumerate(self.lanes) if lane is not None]
 
+    @property
+    def _shown(self) -> list[int]:
+        """What the program gets to see in each slot: where there is no lane, any."""
+        return [lane or 0 for lane in self.lanes]
+
     def _take_steps(self) -> tuple[Record, int]:
         shared = self.shared
         most = max(shared.book.steps[lane] for _, lane in self._taken)
         self.state, record, count = advance(
             self.state,
             shared.objective.data,
-            shared.controls.of([lane or 0 for lane in self.lanes]),
+            shared.controls.of(self._shown),
             np.asarray(min(shared.rows, shared.max_steps - most)),
             step=shared.step,
             structure=shared.objective.structure,

@@ -37,8 +37,6 @@ class Activation:
         return self.function(preactivation)
 
 
-# Functions with names, and no lambdas: a program can be kept on disk (`_programs.py`) only if the
-# next process knows what it was made of.
 def _identity(a: Array) -> Array:
     return a
 

@@ -7,11 +7,11 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from .._precision import float64
+from .._types import Keys
 from ._build import Scale, check_batch, check_scale, normals
 from ._deep import DeepLinear, check_widths
 from ._frames import haar, joined, needed_key, orthonormal
 from ._given import real_array
-from ._seeds import Keys
 
 
 @float64
@@ -60,7 +60,7 @@ def balanced(
         scales, key = check_scale(scale), needed_key(key)
         check_batch(scales, key)
         σ = scales[..., None, None]
-        first, second, draw = map(np.asarray, normals(key, ((n_h, n_i), (n_o, n_h), (n_h, n_h))))
+        first, second, draw = normals(key, ((n_h, n_i), (n_o, n_h), (n_h, n_h)))
         u, s, v = _svd(σ**2 * (second @ first), widths)
         r = orthonormal(draw)
     else:

@@ -1,5 +1,6 @@
 """Networks by architecture, with small random, low-rank or given initial weights."""
 
+import functools
 import math
 
 import jax
@@ -8,13 +9,12 @@ import numpy as np
 from jaxtyping import Float, Key, PRNGKeyArray
 from numpy.typing import ArrayLike
 
+from .._lanes import over_keys
 from .._precision import float64
-from .._programs import kept
-from .._types import Array
+from .._types import Array, Keys
 from ._activations import Activation, Scalar, activation
 from ._given import real_array, whole_number
 from ._layer import Layer
-from ._seeds import Keys
 from ._units import AbstractUnit, Kernel, LinearHead, Neuron, SoftmaxHead
 
 # NumPy's own alias writes numbers as `complex`, which checks at run time take at its word.
@@ -164,7 +164,7 @@ def _initialise(
 
     batch = check_batch(scales, key)
     shapes = (shape, (width, rank), (rank, shape[1])) if rank else (shape,)
-    noise, *factors = map(np.asarray, normals(key, shapes))
+    noise, *factors = normals(key, shapes)
     # Not in the program, where rounding would depend on how many networks it makes.
     theta = scales[..., None, None] * noise
     if rank:
@@ -209,17 +209,26 @@ def check_batch(
         ) from None
 
 
-@kept("shapes")
-def normals(key: Keys, shapes: tuple[tuple[int, ...], ...]) -> tuple[Array, ...]:
-    """Standard normal arrays for every key: one program, where each operation would be one."""
+def normals(
+    key: Key[jax.Array, "..."], shapes: tuple[tuple[int, ...], ...]
+) -> tuple[Float[np.ndarray, "..."], ...]:
+    """Standard normal arrays for every key."""
+    drawn = over_keys(lambda keys: _draw(keys, shapes), key)
+    return tuple(array.reshape(*key.shape, *array.shape[1:]) for array in drawn)
+
+
+@functools.partial(jax.jit, static_argnames="shapes")
+def _draw(
+    keys: Key[jax.Array, " lane"], shapes: tuple[tuple[int, ...], ...]
+) -> tuple[Float[Array, "lane ..."], ...]:
+    """One program, where each operation would be one."""
 
     def draw(key: PRNGKeyArray) -> tuple[Array, ...]:
         keys = (key,) if len(shapes) == 1 else jax.random.split(key, len(shapes))
         return tuple(jax.random.normal(k, s) for k, s in zip(keys, shapes, strict=True))
 
     # One after the other: generators of many keys at once take three times as long to compile.
-    drawn = jax.lax.map(draw, key.reshape(-1))
-    return tuple(array.reshape(*key.shape, *array.shape[1:]) for array in drawn)
+    return jax.lax.map(draw, keys)
 
 
 # `activation` is also the name of an argument above.

@@ -8,11 +8,11 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from .._precision import float64
+from .._types import Keys
 from ._build import Scale
 from ._deep import DeepLinear, check_widths
 from ._frames import check_frame, haar, joined
 from ._given import real_array
-from ._seeds import Keys
 
 
 @float64

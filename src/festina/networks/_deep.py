@@ -13,13 +13,12 @@ from numpy.typing import ArrayLike
 
 from .._precision import float64
 from .._pytree import pytree
-from .._types import Array
+from .._types import Array, Keys
 from ._build import Scale, check_batch, check_keys, check_scale, normals
 from ._contract import chain, mix
 from ._given import real_array
 from ._layer import Layer
 from ._network import AbstractNetwork
-from ._seeds import Keys
 from ._structure import AbstractStructure
 from ._units import Neuron
 
@@ -202,7 +201,7 @@ def deep_linear(widths: Sequence[int], *, scale: Scale, key: Keys) -> DeepLinear
     batch = check_batch(scales, key)
     shapes = DeepStructure(widths).shapes
     # Not in the program, where rounding would depend on how many networks it makes.
-    weights = (scales[..., None, None] * np.asarray(draw) for draw in normals(key, shapes))
+    weights = (scales[..., None, None] * draw for draw in normals(key, shapes))
     return DeepLinear(tuple(np.broadcast_to(w, (*batch, *w.shape[-2:])) for w in weights))
 
 

@@ -9,12 +9,11 @@ from numpy.typing import ArrayLike
 
 from .._precision import float64
 from .._pytree import pytree
-from .._types import Array
+from .._types import Array, Keys
 from ._build import Scale, check_batch, check_keys, check_scale, normals
 from ._contract import mix
 from ._given import real_array, whole_number
 from ._network import AbstractNetwork
-from ._seeds import Keys
 from ._structure import AbstractStructure
 from ._units import Neuron
 
@@ -142,7 +141,7 @@ def diagonal_linear(inputs: int, *, scale: Scale, key: Keys) -> DiagonalLinear:
     scales, key = check_scale(scale), check_keys(key)
     batch = check_batch(scales, key)
     # Not in the program, where rounding would depend on how many networks it makes.
-    parts = (scales[..., None] * np.asarray(draw) for draw in normals(key, ((inputs,),) * 2))
+    parts = (scales[..., None] * draw for draw in normals(key, ((inputs,),) * 2))
     return DiagonalLinear(*(np.broadcast_to(part, (*batch, inputs)) for part in parts))
 
 

@@ -11,10 +11,10 @@ import numpy as np
 from jaxtyping import Float, Key
 from numpy.typing import ArrayLike
 
+from .._types import Keys
 from ._build import check_keys, normals
 from ._deep import DeepLinear
 from ._given import real_array
-from ._seeds import Keys
 
 ORTHONORMAL = 1e-8  # deviation from orthonormal columns at which a frame is refused
 
@@ -37,7 +37,7 @@ def haar(key: Keys | None, shapes: Sequence[tuple[int, int]]) -> list[Float[np.n
     """Uniformly distributed frames for every key."""
     if not shapes:
         return []
-    return [orthonormal(np.asarray(draw)) for draw in normals(needed_key(key), tuple(shapes))]
+    return [orthonormal(draw) for draw in normals(needed_key(key), tuple(shapes))]
 
 
 def orthonormal(

@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._precision import float64
+from .._types import Keys
 from ._build import Scale, check_batch, check_keys, check_scale, normals
 from ._deep import DeepLinear, DeepStructure, check_widths
 from ._frames import check_frame, joined, orthonormal
 from ._given import whole_number
-from ._seeds import Keys
 
 
 @float64
@@ -70,7 +70,7 @@ def greedy_pretrained(
             f"`input_modes` must be ({widths[0]}, mode) with at least {kept} modes for widths "
             f"{widths}, got {modes.shape}."
         )
-    *draws, last = map(np.asarray, normals(key, (*((n, n) for n, _ in hidden), readout)))
+    *draws, last = normals(key, (*((n, n) for n, _ in hidden), readout))
     frames = [modes, *map(orthonormal, draws)]
     layers = (
         fraction ** (1 / module_depth) * after @ before[..., : len(after.T)].swapaxes(-1, -2)

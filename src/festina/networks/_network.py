@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
+from .._lanes import over_lanes
 from .._precision import float64
 from .._types import Array
 from ._given import check_alone, check_lane
@@ -109,7 +110,7 @@ class AbstractNetwork(abc.ABC):
             )
         batch = self.batch_shape
         flat = [np.asarray(part).reshape(-1, *part.shape[len(batch) :]) for part in self.parts]
-        outputs = np.asarray(_each_of_each(self.with_parts(*flat), x))
+        outputs = over_lanes(lambda lanes: _each_of_each(self.with_parts(*lanes), x), flat)
         return outputs.reshape(*batch, *outputs.shape[1:])
 
     def features(self, x: Float[Array, "..."]) -> Float[Array, "..."]:

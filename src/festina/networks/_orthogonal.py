@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._precision import float64
+from .._types import Keys
 from ._build import Scale, check_batch, check_scale
 from ._deep import DeepLinear, DeepStructure, check_widths
 from ._frames import ORTHONORMAL, haar, joined, needed_key
 from ._given import real_array
-from ._seeds import Keys
 
 
 @float64

@@ -1,15 +1,10 @@
 """One random key for each seed."""
 
-from typing import TypeAlias
-
 import jax
 import numpy as np
-from jaxtyping import Key, UInt32
 
+from .._types import Keys
 from ._given import whole_number
-
-Keys: TypeAlias = Key[jax.Array, "..."] | UInt32[jax.Array, "... _"]
-"""One key or an array of them, of either kind; jaxtyping's `PRNGKeyArray` is a single one."""
 
 _USUAL = "threefry2x32"
 

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from .._precision import float64
+from .._types import Keys
 from ._build import Scale, check_batch, check_keys, check_scale, normals
 from ._deep import check_widths
 from ._given import whole_number
-from ._seeds import Keys
 from ._stack import Choice, Stack, check_activations, stack_from
 from ._units import AbstractUnit, Kernel, LinearHead, Neuron
 
@@ -138,9 +138,7 @@ def gaussian_stack(
     batch = check_batch(scales, key)
     # Not in the program, where rounding would depend on how many networks it makes.
     weights = [
-        np.broadcast_to(
-            scales.reshape(*scales.shape, *(1,) * len(shape)) * np.asarray(draw), (*batch, *shape)
-        )
+        np.broadcast_to(scales.reshape(*scales.shape, *(1,) * len(shape)) * draw, (*batch, *shape))
         for draw, shape in zip(normals(key, shapes), shapes, strict=True)
     ]
     return stack_from(unit, weights, activations=activations, skips=skips)

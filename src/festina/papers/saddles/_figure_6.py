@@ -185,8 +185,7 @@ def _stairs(trajectory: Trajectory, levels: np.ndarray) -> tuple[np.ndarray, np.
     counts, drops = [], []
     for seed in range(len(trajectory.saves)):
         lane = trajectory.lane(seed)
-        slope = -lane.squared_gradient * lane.time_per_step
-        found = plateaus(lane.time, lane.loss, lane.squared_gradient, slope=slope, merge=0.02)
+        found = plateaus(lane.time, lane.loss, lane.squared_gradient, slope=lane.slope, merge=0.02)
         counts.append(len(found))
-        drops.append([passage_time(lane.time, lane.loss, m, slope=slope) for m in middles])
+        drops.append([passage_time(lane.time, lane.loss, m, slope=lane.slope) for m in middles])
     return np.array(counts), np.array(drops)

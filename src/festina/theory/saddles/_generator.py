@@ -3,8 +3,8 @@
 import jax
 import numpy as np
 
+from ..._types import Keys
 from ...networks._build import check_keys
-from ...networks._seeds import Keys
 
 
 def generator(key: Keys) -> np.random.Generator:

@@ -1,11 +1,12 @@
 """The loss of a network as an optimiser wants it: a column of weights to value and gradient."""
 
+import functools
+
 import jax
 import numpy as np
 from jaxtyping import Float
 
 from ..._objective import Data, excess_loss
-from ..._programs import kept
 from ..._types import Array
 from ...networks import AbstractStructure
 from ._bfgs import Function, Point
@@ -40,7 +41,7 @@ def natural_size(loss: float, slope: float) -> float:
     return loss / slope if slope**2 > _ROUNDING * loss else 0.0
 
 
-@kept("structure")
+@functools.partial(jax.jit, static_argnames="structure")
 def value_and_gradient(
     structure: AbstractStructure, weights: Float[Array, " weight"], data: Data
 ) -> tuple[Float[Array, ""], Float[Array, " weight"]]:

@@ -1,5 +1,6 @@
 """The units of a layer as functions of the data."""
 
+import functools
 import math
 from collections.abc import Iterator
 
@@ -7,7 +8,6 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from ..._programs import kept
 from ..._types import Array
 from ...networks import AbstractUnit, Layer
 from ...tasks._task import Statistics
@@ -95,7 +95,7 @@ class OnData:
         return rows.T @ rows
 
 
-@kept("unit")
+@functools.partial(jax.jit, static_argnames="unit")
 def respond(
     unit: AbstractUnit, psi: Float[Array, "sample ..."], u: Float[Array, "..."]
 ) -> Float[Array, "sample ..."]:

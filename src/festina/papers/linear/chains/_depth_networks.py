@@ -113,7 +113,7 @@ def _times(network: DeepLinear, depth: int, target: np.ndarray) -> Float[np.ndar
 
 def _reached(lane: Trajectory[DeepLinear], level: float) -> float:
     """When the logarithm of the loss passes the level, with its slope from L̇ = −|∂L/∂θ|²."""
-    slope = -lane.squared_gradient / lane.loss
+    slope = lane.slope / lane.loss
     when = passage_time(lane.time, np.log(lane.loss), np.log(level), slope=slope)
     return float("inf") if np.isnan(when) else when
 

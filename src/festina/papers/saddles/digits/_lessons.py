@@ -93,7 +93,7 @@ def _walk(
 ) -> Iterator[Float[Array, "weight 1"]]:
     """The weights, as a column, at each of the moments."""
     structure = network.structure
-    weights = jnp.asarray(structure.columns(*network.parts))
+    weights = structure.columns(*network.parts)
     psi, y = jnp.asarray(task.x), jnp.asarray(task.y)
     seed = int(jax.random.bits(key, dtype=jnp.uint32))
     epochs = Epochs(np.random.default_rng(seed), len(task.x), batch_size)
@@ -102,8 +102,8 @@ def _walk(
     yield weights
     for count in np.diff(moments):
         for start in range(0, count, at_once):  # always as many, so that it is compiled once
-            indices = epochs.take(min(at_once, count - start))[:, None]
-            weights = take_steps(structure, weights, psi, y, indices, rates, 2.0 / batch_size)
+            indices = epochs.take(min(at_once, count - start))[None]
+            weights = take_steps(structure, weights, indices, rates, psi, y, 2.0 / batch_size)
         yield weights
 
 

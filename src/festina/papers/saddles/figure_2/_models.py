@@ -195,12 +195,9 @@ def _staircases(model: Model, setting: Setting) -> xr.Dataset:
     levels = model.levels(s)
     lanes = [trajectory.lane(seed) for seed in range(len(trajectory.saves))]
     found = [
-        plateaus(lane.time, lane.loss, lane.squared_gradient, slope=-lane.squared_gradient)
-        for lane in lanes
+        plateaus(lane.time, lane.loss, lane.squared_gradient, slope=lane.slope) for lane in lanes
     ]
-    drops = np.array(
-        [passages(lane.time, 2 * lane.loss, levels, -2 * lane.squared_gradient) for lane in lanes]
-    )
+    drops = np.array([passages(lane.time, 2 * lane.loss, levels, 2 * lane.slope) for lane in lanes])
     theory = {}
     if model.curve is not None:
         times, losses = model.curve(network, s)

@@ -94,16 +94,11 @@ def drop_table(
     for seed in range(parameters.seeds):
         lane = trajectory.lane(seed)
         for drop, middle in enumerate(middles):
-            times[seed, drop] = passage_time(lane.time, lane.loss, middle, slope=_slope(lane))
+            times[seed, drop] = passage_time(lane.time, lane.loss, middle, slope=lane.slope)
             saves[seed, drop] = int(np.argmax(lane.loss <= middle))
     over = ("seed", "drop")
     return xr.Dataset({"step": (over, times / time_of_a_step(parameters)), "save": (over, saves)})
 
 
 def _plateaus(lane: Trajectory, merge: float) -> Plateaus:
-    return plateaus(lane.time, lane.loss, lane.squared_gradient, slope=_slope(lane), merge=merge)
-
-
-def _slope(lane: Trajectory) -> np.ndarray:
-    """dL/dt on the trajectory's clock: gradient descent goes against the gradient."""
-    return -lane.squared_gradient * lane.time_per_step
+    return plateaus(lane.time, lane.loss, lane.squared_gradient, slope=lane.slope, merge=merge)

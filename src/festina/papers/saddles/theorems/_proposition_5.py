@@ -184,7 +184,7 @@ def _networks(parameters: Parameters, key: PRNGKeyArray | None) -> xr.Dataset:
     drop, strongest = np.empty(who.shape), np.empty(who.shape, int)
     for index in np.ndindex(who.shape):
         lane = trained.lane(*index)
-        drop[index] = passage_time(lane.time, lane.loss, middle, slope=-lane.squared_gradient)
+        drop[index] = passage_time(lane.time, lane.loss, middle, slope=lane.slope)
         at = int(np.argmax(lane.loss <= middle))
         u, v = (np.asarray(part)[at] for part in (lane.network.u, lane.network.v))
         strongest[index] = np.argmax(np.abs(v[:, 0]) * np.sum(u**2, axis=-1))

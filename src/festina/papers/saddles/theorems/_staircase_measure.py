@@ -57,7 +57,7 @@ _INNER = {
 
 
 def _lane(predicted: Staircase, trained: Trajectory) -> dict[str, np.ndarray]:
-    slope = -trained.squared_gradient
+    slope = trained.slope
     found = plateaus(trained.time, trained.loss, trained.squared_gradient, slope=slope)
     members = len(predicted.joined)
     row = {

@@ -202,7 +202,7 @@ def _network(
     left = np.empty(trained.saves.shape)
     for index in np.ndindex(left.shape):
         lane = trained.lane(*index)
-        when = passage_time(lane.time, lane.loss, middle, slope=-lane.squared_gradient)
+        when = passage_time(lane.time, lane.loss, middle, slope=lane.slope)
         size = np.linalg.norm(_theta(lane.network) @ rest, axis=(-1, -2))
         left[index] = np.exp(np.interp(when, lane.time, np.log(size)))
     return xr.Dataset(

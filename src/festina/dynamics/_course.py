@@ -1,0 +1,51 @@
+"""How a network is trained, in two nouns: the method, and the course that it takes."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from ._logbook import Resolution
+from ._observe import Observe
+from ._program import Step
+from ._trajectory import TakenSolver
+from ._worker import Progress
+
+
+@dataclass(frozen=True)
+class Method:
+    """Which steps are taken, down which loss."""
+
+    name: str
+    loss: str
+    solver: TakenSolver
+    step: Step
+    step_size: Callable[[np.ndarray, np.ndarray], np.ndarray]  # of the first, from (θ, −∂L/∂θ)
+    evaluations: int  # gradients for each step
+    rtol: float
+    atol: float | None = None
+    learning_rate: Float[np.ndarray, "*batch"] | None = None
+
+    @property
+    def continuous(self) -> bool:
+        """Whether it follows the flow in time, and does not count steps."""
+        return self.learning_rate is None
+
+
+@dataclass(frozen=True)
+class Course:
+    """Where samples are taken, what is kept of them, and where it ends."""
+
+    stops: Float[np.ndarray, " stop"]
+    resolution: Resolution | None  # None: at the stops, and nowhere else
+    converged: float
+    max_steps: int
+    observe: Observe | None = None  # None: all weights
+    progress: Progress | None = None
+    patience: int | None = None  # steps; see `OutOfPatience`
+
+    @property
+    def at_stops(self) -> bool:
+        """Whether certain times were asked for, to the last of which training goes on."""
+        return self.resolution is None

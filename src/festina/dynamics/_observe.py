@@ -1,0 +1,87 @@
+"""What is kept of a network at every sample, where that is not all of its weights."""
+
+import math
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+from jaxtyping import Float
+
+from ..networks import AbstractNetwork
+
+Observe: TypeAlias = Callable[[Any], Any] | Mapping[str, Callable[[Any], Any]]
+"""From one network to an array; or several such functions, by name."""
+
+_ALONE = "observed"
+_TAKEN = ("loss", "squared_gradient", "time", "save", "saves", "evaluations", "ending", "message")
+
+
+class Observation:
+    """The functions by name, and the shapes of what they make of a batch's first network."""
+
+    def __init__(self, observe: Observe, network: AbstractNetwork):
+        self._functions = _named(observe)
+        first = network.lane(*(0,) * len(network.batch_shape))
+        self._shapes = {name: self._see(name, first).shape for name in self._functions}
+        self._seeing = threading.Lock()  # a user's function need not expect several at once
+
+    def rows(self, networks: AbstractNetwork) -> Float[np.ndarray, "network number"]:
+        """All that is observed of each network of a batch with one axis, one after the other."""
+        with self._seeing:
+            return np.stack([self._row(networks.lane(i)) for i in range(*networks.batch_shape)])
+
+    def arrays(
+        self, rows: Float[np.ndarray, "*batch number"]
+    ) -> dict[str, Float[np.ndarray, "..."]]:
+        """By name and in their shapes again."""
+        sizes = [math.prod(shape) for shape in self._shapes.values()]
+        parts = np.split(rows, np.cumsum(sizes)[:-1], axis=-1)
+        return {
+            name: part.reshape(*rows.shape[:-1], *shape)
+            for (name, shape), part in zip(self._shapes.items(), parts, strict=True)
+        }
+
+    def _row(self, network: AbstractNetwork) -> Float[np.ndarray, " number"]:
+        seen = {name: self._see(name, network) for name in self._functions}
+        for name, array in seen.items():
+            if array.shape != self._shapes[name]:
+                raise ValueError(
+                    f"`observe` must give arrays of one shape at all samples: '{name}' has shape "
+                    f"{array.shape}, and {self._shapes[name]} at the first."
+                )
+        return np.concatenate([array.ravel() for array in seen.values()])
+
+    def _see(self, name: str, network: AbstractNetwork) -> Float[np.ndarray, "..."]:
+        found = self._functions[name](network)
+        try:
+            array = np.asarray(found)
+        except ValueError:  # lists of different lengths
+            array = np.empty(0, object)
+        if array.dtype.kind not in "fiub":
+            raise ValueError(
+                f"`observe` must give an array of real numbers for a network, '{name}' gives "
+                f"{found!r}."
+            )
+        return array.astype(float)
+
+
+def _named(observe: Observe) -> dict[str, Callable[[Any], Any]]:
+    functions = {_ALONE: observe} if callable(observe) else observe
+    if not isinstance(functions, Mapping) or not functions:
+        raise ValueError(
+            "`observe` must be a function from a network to an array, or a dictionary of such "
+            f"functions by name, got {observe!r}."
+        )
+    for name, function in functions.items():
+        if not callable(function):
+            raise ValueError(
+                f"`observe` must hold functions from a network to an array, got {function!r} as "
+                f"{name!r}."
+            )
+        if not isinstance(name, str) or name in _TAKEN:
+            raise ValueError(
+                f"`observe` names what it keeps; {name!r} is no name for it. Any text will do "
+                f"but {', '.join(_TAKEN)}."
+            )
+    return dict(functions)

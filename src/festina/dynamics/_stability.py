@@ -1,0 +1,83 @@
+"""Learning rates that are too large: 2 / sharpness along the path of the flow."""
+
+import numpy as np
+from jaxtyping import Float
+
+from .._objective import Objective
+from ._adaptive import first_step
+from ._curvature import extreme_curvatures
+from ._drive import drive, initial_state
+from ._logbook import Resolution
+from ._program import NEVER, Controls
+from ._runge_kutta import runge_kutta_step
+
+
+def cause_of_divergence(
+    problem: Objective, start: Float[np.ndarray, " weight"], learning_rate: float
+) -> str:
+    """The likely one: a step beyond 2/sharpness of the path of the flow."""
+    limit = stability_limit(problem, start)
+    if learning_rate > limit:
+        return too_large(learning_rate, limit)
+    return (
+        f"The learning rate {learning_rate:g} is below the stability limit {limit:.3g} "
+        "of the path that gradient flow takes, so that the cause is another."
+    )
+
+
+def too_large(learning_rate: float, limit: float) -> str:
+    """In words."""
+    return (
+        f"The learning rate {learning_rate:g} is above the stability limit {limit:.3g} "
+        "(2 / sharpness) of the path that gradient flow takes: use a smaller one."
+    )
+
+
+def stability_limit(problem: Objective, start: Float[np.ndarray, " weight"]) -> float:
+    """2 / sharpness where it is largest along the flow, from plateau to plateau and at its end."""
+    one, weights = np.ones(1), start[:, None]
+    state = initial_state(problem, weights, first_step)
+    rtol = 1e-4
+    controls = Controls(
+        stops=np.array([np.inf]),
+        rtol=np.asarray(rtol),
+        atol=rtol * np.sqrt(np.mean(weights**2, axis=0)),
+        loss_tolerance=1e-6 * np.asarray(state.loss),
+        gain_tolerance=NEVER * one,
+        learning_rate=one,
+    )
+    flow = drive(
+        problem,
+        state,
+        controls,
+        step=runge_kutta_step,
+        judge=lambda lane, status, book: True,
+        resolution=Resolution(),
+        max_steps=3000,
+        progress=None,
+    )
+    path = flow.table()[0].weights[0]
+    chosen = np.unique(np.linspace(0, len(path) - 1, 12).astype(int))
+    sharpness = max(extreme_curvatures(problem.structure, path[i], problem.data)[1] for i in chosen)
+    return 2.0 / sharpness if sharpness > 0 else float("inf")
+
+
+def restlessness(
+    problem: Objective, weights: Float[np.ndarray, " weight"], learning_rate: float
+) -> str:
+    """That steps are too large for the valley here; nothing where they are not."""
+    # Here and a step further: to and fro the valley is steeper on one side.
+    here = weights[:, None]
+    there = here + learning_rate * np.asarray(initial_state(problem, here, first_step).velocity)
+    sides = np.concatenate((here, there), axis=1)
+    if not np.isfinite(sides).all():
+        return ""
+    sharpness = max(
+        extreme_curvatures(problem.structure, side, problem.data)[1] for side in sides.T
+    )
+    if learning_rate * sharpness <= 2.0:
+        return ""
+    return (
+        f"going up and down: 2 / sharpness is {2.0 / sharpness:.3g} here, and the learning rate "
+        f"{learning_rate:g} is above it. Use a smaller one."
+    )

@@ -1,0 +1,142 @@
+"""What is observed instead of all weights is what those weights would have told."""
+
+import jax
+import numpy as np
+import pytest
+
+import festina
+from festina import gradient_descent, gradient_flow
+from festina.networks import fully_connected
+from festina.tasks import linear_teacher, task
+
+POPULATION = linear_teacher(np.eye(2), [[1.0, 1.0], [1.0, 4.0]])
+X = np.random.default_rng(0).normal(size=(12, 2))
+POINTS = task(X, np.sin(X))
+TIMES = np.linspace(0.0, 3.0, 5)
+
+
+def flow(network, task, **options):
+    return gradient_flow(network, task, t_end=8.0, **options)
+
+
+def flow_at_times(network, task, **options):
+    return gradient_flow(network, task, TIMES, **options)
+
+
+def descent(network, task, **options):
+    return gradient_descent(network, task, 0.05, 300, **options)
+
+
+def mini_batches(network, task, **options):
+    key = jax.random.key(1)
+    return gradient_descent(
+        network, POINTS, 0.05, 60, batch_size=4, save_every=7, key=key, **options
+    )
+
+
+def singular_values(network):
+    return np.linalg.svd(network.u, compute_uv=False)
+
+
+def products(network):
+    return network.v.T @ network.u
+
+
+OBSERVE = {"values": singular_values, "map": products, "units": lambda network: network.width}
+
+
+@pytest.mark.parametrize("train", [flow, flow_at_times, descent, mini_batches])
+@pytest.mark.parametrize("batch", [(), (3,), (2, 3)])
+@pytest.mark.parametrize("activation", ["linear", "tanh"])
+def test_as_seen_in_the_weights(train, batch, activation):
+    """Also for linear units, of which only few are trained."""
+    key = festina.seeds(3) if batch else jax.random.key(0)
+    scale = np.array([[0.1], [0.2]]) if len(batch) == 2 else 0.1
+    network = fully_connected(2, 9, 2, activation=activation, scale=scale, key=key)
+    task = POPULATION if activation == "linear" else POINTS
+    whole, seen = train(network, task), train(network, task, observe=OBSERVE)
+    np.testing.assert_array_equal(seen.time, whole.time)
+    np.testing.assert_array_equal(seen.loss, whole.loss)
+    expected = {
+        "values": np.linalg.svd(whole.network.u, compute_uv=False),
+        "map": np.swapaxes(whole.network.v, -1, -2) @ whole.network.u,
+        "units": np.full(whole.loss.shape, 9.0),
+    }
+    assert seen.observed.keys() == expected.keys()
+    for name, array in expected.items():
+        np.testing.assert_allclose(seen.observed[name], array, rtol=1e-9, atol=1e-12)
+    for part, same in zip(seen.final.parts, whole.final.parts, strict=True):
+        np.testing.assert_allclose(part, same, rtol=1e-12)
+    with pytest.raises(ValueError, match="`observe`"):
+        _ = seen.network
+
+
+def test_of_one_lane():
+    network = fully_connected(2, 4, 2, activation="tanh", scale=0.3, key=festina.seeds(3))
+    seen = flow(network, POINTS, observe=singular_values)
+    lane = seen.lane(1)
+    saves = int(seen.saves[1])
+    np.testing.assert_array_equal(lane.observed["observed"], seen.observed["observed"][1, :saves])
+    np.testing.assert_array_equal(lane.final.u, seen.final.u[1])
+    np.testing.assert_allclose(singular_values(lane.final), lane.observed["observed"][-1])
+    with pytest.raises(ValueError, match="only `final`"):
+        _ = lane.network
+
+
+@pytest.mark.parametrize(("train", "axis"), [(flow, "save"), (mini_batches, "time")])
+def test_in_a_data_set(train, axis):
+    network = fully_connected(2, 4, 2, activation="tanh", scale=0.3, key=festina.seeds(3))
+    data = train(network, POINTS, observe=OBSERVE).to_dataset()
+    assert data["map"].dims == ("seed", axis, "map_0", "map_1")
+    assert data["units"].dims == ("seed", axis)
+    assert "u" not in data
+    assert data.attrs["unit"] == repr(network.unit)
+
+
+def test_a_lane_that_diverges_is_observed_as_long_as_it_is_finite():
+    network = fully_connected(2, 4, 2, scale=0.3, key=festina.seeds(2))
+    for options in ({}, {"batch_size": 4, "key": jax.random.key(0), "save_every": 1}):
+        rates = np.array([0.01, 100.0])
+        run = gradient_descent(network, POINTS, rates, 60, observe=singular_values, **options)
+        assert [ending.reason for ending in run.endings] == ["finished", "diverged"]
+        assert np.isfinite(run.observed["observed"]).all()
+        last = run.lane(1)
+        np.testing.assert_allclose(singular_values(last.final), last.observed["observed"][-1])
+
+
+def test_where_there_is_no_sample_nothing_is_observed():
+    network = fully_connected(2, 4, 2, activation="tanh", scale=0.3, key=festina.seeds(2))
+    run = gradient_flow(network, POINTS, np.array([50.0]), max_steps=2, observe=singular_values)
+    assert not run.saves.any()
+    assert np.isnan(run.observed["observed"]).all()
+    with pytest.raises(ValueError, match="there is none"):
+        _ = run.final
+
+
+@pytest.mark.parametrize(
+    ("observe", "words"),
+    [
+        ("u", "must be a function"),
+        ({}, "must be a function"),
+        ({"u": 3}, "must hold functions"),
+        ({1: products}, "1 is no name"),
+        ({"loss": products}, "'loss' is no name"),
+        (lambda network: "large", "an array of real numbers"),
+        (lambda network: None, "an array of real numbers"),
+        (lambda network: 1j * network.u, "an array of real numbers"),
+        (lambda network: [[1.0], [1.0, 2.0]], "an array of real numbers"),
+    ],
+)
+@pytest.mark.parametrize("train", [descent, mini_batches])
+def test_bad_observers(observe, words, train, as_a_user):
+    network = fully_connected(2, 3, 2, scale=0.1, key=jax.random.key(0))
+    with pytest.raises(ValueError, match=words):
+        train(network, POINTS, observe=observe)
+
+
+@pytest.mark.parametrize("train", [flow, descent, mini_batches])
+def test_arrays_that_grow(train):
+    network = fully_connected(2, 3, 2, scale=0.1, key=jax.random.key(0))
+    growing = lambda now: np.zeros(1 if (now.u == network.u).all() else 2)
+    with pytest.raises(ValueError, match=r"arrays of one shape.*'observed' has shape \(2,\)"):
+        train(network, POINTS, observe=growing)
