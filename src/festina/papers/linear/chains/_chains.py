@@ -140,18 +140,16 @@ def _decoupled(parameters: Parameters, modes: Modes, task: Task, frames: list[Ar
     )
     product = np.asarray(gradient_flow(network, task, times, rtol=1e-11).network.end_to_end())
     strength, target = _strengths(product, modes), modes.singular_values / modes.input_variance
-    return xr.Dataset(
-        {
-            "time": ("sample", times, {"long_name": "time in units of τ"}),
-            "strength": (("sample", "mode"), strength),
-            "theory": (("sample", "mode"), theory[:_SAMPLES]),
-            "target": ("mode", target),
-            "input_variance": ("mode", modes.input_variance),
-            # What the next mode has learned of its target when one is half learned.
-            "overlap": ("earlier", np.diagonal(theory[_SAMPLES:] / target, 1)),
-            "leak": ("sample", _norm(product - mode_map(strength, modes))),
-        }
-    )
+    table = {
+        "time": ("sample", times, {"long_name": "time in units of τ"}),
+        "strength": (("sample", "mode"), strength),
+        "theory": (("sample", "mode"), theory[:_SAMPLES]),
+        "target": ("mode", target),
+        # What the next mode has learned of its target when one is half learned.
+        "overlap": ("earlier", np.diagonal(theory[_SAMPLES:] / target, 1)),
+        "leak": ("sample", _norm(product - mode_map(strength, modes))),
+    }
+    return xr.Dataset(table)
 
 
 def _random(modes: Modes, task: Task, network: DeepLinear) -> xr.Dataset:
@@ -166,27 +164,18 @@ def _random(modes: Modes, task: Task, network: DeepLinear) -> xr.Dataset:
     product = np.asarray(gradient_flow(network, task, times, rtol=1e-11).network.end_to_end())
     strength = _strengths(product, modes)
     chains = np.stack([mode_strengths(times, modes, a0, depth=2) for a0 in start])
-    maps = {
-        "chain_error": np.stack([mode_map(a, modes) for a in chains]),
-        "balanced_error": np.stack(
-            [_balanced_map(*pair, correlation, times) for pair in zip(*weights, strict=True)]
-        ),
-    }
+    balanced = [_balanced_map(*pair, correlation, times) for pair in zip(*weights, strict=True)]
+    error = lambda maps: _norm(np.stack(maps) - product).max(axis=1) / np.linalg.norm(s)
     halfway = lambda a: passage_time(times, -a, -0.5)
-    return xr.Dataset(
-        {
-            "time": ("sample", times, {"long_name": "time in units of τ"}),
-            "strength": (("seed", "sample", "mode"), strength),
-            "theory": (("seed", "sample", "mode"), chains),
-            "singular_value": ("mode", s),
-            "half_time": (("seed", "mode"), half),
-            "half_time_trained": (("seed", "mode"), np.apply_along_axis(halfway, 1, strength / s)),
-            **{
-                name: ("seed", _norm(predicted - product).max(axis=1) / np.linalg.norm(s))
-                for name, predicted in maps.items()
-            },
-        }
-    )
+    table = {
+        "time": ("sample", times, {"long_name": "time in units of τ"}),
+        "singular_value": ("mode", s),
+        "half_time": (("seed", "mode"), half),
+        "half_time_trained": (("seed", "mode"), np.apply_along_axis(halfway, 1, strength / s)),
+        "chain_error": ("seed", error([mode_map(a, modes) for a in chains])),
+        "balanced_error": ("seed", error(balanced)),
+    }
+    return xr.Dataset(table)
 
 
 def _balanced_map(

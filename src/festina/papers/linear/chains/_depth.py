@@ -7,6 +7,7 @@ of four layers, and orthogonal layers are independent of depth at this learning 
 """
 
 import math
+from collections.abc import Sequence
 from typing import Annotated
 
 import numpy as np
@@ -15,6 +16,7 @@ from jaxtyping import Float, PRNGKeyArray
 from matplotlib.figure import Figure
 from pydantic import Field, model_validator
 
+from ...._types import Array
 from ....diagnose import passage_time
 from ....dynamics import gradient_flow
 from ....networks import DeepLinear, deep_linear, orthogonal
@@ -115,15 +117,13 @@ def _small(parameters: Parameters) -> xr.Dataset:
     # The law neglects a constant beside 1/b₀^(D−2), here a thousandth.
     far = max(4, math.ceil(2 + math.log(1000 * max(1.0, 1 / s)) / math.log(1 / b0)))
     measure = lambda depth, s: integrate(b0, depth, s, fraction)
-    return xr.Dataset(
-        {
-            "time": ("depth", [measure(depth, s) for depth in depths]),
-            "theory": ("depth", linear.training_time(depths, b0, correlation=s, fraction=fraction)),
-            "far_time": ("far", [measure(depth, s) for depth in (far, far + 2)]),
-            "far_time_stronger": ((), measure(far, _STRONGER * s)),
-        },
-        {"depth": depths, "far": [far, far + 2]},
-    )
+    table = {
+        "time": ("depth", [measure(depth, s) for depth in depths]),
+        "theory": ("depth", linear.training_time(depths, b0, correlation=s, fraction=fraction)),
+        "far_time": ("far", [measure(depth, s) for depth in (far, far + 2)]),
+        "far_time_stronger": measure(far, _STRONGER * s),
+    }
+    return xr.Dataset(table, {"depth": depths, "far": [far, far + 2]})
 
 
 def _pretrained(parameters: Parameters) -> dict[str, xr.Dataset]:
@@ -179,48 +179,38 @@ def integrate(b0: float, depth: int | float, s: float, fraction: float) -> float
 def _networks(
     parameters: Parameters, key: PRNGKeyArray | None, say: Progress
 ) -> dict[str, xr.Dataset]:
-    """Whole networks with matrices of all kinds; those of one depth are trained together.
+    """Whole networks with matrices of all kinds.
 
     Orthogonal layers with a product that is aligned with the task, orthogonal layers with a random
     product that is the same at every depth, and matrices of independent entries of variance g²/N.
     Singular values of the task go from 3 to 1.5, along the axes.
     """
     size, keys = parameters.size, keys_of(parameters, key)
-    straight, small = parameters.network_depths, parameters.gaussian_depths
-    target = np.diag(np.linspace(3.0, 1.5, size))
+    straight, small = list(parameters.network_depths), list(parameters.gaussian_depths)
+    target, over = np.diag(np.linspace(3.0, 1.5, size)), ("depth", "seed")
     turns = orthogonal((size,) * (straight[-1] + 1), key=keys).weights
-    rotations = [np.asarray(weight) for weight in turns]
-    scale = parameters.gain / size**0.5
-    gaussian = deep_linear((size,) * (small[-1] + 1), scale=scale, key=keys).weights
-    product, times = proper(rotations[-1]), {"aligned": [], "rotated": [], "gaussian": []}
-    depths = sorted({*straight, *small})
-    for index, depth in enumerate(depths):
-        say(f"networks of depth {depth}", 0.1 + 0.9 * index / len(depths))
-        batch = {}
-        if depth in straight:
-            inner = rotations[: depth - 1]
-            batch["aligned"] = with_product([w[:1] for w in inner], np.eye(size)[None])
-            batch["rotated"] = with_product(inner, product)
-        if depth in small:
-            batch["gaussian"] = [np.asarray(weight) for weight in gaussian[:depth]]
-        layers = [np.concatenate(layer) for layer in zip(*batch.values(), strict=True)]
-        ends = np.cumsum([len(weights[0]) for weights in batch.values()])[:-1]
-        found = np.split(_learned(DeepLinear(tuple(layers)), depth, target), ends)
-        for name, part in zip(batch, found, strict=True):
-            times[name].append(part)
-    aligned, over = np.ravel(times["aligned"]), ("depth", "seed")
+    rotations, rotated = [np.asarray(weight) for weight in turns], []
+    for index, depth in enumerate(straight):
+        say(f"orthogonal matrices, depth {depth}", 0.1 + 0.6 * index / len(straight))
+        inner = rotations[: depth - 1]
+        first = with_product([w[:1] for w in inner], np.eye(size)[None])
+        pairs = zip(first, with_product(inner, proper(rotations[-1])), strict=True)
+        rotated.append(_learned([np.concatenate(pair) for pair in pairs], target))
+    aligned, rotated = np.array(rotated)[:, 0], np.array(rotated)[:, 1:]
     guesses = zip(straight, aligned, strict=True)
     table = {
         "aligned": ("depth", aligned),
         "aligned_theory": ("depth", [_aligned_time(target, *guess) for guess in guesses]),
-        "rotated": (over, times["rotated"]),
+        "rotated": (over, rotated),
     }
+    say("Gaussian matrices", 0.7)
+    widths, scale = (size,) * (small[-1] + 1), parameters.gain / size**0.5
+    weights = deep_linear(widths, scale=scale, key=keys).weights
+    gaussian = {"time": (over, [_learned(weights[:depth], target) for depth in small])}
     seed = parameters.seed + np.arange(parameters.seeds)
     return {
-        "networks": xr.Dataset(table, {"depth": list(straight), "seed": seed}),
-        "gaussian": xr.Dataset(
-            {"time": (over, times["gaussian"])}, {"depth": list(small), "seed": seed}
-        ),
+        "networks": xr.Dataset(table, {"depth": straight, "seed": seed}),
+        "gaussian": xr.Dataset(gaussian, {"depth": small, "seed": seed}),
     }
 
 
@@ -240,8 +230,9 @@ def proper(turns: Float[np.ndarray, "seed size size"]) -> Float[np.ndarray, "see
     return turns
 
 
-def _learned(network: DeepLinear, depth: int, target: np.ndarray) -> Float[np.ndarray, " seed"]:
+def _learned(weights: Sequence[Array], target: np.ndarray) -> Float[np.ndarray, " seed"]:
     """When the logarithm of the loss passes that of its level, at τ = D."""
+    depth, network = len(weights), DeepLinear(tuple(weights))
     how = {"t_end": _LONGEST / depth, "converged": _LEVEL / 10, "max_steps": 200_000}
     trained = gradient_flow(network, linear_teacher(target), rtol=1e-7, **how)
     level, found = np.log(_LEVEL * np.sum(target**2) / 2), []
@@ -292,7 +283,7 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
     )
     say(
         f"small weights, depth {depth}: the time as a power of s",
-        exponent([1, _STRONGER], [time[0], float(small["far_time_stronger"])], -1.0, within=0.02),
+        exponent([1, _STRONGER], [time[0], small["far_time_stronger"]], -1.0, within=0.02),
         speed,
     )
     # Where the stack is tuned for long, training is not all pretraining.
@@ -310,10 +301,8 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         corrected="that holds for modules of four layers; two layers, as an autoencoder has, take "
         "O(D ln(1/b₀))",
     )
-    say(
-        "a module of two layers: what its time gains when ln(1/b₀) gains one",
-        agree((cost[0, 1] - cost[0, 0]) / math.log(b[0] / b[1]), 1.0, within=0.05),
-    )
+    gained = agree((cost[0, 1] - cost[0, 0]) / math.log(b[0] / b[1]), 1.0, within=0.05)
+    say("a module of two layers: what its time gains when ln(1/b₀) gains one", gained)
     deep, time = aligned["depth"][-3:-1], aligned["time"]
     say(
         "orthogonal layers: the time tends to a constant; its distance from that as a power of "
@@ -323,14 +312,11 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         "are aligned with the task",
         note=f"from {float(time[0]):.4g} at depth 2 to {float(time[-1]):.4g}",
     )
-    say(
-        "the same at a fixed learning rate: the time as a power of depth",
-        exponent(deep, time[-3:-1] / deep, -1.0, within=0.05),
-    )
-    say(
-        "orthogonal matrices aligned with the task: time to learn at each depth",
-        agree(networks["aligned"], networks["aligned_theory"], within=0.002, relative=True),
-    )
+    fixed = exponent(deep, time[-3:-1] / deep, -1.0, within=0.05)
+    say("the same at a fixed learning rate: the time as a power of depth", fixed)
+    seen, theory = networks["aligned"], networks["aligned_theory"]
+    near = agree(seen, theory, within=0.002, relative=True)
+    say("orthogonal matrices aligned with the task: time to learn at each depth", near)
     middle = networks["rotated"].median("seed")
     powers = np.diff(np.log(middle)) / np.diff(np.log(networks["depth"]))
     # A constant is approached ever more slowly, until only noise is left of the powers.
@@ -340,10 +326,8 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         same("levels off" if levels else "keeps growing", "levels off"),
         note=f"from step to step, powers {listed(powers, 2)} of depth; median over seeds",
     )
-    say(
-        "random orthogonal matrices take longer than aligned ones, at every depth (median ratio)",
-        above(middle / networks["aligned"], 1.0),
-    )
+    words = "random orthogonal matrices take longer than aligned ones, at every depth (medians)"
+    say(words, above(middle / seen, 1.0))
     middle, gain = gaussian["time"].median("seed").values, parameters.gain
     layers = int(gaussian["depth"][-1] - gaussian["depth"][0])
     say(

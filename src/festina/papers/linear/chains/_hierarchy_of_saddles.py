@@ -13,7 +13,6 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from jaxtyping import Float, PRNGKeyArray
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field, model_validator
 
@@ -87,11 +86,8 @@ PRESETS: dict[str, dict[str, Any]] = {
 @experiment("linear/hierarchy-of-saddles")
 def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
     """Individuals, the saddles, how near networks come to them, and a shallow network."""
-    s, keys, hidden = (
-        np.array(parameters.singular_values),
-        keys_of(parameters, key),
-        parameters.hidden,
-    )
+    s, hidden = np.array(parameters.singular_values), parameters.hidden
+    keys = keys_of(parameters, key)
     say("saddles", 0.0)
     tables = {"saddles": _saddles(s, hidden)}
     say("individuals", 0.2)
@@ -125,15 +121,14 @@ def _saddles(s: Float[np.ndarray, " mode"], hidden: int) -> xr.Dataset:
     of_all = lambda *functions: jax.jit(lambda points: [jax.vmap(f)(points) for f in functions])
     level, gradient, hessian = of_all(loss, jax.grad(loss), jax.hessian(loss))(theta)
     curvature = np.linalg.eigvalsh(np.asarray(hessian))
-    return xr.Dataset(
-        {
-            "learned": (("set", "mode"), sets),
-            "loss": ("set", np.asarray(level)),
-            "gradient": ("set", np.linalg.norm(gradient, axis=1)),
-            "index": ("set", (curvature < -1e-9 * s[0]).sum(axis=1)),
-            "escape_rate": ("set", -curvature[:, 0]),
-        }
-    )
+    table = {
+        "loss": np.asarray(level),
+        "gradient": np.linalg.norm(gradient, axis=1),
+        "index": (curvature < -1e-9 * s[0]).sum(axis=1),
+        "escape_rate": -curvature[:, 0],
+    }
+    learned = {"learned": (("set", "mode"), sets)}
+    return xr.Dataset(learned | {name: ("set", values) for name, values in table.items()})
 
 
 def _individuals(s: np.ndarray, first: np.ndarray, second: np.ndarray) -> xr.Dataset:
@@ -155,22 +150,20 @@ def _individuals(s: np.ndarray, first: np.ndarray, second: np.ndarray) -> xr.Dat
     half = lambda a: half_times(times, np.moveaxis(a / s, -1, -2))
     sizes = np.sum(first**2, axis=1) + np.sum(second**2, axis=2)
     over = "seed", "time", "mode"
-    return xr.Dataset(
-        {
-            "loss": (over[:2], trained.loss),
-            "loss_theory": (over[:2], loss),
-            "strength": (over, strength),
-            "strength_theory": (over, theory),
-            "half_time": (over[::2], half(strength)),
-            "half_time_theory": (over[::2], half(theory)),
-            "plateaus": ("seed", _plateaus(times, trained.loss, trained.squared_gradient)),
-            "plateaus_theory": ("seed", _plateaus(times, loss, fall)),
-            # How nearly the modes share their hidden units: 1 if not at all.
-            "independence": ("seed", np.linalg.eigvalsh(shared)[:, 0]),
-            "initial_size": ("seed", sizes.max(axis=1)),
-        },
-        {"time": ("time", times, {"long_name": "time in units of τ"})},
-    )
+    table = {
+        "loss": (over[:2], trained.loss),
+        "loss_theory": (over[:2], loss),
+        "strength": (over, strength),
+        "strength_theory": (over, theory),
+        "half_time": (over[::2], half(strength)),
+        "half_time_theory": (over[::2], half(theory)),
+        "plateaus": ("seed", _plateaus(times, trained.loss, trained.squared_gradient)),
+        "plateaus_theory": ("seed", _plateaus(times, loss, fall)),
+        # How nearly the modes share their hidden units: 1 if not at all.
+        "independence": ("seed", np.linalg.eigvalsh(shared)[:, 0]),
+        "initial_size": ("seed", sizes.max(axis=1)),
+    }
+    return xr.Dataset(table, {"time": ("time", times, {"long_name": "time in units of τ"})})
 
 
 def _plateaus(times: np.ndarray, loss: np.ndarray, fall: np.ndarray) -> np.ndarray:
@@ -194,10 +187,8 @@ def _near(s: Float[np.ndarray, " mode"], hidden: int) -> xr.Dataset:
     away = np.linalg.norm(learned[:, :, None] - stages, axis=(-2, -1))
     level = np.take_along_axis(trained.loss, away.argmin(axis=1), axis=1)
     over = "initial_strength", "stage"
-    return xr.Dataset(
-        {"closest": (over, away.min(axis=1)), "loss": (over, level)},
-        {"initial_strength": strengths},
-    )
+    table = {"closest": (over, away.min(axis=1)), "loss": (over, level)}
+    return xr.Dataset(table, {"initial_strength": strengths})
 
 
 def _shallow(s: np.ndarray, start: Float[np.ndarray, "seed output input"]) -> xr.Dataset:
@@ -206,15 +197,13 @@ def _shallow(s: np.ndarray, start: Float[np.ndarray, "seed output input"]) -> xr
     trained = gradient_flow(DeepLinear((start,)), linear_teacher(np.diag(s)), times, rtol=1e-10)
     learned = np.asarray(trained.network.end_to_end())
     theory = 0.5 * np.sum((np.diag(s) - start) ** 2, axis=(-2, -1))[:, None] * np.exp(-2 * times)
-    return xr.Dataset(
-        {
-            "loss": (("seed", "time"), trained.loss),
-            "loss_theory": (("seed", "time"), theory),
-            "strength": (("seed", "time", "mode"), np.diagonal(learned, axis1=-2, axis2=-1)),
-            "plateaus": ("seed", _plateaus(times, trained.loss, trained.squared_gradient)),
-        },
-        {"time": ("time", times, {"long_name": "time in units of τ"})},
-    )
+    table = {
+        "loss": (("seed", "time"), trained.loss),
+        "loss_theory": (("seed", "time"), theory),
+        "strength": (("seed", "time", "mode"), np.diagonal(learned, axis1=-2, axis2=-1)),
+        "plateaus": ("seed", _plateaus(times, trained.loss, trained.squared_gradient)),
+    }
+    return xr.Dataset(table, {"time": times})
 
 
 @asserts("Saxe, slides", "“Depth introduces a hierarchy of saddle points”")
@@ -222,14 +211,10 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
     """Stationary points by autodiff, individuals and closest approaches by training."""
     parameters = parameters_of(run, Parameters)
     s, stages = np.array(parameters.singular_values), "“Depth introduces stage-like transitions”"
-    saddles, near, people, shallow = (
-        run[name].ds for name in ("saddles", "near", "individuals", "shallow")
-    )
+    saddles, people, shallow = (run[name].ds for name in ("saddles", "individuals", "shallow"))
     has = saddles["learned"].values.astype(bool)
-    say(
-        "every set of learned modes is a stationary point: the gradient there",
-        apart(saddles["gradient"], within=1e-12 * s[0] ** 1.5),
-    )
+    flat = apart(saddles["gradient"], within=1e-12 * s[0] ** 1.5)
+    say("every set of learned modes is a stationary point: the gradient there", flat)
     weaker = has.astype(int) @ (s[:, None] < s)  # learned modes that are weaker than each mode
     free = parameters.hidden - has.sum(axis=1, keepdims=True)
     say(
@@ -238,11 +223,10 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         note="each mode left: one in every free hidden unit, and one in the unit of each weaker "
         "mode that was learned before it",
     )
-    say(
-        "saddles are left at the rate of the largest singular value that is left",
-        agree(saddles["escape_rate"][:-1], (s * ~has).max(axis=1)[:-1], within=1e-9, relative=True),
-    )
-    _approach(say, near, s, stages)
+    rates, largest = saddles["escape_rate"].values[:-1], (s * ~has).max(axis=1)[:-1]
+    left = agree(rates, largest, within=1e-9, relative=True)
+    say("saddles are left at the rate of the largest singular value that is left", left)
+    _approach(say, run["near"].ds, s, stages)
 
     individuals, start = "“Individual variability amidst structure”", 0.5 * s @ s
     size, share = people["initial_size"], people["independence"]
@@ -260,11 +244,8 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         note=f"first and last included: {len(s) + 1} unless two modes are learned together",
     )
     half, theory = people["half_time"].values, people["half_time_theory"].values
-    say(
-        "when each individual learns each mode, from its own initial weights",
-        apart(half, theory, within=second_order, relative=True),
-        individuals,
-    )
+    near = apart(half, theory, within=second_order, relative=True)
+    say("when each individual learns each mode, from its own initial weights", near, individuals)
     tied = (np.diff(np.sort(theory, axis=1)) < 2 * second_order * theory.max()).any(axis=1)
     if not tied.all():
         order, expected = np.argsort(half, axis=1), np.argsort(theory, axis=1)
@@ -275,16 +256,10 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
             individuals,
             note=f"{others} of {len(half)} do not learn in the order of s",
         )
-    say(
-        "shallow: no saddles, the loss falls as exp(−2t/τ) for everyone",
-        apart(shallow["loss"], shallow["loss_theory"], within=1e-5, relative=True),
-        stages,
-    )
-    say(
-        "shallow: plateaus between the start and the end, of any individual",
-        agree(shallow["plateaus"].max() - 2, 0),
-        stages,
-    )
+    same = apart(shallow["loss"], shallow["loss_theory"], within=1e-5, relative=True)
+    say("shallow: no saddles, the loss falls as exp(−2t/τ) for everyone", same, stages)
+    none = agree(shallow["plateaus"].max() - 2, 0)
+    say("shallow: plateaus between the start and the end, of any individual", none, stages)
 
 
 def _approach(say: Ledger, near: xr.Dataset, s: np.ndarray, stages: str) -> None:
@@ -350,18 +325,14 @@ def draw(run: xr.DataTree) -> Figure:
     square = {"xlim": (-0.06, 1.06), "ylim": (-0.06, 1.06), "xticks": (0, 0.5, 1)}
     words = "mode 1 learned, $a_1/s_1$", "mode 2 learned, $a_2/s_2$", "ways past the saddles (○)"
     finish(plane, *words, **square, yticks=(0, 0.5, 1), aspect="equal")
-    _draw_times(times, people, [f"C{mode}" for mode in first])
+    measured, theory = people["half_time"].values, people["half_time_theory"].values
+    reach, colors = (0.92 * theory.min(), 1.05 * theory.max()), [f"C{mode}" for mode in first]
+    times.plot(reach, reach, **THEORY)
+    for mode, marker in zip(range(len(s)), "osD^vP", strict=False):
+        dots = {"s": 32, "marker": marker, "linewidths": 0}
+        times.scatter(theory[:, mode], measured[:, mode], c=colors, alpha=0.6, **dots)
+        times.scatter([], [], c="0.4", label=f"mode {mode + 1}", **dots)
+    words = "predicted time $t/τ$", "time in training $t/τ$", "when a mode is half learned"
+    finish(times, *words, legend="upper left", xlim=reach, ylim=reach, aspect="equal")
     figure.legend(*loss.get_legend_handles_labels(), loc="outside lower center", ncols=5)
     return figure
-
-
-def _draw_times(ax: Axes, people: xr.Dataset, colors: list[str]) -> None:
-    measured, theory = people["half_time"].values, people["half_time_theory"].values
-    reach = 0.92 * theory.min(), 1.05 * theory.max()
-    ax.plot(reach, reach, **THEORY)
-    for mode, marker in zip(range(measured.shape[1]), "osD^vP", strict=False):
-        dots = {"s": 32, "marker": marker, "linewidths": 0}
-        ax.scatter(theory[:, mode], measured[:, mode], c=colors, alpha=0.6, **dots)
-        ax.scatter([], [], c="0.4", label=f"mode {mode + 1}", **dots)
-    words = "predicted time $t/τ$", "time in training $t/τ$", "when a mode is half learned"
-    finish(ax, *words, legend="upper left", xlim=reach, ylim=reach, aspect="equal")

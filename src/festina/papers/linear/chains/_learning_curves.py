@@ -11,7 +11,6 @@ from typing import Annotated
 import numpy as np
 import xarray as xr
 from jaxtyping import PRNGKeyArray
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field, model_validator
 
@@ -19,13 +18,13 @@ from ...._objective import Convention
 from ....dynamics import gradient_flow
 from ....networks import DeepLinear
 from ....tasks import linear_teacher
-from ....theory.linear import chain_strength, learning_time, tau_at_depth
+from ....theory import linear
 from ..._frame import experiment, parameters_of
 from ..._parameters import Parameters as BaseParameters
 from ..._parameters import increasing
 from ..._registry import Progress
 from ...claims import Ledger, agree, apart, asserts, exponent
-from ...figures import GUIDE, PALE, both, finish, sheet, styled
+from ...figures import GUIDE, PALE, THEORY, both, finish, sheet, styled
 
 _SAMPLES = 201
 _DEEP = (4096, 16384)
@@ -77,48 +76,38 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
     for index, depth in enumerate(parameters.depths):
         say(f"a chain of depth {depth}", index / len(parameters.depths))
         times = _times(parameters, depth)
-        table = {
-            "time": ("sample", depth * times, {"long_name": "time in units of τ/D"}),
-            "strength": ("sample", _train(parameters, depth, times)),
-            "theory": ("sample", _theory(parameters, depth, times)),
-            "half_time": ((), _half_time(parameters, depth)),
-        }
-        curves.append(xr.Dataset(table))
-    times = _times(parameters, 2)
-    printed = {
-        "strength": ("time", _train(parameters, 2, times, loss="mean-square")),
-        "theory": ("time", _theory(parameters, 2, 2 * times)),
-    }
+        table = _curve(parameters, depth, times, _train(parameters, depth, times), "sample")
+        clock = ("sample", depth * times, {"long_name": "time in units of τ/D"})
+        curves.append(table.assign(time=clock))
+    times, far = _times(parameters, 2), _times(parameters, math.inf)
+    nearby = [_half_time(parameters, depth) for depth in _DEEP]
+    limit = _curve(parameters, math.inf, far, _integrate(parameters, far), "time")
+    limit = limit.assign_coords(time=far, deep=list(_DEEP))
+    seen = _train(parameters, 2, times, loss="mean-square")
     return {
         "curves": xr.concat(curves, xr.Variable("depth", list(parameters.depths))),
-        "limit": _limit(parameters),
-        "convention": xr.Dataset(printed, {"time": times}),
+        "limit": limit.assign(half_time_nearby=("deep", nearby)),
+        "convention": _curve(parameters, 2, 2 * times, seen, "time"),
     }
 
 
-def _limit(parameters: Parameters) -> xr.Dataset:
+def _curve(
+    parameters: Parameters, depth: int | float, times: np.ndarray, seen: np.ndarray, axis: str
+) -> xr.Dataset:
+    """What was trained, the closed form at these times, and when half of the target is reached."""
+    theory = np.asarray(linear.chain_strength(times, depth=depth, **parameters.chain))
+    half = _half_time(parameters, depth)
+    return xr.Dataset({"strength": (axis, seen), "theory": (axis, theory), "half_time": half})
+
+
+def _integrate(parameters: Parameters, times: np.ndarray) -> np.ndarray:
     """No network is infinitely deep: the equation itself, τ_∞ ȧ = a² (s − λ_x a)."""
     from scipy.integrate import solve_ivp
 
-    s, lam, times = parameters.correlation, parameters.input_variance, _times(parameters, math.inf)
-    course = solve_ivp(
-        lambda _, a: a**2 * (s - lam * a),
-        (0.0, times[-1]),
-        [parameters.initial_strength],
-        method="DOP853",
-        t_eval=times,
-        rtol=1e-11,
-        atol=1e-14,
-    )
-    return xr.Dataset(
-        {
-            "strength": ("time", course.y[0]),
-            "theory": ("time", _theory(parameters, math.inf, times)),
-            "half_time": ((), _half_time(parameters, math.inf)),
-            "half_time_nearby": ("deep", [_half_time(parameters, depth) for depth in _DEEP]),
-        },
-        {"time": times, "deep": list(_DEEP)},
-    )
+    s, lam, start = parameters.correlation, parameters.input_variance, parameters.initial_strength
+    slope = lambda _, a: a**2 * (s - lam * a)
+    how = {"method": "DOP853", "rtol": 1e-11, "atol": 1e-14}
+    return solve_ivp(slope, (0.0, times[-1]), [start], t_eval=times, **how).y[0]
 
 
 def _train(
@@ -132,20 +121,16 @@ def _train(
     return np.asarray(trained.network.end_to_end())[:, 0, 0]
 
 
-def _theory(parameters: Parameters, depth: int | float, times: np.ndarray) -> np.ndarray:
-    return np.asarray(chain_strength(times, depth=depth, **parameters.chain))
-
-
 def _times(parameters: Parameters, depth: int | float) -> np.ndarray:
     """From the start until nearly all is learned, on the clock of one layer."""
-    end = learning_time(depth=depth, fraction=0.995, **parameters.chain)
+    end = linear.learning_time(depth=depth, fraction=0.995, **parameters.chain)
     return np.linspace(0.0, float(end), _SAMPLES)
 
 
 def _half_time(parameters: Parameters, depth: int | float) -> float:
     """When half of the target is reached, on the common clock."""
-    tau = tau_at_depth(depth)
-    return float(learning_time(depth=depth, fraction=0.5, tau=tau, **parameters.chain))
+    how = {"depth": depth, "fraction": 0.5, "tau": linear.tau_at_depth(depth)}
+    return float(linear.learning_time(**how, **parameters.chain))
 
 
 @asserts("Saxe, slides", "“Analytic learning trajectory”")
@@ -163,37 +148,28 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
             apart(curve["strength"], curve["theory"], within=1e-6),
             note="" if depth in (1, 2) else "a depth between those of the slides",
         )
-    u0 = target / a0
     # Lambert's W of an exponential, by the logarithm of its argument.
-    omega = np.real(wrightomega(np.log(u0 - 1) + u0 - 1 - limit["time"].values))
-    prints = [
-        (
-            "infinitely deep: Lambert's function of an exponential that falls as exp(−t/τ)",
-            limit,
-            target / (1 + omega),
-            "the exponent is −s²t/(λ_x τ_∞), and τ_∞ = τ/D is not the clock of the other two",
-        )
-    ]
+    u0, time = target / a0 - 1, limit["time"].values
+    omega = np.real(wrightomega(np.log(u0) + u0 - time))
+    words = "infinitely deep: Lambert's function of an exponential that falls as exp(−t/τ)"
+    right = "the exponent is −s²t/(λ_x τ_∞), and τ_∞ = τ/D is not the clock of the other two"
+    prints = [(words, limit, target / (1 + omega), right)]
     if 1 in parameters.depths:
-        shallow = curves.sel(depth=1)
-        decay = np.exp(-shallow["time"].values)
-        printed = target * (1 - decay) + a0 * decay
-        words = "shallow: a(t) relaxes as exp(−t/τ)"
+        shallow, words = curves.sel(depth=1), "shallow: a(t) relaxes as exp(−t/τ)"
+        printed = target + (a0 - target) * np.exp(-shallow["time"].values)
         prints.insert(0, (words, shallow, printed, "the exponent is −λ_x t/τ"))
-    for words, curve, printed, correction in prints:
-        seen, right = curve["strength"].values, curve["theory"].values
-        worst = int(np.argmax(np.abs(printed - right)))
+    for words, curve, printed, right in prints:
+        worst = int(np.argmax(np.abs(printed - curve["theory"].values)))
         say(
             words,
-            agree(seen[worst], right[worst], within=1e-6),
-            corrected=correction,
+            agree(curve["strength"][worst], curve["theory"][worst], within=1e-6),
+            corrected=right,
             note=f"as printed it gives {printed[worst]:.4g} there",
         )
+    distance = abs(limit["half_time_nearby"] / limit["half_time"] - 1)
     say(
         "the limit of infinite depth is approached as 1/D (exponent of the half-rise time)",
-        exponent(
-            limit["deep"], abs(limit["half_time_nearby"] / limit["half_time"] - 1), -1, within=0.02
-        ),
+        exponent(limit["deep"], distance, -1, within=0.02),
         note="at fixed a₀, learning rate 1/D",
     )
     say(
@@ -213,42 +189,29 @@ def draw(run: xr.DataTree) -> Figure:
     shown = [depth for depth in titles if depth in (*parameters.depths, math.inf)]
     title, size = "A chain of weights learns one number", {"width": 9 / len(shown), "height": 3.2}
     figure, row = sheet(title, len(shown), **size, sharey=True, squeeze=False)
-    axes = dict(zip(shown, row[0], strict=True))
+    axes, first = dict(zip(shown, row[0], strict=True)), row[0, 0]
     deepest, halves = axes[math.inf], {"∞": float(limit["half_time"])}
     for depth in parameters.depths:
-        curve = curves.sel(depth=depth)
-        ax = axes.get(depth, deepest)
+        curve, ax = curves.sel(depth=depth), axes.get(depth, deepest)
         both(ax, curve["time"], curve["strength"], curve["theory"], color="C0", alpha=0.5)
         if ax is deepest:
             halves[f"{depth}"] = float(curve["half_time"])
     both(deepest, limit["time"], limit["strength"], limit["theory"], color="0.6", alpha=0.5)
-    row[0, 0].plot([], [], **PALE, color="C0", alpha=0.5, label="training")
-    row[0, 0].plot([], [], **PALE, color="0.6", alpha=0.5, label="integration ($D = ∞$)")
+    for label, color in (("training", "C0"), ("integration ($D = ∞$)", "0.6")):
+        first.plot([], [], **PALE, color=color, alpha=0.5, label=label)
+    first.plot([], [], **THEORY, label="closed form")
+    first.set_ylabel("strength $a(t)$")
     for depth, ax in axes.items():
         ax.axhline(parameters.target, **GUIDE)
-        words = ("closed form", "strength $a(t)$") if ax is row[0, 0] else ("", "")
-        finish(
-            ax,
-            "time $t$ in units of $τ/D$",
-            words[1],
-            titles[depth],
-            theory=words[0],
-            legend="lower right",
-            ylim=(0, 1.12 * parameters.target),
-        )
-        ax.set_xlim(left=0)
-    _label(deepest, halves, 1.03 * parameters.target)
-    return figure
-
-
-def _label(ax: Axes, places: dict[str, float], height: float) -> None:
-    """Words above the curves, together where there is no room for each."""
-    room = 0.06 * ax.get_xlim()[1]
-    groups: list[tuple[list[str], float]] = []
-    for word, place in sorted(places.items(), key=lambda item: item[1]):
+        ax.set(ylim=(0, 1.12 * parameters.target), xlim=(0, None))
+        finish(ax, "time $t$ in units of $τ/D$", "", titles[depth], legend="lower right")
+    # Words above the curves, together where there is no room for each.
+    groups, room = [], 0.06 * deepest.get_xlim()[1]
+    for word, place in sorted(halves.items(), key=lambda item: item[1]):
         if groups and place - groups[-1][1] < room:
-            groups[-1][0].append(word)
+            groups[-1][0] += f", {word}"
         else:
-            groups.append(([word], place))
+            groups.append([word, place])
     for words, place in groups:
-        ax.text(place, height, ", ".join(words), ha="center")
+        deepest.text(place, 1.03 * parameters.target, words, ha="center")
+    return figure

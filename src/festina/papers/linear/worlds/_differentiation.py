@@ -88,14 +88,13 @@ def _hierarchy(world: World, samples: Float[np.ndarray, "feature item"]) -> xr.D
         for k in range(len(world.kinds))
     ]
     variance = np.mean((samples @ world.modes) ** 2, axis=0)
-    return xr.Dataset(
-        {
-            "groups": (("depth", "item"), world.groups),
-            "eigenvalue": ("level", [kind.eigenvalue for kind in world.kinds]),
-            "variance": ("level", level_means(world.kind) @ variance),
-            "outside": ("level", outside),
-        }
-    )
+    table = {
+        "eigenvalue": [kind.eigenvalue for kind in world.kinds],
+        "variance": level_means(world.kind) @ variance,
+        "outside": outside,
+    }
+    groups = {"groups": (("depth", "item"), world.groups)}
+    return xr.Dataset(groups | {name: ("level", values) for name, values in table.items()})
 
 
 def _places(
@@ -130,14 +129,9 @@ def _shallow(world: World, features: int, a0: float) -> xr.Dataset:
     learned = np.einsum("om,toi,im->tm", u, np.asarray(trained.network.end_to_end()), v)
     theory = np.asarray(mode_strengths(times, modes(y), a0, depth=1))
     strength, exact = (level_means(world.kind) @ (a / s).T for a in (learned, theory))
-    return xr.Dataset(
-        {
-            "strength": (("level", "time"), strength),
-            "theory": (("level", "time"), exact),
-            "half_time": ("level", half_times(times, strength)),
-        },
-        {"time": ("time", times, {"long_name": "time in units of τ"})},
-    )
+    over, half = ("level", "time"), ("level", half_times(times, strength))
+    table = {"strength": (over, strength), "theory": (over, exact), "half_time": half}
+    return xr.Dataset(table, {"time": ("time", times, {"long_name": "time in units of τ"})})
 
 
 def _other_trees(seed: int) -> list[bool]:
@@ -161,9 +155,7 @@ def _other_trees(seed: int) -> list[bool]:
 def claims(run: xr.DataTree, say: Ledger) -> None:
     """The hierarchy in sampled features, and in the order of learning."""
     parameters = parameters_of(run, Parameters)
-    hierarchy, deep, shallow, trees = (
-        run[name].ds for name in ("hierarchy", "deep", "shallow", "trees")
-    )
+    hierarchy, deep, shallow = (run[name].ds for name in ("hierarchy", "deep", "shallow"))
     # Sampling turns a level towards another by √(cc′)/|c − c′| times the noise. One that is nearer
     # to another than the noise cannot be told from it in so few samples.
     c, count = hierarchy["eigenvalue"].values, parameters.sampled_features
@@ -204,18 +196,14 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
     )
     say(
         "networks must differentiate progressively: random trees are learned level by level",
-        most(trees["ordered"], of="trees"),
+        most(run["trees"]["ordered"], of="trees"),
         note="any branching, any flips between 0 and ½, equal small initial strengths",
     )
-    say(
-        "shallow: all levels follow the same exponential",
-        apart(shallow["strength"], shallow["theory"], within=1e-6),
-    )
-    half = shallow["half_time"].values
-    say(
-        "shallow: no differentiation, the last level's half-rise time over the first's",
-        agree(half[-1] / half[0], 1.0, within=4 * a0 / weakest + 1e-6),
-    )
+    same = apart(shallow["strength"], shallow["theory"], within=1e-6)
+    say("shallow: all levels follow the same exponential", same)
+    last = shallow["half_time"][-1] / shallow["half_time"][0]
+    same = agree(last, 1.0, within=4 * a0 / weakest + 1e-6)
+    say("shallow: no differentiation, the last level's half-rise time over the first's", same)
 
 
 @styled

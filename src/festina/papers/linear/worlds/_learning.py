@@ -5,7 +5,7 @@ Items are one-hot inputs, their features Y the targets. Loss ½‖Y − W₂W₁
 singular value s = √(Nc) for N features, and is half learned at t = ln(s/a₀ − 1)/2s.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 import numpy as np
 import xarray as xr
@@ -37,7 +37,7 @@ class Learning(Parameters):
     initial_strength: float = Field(default=1e-4, gt=0)
     """Strength a₀ of every mode at the start; in the mean, for random weights."""
 
-    def check(self, worlds: Iterable[World]) -> None:
+    def check(self, worlds: Collection[World]) -> None:
         """Whether these networks can learn these worlds from small weights."""
         items = max(world.items for world in worlds)
         if self.features < items:
@@ -117,13 +117,13 @@ def level_means(level: np.ndarray) -> Float[np.ndarray, "level mode"]:
     return (level == np.unique(level)[:, None]) / np.bincount(level)[:, None]
 
 
-def together(tables: Iterable[xr.Dataset], one: str, other: str) -> np.ndarray:
+def together(tables: Collection[xr.Dataset], one: str, other: str) -> np.ndarray:
     """The relative difference of one variable from another, of all worlds in a row."""
     return np.concatenate([np.ravel(table[one] / table[other] - 1) for table in tables])
 
 
 def from_growing_part(
-    say: Ledger, tables: Iterable[xr.Dataset], initial_strength: float, order: str
+    say: Ledger, tables: Collection[xr.Dataset], initial_strength: float, order: str
 ) -> None:
     """When random weights learn each level, and which level is first, from their growing part."""
     weakest = min(float(table["singular_value"].min()) for table in tables)

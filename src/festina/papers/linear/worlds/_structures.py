@@ -5,6 +5,7 @@ strengths they are learned in the order of their eigenvalues. Small random weigh
 mode than of another, by which eigenvalues that are close may change places.
 """
 
+import itertools
 from typing import Any
 
 import jax
@@ -127,10 +128,10 @@ def describe(name: str, world: World, samples: Float[np.ndarray, "feature item"]
 def edges(name: str, world: World) -> Float[np.ndarray, "line end 2"]:
     """Lines from point to point; on a torus, half of a line on each side where it wraps."""
     if name == "tree":
-        return _branches(world)
+        # Every node above the middle of its leaves, as high as there are levels below it.
+        return _branches(world, np.ptp(world.position[:, 0]) / (2 * max(len(world.groups) - 1, 1)))
     if name == "clusters":
-        middle = _centres(world.position, world.groups[0])[world.groups[0]]
-        return np.stack([world.position, middle], axis=1)
+        return _branches(world, 0.0)
     # Items that are tied to each other: where the precision is not zero.
     precision = np.linalg.inv(world.covariance)
     tied = np.triu(np.abs(precision) > 1e-9 * np.abs(precision).max(), k=1)
@@ -139,29 +140,23 @@ def edges(name: str, world: World) -> Float[np.ndarray, "line end 2"]:
     long = (length > 1.5 * length.min())[:, 0]
     stub = 0.5 * ((end - start) / length)[long]
     halves = [(start[long], start[long] - stub), (end[long], end[long] + stub)]
-    return np.concatenate(
-        [np.stack(line, axis=1) for line in ((start[~long], end[~long]), *halves)]
-    )
+    lines = ((start[~long], end[~long]), *halves)
+    return np.concatenate([np.stack(line, axis=1) for line in lines])
 
 
-def _branches(world: World) -> Float[np.ndarray, "line end 2"]:
-    """Every node above the middle of its leaves, as high as there are levels below it."""
-    levels = len(world.groups)
-    up = np.array([0.0, np.ptp(world.position[:, 0]) / (2 * max(levels - 1, 1))])
-    nodes = [
-        _centres(world.position, group) + (levels - 1 - level) * up
-        for level, group in enumerate(world.groups)
-    ]
+def _branches(world: World, height: float) -> Float[np.ndarray, "line end 2"]:
+    """From the middle of each group to that of the group which it is part of."""
+    leaves = np.arange(world.items)
+    groups = world.groups if (world.groups[-1] == leaves).all() else [*world.groups, leaves]
     lines = []
-    for level in range(1, levels):
-        first = np.unique(world.groups[level], return_index=True)[1]
-        parents = world.groups[level - 1][first]
-        lines.append(np.stack([nodes[level - 1][parents], nodes[level]], axis=1))
-    return np.concatenate(lines)
-
-
-def _centres(position: np.ndarray, group: np.ndarray) -> Float[np.ndarray, "group 2"]:
-    return np.array([position[group == g].mean(axis=0) for g in np.unique(group)])
+    for level, (parents, nodes) in enumerate(itertools.pairwise(groups)):
+        up = (len(groups) - 1 - level) * height
+        for node in np.unique(nodes):
+            parent = parents[nodes == node][0]
+            below, above = (nodes == node), (parents == parent)
+            ends = world.position[above].mean(axis=0), world.position[below].mean(axis=0)
+            lines.append(np.add(ends, [[0.0, up], [0.0, up - height]]))
+    return np.array(lines)
 
 
 @asserts("Saxe, slides", "“Learning diverse structures”")
