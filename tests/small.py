@@ -4,14 +4,51 @@ from typing import Any
 
 SMALL: dict[str, dict[str, Any]] = {
     # linear.chains
-    "linear/learning-curves": {},
-    "linear/chains": {},
-    "linear/depth": {},
+    "linear/learning-curves": {"depths": (1, 2, 3)},
+    "linear/chains": {
+        "singular_values": (4.0, 1.5),
+        "input_variances": (0.6, 1.8),
+        "width": 3,
+        "depths": (2, 3),
+        "initial_strength": 0.01,
+        "scales": (0.1, 0.01),
+        "seeds": 4,
+    },
+    "linear/depth": {
+        "depths": (4, 7),
+        "size": 3,
+        "network_depths": (2, 4),
+        "gaussian_depths": (2, 4),
+        "gain": 0.6,
+        "seeds": 9,
+    },
     # linear.worlds
-    "linear/structures": {},
-    "linear/differentiation": {},
+    "linear/structures": {
+        "branching": (3, 3),
+        "flip": 0.3,
+        "cluster_sizes": (4, 3, 2),
+        "items": 9,
+        "rows": 3,
+        "columns": 3,
+        "features": 12,
+        "hidden": 14,
+        "sampled_features": 5000,
+    },
+    "linear/differentiation": {
+        "branching": (3, 2),
+        "flip": 0.25,
+        "features": 12,
+        "hidden": 14,
+        "seeds": 3,
+    },
     # linear.chains
-    "linear/hierarchy-of-saddles": {},
+    "linear/hierarchy-of-saddles": {
+        "singular_values": (2.0, 1.1),
+        "hidden": 5,
+        "seeds": 6,
+        "variability": 1.0,
+        "initial_strength": 1e-6,
+    },
     # linear.decisions
     "linear/decisions": {},
     "linear/decision-saddles": {},

@@ -3,21 +3,16 @@
 import numpy as np
 from jaxtyping import Float
 
+from ...diagnose import passage_time
 
-def passage_times(
+
+def half_times(
     times: Float[np.ndarray, " time"], share: Float[np.ndarray, "*lane time"]
 ) -> Float[np.ndarray, "*lane"]:
     """When curves that rise from near 0 to 1 first pass one half; NaN for those that do not.
 
-    Between samples the logit of a logistic curve is a straight line.
+    The logit of a logistic curve is a straight line, also between samples.
     """
     share = np.clip(share, 1e-12, 1 - 1e-12)
-    logit = np.log(share) - np.log1p(-share)
-    above = logit >= 0
-    after = np.argmax(above, axis=-1)
-    before = np.maximum(after - 1, 0)
-    low, high = (np.take_along_axis(logit, i[..., None], -1)[..., 0] for i in (before, after))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        part = np.where(high > low, -low / (high - low), 0.0)
-    found = times[before] + part * (times[after] - times[before])
-    return np.where(above.any(axis=-1), found, np.nan)
+    falling = np.log1p(-share) - np.log(share)
+    return np.apply_along_axis(lambda curve: passage_time(times, curve, 0.0), -1, falling)

@@ -6,37 +6,29 @@ along the modes. Small random weights come near them, and nearer the exact balan
 """
 
 import warnings
-from typing import Any
+from typing import Annotated
 
 import jax
 import numpy as np
 import xarray as xr
 from jaxtyping import Float, PRNGKeyArray
+from matplotlib.figure import Figure
 from pydantic import Field, model_validator
 
 from ...._types import Array
 from ....diagnose import passage_time
 from ....dynamics import gradient_flow
-from ....networks import decoupled, deep_linear, orthogonal
-from ....networks._seeds import Keys
+from ....networks import DeepLinear, decoupled, deep_linear, orthogonal
 from ....tasks import Task, linear_teacher
-from ....theory.linear import (
-    BalanceWarning,
-    Modes,
-    balanced_flow,
-    effective_strengths,
-    learning_time,
-    mode_map,
-    mode_strengths,
-)
-from ..._frame import keys_of
-from ..._old import experiment, run_tree
+from ....theory import linear
+from ....theory.linear import Modes, mode_map, mode_strengths
+from ..._frame import experiment, keys_of, parameters_of
 from ..._parameters import Parameters as BaseParameters
+from ..._parameters import falling, increasing
 from ..._registry import Progress
-from ._chains_claims import claims as claims
-from ._chains_draw import draw as draw
+from ...claims import Ledger, agree, apart, asserts, below, exponent, listed
+from ...figures import DOTS, PALE, THEORY, both, family, finish, sheet, styled
 
-NAME = "linear/chains"
 _SAMPLES = 401
 
 
@@ -55,13 +47,13 @@ class Parameters(BaseParameters):
     width: int = Field(default=5, ge=1, le=32)
     """Number of inputs, outputs and units of every hidden layer."""
 
-    depths: tuple[int, ...] = (2, 3, 4)
+    depths: Annotated[tuple[int, ...], increasing(2, count=1)] = (2, 3, 4)
     """Depths of the deep networks, in increasing order."""
 
     initial_strength: float = Field(default=1e-3, gt=0)
     """Product a₀ of the initial weights of a mode, in decoupled networks."""
 
-    scales: tuple[float, ...] = (0.1, 0.01, 0.001)
+    scales: Annotated[tuple[float, ...], falling(np.inf, 1e-12)] = (0.1, 0.01, 0.001)
     """Standard deviations of small random weights, the largest first."""
 
     @model_validator(mode="after")
@@ -85,51 +77,40 @@ class Parameters(BaseParameters):
                 f"`initial_strength` must lie below a quarter of the weakest target, {least:g}, "
                 f"got {self.initial_strength:g}."
             )
-        depths = list(self.depths)
-        if not depths or depths[0] < 2 or depths != sorted(set(depths)):
-            raise ValueError(f"`depths` must be increasing numbers from 2 up, got {self.depths}.")
-        scales = np.array(self.scales)
-        if len(scales) < 2 or (scales <= 0).any() or (np.diff(scales) >= 0).any():
-            raise ValueError(f"`scales` must be two or more falling numbers, got {self.scales}.")
-        if self.width * scales[0] ** 2 > s[-1] / 8:
+        if self.width * self.scales[0] ** 2 > s[-1] / 8:
             raise ValueError(
                 f"`scales` must start below {np.sqrt(s[-1] / 8 / self.width):.2g}, or the weakest "
-                f"mode is half learned by chance, got {scales[0]:g}."
+                f"mode is half learned by chance, got {self.scales[0]:g}."
             )
         return self
 
 
-PRESETS: dict[str, dict[str, Any]] = {}
-
-
-@experiment
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> xr.DataTree:
+@experiment("linear/chains")
+def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
     """Train decoupled networks of each depth and random ones of each scale, beside theory."""
-    keys = keys_of(parameters, key)
-    shared = jax.random.fold_in(keys[0], 1)
+    keys, depths = keys_of(parameters, key), (1, *parameters.depths)
     # Directions of outputs, of inputs, and of the modes in each hidden layer.
-    count = 1 + parameters.depths[-1]
-    left, right, *frames = orthogonal((parameters.width,) * (count + 1), key=shared).weights
-
-    depths = (1, *parameters.depths)
-    tables: list[xr.Dataset] = []
+    widths = (parameters.width,) * (depths[-1] + 2)
+    left, right, *frames = orthogonal(widths, key=jax.random.fold_in(keys[0], 1)).weights
+    white = (1.0,) * len(parameters.singular_values)
+    exact: list[xr.Dataset] = []
     for index, depth in enumerate(depths):
         say(f"decoupled weights, depth {depth}", index / (len(depths) + 1))
-        kinds: list[xr.Dataset] = [
-            _decoupled(parameters, left, right, variances, frames[: depth - 1])
-            for variances in ((1.0,) * len(parameters.singular_values), parameters.input_variances)
+        kinds = [
+            _decoupled(parameters, *_data(parameters, left, right, variances), frames[: depth - 1])
+            for variances in (white, parameters.input_variances)
         ]
-        tables.append(xr.concat(kinds, xr.Variable("input", ["white", "coloured"])))
+        exact.append(xr.concat(kinds, xr.Variable("input", ["white", "coloured"])))
     say("small random weights", len(depths) / (len(depths) + 1))
-    small = [_random(parameters, left, right, scale, keys) for scale in parameters.scales]
-    return run_tree(
-        NAME,
-        parameters,
-        decoupled=xr.concat(tables, xr.Variable("depth", list(depths))),
-        random=xr.concat(small, xr.Variable("scale", list(parameters.scales))).assign_coords(
-            seed=parameters.seed + np.arange(parameters.seeds)
-        ),
-    )
+    data, random = _data(parameters, left, right, white), []
+    for scale in parameters.scales:
+        network = deep_linear((parameters.width,) * 3, scale=scale, key=keys)
+        random.append(_random(*data, network))
+    small = xr.concat(random, xr.Variable("scale", list(parameters.scales)))
+    return {
+        "decoupled": xr.concat(exact, xr.Variable("depth", list(depths))),
+        "random": small.assign_coords(seed=parameters.seed + np.arange(parameters.seeds)),
+    }
 
 
 def _data(
@@ -137,25 +118,16 @@ def _data(
 ) -> tuple[Modes, Task]:
     """The modes, and a task that has them; inputs that no mode uses have variance one."""
     s, lam = np.array(parameters.singular_values), np.array(variances)
-    count = len(s)
-    modes = Modes(left[:, :count], s, right[:, :count], lam)
-    everywhere = np.append(lam, np.ones(parameters.width - count))
+    modes = Modes(left[:, : len(s)], s, right[:, : len(s)], lam)
+    everywhere = np.append(lam, np.ones(parameters.width - len(s)))
     return modes, linear_teacher(
         (modes.left * (s / lam)) @ modes.right.T, (right * everywhere) @ right.T
     )
 
 
-def _decoupled(
-    parameters: Parameters,
-    left: Array,
-    right: Array,
-    variances: tuple[float, ...],
-    frames: list[Array],
-) -> xr.Dataset:
+def _decoupled(parameters: Parameters, modes: Modes, task: Task, frames: list[Array]) -> xr.Dataset:
     """One depth on one kind of input: strengths of training and theory, and what is left over."""
-    modes, task = _data(parameters, left, right, variances)
-    depth, count = 1 + len(frames), len(modes)
-    a0 = np.full(count, parameters.initial_strength)
+    depth, a0 = 1 + len(frames), np.full(len(modes), parameters.initial_strength)
     times = np.linspace(0.0, float(_times(modes, a0, depth, 0.99).max()), _SAMPLES)
     half = _times(modes, a0, depth, 0.5)
     theory = mode_strengths(np.append(times, half), modes, a0, depth=depth)
@@ -164,68 +136,46 @@ def _decoupled(
         modes.right,
         [parameters.width] * len(frames),
         initial_strength=a0,
-        frames=[frame[:, :count] for frame in frames],
+        frames=[frame[:, : len(modes)] for frame in frames],
     )
     product = np.asarray(gradient_flow(network, task, times, rtol=1e-11).network.end_to_end())
-    strength = _strengths(product, modes)
-    target = modes.singular_values / modes.input_variance
-    at_half = theory[_SAMPLES:] / target
-    return xr.Dataset(
-        {
-            "time": ("sample", times, {"long_name": "time in units of τ"}),
-            "strength": (("sample", "mode"), strength),
-            "theory": (("sample", "mode"), theory[:_SAMPLES]),
-            "target": ("mode", target),
-            "input_variance": ("mode", modes.input_variance),
-            # What the next mode has learned of its target when one is half learned.
-            "overlap": ("earlier", np.diagonal(at_half, 1)),
-            "leak": ("sample", _norm(product - mode_map(strength, modes))),
-        }
-    )
+    strength, target = _strengths(product, modes), modes.singular_values / modes.input_variance
+    table = {
+        "time": ("sample", times, {"long_name": "time in units of τ"}),
+        "strength": (("sample", "mode"), strength),
+        "theory": (("sample", "mode"), theory[:_SAMPLES]),
+        "target": ("mode", target),
+        # What the next mode has learned of its target when one is half learned.
+        "overlap": ("earlier", np.diagonal(theory[_SAMPLES:] / target, 1)),
+        "leak": ("sample", _norm(product - mode_map(strength, modes))),
+    }
+    return xr.Dataset(table)
 
 
-def _random(
-    parameters: Parameters, left: Array, right: Array, scale: float, keys: Keys
-) -> xr.Dataset:
+def _random(modes: Modes, task: Task, network: DeepLinear) -> xr.Dataset:
     """Two layers of small random weights on white inputs, seed by seed, and what predicts them."""
-    modes, task = _data(parameters, left, right, (1.0,) * len(parameters.singular_values))
-    s, n = np.asarray(modes.singular_values), parameters.width
+    s = np.asarray(modes.singular_values)
     correlation = np.asarray((modes.left * s) @ modes.right.T)
-    network = deep_linear((n, n, n), scale=scale, key=keys)
-    first, second = (np.asarray(weight) for weight in network.weights)
-    start = effective_strengths(first, second, correlation)[:, : len(s)]
+    weights = [np.asarray(weight) for weight in network.weights]
+    start = linear.effective_strengths(*weights, correlation)[:, : len(s)]
     half = np.stack([_times(modes, a0, 2, 0.5) for a0 in start])
     end = 1.5 * float(half.max()) + 3.0 / float(s[-1])
     times = np.linspace(0.0, end, _SAMPLES + len(s))  # as many as above: nothing compiles anew
-    trained = gradient_flow(network, task, times, rtol=1e-11)
-    product = np.asarray(trained.network.end_to_end())
+    product = np.asarray(gradient_flow(network, task, times, rtol=1e-11).network.end_to_end())
     strength = _strengths(product, modes)
     chains = np.stack([mode_strengths(times, modes, a0, depth=2) for a0 in start])
-    balanced = np.stack(
-        [_balanced_map(*weights, correlation, times) for weights in zip(first, second, strict=True)]
-    )
-    size = np.linalg.norm(s)
-    error = {
-        "chain_error": np.stack([mode_map(a, modes) for a in chains]) - product,
-        "balanced_error": balanced - product,
+    balanced = [_balanced_map(*pair, correlation, times) for pair in zip(*weights, strict=True)]
+    error = lambda maps: _norm(np.stack(maps) - product).max(axis=1) / np.linalg.norm(s)
+    halfway = lambda a: passage_time(times, -a, -0.5)
+    table = {
+        "time": ("sample", times, {"long_name": "time in units of τ"}),
+        "singular_value": ("mode", s),
+        "half_time": (("seed", "mode"), half),
+        "half_time_trained": (("seed", "mode"), np.apply_along_axis(halfway, 1, strength / s)),
+        "chain_error": ("seed", error([mode_map(a, modes) for a in chains])),
+        "balanced_error": ("seed", error(balanced)),
     }
-    return xr.Dataset(
-        {
-            "time": ("sample", times, {"long_name": "time in units of τ"}),
-            "strength": (("seed", "sample", "mode"), strength),
-            "theory": (("seed", "sample", "mode"), chains),
-            "singular_value": ("mode", s),
-            "half_time": (("seed", "mode"), half),
-            "half_time_trained": (
-                ("seed", "mode"),
-                [
-                    [passage_time(times, -a[:, mode], -s[mode] / 2) for mode in range(len(s))]
-                    for a in strength
-                ],
-            ),
-            **{name: ("seed", _norm(e).max(axis=1) / size) for name, e in error.items()},
-        }
-    )
+    return xr.Dataset(table)
 
 
 def _balanced_map(
@@ -233,17 +183,15 @@ def _balanced_map(
 ) -> Float[np.ndarray, "time output input"]:
     """The exact solution for balanced weights, used on weights that are nearly so."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", BalanceWarning)
-        flow = balanced_flow(first, second, correlation, tolerance=np.inf)
+        warnings.simplefilter("ignore", linear.BalanceWarning)
+        flow = linear.balanced_flow(first, second, correlation, tolerance=np.inf)
     return np.asarray(flow(times).map)
 
 
-def _times(
-    modes: Modes, a0: Float[np.ndarray, " mode"], depth: int, fraction: float
-) -> Float[np.ndarray, " mode"]:
+def _times(modes: Modes, a0: np.ndarray, depth: int, fraction: float) -> np.ndarray:
     """When each chain has learned a fraction of its target."""
-    s, lam = modes.singular_values, modes.input_variance
-    return np.asarray(learning_time(s, a0, depth=depth, fraction=fraction, input_variance=lam))
+    how = {"fraction": fraction, "input_variance": modes.input_variance}
+    return np.asarray(linear.learning_time(modes.singular_values, a0, depth=depth, **how))
 
 
 def _strengths(product: np.ndarray, modes: Modes) -> Float[np.ndarray, "*batch mode"]:
@@ -252,3 +200,96 @@ def _strengths(product: np.ndarray, modes: Modes) -> Float[np.ndarray, "*batch m
 
 def _norm(matrices: np.ndarray) -> np.ndarray:
     return np.linalg.norm(matrices, axis=(-2, -1))
+
+
+@asserts("Saxe, slides", "“Full networks act like several 1D chains”")
+def claims(run: xr.DataTree, say: Ledger) -> None:
+    """Decoupled weights exactly; small random ones with the error that is left."""
+    exact, random = run["decoupled"].ds, run["random"].ds
+    for depth in exact["depth"].values:
+        data = exact.sel(depth=depth)
+        off = (data["strength"] - data["theory"]) / data["target"]
+        words = "decoupled: every mode follows its chain, on white and other inputs"
+        say(f"depth {depth}, {words} (of the target)", apart(off, within=1e-7))
+        white = data.sel(input="white")
+        how = {"within": 1e-3} if depth == 1 else {"within": 0.05, "relative": True}
+        say(
+            f"depth {depth}, white: fraction of the next mode when one is half learned",
+            agree(_next_fractions(white), white["overlap"], **how),
+            "“Depth introduces stage-like transitions”",
+            note="one half: each relaxes at the rate of its input's variance" * (depth == 1),
+        )
+    say(
+        "decoupled weights stay decoupled: the map outside the modes",
+        apart(exact["leak"], within=1e-7),
+        note="rounding there grows along the flow",
+    )
+    late, s = random["half_time_trained"] - random["half_time"], random["singular_value"]
+    delay, error = ((late * s).mean(("seed", "mode")), abs(late / random["half_time"]))
+    # Where the weights are small: not even the weakest mode may be there from the start.
+    if parameters_of(run, Parameters).width * random["scale"][-2] ** 2 <= 0.03 * s.min():
+        say(
+            "small random weights: modes come later than their chains, by a time that the scale "
+            "does not change (in τ/s)",
+            agree(delay[-1], delay[-2], within=0.15, relative=True),
+            corrected="small weights are chains only nearly: the relative error of half-rise times "
+            "falls as 1/ln(1/scale)",
+            note=f"at the two smallest; that error: {listed(error.mean(('seed', 'mode')), 2)}",
+        )
+    balanced, at = random["balanced_error"].median("seed"), "“Partitioned solution”"
+    say(
+        "small random weights: error of the balanced solution, as a power of the scale",
+        exponent(random["scale"], balanced, 2.0, within=0.2),
+        at,
+        note=f"median of the largest error of W₂W₁: {listed(balanced, 2)}",
+    )
+    say(
+        "small random weights: the balanced solution is nearer to training than chains are, by "
+        "ten times at every scale (median ratio of errors)",
+        below((random["balanced_error"] / random["chain_error"]).median("seed"), 0.1),
+        at,
+    )
+
+
+def _next_fractions(data: xr.Dataset) -> np.ndarray:
+    """Read off the training curves."""
+    time, curves = data["time"].values, (data["strength"] / data["target"]).transpose("mode", ...)
+    halves = [np.interp(0.5, curve, time) for curve in curves.values[:-1]]
+    later = zip(halves, curves.values[1:], strict=True)
+    return np.array([np.interp(half, time, curve) for half, curve in later])
+
+
+@styled
+def draw(run: xr.DataTree) -> Figure:
+    """Shallow beside deep, and the errors that small random weights leave."""
+    data, random = run["decoupled"].ds.sel(input="white"), run["random"].ds
+    title = "A network learns its modes like separate chains; with depth, in stages"
+    figure, (shallow, deep, errors) = sheet(title, 3, width=3.0, height=3.2)
+    shallow.plot([], [], **PALE, color="0.5", alpha=0.6, label="training")
+    shallow.plot([], [], **THEORY, label="chains")
+    deep.sharey(shallow)
+    for ax, index, words in ((shallow, 0, "shallow"), (deep, -1, "deep")):
+        shown = data.isel(depth=index)
+        time, targets = shown["time"].values, shown["target"].values
+        for mode, (target, color, label) in enumerate(family(targets, "$s$ =")):
+            curve = shown.isel(mode=mode)
+            both(ax, time, curve["strength"], curve["theory"], color=color, alpha=0.6)
+            ax.text(1.03 * time[-1], target, label, color=color, va="center")
+        words = "time $t$ in units of $τ$", "", f"{words}, $D = {int(shown['depth'])}$"
+        room = {"xlim": (0, time[-1]), "ylim": (0, 1.25 * targets.max())}
+        finish(ax, *words, legend=None, **room)
+    shallow.set_ylabel("mode strength $a(t)$")
+    shallow.legend(loc="upper left", ncols=2)
+    scale = random["scale"].values
+    for label, name, color in (("chains", "chain", "C0"), ("balanced solution", "balanced", "C1")):
+        error = random[f"{name}_error"].transpose("scale", "seed")  # of the whole map
+        middle = error.median("seed").values
+        errors.plot(scale, error, **DOTS, color=color, alpha=0.35)
+        errors.plot(scale, middle, **PALE, color=color, alpha=0.35)
+        place = {"xytext": (0, 4), "textcoords": "offset points", "color": color}
+        errors.annotate(label, (scale[-1], 1.6 * middle[-1]), **place)
+    errors.plot(scale, middle[0] * (scale / scale[0]) ** 2, **THEORY, label="scale²")
+    words = "scale of small random weights", "largest error of $W_2 W_1$", "random weights, $D = 2$"
+    finish(errors, *words, legend="lower right", xscale="log", yscale="log")
+    errors.set_ylim(top=10)
+    return figure

@@ -1,36 +1,45 @@
 r"""Training time against depth: small weights, greedy pretraining, orthogonal layers.
 
 Loss ½⟨‖y − W_D ⋯ W_1 x‖²⟩ on white inputs, learning rate 1/D, that is τ Ẇ = −∂L/∂W with τ = D.
-Chains of scalar weights are integrated weight by weight, whole networks by gradient flow.
+Chains of scalar weights are integrated weight by weight, whole networks by gradient flow. The
+slides' time of small weights is that of infinite depth, their time of pretraining that of modules
+of four layers, and orthogonal layers are independent of depth at this learning rate alone.
 """
 
 import math
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Sequence
+from typing import Annotated
 
 import numpy as np
 import xarray as xr
 from jaxtyping import Float, PRNGKeyArray
+from matplotlib.figure import Figure
 from pydantic import Field, model_validator
 
-from ....theory.linear import greedy_training_time, learning_time, training_time
-from ..._frame import keys_of
-from ..._old import experiment, run_tree
+from ...._types import Array
+from ....diagnose import passage_time
+from ....dynamics import gradient_flow
+from ....networks import DeepLinear, deep_linear, orthogonal
+from ....tasks import linear_teacher
+from ....theory import linear
+from ..._frame import experiment, keys_of, parameters_of
 from ..._parameters import Parameters as BaseParameters
+from ..._parameters import increasing
 from ..._registry import Progress
-from ._depth_claims import claims as claims
-from ._depth_draw import draw as draw
-from ._depth_networks import train_networks
+from ...claims import Ledger, above, agree, apart, asserts, exponent, listed, same
+from ...figures import DOTS, PALE, THEORY, finish, sheet, styled
 
-NAME = "linear/depth"
 _MODULES = (2, 4)
 """Layers of an autoencoder."""
 _MODULE_FRACTION = 0.99
-_ORTHOGONAL = (2, 4, 8, 16, 64, 256)
-_ORTHOGONAL_FRACTION = 0.99
+_ORTHOGONAL = (2, 4, 8, 16, 64, 256, math.inf)
+_LEVEL = 0.02
+"""Loss, of ½‖Σ‖², at which a whole network has learned."""
+_LONGEST = 2e4
+"""Time τ = D after which training is given up; the network counts as learning later than that."""
 _LONGEST_WAIT = 1e8
-_STRONGER = (1, 2, 4, 8)
-"""Factors of the correlation at which the dependence on s is measured, at depth eight."""
+_STRONGER = 8
+"""Factor of the correlation by which the dependence on s is measured."""
 
 
 class Parameters(BaseParameters):
@@ -39,7 +48,7 @@ class Parameters(BaseParameters):
     seeds: int = Field(default=8, ge=1)
     """How many networks with random matrices are trained at each depth."""
 
-    depths: tuple[int, ...] = (4, 6, 8, 10, 12)
+    depths: Annotated[tuple[int, ...], increasing(3)] = (4, 6, 8, 10, 12)
     """Depths of the chains, in increasing order."""
 
     layer_strength: float = Field(default=0.5, ge=0.1, le=0.9)
@@ -60,10 +69,10 @@ class Parameters(BaseParameters):
     size: int = Field(default=6, ge=2, le=16)
     """Number of inputs, outputs and units of every hidden layer of a whole network."""
 
-    network_depths: tuple[int, ...] = (2, 4, 8)
+    network_depths: Annotated[tuple[int, ...], increasing(2)] = (2, 4, 8)
     """Depths of networks with orthogonal matrices."""
 
-    gaussian_depths: tuple[int, ...] = (2, 3, 4)
+    gaussian_depths: Annotated[tuple[int, ...], increasing(2)] = (2, 3, 4)
     """Depths of networks with small Gaussian matrices."""
 
     gain: float = Field(default=0.7, gt=0, lt=1)
@@ -76,13 +85,6 @@ class Parameters(BaseParameters):
                 f"`layer_strength` must lie below `fraction` times `correlation`, "
                 f"{self.fraction * self.correlation:g}, got {self.layer_strength:g}."
             )
-        for name in ("depths", "network_depths", "gaussian_depths"):
-            depths, least = list(getattr(self, name)), 3 if name == "depths" else 2
-            if len(depths) < 2 or depths != sorted(set(depths)) or depths[0] < least:
-                raise ValueError(
-                    f"`{name}` must be two or more increasing numbers from {least} up, got "
-                    f"{tuple(depths)}."
-                )
         wait = self.layer_strength ** (2 - self.depths[-1]) / self.correlation
         if wait > _LONGEST_WAIT:
             raise ValueError(
@@ -92,36 +94,20 @@ class Parameters(BaseParameters):
         return self
 
 
-PRESETS: dict[str, dict[str, Any]] = {}
-
-
-@experiment
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> xr.DataTree:
+@experiment("linear/depth")
+def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
     """Times by integration beside times in closed form, for each kind of initial weights."""
-    keys = keys_of(parameters, key)
     say("chains", 0.0)
-    chains = {
+    s, fraction, depths = parameters.orthogonal_correlation, 0.99, list(_ORTHOGONAL)
+    theory = linear.training_time(depths, 1.0, correlation=s, fraction=fraction)
+    times = [integrate(1.0, depth, s, fraction) for depth in depths]
+    aligned = xr.Dataset({"time": ("depth", times), "theory": ("depth", theory)})
+    return {
         "small": _small(parameters),
-        "pretrained": _pretrained(parameters),
-        "modules": _modules(parameters),
-        "orthogonal": _orthogonal(parameters),
+        **_pretrained(parameters),
+        "orthogonal": aligned.assign_coords(depth=depths),
+        **_networks(parameters, key, say),
     }
-    numbers = parameters.seed + np.arange(parameters.seeds)
-    networks, gaussian = train_networks(
-        parameters.size,
-        parameters.network_depths,
-        parameters.gaussian_depths,
-        parameters.gain,
-        keys,
-        say,
-    )
-    return run_tree(
-        NAME,
-        parameters,
-        **chains,
-        networks=networks.assign_coords(seed=numbers),
-        gaussian=gaussian.assign_coords(seed=numbers),
-    )
 
 
 def _small(parameters: Parameters) -> xr.Dataset:
@@ -130,81 +116,38 @@ def _small(parameters: Parameters) -> xr.Dataset:
     depths = list(parameters.depths)
     # The law neglects a constant beside 1/b₀^(D−2), here a thousandth.
     far = max(4, math.ceil(2 + math.log(1000 * max(1.0, 1 / s)) / math.log(1 / b0)))
-    deep = [far, far + 2]
     measure = lambda depth, s: integrate(b0, depth, s, fraction)
-    predict = lambda depths, s: training_time(depths, b0, correlation=s, fraction=fraction)
-    stronger = [factor * s for factor in _STRONGER]
-    return xr.Dataset(
-        {
-            "time": ("depth", [measure(depth, s) for depth in depths]),
-            "theory": ("depth", predict(depths, s)),
-            "far_time": ("far", [measure(depth, s) for depth in deep]),
-            "far_time_stronger": ((), measure(far, _STRONGER[-1] * s)),
-            "time_at_eight": ("correlation", [measure(8, each) for each in stronger]),
-            "theory_at_eight": ("correlation", [predict([8], each)[0] for each in stronger]),
-        },
-        {"depth": depths, "far": deep, "correlation": stronger},
-    )
+    table = {
+        "time": ("depth", [measure(depth, s) for depth in depths]),
+        "theory": ("depth", linear.training_time(depths, b0, correlation=s, fraction=fraction)),
+        "far_time": ("far", [measure(depth, s) for depth in (far, far + 2)]),
+        "far_time_stronger": measure(far, _STRONGER * s),
+    }
+    return xr.Dataset(table, {"depth": depths, "far": [far, far + 2]})
 
 
-def _pretrained(parameters: Parameters) -> xr.Dataset:
-    """A module for each layer, then the stack of what they leave: time against depth."""
-    b0, s, fraction = parameters.module_strength, parameters.correlation, parameters.fraction
-    depths = list(parameters.depths)
-    measured, theory = [], []
+def _pretrained(parameters: Parameters) -> dict[str, xr.Dataset]:
+    """A module for each layer, then the stack of what they leave; and what one module costs.
+
+    A module is an autoencoder that learns the identity, at τ = 1.
+    """
+    p, depths, part = parameters, list(parameters.depths), _MODULE_FRACTION
+    strengths, stacks, modules = [p.module_strength / factor for factor in (1, 2, 4)], [], []
     for module in _MODULES:
-        each = _module_time(b0, module)
-        kept = _MODULE_FRACTION ** (1 / module)
-        measured.append([d * each + integrate(kept, d, s, fraction) for d in depths])
-        theory.append(
-            greedy_training_time(
-                depths,
-                b0,
-                module_depth=module,
-                module_fraction=_MODULE_FRACTION,
-                correlation=s,
-                fraction=fraction,
-            )
-        )
-    return xr.Dataset(
-        {"time": (("module", "depth"), measured), "theory": (("module", "depth"), theory)},
-        {"module": list(_MODULES), "depth": depths},
-    )
-
-
-def _modules(parameters: Parameters) -> xr.Dataset:
-    """What one module costs, against its initial weights."""
-    strengths = [parameters.module_strength / factor for factor in (1, 2, 4)]
-    theory = [
-        [
-            float(learning_time(1.0, b0**module, depth=module, fraction=_MODULE_FRACTION))
-            for b0 in strengths
-        ]
-        for module in _MODULES
-    ]
-    measured = [[_module_time(b0, module) for b0 in strengths] for module in _MODULES]
-    return xr.Dataset(
-        {"time": (("module", "strength"), measured), "theory": (("module", "strength"), theory)},
-        {"module": list(_MODULES), "strength": strengths},
-    )
-
-
-def _module_time(b0: float, module: int) -> float:
-    """An autoencoder learns the identity, at τ = 1."""
-    return integrate(b0, module, 1.0, _MODULE_FRACTION) / module
-
-
-def _orthogonal(parameters: Parameters) -> xr.Dataset:
-    """From b₀ = 1, up to infinite depth."""
-    s, fraction = parameters.orthogonal_correlation, _ORTHOGONAL_FRACTION
-    depths = [*_ORTHOGONAL, math.inf]
-    return xr.Dataset(
-        {
-            "time": ("depth", [integrate(1.0, depth, s, fraction) for depth in depths]),
-            "theory": ("depth", training_time(depths, 1.0, correlation=s, fraction=fraction)),
-        },
-        {"depth": depths},
-    )
+        how = {"module_depth": module, "module_fraction": part, "correlation": p.correlation}
+        stack = linear.greedy_training_time(depths, p.module_strength, **how, fraction=p.fraction)
+        theory = linear.learning_time(1.0, np.power(strengths, module), depth=module, fraction=part)
+        each = [integrate(b0, module, 1.0, part) / module for b0 in strengths]
+        tuning = [integrate(part ** (1 / module), d, p.correlation, p.fraction) for d in depths]
+        whole = np.multiply(depths, each[0]) + tuning
+        stacks.append(xr.Dataset({"time": ("depth", whole), "theory": ("depth", stack)}))
+        one = {"time": ("strength", each), "theory": ("strength", np.asarray(theory))}
+        modules.append(xr.Dataset(one))
+    axis = xr.Variable("module", list(_MODULES))
+    return {
+        "pretrained": xr.concat(stacks, axis).assign_coords(depth=depths),
+        "modules": xr.concat(modules, axis).assign_coords(strength=strengths),
+    }
 
 
 def integrate(b0: float, depth: int | float, s: float, fraction: float) -> float:
@@ -212,30 +155,233 @@ def integrate(b0: float, depth: int | float, s: float, fraction: float) -> float
 
     No chain is infinitely deep: there it is the equation of its product, ȧ = a²(s − a).
     """
+    from scipy.integrate import solve_ivp
+
     infinite = math.isinf(depth)
     start = np.array([1.0]) if infinite else np.full(int(depth), b0)
-    product: Callable[[np.ndarray], float] = lambda b: float(np.prod(b))
-    level = (fraction if product(start) <= s else 2 - fraction) * s
-    if abs(product(start) - s) <= abs(level - s):
+    level = (fraction if np.prod(start) <= s else 2 - fraction) * s
+    if abs(np.prod(start) - s) <= abs(level - s):
         return 0.0
 
     def slope(_: float, b: Float[np.ndarray, " layer"]) -> Float[np.ndarray, " layer"]:
-        a = product(b)
+        a = np.prod(b)
         return a**2 * (s - b) if infinite else a / b * (s - a) / depth
 
     def learned(_: float, b: Float[np.ndarray, " layer"]) -> float:
-        return product(b) - level
-
-    from scipy.integrate import solve_ivp
+        return float(np.prod(b)) - level
 
     learned.terminal = True  # pyright: ignore[reportFunctionMemberAccess]
-    course = solve_ivp(
-        slope,
-        (0.0, 1e9 / s),
-        start,
-        method="DOP853",
-        events=learned,
-        rtol=1e-10,
-        atol=1e-13,
-    )
+    how = {"method": "DOP853", "rtol": 1e-10, "atol": 1e-13}
+    course = solve_ivp(slope, (0.0, 1e9 / s), start, events=learned, **how)
     return float(course.t_events[0][0])
+
+
+def _networks(
+    parameters: Parameters, key: PRNGKeyArray | None, say: Progress
+) -> dict[str, xr.Dataset]:
+    """Whole networks with matrices of all kinds.
+
+    Orthogonal layers with a product that is aligned with the task, orthogonal layers with a random
+    product that is the same at every depth, and matrices of independent entries of variance g²/N.
+    Singular values of the task go from 3 to 1.5, along the axes.
+    """
+    size, keys = parameters.size, keys_of(parameters, key)
+    straight, small = list(parameters.network_depths), list(parameters.gaussian_depths)
+    target, over = np.diag(np.linspace(3.0, 1.5, size)), ("depth", "seed")
+    turns = orthogonal((size,) * (straight[-1] + 1), key=keys).weights
+    rotations, rotated = [np.asarray(weight) for weight in turns], []
+    for index, depth in enumerate(straight):
+        say(f"orthogonal matrices, depth {depth}", 0.1 + 0.6 * index / len(straight))
+        inner = rotations[: depth - 1]
+        first = with_product([w[:1] for w in inner], np.eye(size)[None])
+        pairs = zip(first, with_product(inner, proper(rotations[-1])), strict=True)
+        rotated.append(_learned([np.concatenate(pair) for pair in pairs], target))
+    aligned, rotated = np.array(rotated)[:, 0], np.array(rotated)[:, 1:]
+    guesses = zip(straight, aligned, strict=True)
+    table = {
+        "aligned": ("depth", aligned),
+        "aligned_theory": ("depth", [_aligned_time(target, *guess) for guess in guesses]),
+        "rotated": (over, rotated),
+    }
+    say("Gaussian matrices", 0.7)
+    widths, scale = (size,) * (small[-1] + 1), parameters.gain / size**0.5
+    weights = deep_linear(widths, scale=scale, key=keys).weights
+    gaussian = {"time": (over, [_learned(weights[:depth], target) for depth in small])}
+    seed = parameters.seed + np.arange(parameters.seeds)
+    return {
+        "networks": xr.Dataset(table, {"depth": straight, "seed": seed}),
+        "gaussian": xr.Dataset(gaussian, {"depth": small, "seed": seed}),
+    }
+
+
+def with_product(
+    inner: list[Float[np.ndarray, "seed size size"]], product: Float[np.ndarray, "seed size size"]
+) -> list[Float[np.ndarray, "seed size size"]]:
+    """Given orthogonal layers, and one that makes their product P: W_D = P W₁ᵀ ⋯ W_{D−1}ᵀ."""
+    for weight in inner:
+        product = product @ weight.swapaxes(-1, -2)
+    return [*inner, product]
+
+
+def proper(turns: Float[np.ndarray, "seed size size"]) -> Float[np.ndarray, "seed size size"]:
+    """Rotations: a reflection could not be undone, because the determinant keeps its sign."""
+    turns = turns.copy()
+    turns[..., 0] *= np.sign(np.linalg.det(turns))[:, None]
+    return turns
+
+
+def _learned(weights: Sequence[Array], target: np.ndarray) -> Float[np.ndarray, " seed"]:
+    """When the logarithm of the loss passes that of its level, at τ = D."""
+    depth, network = len(weights), DeepLinear(tuple(weights))
+    how = {"t_end": _LONGEST / depth, "converged": _LEVEL / 10, "max_steps": 200_000}
+    trained = gradient_flow(network, linear_teacher(target), rtol=1e-7, **how)
+    level, found = np.log(_LEVEL * np.sum(target**2) / 2), []
+    for lane in (trained.lane(k) for k in range(len(trained.saves))):
+        slope = -lane.squared_gradient / lane.loss
+        found.append(passage_time(lane.time, np.log(lane.loss), level, slope=slope))
+    return depth * np.nan_to_num(found, nan=np.inf)
+
+
+def _aligned_time(target: np.ndarray, depth: int, guess: float) -> float:
+    """In closed form: every mode is a chain that starts at one. The guess is only for the grid."""
+    data, times = linear.modes(target), np.linspace(0.0, 1.5 * guess, 2001)
+    strengths = linear.mode_strengths(times, data, 1.0, depth=depth, tau=depth)
+    loss = np.asarray(linear.mode_loss(strengths, data))
+    return float(np.interp(-np.log(_LEVEL), -np.log(loss / (np.sum(target**2) / 2)), times))
+
+
+@asserts("Saxe, slides", "“Effect of initialization”")
+def claims(run: xr.DataTree, say: Ledger) -> None:
+    """Closed forms against integration, the laws of the slides, and whole networks."""
+    parameters = parameters_of(run, Parameters)
+    small, pretrained, modules = (run[name].ds for name in ("small", "pretrained", "modules"))
+    aligned, networks, gaussian = (run[name].ds for name in ("orthogonal", "networks", "gaussian"))
+    for which, data in (
+        ("small weights", small),
+        ("pretrained in modules of 2 and of 4", pretrained),
+        ("one module of 2 layers or of 4", modules),
+        ("orthogonal layers, to infinite depth", aligned),
+    ):
+        exact = apart(data["time"], data["theory"], within=1e-5, relative=True)
+        say(f"{which}: times to learn are those of the closed form", exact)
+    b0, s = parameters.layer_strength, parameters.correlation
+    far, time = small["far"].values, small["far_time"].values
+    depth, speed = int(far[0]), "“Training speed”"  # so deep that weights are small
+    rate = np.diff(np.log(time * (far - 2) / far))[0] / 2
+    say(
+        "small weights: the time grows exponentially with depth, at the rate ln(1/b₀)",
+        agree(rate, math.log(1 / b0), within=0.02, relative=True),
+        note=f"at depth {depth}, up to a factor D/(D − 2)",
+    )
+    say(
+        f"small weights, depth {depth}: the time is 1/(s b₀ᴰ)",
+        agree(time[0], depth / (depth - 2) / (s * b0 ** (depth - 2)), within=0.03, relative=True),
+        speed,
+        corrected="D/(D − 2) · 1/(s b₀ᴰ⁻²): the slides put a₀ = b₀ᴰ into the formula of infinite "
+        "depth",
+        note=f"as printed it gives {1 / (s * b0**depth):.4g}",
+    )
+    say(
+        f"small weights, depth {depth}: the time as a power of s",
+        exponent([1, _STRONGER], [time[0], small["far_time_stronger"]], -1.0, within=0.02),
+        speed,
+    )
+    # Where the stack is tuned for long, training is not all pretraining.
+    tuning = 1 - pretrained["depth"] * modules["theory"].isel(strength=0) / pretrained["theory"]
+    if float(tuning.max()) < 0.05:
+        say(
+            "pretrained in modules of 2 and of 4: the time as a power of depth",
+            exponent(pretrained["depth"], pretrained["time"].T, 1.0, within=0.15),
+            note=f"a module for each layer; tuning takes up to {float(tuning.max()):.1%}",
+        )
+    b, cost = modules["strength"].values[1:], modules["time"].transpose("module", ...).values[:, 1:]
+    say(
+        "pretraining takes a time O(D/b₀²): the time of a module as a power of b₀",
+        exponent(b, cost[1], -2.0, within=0.05),
+        corrected="that holds for modules of four layers; two layers, as an autoencoder has, take "
+        "O(D ln(1/b₀))",
+    )
+    gained = agree((cost[0, 1] - cost[0, 0]) / math.log(b[0] / b[1]), 1.0, within=0.05)
+    say("a module of two layers: what its time gains when ln(1/b₀) gains one", gained)
+    deep, time = aligned["depth"][-3:-1], aligned["time"]
+    say(
+        "orthogonal layers: the time tends to a constant; its distance from that as a power of "
+        "depth",
+        exponent(deep, time[-3:-1] - time[-1], -1.0, within=0.05),
+        corrected="depth-independent at the learning rate 1/D, in the limit, and for layers that "
+        "are aligned with the task",
+        note=f"from {float(time[0]):.4g} at depth 2 to {float(time[-1]):.4g}",
+    )
+    fixed = exponent(deep, time[-3:-1] / deep, -1.0, within=0.05)
+    say("the same at a fixed learning rate: the time as a power of depth", fixed)
+    seen, theory = networks["aligned"], networks["aligned_theory"]
+    near = agree(seen, theory, within=0.002, relative=True)
+    say("orthogonal matrices aligned with the task: time to learn at each depth", near)
+    middle = networks["rotated"].median("seed")
+    powers = np.diff(np.log(middle)) / np.diff(np.log(networks["depth"]))
+    # A constant is approached ever more slowly, until only noise is left of the powers.
+    levels = powers[-1] < 1 and bool((np.diff(np.abs(powers)) < 0.1).all())
+    say(
+        "random orthogonal matrices, one product at all depths: with depth the time",
+        same("levels off" if levels else "keeps growing", "levels off"),
+        note=f"from step to step, powers {listed(powers, 2)} of depth; median over seeds",
+    )
+    words = "random orthogonal matrices take longer than aligned ones, at every depth (medians)"
+    say(words, above(middle / seen, 1.0))
+    middle, gain = gaussian["time"].median("seed").values, parameters.gain
+    layers = int(gaussian["depth"][-1] - gaussian["depth"][0])
+    say(
+        f"Gaussian matrices of gain {gain:g}: every further layer multiplies the time, by at least "
+        "1/g",
+        above((middle[-1] / middle[0]) ** (1 / layers), 1 / gain),
+        note="on average; median over seeds",
+    )
+
+
+@styled
+def draw(run: xr.DataTree) -> Figure:
+    """Three kinds of initial weights: as chains, as whole networks, and a module by itself."""
+    parameters, dots = parameters_of(run, Parameters), {**DOTS, "ms": 9, "alpha": 0.5}
+    title = "Training time against depth, at a learning rate of 1/D"
+    wide = {"width": 3.0, "height": 3.8, "width_ratios": (1.2, 1.2, 1)}
+    figure, (chains, networks, modules) = sheet(title, 3, **wide)
+    figure.set_layout_engine("constrained", h_pad=0.12)
+    pretrained, orthogonal = run["pretrained"].ds, run["orthogonal"].ds
+    words, last = f"layers, $b_0$ = {parameters.module_strength:g}", parameters.depths[-1]
+    for data, label, color in (
+        (run["small"].ds, f"small, $b_0$ = {parameters.layer_strength:g}", "C3"),
+        (pretrained.sel(module=4), f"pretrained by 4 {words}", "C1"),
+        (pretrained.sel(module=2), f"pretrained by 2 {words}", "C2"),
+        (orthogonal.where(orthogonal["depth"] <= last, drop=True), "orthogonal, $b_0$ = 1", "C0"),
+    ):
+        chains.plot(data["depth"], data["time"], **dots, color=color, label=label)
+        chains.plot(data["depth"], data["theory"], **THEORY)
+    data, gain = run["networks"].ds, parameters.gain
+    for times, label, color in (
+        (run["gaussian"].ds["time"], f"Gaussian, gain {gain:g} (median)", "C3"),
+        (data["rotated"], "random orthogonal, one product (median)", "C4"),
+    ):
+        # A network that was given up has no dot; in the median it counts as late.
+        seen = times.where(np.isfinite(times)).transpose("depth", "seed")
+        networks.plot(times["depth"], seen, **{**DOTS, "ms": 4}, color=color, alpha=0.35)
+        middle = times.median("seed")
+        networks.plot(times["depth"], middle, **PALE, color=color, alpha=0.5, label=label)
+    networks.plot(data["depth"], data["aligned"], **dots, color="C0", label="orthogonal, aligned")
+    networks.plot(data["depth"], data["aligned_theory"], **THEORY)
+    for module, color, law in ((4, "C1", "$1/2b_0^2$"), (2, "C2", "$\\ln 1/b_0$")):
+        part, label = run["modules"].ds.sel(module=module), f"{module} layers, about {law}"
+        modules.plot(1 / part["strength"], part["time"], **dots, color=color, label=label)
+        modules.plot(1 / part["strength"], part["theory"], **THEORY)
+    how = {"theory": "closed form", "legend": None, "yscale": "log"}
+    size = f"networks of {parameters.size} × {parameters.size} matrices"
+    finish(chains, "depth $D$", "training time, in units of $τ/D$", "one chain", **how)
+    finish(networks, "depth $D$", "training time, in units of $τ/D$", size, **how)
+    words = "$1/b_0$", "time of one module, in $τ$", "what pretraining costs"
+    finish(modules, *words, **how, xscale="log")
+    places = 1 / run["modules"].ds["strength"].values
+    modules.set_xticks(places, [f"{place:g}" for place in places])
+    modules.set_xticks([], minor=True)
+    modules.margins(x=0.12)
+    for ax in (chains, networks, modules):
+        ax.legend(loc="upper center", bbox_to_anchor=(0.45, -0.2))
+    return figure

@@ -13,30 +13,22 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from jaxtyping import Float, PRNGKeyArray
+from matplotlib.figure import Figure
 from pydantic import Field, model_validator
 
 from ...._types import Array
 from ....diagnose import plateaus
 from ....dynamics import gradient_flow
 from ....networks import DeepLinear, decoupled, deep_linear
-from ....networks._seeds import Keys
 from ....tasks import linear_teacher
-from ....theory.linear import (
-    effective_strengths,
-    growing_gram,
-    growing_strengths,
-    modes,
-    saddle_sequence,
-)
+from ....theory.linear import effective_strengths, growing_gram, growing_strengths
 from ....theory.saddles import mode_drop_times
-from ..._frame import keys_of
-from ..._old import experiment, run_tree
+from ..._frame import experiment, keys_of, parameters_of
 from ..._parameters import Parameters as BaseParameters
 from ..._registry import Progress
-from .._passage import passage_times
-from ._hierarchy_of_saddles_claims import NAME as NAME
-from ._hierarchy_of_saddles_claims import claims as claims
-from ._hierarchy_of_saddles_draw import draw as draw
+from ...claims import Ledger, agree, apart, asserts, most
+from ...figures import GUIDE, PALE, THEORY, finish, sheet, styled
+from .._passage import half_times
 
 _SAMPLES = 401
 _NEARBY = (1e-3, 1e-6, 1e-10, 1e-16, 1e-24)
@@ -91,26 +83,28 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 
 
-@experiment
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> xr.DataTree:
+@experiment("linear/hierarchy-of-saddles")
+def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
     """Individuals, the saddles, how near networks come to them, and a shallow network."""
-    s = np.array(parameters.singular_values)
+    s, hidden = np.array(parameters.singular_values), parameters.hidden
+    keys = keys_of(parameters, key)
     say("saddles", 0.0)
-    saddles = _saddles(s, parameters.hidden)
+    tables = {"saddles": _saddles(s, hidden)}
     say("individuals", 0.2)
-    weights = _weights(parameters, keys_of(parameters, key))
-    individuals = _individuals(parameters, s, weights)
+    # Small random weights, times a factor for each individual and mode.
+    scale = float(np.sqrt(2 * parameters.initial_strength / hidden))
+    network = deep_linear((len(s), hidden, len(s)), scale=scale, key=keys)
+    draw = jax.vmap(lambda key: jax.random.normal(jax.random.fold_in(key, 1), s.shape))
+    factor = np.exp(parameters.variability * np.asarray(draw(keys)))
+    first, second = (np.asarray(weight) for weight in network.weights)
+    weights = first * factor[:, None, :], factor[:, :, None] * second
+    seed = {"seed": parameters.seed + np.arange(parameters.seeds)}
+    tables["individuals"] = _individuals(s, *weights).assign_coords(seed)
     say("near saddles", 0.7)
-    near = _near(parameters, s)
+    tables["near"] = _near(s, hidden)
     say("a shallow network", 0.9)
-    return run_tree(
-        NAME,
-        parameters,
-        saddles=saddles,
-        individuals=individuals,
-        near=near,
-        shallow=_shallow(parameters, s, weights),
-    )
+    tables["shallow"] = _shallow(s, weights[1] @ weights[0]).assign_coords(seed)
+    return tables
 
 
 def _saddles(s: Float[np.ndarray, " mode"], hidden: int) -> xr.Dataset:
@@ -124,135 +118,221 @@ def _saddles(s: Float[np.ndarray, " mode"], hidden: int) -> xr.Dataset:
         w1, w2 = theta.reshape(2, hidden, len(s))
         return 0.5 * jnp.sum((jnp.diag(s) - w2.T @ w1) ** 2)
 
-    gradient, hessian = jax.jit(
-        lambda points: (jax.vmap(jax.grad(loss))(points), jax.vmap(jax.hessian(loss))(points))
-    )(theta)
+    of_all = lambda *functions: jax.jit(lambda points: [jax.vmap(f)(points) for f in functions])
+    level, gradient, hessian = of_all(loss, jax.grad(loss), jax.hessian(loss))(theta)
     curvature = np.linalg.eigvalsh(np.asarray(hessian))
-    return xr.Dataset(
-        {
-            "learned": (("set", "mode"), sets),
-            "loss": ("set", [float(loss(jnp.asarray(point))) for point in theta]),
-            "gradient": ("set", np.linalg.norm(gradient, axis=1)),
-            "index": ("set", (curvature < -1e-9 * s[0]).sum(axis=1)),
-            "escape_rate": ("set", -curvature[:, 0]),
-        }
-    )
+    table = {
+        "loss": np.asarray(level),
+        "gradient": np.linalg.norm(gradient, axis=1),
+        "index": (curvature < -1e-9 * s[0]).sum(axis=1),
+        "escape_rate": -curvature[:, 0],
+    }
+    learned = {"learned": (("set", "mode"), sets)}
+    return xr.Dataset(learned | {name: ("set", values) for name, values in table.items()})
 
 
-def _individuals(
-    parameters: Parameters, s: Float[np.ndarray, " mode"], weights: tuple[np.ndarray, np.ndarray]
-) -> xr.Dataset:
+def _individuals(s: np.ndarray, first: np.ndarray, second: np.ndarray) -> xr.Dataset:
     """Networks whose weights along each mode are larger or smaller, and their predictions."""
-    first, second = weights
     axes = np.eye(len(s))
-    gram = growing_gram(first, second, axes, axes)
     drops = mode_drop_times(first, second.swapaxes(-1, -2), np.diag(s), axes)
     times = np.linspace(0.0, 1.1 * float(drops.max()) + 3 / s[-1], _SAMPLES)
-    trained = gradient_flow(
-        DeepLinear((first, second)), linear_teacher(np.diag(s)), times, rtol=1e-10
-    )
-    learned = np.asarray(trained.network.end_to_end())
+    task = linear_teacher(np.diag(s))
+    trained = gradient_flow(DeepLinear((first, second)), task, times, rtol=1e-10)
+    gram = growing_gram(first, second, axes, axes)
     predicted = growing_strengths(times, gram, s)
-    strength, theory = (np.diagonal(a, axis1=-2, axis2=-1) for a in (learned, predicted))
     error = np.diag(s) - predicted
     velocity = s[:, None] * predicted + predicted * s - 2 * predicted @ predicted
-    fall = np.sum(error * velocity, axis=(-2, -1))
-    loss_theory = 0.5 * np.sum(error**2, axis=(-2, -1))
+    loss, fall = (np.sum(error * other, axis=(-2, -1)) for other in (error / 2, velocity))
+    learned = np.asarray(trained.network.end_to_end())
+    strength, theory = (np.diagonal(a, axis1=-2, axis2=-1) for a in (learned, predicted))
     own = effective_strengths(first, second, np.diag(s))
-    simple = np.log(s / own - 1) / (2 * s)
-    scaled = gram / np.sqrt(own[:, :, None] * own[:, None, :])
-    half = lambda a: passage_times(times, np.moveaxis(a / s, -1, -2))
-    return xr.Dataset(
-        {
-            "loss": (("seed", "time"), trained.loss),
-            "loss_theory": (("seed", "time"), loss_theory),
-            "strength": (("seed", "time", "mode"), strength),
-            "strength_theory": (("seed", "time", "mode"), theory),
-            "half_time": (("seed", "mode"), half(strength)),
-            "half_time_theory": (("seed", "mode"), half(theory)),
-            "half_time_simple": (("seed", "mode"), simple),
-            "plateaus": ("seed", _plateaus(times, trained.loss, trained.squared_gradient)),
-            "plateaus_theory": ("seed", _plateaus(times, loss_theory, fall)),
-            # How nearly the modes share their hidden units: 1 if not at all.
-            "independence": ("seed", np.linalg.eigvalsh(scaled)[:, 0]),
-            "initial_size": (
-                "seed",
-                np.max(np.sum(first**2, axis=1) + np.sum(second**2, axis=2), axis=1),
-            ),
-        },
-        {
-            "time": ("time", times, {"long_name": "time in units of τ"}),
-            "seed": parameters.seed + np.arange(parameters.seeds),
-        },
-    )
+    shared = gram / np.sqrt(own[:, :, None] * own[:, None, :])
+    half = lambda a: half_times(times, np.moveaxis(a / s, -1, -2))
+    sizes = np.sum(first**2, axis=1) + np.sum(second**2, axis=2)
+    over = "seed", "time", "mode"
+    table = {
+        "loss": (over[:2], trained.loss),
+        "loss_theory": (over[:2], loss),
+        "strength": (over, strength),
+        "strength_theory": (over, theory),
+        "half_time": (over[::2], half(strength)),
+        "half_time_theory": (over[::2], half(theory)),
+        "plateaus": ("seed", _plateaus(times, trained.loss, trained.squared_gradient)),
+        "plateaus_theory": ("seed", _plateaus(times, loss, fall)),
+        # How nearly the modes share their hidden units: 1 if not at all.
+        "independence": ("seed", np.linalg.eigvalsh(shared)[:, 0]),
+        "initial_size": ("seed", sizes.max(axis=1)),
+    }
+    return xr.Dataset(table, {"time": ("time", times, {"long_name": "time in units of τ"})})
 
 
 def _plateaus(times: np.ndarray, loss: np.ndarray, fall: np.ndarray) -> np.ndarray:
     """How many plateaus each curve has that falls at the given rate, first and last included."""
-    return np.array(
-        [len(plateaus(times, one, rate, slope=-rate)) for one, rate in zip(loss, fall, strict=True)]
-    )
+    curves = zip(loss, fall, strict=True)
+    return np.array([len(plateaus(times, one, rate, slope=-rate)) for one, rate in curves])
 
 
-def _weights(parameters: Parameters, keys: Keys) -> tuple[np.ndarray, np.ndarray]:
-    """Small random weights, times a factor for each individual and mode."""
-    count = len(parameters.singular_values)
-    scale = float(np.sqrt(2 * parameters.initial_strength / parameters.hidden))
-    network = deep_linear((count, parameters.hidden, count), scale=scale, key=keys)
-    draw = jax.vmap(lambda key: jax.random.normal(jax.random.fold_in(key, 1), (count,)))
-    factor = np.exp(parameters.variability * np.asarray(draw(keys)))
-    first, second = (np.asarray(weight) for weight in network.weights)
-    return first * factor[:, None, :], factor[:, :, None] * second
-
-
-def _near(parameters: Parameters, s: Float[np.ndarray, " mode"]) -> xr.Dataset:
+def _near(s: Float[np.ndarray, " mode"], hidden: int) -> xr.Dataset:
     """Closest approach to each saddle of decoupled networks that start nearer and nearer zero."""
-    strengths = s[-1] * np.array(_NEARBY)
-    axes = np.eye(len(s))
-    network = decoupled(
-        axes, axes, (parameters.hidden,), initial_strength=np.repeat(strengths[:, None], len(s), 1)
-    )
+    strengths, axes = s[-1] * np.array(_NEARBY), np.eye(len(s))
+    equal = np.repeat(strengths[:, None], len(s), 1)
+    network = decoupled(axes, axes, (hidden,), initial_strength=equal)
     # When a mode is as far from its end as the next one is from its start.
     passing = np.log(s[:-1, None] / strengths) / (s[:-1] + s[1:])[:, None]
-    ends = np.linspace(-0.2, 0.2, 81)
-    times = np.unique(
-        np.concatenate([[0.0], *(np.ravel(p[:, None] * (1 + ends)) for p in passing)])
-    )
+    around = np.multiply.outer(passing, 1 + np.linspace(-0.2, 0.2, 81))
+    times = np.unique(np.append(0.0, around))
     trained = gradient_flow(network, linear_teacher(np.diag(s)), times, rtol=1e-10)
     learned = np.asarray(trained.network.end_to_end())
     stages = np.array([np.diag(s * (np.arange(len(s)) <= k)) for k in range(len(s) - 1)])
     away = np.linalg.norm(learned[:, :, None] - stages, axis=(-2, -1))
     level = np.take_along_axis(trained.loss, away.argmin(axis=1), axis=1)
-    sequence = saddle_sequence(modes(np.diag(s)), float(strengths[-1]))
-    return xr.Dataset(
-        {
-            "closest": (("initial_strength", "stage"), away.min(axis=1)),
-            "loss": (("initial_strength", "stage"), level),
-            "saddle_loss": ("stage", sequence.loss[1:-1]),
-        },
-        {"initial_strength": strengths},
-    )
+    over = "initial_strength", "stage"
+    table = {"closest": (over, away.min(axis=1)), "loss": (over, level)}
+    return xr.Dataset(table, {"initial_strength": strengths})
 
 
-def _shallow(
-    parameters: Parameters, s: Float[np.ndarray, " mode"], weights: tuple[np.ndarray, np.ndarray]
-) -> xr.Dataset:
+def _shallow(s: np.ndarray, start: Float[np.ndarray, "seed output input"]) -> xr.Dataset:
     """One layer that starts from the maps of the individuals."""
-    first, second = weights
     times = np.linspace(0.0, 6.0, _SAMPLES)
-    start = second @ first
     trained = gradient_flow(DeepLinear((start,)), linear_teacher(np.diag(s)), times, rtol=1e-10)
     learned = np.asarray(trained.network.end_to_end())
     theory = 0.5 * np.sum((np.diag(s) - start) ** 2, axis=(-2, -1))[:, None] * np.exp(-2 * times)
-    return xr.Dataset(
-        {
-            "loss": (("seed", "time"), trained.loss),
-            "loss_theory": (("seed", "time"), theory),
-            "strength": (("seed", "time", "mode"), np.diagonal(learned, axis1=-2, axis2=-1)),
-            "plateaus": ("seed", _plateaus(times, trained.loss, trained.squared_gradient)),
-        },
-        {
-            "time": ("time", times, {"long_name": "time in units of τ"}),
-            "seed": parameters.seed + np.arange(parameters.seeds),
-        },
+    table = {
+        "loss": (("seed", "time"), trained.loss),
+        "loss_theory": (("seed", "time"), theory),
+        "strength": (("seed", "time", "mode"), np.diagonal(learned, axis1=-2, axis2=-1)),
+        "plateaus": ("seed", _plateaus(times, trained.loss, trained.squared_gradient)),
+    }
+    return xr.Dataset(table, {"time": times})
+
+
+@asserts("Saxe, slides", "“Depth introduces a hierarchy of saddle points”")
+def claims(run: xr.DataTree, say: Ledger) -> None:
+    """Stationary points by autodiff, individuals and closest approaches by training."""
+    parameters = parameters_of(run, Parameters)
+    s, stages = np.array(parameters.singular_values), "“Depth introduces stage-like transitions”"
+    saddles, people, shallow = (run[name].ds for name in ("saddles", "individuals", "shallow"))
+    has = saddles["learned"].values.astype(bool)
+    flat = apart(saddles["gradient"], within=1e-12 * s[0] ** 1.5)
+    say("every set of learned modes is a stationary point: the gradient there", flat)
+    weaker = has.astype(int) @ (s[:, None] < s)  # learned modes that are weaker than each mode
+    free = parameters.hidden - has.sum(axis=1, keepdims=True)
+    say(
+        "all but the last are saddles: directions of negative curvature",
+        agree(saddles["index"], np.sum((free + weaker) * ~has, axis=1)),
+        note="each mode left: one in every free hidden unit, and one in the unit of each weaker "
+        "mode that was learned before it",
     )
+    rates, largest = saddles["escape_rate"].values[:-1], (s * ~has).max(axis=1)[:-1]
+    left = agree(rates, largest, within=1e-9, relative=True)
+    say("saddles are left at the rate of the largest singular value that is left", left)
+    _approach(say, run["near"].ds, s, stages)
+
+    individuals, start = "“Individual variability amidst structure”", 0.5 * s @ s
+    size, share = people["initial_size"], people["independence"]
+    second_order = min(float((size / (s[-1] * share)).max()) + 1e-5, 0.02)
+    say(
+        "loss of every individual from the growing part of its weights, over the initial loss",
+        apart(people["loss"], people["loss_theory"], within=second_order, over=start),
+        individuals,
+        note="what the prediction leaves out is of second order in the weights",
+    )
+    say(
+        "stage-like transitions: plateaus of the loss of each individual",
+        agree(people["plateaus"], people["plateaus_theory"]),
+        stages,
+        note=f"first and last included: {len(s) + 1} unless two modes are learned together",
+    )
+    half, theory = people["half_time"].values, people["half_time_theory"].values
+    near = apart(half, theory, within=second_order, relative=True)
+    say("when each individual learns each mode, from its own initial weights", near, individuals)
+    tied = (np.diff(np.sort(theory, axis=1)) < 2 * second_order * theory.max()).any(axis=1)
+    if not tied.all():
+        order, expected = np.argsort(half, axis=1), np.argsort(theory, axis=1)
+        others = int((np.diff(expected, axis=1) < 0).any(axis=1).sum())
+        say(
+            "individuals learn modes in orders of their own, as predicted",
+            most((order == expected)[~tied].all(axis=1), of="individuals"),
+            individuals,
+            note=f"{others} of {len(half)} do not learn in the order of s",
+        )
+    same = apart(shallow["loss"], shallow["loss_theory"], within=1e-5, relative=True)
+    say("shallow: no saddles, the loss falls as exp(−2t/τ) for everyone", same, stages)
+    none = agree(shallow["plateaus"].max() - 2, 0)
+    say("shallow: plateaus between the start and the end, of any individual", none, stages)
+
+
+def _approach(say: Ledger, near: xr.Dataset, s: np.ndarray, stages: str) -> None:
+    """Between stages: (s − a) ∝ e^{−2st}/a₀ and a′ ∝ a₀ e^{2s′t} are equal at the closest."""
+    closest, strength = near["closest"].values, near["initial_strength"].values
+    power = (s[:-1] - s[1:]) / (s[:-1] + s[1:])
+    law = s[:-1] * (strength[:, None] / s[:-1]) ** power
+    # The smallest two for which the distance is well above the error of the integration.
+    last, stage = np.maximum((law > 1e-8 * s[:-1]).sum(axis=0) - 1, 1), np.arange(len(s) - 1)
+    nearer = np.log(closest[last - 1, stage] / closest[last, stage])
+    say(
+        "the smaller the initial weights, the nearer the path to each saddle: exponents of the "
+        "closest distance in a₀",
+        agree(nearer / np.log(strength[last - 1] / strength[last]), power, within=0.02),
+        note="(s − s′)/(s + s′), s′ the next singular value",
+    )
+    for k, following in enumerate(s[1:]):
+        distance = law[last[k], k]
+        # Of singular values that are too close the plateau is not flat, at any a₀ in reach.
+        if distance < 0.1 * following:
+            left, within = 0.5 * s[k + 1 :] @ s[k + 1 :], float(2 * following * distance)
+            say(
+                f"level of plateau {k + 2}, for a₀ = {strength[last[k]]:g}: half the sum of s² "
+                "that is left",
+                agree(near["loss"][last[k], k], left, within=within),
+                stages,
+                note="tolerance: 2s′ times the distance that the law gives",
+            )
+
+
+@styled
+def draw(run: xr.DataTree) -> Figure:
+    """Individuals, coloured by the mode that they learn first."""
+    s = np.array(parameters_of(run, Parameters).singular_values)
+    saddles, people, shallow = (run[name].ds for name in ("saddles", "individuals", "shallow"))
+    title = "Depth introduces saddles, and individuals pass them in their own way"
+    size = {"width": 11 / 3, "height": 3.9, "width_ratios": (1.3, 1, 1)}
+    figure, (loss, plane, times) = sheet(title, 3, **size)
+    first, end = people["half_time_theory"].values.argmin(axis=1), float(people["time"][-1])
+    for level in saddles["loss"].values:
+        loss.axhline(level, **GUIDE)
+    one = shallow.isel(seed=0)
+    loss.plot(one["time"], one["loss"].where(one["time"] <= end), **PALE, color="0.75")
+    # The strengths of the first two modes: corners are stationary points.
+    plane.plot(*(one["strength"].values / s).T[:2], **PALE, color="0.75")
+    thin = {**THEORY, "lw": 0.7}
+    for mode, seed in zip(first, people["seed"], strict=True):
+        one, wide = people.sel(seed=seed), {**PALE, "color": f"C{mode}", "alpha": 0.4}
+        loss.plot(one["time"], one["loss"], **wide)
+        loss.plot(one["time"], one["loss_theory"], **thin)
+        plane.plot(*(one["strength"].values / s).T[:2], **wide)
+        plane.plot(*(one["strength_theory"].values / s).T[:2], **thin)
+    dot = {"ls": "none", "marker": "o", "ms": 9, "mec": "black", "clip_on": False, "zorder": 5}
+    plane.plot([0, 1, 0], [0, 0, 1], **dot, mfc="white")
+    plane.plot(1, 1, **dot, mfc="black")
+    for mode in np.unique(first):
+        label = f"learns mode {mode + 1} first"
+        loss.plot([], [], **PALE, color=f"C{mode}", alpha=0.6, label=label)
+    loss.plot([], [], **PALE, color="0.75", label="shallow")
+    title, how = "loss, and the levels of all saddles", {"legend": None, "xlim": (0, end)}
+    finish(loss, "time $t/τ$", "loss $L$", title, theory="theory, from initial weights", **how)
+    loss.set_ylim(bottom=0)
+    square = {"xlim": (-0.06, 1.06), "ylim": (-0.06, 1.06), "xticks": (0, 0.5, 1)}
+    words = "mode 1 learned, $a_1/s_1$", "mode 2 learned, $a_2/s_2$", "ways past the saddles (○)"
+    finish(plane, *words, **square, yticks=(0, 0.5, 1), aspect="equal")
+    measured, theory = people["half_time"].values, people["half_time_theory"].values
+    reach, colors = (0.92 * theory.min(), 1.05 * theory.max()), [f"C{mode}" for mode in first]
+    times.plot(reach, reach, **THEORY)
+    for mode, marker in zip(range(len(s)), "osD^vP", strict=False):
+        dots = {"s": 32, "marker": marker, "linewidths": 0}
+        times.scatter(theory[:, mode], measured[:, mode], c=colors, alpha=0.6, **dots)
+        times.scatter([], [], c="0.4", label=f"mode {mode + 1}", **dots)
+    words = "predicted time $t/τ$", "time in training $t/τ$", "when a mode is half learned"
+    finish(times, *words, legend="upper left", xlim=reach, ylim=reach, aspect="equal")
+    figure.legend(*loss.get_legend_handles_labels(), loc="outside lower center", ncols=5)
+    return figure

@@ -5,44 +5,34 @@ Items are the leaves of a tree, one-hot inputs, with features that spread along 
 network.
 """
 
-from typing import Any
-
 import jax
+import matplotlib as mpl
 import numpy as np
 import xarray as xr
 from jaxtyping import Float, PRNGKeyArray
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from pydantic import Field, model_validator
 
 from ....dynamics import gradient_flow
-from ....networks import DeepLinear, decoupled, deep_linear
-from ....networks._seeds import Keys
+from ....networks import decoupled
 from ....tasks import structured_task
-from ....theory.linear import (
-    World,
-    differentiation_times,
-    growing_gram,
-    growing_strengths,
-    layer_similarity,
-    mode_strengths,
-    modes,
-    tree,
-)
-from ..._frame import keys_of
-from ..._old import experiment, run_tree
-from ..._parameters import Parameters as BaseParameters
+from ....theory.linear import World, mode_strengths, modes, tree
+from ..._frame import experiment, keys_of, parameters_of
 from ..._registry import Progress
-from .._passage import passage_times
-from ._differentiation_claims import NAME as NAME
-from ._differentiation_claims import claims as claims
-from ._differentiation_draw import draw as draw
+from ...claims import Ledger, agree, apart, asserts, falls, most
+from ...figures import PALE, THEORY, finish, sheet, styled
+from .._passage import half_times
+from ._learning import Learning, from_growing_part, learn, level_means, random_network
 
-_SAMPLES = 301
-_SHALLOW_END = 5.0  # in units of τ, at which e⁻⁵ of everything is left to learn
+_SHALLOW_TIMES = np.linspace(0.0, 5.0, 301)  # until e⁻⁵ of everything is left to learn
 _TREES = 100
 """How many other trees, of random shapes and flips, are looked at."""
+_NAMES = ("canary", "robin", "salmon", "sunfish", "daisy", "rose", "oak", "pine")
+"""The eight items of Rogers & McClelland (2004), for a tree of eight."""
 
 
-class Parameters(BaseParameters):
+class Parameters(Learning):
     """A tree of items, and a network of two layers that learns what they are like."""
 
     seeds: int = Field(default=8, ge=1)
@@ -54,17 +44,8 @@ class Parameters(BaseParameters):
     flip: float = Field(default=0.1, gt=0, lt=0.5)
     """Probability with which a feature changes sign along an edge."""
 
-    features: int = Field(default=32, ge=1)
-    """Features N that a network learns, of exactly the covariance of the tree."""
-
     sampled_features: int = Field(default=20_000, ge=1000)
     """Features that are drawn from the tree, to compare their singular vectors with."""
-
-    hidden: int = Field(default=32, ge=1)
-    """Hidden units of the networks, at least four more than items."""
-
-    initial_strength: float = Field(default=1e-4, gt=0)
-    """Strength a₀ of every mode at the start; in the mean, for random weights."""
 
     @model_validator(mode="after")
     def _possible(self) -> "Parameters":
@@ -73,137 +54,47 @@ class Parameters(BaseParameters):
                 "`branching` must list two or more children for each level, like 2,2,2; got "
                 f"{self.branching}."
             )
-        world = tree(self.branching, self.flip)
-        if self.features < world.items:
-            raise ValueError(
-                f"`features` must be at least the number of items, {world.items}, got "
-                f"{self.features}."
-            )
-        if self.hidden < world.items + 4:
-            raise ValueError(
-                f"`hidden` must exceed the number of items, {world.items}, by four or more, got "
-                f"{self.hidden}: else modes run out of units."
-            )
-        weakest = world.singular_values(self.features)[-1]
-        if self.initial_strength > 0.01 * weakest:
-            raise ValueError(
-                "`initial_strength` must be small, below a hundredth of the smallest singular "
-                f"value {weakest:.3g}, got {self.initial_strength:g}."
-            )
+        self.check([tree(self.branching, self.flip)])
         return self
 
 
-PRESETS: dict[str, dict[str, Any]] = {}
-
-
-@experiment
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> xr.DataTree:
+@experiment("linear/differentiation")
+def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
     """The tree's modes, deep and shallow networks that learn them, and other trees."""
-    keys = keys_of(parameters, key)
     world = tree(parameters.branching, parameters.flip)
     say("sampling features", 0.0)
-    hierarchy = _hierarchy(
-        world, world.sample(parameters.sampled_features, key=jax.random.fold_in(keys[0], 1))
-    )
+    draw = jax.random.fold_in(keys_of(parameters, key)[0], 1)
+    hierarchy = _hierarchy(world, world.sample(parameters.sampled_features, key=draw))
     say("deep networks", 0.1)
-    deep = _deep(parameters, world, keys)
+    network = random_network(parameters, world.items, key)
+    deep, units, grown = learn(parameters, world, world.kind, network)
+    inner, v = np.einsum("lthi,lthj->ltij", units[1:], units[1:]), world.modes
+    over = "seed", "time", "item", "axis"
+    # Balanced layers hold equal amounts of every mode: W₁ᵀW₁ = V A Vᵀ.
+    predicted = _places(world, v @ grown @ v.T)
+    deep = deep.assign(place=(over, _places(world, inner)), place_theory=(over, predicted))
     say("a shallow network", 0.6)
-    shallow = _shallow(parameters, world)
-    return run_tree(
-        NAME,
-        parameters,
-        hierarchy=hierarchy,
-        deep=deep,
-        shallow=shallow,
-        trees=_other_trees(parameters),
-    )
+    shallow = _shallow(world, parameters.features, parameters.initial_strength)
+    trees = xr.Dataset({"ordered": ("tree", _other_trees(parameters.seed))})
+    return {"hierarchy": hierarchy, "deep": deep, "shallow": shallow, "trees": trees}
 
 
 def _hierarchy(world: World, samples: Float[np.ndarray, "feature item"]) -> xr.Dataset:
-    """Singular vectors and values of sampled features against the levels of the tree."""
-    _, s, vt = np.linalg.svd(samples, full_matrices=False)
-    kinds = np.arange(len(world.kinds))
+    """Singular vectors of sampled features, and their variances, against the levels of the tree."""
+    _, _, vt = np.linalg.svd(samples, full_matrices=False)
     # What of the sampled vectors of a level lies outside its contrasts: the largest sine.
     outside = [
-        np.linalg.norm(world.modes[:, world.kind != k].T @ vt[world.kind == k].T, 2) for k in kinds
+        np.linalg.norm(world.modes[:, world.kind != k].T @ vt[world.kind == k].T, 2)
+        for k in range(len(world.kinds))
     ]
-    return xr.Dataset(
-        {
-            "covariance": (("item", "other"), world.covariance),
-            "groups": (("depth", "item"), world.groups),
-            "mode_of_items": (("item", "mode"), world.modes),
-            "level_of_mode": ("mode", world.kind),
-            "eigenvalue": ("level", [kind.eigenvalue for kind in world.kinds]),
-            "multiplicity": ("level", world.multiplicities),
-            "numerical": ("mode", np.linalg.eigvalsh(world.covariance)[::-1]),
-            "sampled": ("mode", s / np.sqrt(len(samples))),
-            "outside": ("level", outside),
-        }
-    )
-
-
-def _deep(parameters: Parameters, world: World, keys: Keys) -> xr.Dataset:
-    """Decoupled and small random networks, what they tell apart, and the theory of both."""
-    y, a0 = world.exact_features(parameters.features), parameters.initial_strength
-    s, v = world.singular_values(parameters.features), world.modes
-    u = y @ v / s
-    hidden = parameters.hidden
-    half = differentiation_times(world, parameters.features, a0)
-    times = np.linspace(0.0, 1.3 * float(half[-1]) + 2 / s[-1], _SAMPLES)
-    random = deep_linear(
-        (world.items, hidden, len(y)),
-        scale=float(np.sqrt(2 * a0 / hidden)),  # whose strength is a₀ in the mean
-        key=keys,
-    )
-    first, second = (np.asarray(weight) for weight in random.weights)
-    own = decoupled(u, v, (hidden,), initial_strength=a0)
-    lanes = (np.stack([own.weights[0], *first]), np.stack([own.weights[1], *second]))
-    task = structured_task(y)
-    trained = gradient_flow(DeepLinear(lanes), task, times, loss="half-sum", rtol=1e-10).network
-
-    data = modes(y)
-    chains = np.asarray(mode_strengths(times, data, a0))
-    gram = growing_gram(first, second, u, v)
-    grown = growing_strengths(times, gram, s)
-    predicted = np.diagonal(grown, axis1=-2, axis2=-1)
-    learned = np.einsum("om,ltoi,im->ltm", u, np.asarray(trained.end_to_end()), v)
-    curves = {
-        "chains": _by_level(world, learned[0] / s),
-        "chains_theory": _by_level(world, chains / s),
-        "random": _by_level(world, learned[1:] / s),
-        "random_theory": _by_level(world, predicted / s),
+    variance = np.mean((samples @ world.modes) ** 2, axis=0)
+    table = {
+        "eigenvalue": [kind.eigenvalue for kind in world.kinds],
+        "variance": level_means(world.kind) @ variance,
+        "outside": outside,
     }
-    units = np.asarray(trained.weights[0])
-    inner = np.einsum("lthi,lthj->ltij", units, units)
-    over = {2: ("level", "time"), 3: ("seed", "level", "time")}
-    return xr.Dataset(
-        {
-            **{name: (over[curve.ndim], curve) for name, curve in curves.items()},
-            **{
-                f"{name}_half_time": (over[curve.ndim][:-1], passage_times(times, curve))
-                for name, curve in curves.items()
-                if name != "chains_theory"
-            },
-            "chains_theory_half_time": ("level", half),
-            "inner_products": (("time", "item", "other"), inner[0]),
-            "inner_products_theory": (
-                ("time", "item", "other"),
-                np.asarray(layer_similarity(chains, data, 1)),
-            ),
-            "place": (("seed", "time", "item", "axis"), _places(world, inner[1:])),
-            # Balanced layers hold equal amounts of every mode: W₁ᵀW₁ = V A Vᵀ.
-            "place_theory": (
-                ("seed", "time", "item", "axis"),
-                _places(world, v @ grown @ v.T),
-            ),
-            "singular_value": ("level", s[np.searchsorted(world.kind, np.unique(world.kind))]),
-            "weakest_growth": ("seed", np.linalg.eigvalsh(gram)[:, 0]),
-        },
-        {
-            "time": ("time", times, {"long_name": "time in units of τ"}),
-            "seed": parameters.seed + np.arange(parameters.seeds),
-        },
-    )
+    groups = {"groups": (("depth", "item"), world.groups)}
+    return xr.Dataset(groups | {name: ("level", values) for name, values in table.items()})
 
 
 def _places(
@@ -219,63 +110,152 @@ def _places(
     centring = np.eye(world.items) - 1 / world.items
     beta, axes = np.linalg.eigh(centring @ inner @ centring)
     root = (axes * np.sqrt(np.maximum(beta, 0.0))[..., None, :]) @ axes.swapaxes(-1, -2)
-    flat = np.zeros((world.items, 2))
-    width = np.ones(2)
+    flat, width = np.zeros((world.items, 2)), np.ones(2)
     for level in range(len(world.groups) - 1, 0, -1):
         parents, nodes = world.groups[level - 1], world.groups[level]
-        first = np.array([nodes[parents == parent].min() for parent in parents])
-        branches = int((nodes - first).max()) + 1
+        child = nodes - np.array([nodes[parents == parent].min() for parent in parents])
         axis = (level + 1) % 2
-        flat[:, axis] += width[axis] * (nodes - first - (branches - 1) / 2)
-        width[axis] *= branches
+        flat[:, axis] += width[axis] * (child - child.max() / 2)
+        width[axis] *= child.max() + 1
     return root @ (flat / np.maximum(np.linalg.norm(flat, axis=0), 1e-300))
 
 
-def _shallow(parameters: Parameters, world: World) -> xr.Dataset:
+def _shallow(world: World, features: int, a0: float) -> xr.Dataset:
     """A single layer from the same strengths."""
-    y, a0 = world.exact_features(parameters.features), parameters.initial_strength
-    s, v = world.singular_values(parameters.features), world.modes
-    u = y @ v / s
-    times = np.linspace(0.0, _SHALLOW_END, _SAMPLES)
+    y, s, v = world.exact_features(features), world.singular_values(features), world.modes
+    times, u = _SHALLOW_TIMES, y @ v / s
     network = decoupled(u, v, initial_strength=a0)
     trained = gradient_flow(network, structured_task(y), times, loss="half-sum", rtol=1e-10)
     learned = np.einsum("om,toi,im->tm", u, np.asarray(trained.network.end_to_end()), v)
-    curve = _by_level(world, learned / s)
     theory = np.asarray(mode_strengths(times, modes(y), a0, depth=1))
-    return xr.Dataset(
-        {
-            "strength": (("level", "time"), curve),
-            "theory": (("level", "time"), _by_level(world, theory / s)),
-            "half_time": ("level", passage_times(times, curve)),
-        },
-        {"time": ("time", times, {"long_name": "time in units of τ"})},
-    )
+    strength, exact = (level_means(world.kind) @ (a / s).T for a in (learned, theory))
+    over, half = ("level", "time"), ("level", half_times(times, strength))
+    table = {"strength": (over, strength), "theory": (over, exact), "half_time": half}
+    return xr.Dataset(table, {"time": ("time", times, {"long_name": "time in units of τ"})})
 
 
-def _other_trees(parameters: Parameters) -> xr.Dataset:
-    """Trees of random shapes: when their levels are learned, from their covariance alone.
+def _other_trees(seed: int) -> list[bool]:
+    """Whether trees of random shapes are learned level by level, from their covariance alone.
 
     The variance of a feature along a contrast between two siblings of a level stands for the level.
     Strengths start at 10⁻⁴ of the smallest singular value.
     """
-    rng = np.random.default_rng(parameters.seed)
-    ordered = []
+    rng, ordered = np.random.default_rng(seed), []
     for _ in range(_TREES):
         shape = rng.integers(2, 5, size=rng.integers(1, 5))
         world = tree(shape.tolist(), rng.uniform(0.01, 0.49, size=len(shape)))
-        c = [world.covariance.mean() * world.items]
-        for level in range(1, len(world.groups)):
-            nodes = world.groups[level]
-            sides = (nodes == 0) * 1.0 - (nodes == 1)
-            c.append(sides @ world.covariance @ sides / (sides @ sides))
-        s = np.sqrt(c)
+        sides = [np.ones(world.items), *((g == 0) * 1.0 - (g == 1) for g in world.groups[1:])]
+        s = np.sqrt([side @ world.covariance @ side / (side @ side) for side in sides])
         half = np.log(1e4 * s / s[-1] - 1) / (2 * s)
         ordered.append(bool((np.diff(half) > 0).all()))
-    return xr.Dataset({"ordered": ("tree", np.array(ordered))})
+    return ordered
 
 
-def _by_level(world: World, shares: Float[np.ndarray, "*lane time mode"]) -> np.ndarray:
-    """The mean over the modes of each level, levels before times."""
-    kinds = np.arange(len(world.kinds))[:, None]
-    mean = (world.kind == kinds) / world.multiplicities[:, None]
-    return np.einsum("km,...tm->...kt", mean, shares)
+@asserts("Saxe, slides", "“Progressive differentiation”")
+def claims(run: xr.DataTree, say: Ledger) -> None:
+    """The hierarchy in sampled features, and in the order of learning."""
+    parameters = parameters_of(run, Parameters)
+    hierarchy, deep, shallow = (run[name].ds for name in ("hierarchy", "deep", "shallow"))
+    # Sampling turns a level towards another by √(cc′)/|c − c′| times the noise. One that is nearer
+    # to another than the noise cannot be told from it in so few samples.
+    c, count = hierarchy["eigenvalue"].values, parameters.sampled_features
+    gaps = np.abs(c[:, None] - c) + np.where(np.eye(len(c)), np.inf, 0.0)
+    noise = (np.sqrt(hierarchy.sizes["item"]) + 4) / np.sqrt(count)
+    turn = 2 * noise * np.max(np.sqrt(c[:, None] * c) / gaps, axis=1)
+    told = turn < 0.5
+    if told.any():
+        say(
+            f"singular vectors of {count} sampled features lie in the levels of the tree (sine, "
+            f"{'level by level' if told.all() else 'of those far apart'})",
+            agree(hierarchy["outside"][told], 0.0, within=float(turn[told].max())),
+        )
+    if told.all():
+        say(
+            "singular values decay with depth in the tree: variance of sampled features along the "
+            "contrasts of each level",
+            falls(hierarchy["variance"]),
+        )
+    a0, weakest = parameters.initial_strength, float(deep["singular_value"].min())
+    theory = deep["chains_theory_half_time"]
+    say(
+        "half-rise times of the levels, broad to fine: ln(s/a₀ − 1)/2s",
+        agree(deep["chains_half_time"], theory, within=1e-6, relative=True),
+        note="decoupled weights; levels come one after the other",
+    )
+    from_growing_part(say, [deep], a0, "levels are learned from the top")
+    farthest = float(np.linalg.norm(deep["place_theory"], axis=-1).max())
+    say(
+        "small random weights: the items' places in the hidden layer at all times, in units of the "
+        "farthest",
+        apart(
+            np.linalg.norm(deep["place"] - deep["place_theory"], axis=-1),
+            within=4 * np.sqrt(2 * a0) / farthest,
+            over=farthest,
+        ),
+        note="at the start they are where random weights put them, within √(2a₀)",
+    )
+    say(
+        "networks must differentiate progressively: random trees are learned level by level",
+        most(run["trees"]["ordered"], of="trees"),
+        note="any branching, any flips between 0 and ½, equal small initial strengths",
+    )
+    same = apart(shallow["strength"], shallow["theory"], within=1e-6)
+    say("shallow: all levels follow the same exponential", same)
+    last = shallow["half_time"][-1] / shallow["half_time"][0]
+    same = agree(last, 1.0, within=4 * a0 / weakest + 1e-6)
+    say("shallow: no differentiation, the last level's half-rise time over the first's", same)
+
+
+@styled
+def draw(run: xr.DataTree) -> Figure:
+    """What one network makes of the items over time, and its levels, deep and shallow."""
+    deep, shallow = run["deep"].ds, run["shallow"].ds
+    title = "A hierarchy is learned from the top: broad distinctions first"
+    size = {"width": 3.5, "height": 3.9, "width_ratios": (1.25, 1, 0.8)}
+    figure, (places, strengths, straight) = sheet(title, 3, **size)
+    colors = mpl.colormaps["viridis"](np.linspace(0.0, 0.88, deep.sizes["level"]))
+    binary = parameters_of(run, Parameters).branching == (2, 2, 2)
+    names = _NAMES if binary else [str(item + 1) for item in range(deep.sizes["item"])]
+    _draw_places(places, run["hierarchy"].ds, deep.isel(seed=0), names, colors)
+    for level, color in enumerate(colors):
+        one = deep.isel(level=level).transpose("time", "seed", ...)
+        label = f"distinctions at level {level}" if level else "what all share"
+        strengths.plot(deep["time"], one["random"], **PALE, color=color, alpha=0.3)
+        strengths.plot(deep["time"], one["random_theory"], **{**THEORY, "lw": 0.6})
+        strengths.plot([], [], **PALE, color=color, label=label)
+        # One on the other, so that all can be seen.
+        wide = {"color": color, "lw": 3 + 5 * (1 - level / len(colors)), "alpha": 0.5}
+        straight.plot(shallow["time"], shallow["strength"].isel(level=level), **wide)
+    straight.plot(shallow["time"], shallow["theory"].isel(level=0), **THEORY)
+    how = {"legend": None, "ylim": (0, 1.06), "yticks": (0, 0.5, 1)}
+    theory, end = "theory, from initial weights", float(deep["time"][-1])
+    words = "time $t/τ$", "learned, $a/s$"
+    finish(strengths, *words, "deep: level by level", theory=theory, xlim=(0, end), **how)
+    finish(straight, *words, "shallow: all levels at once", **how)
+    straight.set_xlim(left=0)
+    figure.legend(*strengths.get_legend_handles_labels(), loc="outside lower center", ncols=5)
+    return figure
+
+
+def _draw_places(
+    ax: Axes, hierarchy: xr.Dataset, one: xr.Dataset, names: list[str], colors: np.ndarray
+) -> None:
+    """The hidden representations of the first random network, from the start to the end."""
+    place, theory = one["place"].values, one["place_theory"].values
+    branch = hierarchy["groups"].values[min(1, hierarchy.sizes["depth"] - 1)]
+    for item, name in enumerate(names):
+        color, up = f"C{branch[item] % 10}", place[-1, item, 1] >= 0
+        ax.plot(*place[:, item].T, **{**PALE, "lw": 2.5}, alpha=0.45, color=color)
+        ax.plot(*theory[:, item].T, **THEORY)
+        ax.plot(*place[-1, item], "o", ms=7, color=color)
+        where = {"xytext": (0, 7 if up else -7), "textcoords": "offset points", "ha": "center"}
+        ax.annotate(name, place[-1, item], **where, va="bottom" if up else "top")
+    now = np.searchsorted(one["time"], one["random_theory_half_time"])
+    for level in range(1, len(now)):
+        if now[level] < len(place):
+            ax.plot(*place[now[level]].T, "o", ms=4.5, color=colors[level], zorder=3)
+    ax.plot(*place[0].mean(axis=0), "o", ms=5, color="0.25")
+    ax.margins(0.12, 0.16)
+    title = "items in the hidden layer part ways\n(small dots: when a level is half learned)"
+    words = "distinctions of odd levels", "distinctions of even levels", title
+    finish(ax, *words, xticks=[], yticks=[])

@@ -1,51 +1,35 @@
 r"""What is learned of a structured world, and when: trees, clusters, chains, rings, grids, tori.
 
-Items are one-hot inputs, their features Y the targets. Loss ½‖Y − W₂W₁‖², summed over items, and
-τ Ẇ = −∂L/∂W with τ = 1: a mode with the eigenvalue c of the world's covariance over items has the
-singular value s = √(Nc) for N features, and is half learned at t = ln(s/a₀ − 1)/2s.
+The modes are eigenvectors of the world's covariance over items, known in closed form. From equal
+strengths they are learned in the order of their eigenvalues. Small random weights hold more of one
+mode than of another, by which eigenvalues that are close may change places.
 """
 
+import itertools
 from typing import Any
 
 import jax
 import numpy as np
 import xarray as xr
 from jaxtyping import Float, PRNGKeyArray
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from pydantic import Field, model_validator
 
-from ....dynamics import gradient_flow
-from ....networks import DeepLinear, decoupled, deep_linear
-from ....networks._seeds import Keys
-from ....tasks import structured_task
-from ....theory.linear import (
-    World,
-    chain,
-    chain_strength,
-    clusters,
-    effective_strengths,
-    grid,
-    growing_gram,
-    growing_strengths,
-    ring,
-    torus,
-    tree,
-)
-from ....theory.saddles import mode_drop_times
-from ..._frame import keys_of
-from ..._old import experiment, run_tree
-from ..._parameters import Parameters as BaseParameters
+from ....theory.linear import World, chain, clusters, grid, ring, torus, tree
+from ..._frame import experiment, keys_of, parameters_of
 from ..._registry import Progress
-from .._passage import passage_times
-from ._structures_claims import NAME as NAME
-from ._structures_claims import claims as claims
-from ._structures_draw import draw as draw
-from ._structures_drawing import edges
+from ...claims import Ledger, apart, asserts
+from ...figures import PALE, THEORY, both, family, finish, sheet, styled
+from ._learning import Learning, from_growing_part, learn, random_network, together
 
-_SAMPLES = 241
 _EQUAL = 1e-9  # eigenvalues closer than this fraction of the largest are one level
+_SHOWN = 6  # leading levels of each world, in the figure
 
 
-class Parameters(BaseParameters):
+class Parameters(Learning):
     """The sizes of six worlds, and a network of two layers that learns each of them."""
 
     seeds: int = Field(default=3, ge=1)
@@ -75,17 +59,8 @@ class Parameters(BaseParameters):
     precision: float = Field(default=0.3, gt=0)
     """Precision g with which a feature of a single item is held near zero."""
 
-    features: int = Field(default=32, ge=1)
-    """Features N that a network learns, of exactly the covariance of the world."""
-
     sampled_features: int = Field(default=40_000, ge=1000)
     """Features that are drawn from the world's process, to compare its spectrum with."""
-
-    hidden: int = Field(default=32, ge=1)
-    """Hidden units of the networks, at least four more than items."""
-
-    initial_strength: float = Field(default=1e-4, gt=0)
-    """Strength a₀ of every mode at the start; in the mean, for random weights."""
 
     @model_validator(mode="after")
     def _possible(self) -> "Parameters":
@@ -94,178 +69,188 @@ class Parameters(BaseParameters):
                 "`cluster_sizes` must be one or more numbers of items from 1 up, got "
                 f"{self.cluster_sizes}."
             )
-        worlds = _worlds(self)
-        if min(world.items for world in worlds.values()) < 2:
+        worlds = self.worlds().values()
+        if min(world.items for world in worlds) < 2:
             raise ValueError(
                 "`branching` and `cluster_sizes` must make two or more items, got "
                 f"{self.branching} and {self.cluster_sizes}: one alone has nothing to differ from."
             )
-        most = max(world.items for world in worlds.values())
-        if self.features < most:
-            raise ValueError(
-                "`features` must be at least the number of items of the largest world, "
-                f"{most}, got {self.features}."
-            )
-        if self.hidden < most + 4:
-            raise ValueError(
-                f"`hidden` must exceed the number of items of the largest world, {most}, by four "
-                f"or more, got {self.hidden}: else modes run out of units."
-            )
-        weakest = min(world.singular_values(self.features)[-1] for world in worlds.values())
-        if self.initial_strength > 0.01 * weakest:
-            raise ValueError(
-                "`initial_strength` must be small, below a hundredth of the smallest singular "
-                f"value {weakest:.3g}, got {self.initial_strength:g}."
-            )
+        self.check(worlds)
         return self
 
-
-PRESETS: dict[str, dict[str, Any]] = {}
-
-
-def _worlds(parameters: Parameters) -> dict[str, World]:
-    p = parameters
-    field = {"coupling": p.coupling, "precision": p.precision}
-    return {
-        "tree": tree(p.branching, p.flip),
-        "clusters": clusters(p.cluster_sizes, **field),
-        "chain": chain(p.items, **field),
-        "ring": ring(p.items, **field),
-        "grid": grid(p.rows, p.columns, **field),
-        "torus": torus(p.rows, p.columns, **field),
-    }
+    def worlds(self) -> dict[str, World]:
+        field = {"coupling": self.coupling, "precision": self.precision}
+        return {
+            "tree": tree(self.branching, self.flip),
+            "clusters": clusters(self.cluster_sizes, **field),
+            "chain": chain(self.items, **field),
+            "ring": ring(self.items, **field),
+            "grid": grid(self.rows, self.columns, **field),
+            "torus": torus(self.rows, self.columns, **field),
+        }
 
 
-@experiment
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> xr.DataTree:
-    """Diagonalise, sample and learn each world."""
-    keys = keys_of(parameters, key)
-    samples_key = jax.random.fold_in(keys[0], 1)
-    worlds = _worlds(parameters)
-    network = _network(parameters, max(world.items for world in worlds.values()), keys)
+@experiment("linear/structures")
+def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+    """Sample and learn each world."""
+    worlds, samples_key = parameters.worlds(), jax.random.fold_in(keys_of(parameters, key)[0], 1)
+    network = random_network(parameters, max(world.items for world in worlds.values()), key)
     tables = {}
     for index, (name, world) in enumerate(worlds.items()):
         say(f"a network learns the {name}", index / len(worlds))
-        samples = world.sample(
-            parameters.sampled_features, key=jax.random.fold_in(samples_key, index)
-        )
-        parts = _spectrum(name, world), _sampled(world, samples)
-        tables[name] = parts[0].merge(parts[1]).merge(_learned(parameters, world, network))
-    return run_tree(NAME, parameters, **tables)
+        draw = jax.random.fold_in(samples_key, index)
+        itself = describe(name, world, world.sample(parameters.sampled_features, key=draw))
+        learned, *_ = learn(parameters, world, itself["level_of_mode"].values, network)
+        tables[name] = itself.merge(learned)
+    return tables
 
 
-def _levels(world: World) -> np.ndarray:
-    """For each mode, which of the distinct eigenvalues it has, largest first."""
-    c = world.eigenvalues
-    return np.concatenate(([0], np.cumsum(-np.diff(c) > _EQUAL * c[0])))
-
-
-def _spectrum(name: str, world: World) -> xr.Dataset:
-    """The world itself: closed form against numerical diagonalisation of its covariance."""
-    c, v = world.eigenvalues, world.modes
+def describe(name: str, world: World, samples: Float[np.ndarray, "feature item"]) -> xr.Dataset:
+    """The world itself, and many features from its process: how correlated modes are in them."""
+    c, count, along = world.eigenvalues, len(samples), samples @ world.modes
+    # Of a mean of products z_i z_j that has the mean zero; two items alike have exactly none.
+    error = np.maximum(np.sqrt((along**2).T @ along**2) / count, 1e-12)
+    others = ~np.eye(world.items, dtype=bool)
     return xr.Dataset(
         {
-            "covariance": (("item", "other"), world.covariance),
             "position": (("item", "axis"), world.position),
             "edge": (("line", "end", "axis"), edges(name, world)),
             "eigenvalue": ("mode", c),
-            "numerical": ("mode", np.linalg.eigvalsh(world.covariance)[::-1]),
-            "level_of_mode": ("mode", _levels(world)),
-            "mode_of_items": (("item", "mode"), v),
-            "residual": ((), np.abs(world.covariance @ v - c * v).max() / c[0]),
+            "level_of_mode": ("mode", np.append(0, np.cumsum(-np.diff(c) > _EQUAL * c[0]))),
+            "mode_of_items": (("item", "mode"), world.modes),
+            "sampled": ("mode", np.linalg.svd(samples, compute_uv=False) / np.sqrt(count)),
+            "correlation_in_errors": ((), np.abs(along.T @ along / count / error)[others].max()),
         },
         attrs={"world": world.name},
     )
 
 
-def _sampled(world: World, samples: Float[np.ndarray, "feature item"]) -> xr.Dataset:
-    """Many features from the process: their spectrum, and how correlated the modes are in them."""
-    count = len(samples)
-    along = samples @ world.modes
-    products = (along.T @ along) / count
-    # Of a mean of products z_i z_j that has the mean zero.
-    error = np.sqrt((along**2).T @ along**2) / count
-    error = np.maximum(error, 1e-12)  # two items alike have exactly none
-    apart = ~np.eye(world.items, dtype=bool)
-    return xr.Dataset(
-        {
-            "sampled": ("mode", np.linalg.svd(samples, compute_uv=False) / np.sqrt(count)),
-            "correlation_in_errors": ((), np.abs(products / error)[apart].max()),
-        }
+def edges(name: str, world: World) -> Float[np.ndarray, "line end 2"]:
+    """Lines from point to point; on a torus, half of a line on each side where it wraps."""
+    if name == "tree":
+        # Every node above the middle of its leaves, as high as there are levels below it.
+        return _branches(world, np.ptp(world.position[:, 0]) / (2 * max(len(world.groups) - 1, 1)))
+    if name == "clusters":
+        return _branches(world, 0.0)
+    # Items that are tied to each other: where the precision is not zero.
+    precision = np.linalg.inv(world.covariance)
+    tied = np.triu(np.abs(precision) > 1e-9 * np.abs(precision).max(), k=1)
+    start, end = (world.position[index] for index in np.nonzero(tied))
+    length = np.linalg.norm(end - start, axis=1, keepdims=True)
+    long = (length > 1.5 * length.min())[:, 0]
+    stub = 0.5 * ((end - start) / length)[long]
+    halves = [(start[long], start[long] - stub), (end[long], end[long] + stub)]
+    lines = ((start[~long], end[~long]), *halves)
+    return np.concatenate([np.stack(line, axis=1) for line in lines])
+
+
+def _branches(world: World, height: float) -> Float[np.ndarray, "line end 2"]:
+    """From the middle of each group to that of the group which it is part of."""
+    leaves = np.arange(world.items)
+    groups = world.groups if (world.groups[-1] == leaves).all() else [*world.groups, leaves]
+    lines = []
+    for level, (parents, nodes) in enumerate(itertools.pairwise(groups)):
+        up = (len(groups) - 1 - level) * height
+        for node in np.unique(nodes):
+            parent = parents[nodes == node][0]
+            below, above = (nodes == node), (parents == parent)
+            ends = world.position[above].mean(axis=0), world.position[below].mean(axis=0)
+            lines.append(np.add(ends, [[0.0, up], [0.0, up - height]]))
+    return np.array(lines)
+
+
+@asserts("Saxe, slides", "“Learning diverse structures”")
+def claims(run: xr.DataTree, say: Ledger) -> None:
+    """Spectra and modes of every world in samples, and when they are learned."""
+    parameters, link = (
+        parameters_of(run, Parameters),
+        "“Connecting neural nets and graphical models”",
     )
-
-
-def _network(parameters: Parameters, items: int, keys: Keys) -> DeepLinear:
-    """Random weights with the mean strength a₀, one network for each seed."""
-    scale = float(np.sqrt(2 * parameters.initial_strength / parameters.hidden))
-    return deep_linear((items, parameters.hidden, parameters.features), scale=scale, key=keys)
-
-
-def _learned(parameters: Parameters, world: World, network: DeepLinear) -> xr.Dataset:
-    """Decoupled and small random networks on the world's exact features, with their theory."""
-    y, a0 = world.exact_features(parameters.features), parameters.initial_strength
-    s, v = world.singular_values(parameters.features), world.modes
-    u = y @ v / s
-    first, second = (np.asarray(weight) for weight in network.weights)
-    first = first[..., : world.items]
-    last = mode_drop_times(first, second.swapaxes(-1, -2), y, np.eye(world.items)).max()
-    times = np.linspace(0.0, float(last) + 3 / s[-1], _SAMPLES)
-
-    own = decoupled(u, v, (parameters.hidden,), initial_strength=a0)
-    lanes = (np.concatenate([own.weights[0][None], first]), np.stack([own.weights[1], *second]))
-    trained = _train(lanes, y, times, network.widths[0])
-    learned = np.einsum("om,ltoi,im->ltm", u, trained, v)
-    theory = np.asarray(chain_strength(times, s, a0, depth=2))
-    gram = growing_gram(first, second, u, v)
-    predicted = growing_strengths(times, gram, s)
-    predicted = np.diagonal(predicted, axis1=-2, axis2=-1)
-    simple = effective_strengths(first, second, y)
-
-    level = _levels(world)
-    mean = (level == np.arange(level[-1] + 1)[:, None]) / np.bincount(level)[:, None]
-    s_level, shares = mean @ s, lambda a: np.einsum("km,...tm->...kt", mean, a / s)
-    curves = {
-        "chains": shares(learned[0]),
-        "chains_theory": shares(theory),
-        "random": shares(learned[1:]),
-        "random_theory": shares(predicted),
-    }
-    over = {2: ("level", "time"), 3: ("seed", "level", "time")}
-    half = lambda a: np.log(s_level / a - 1) / (2 * s_level)
-    return xr.Dataset(
-        {
-            **{name: (over[curve.ndim], curve) for name, curve in curves.items()},
-            **{
-                f"{name}_half_time": (over[curve.ndim][:-1], passage_times(times, curve))
-                for name, curve in curves.items()
-                if name != "chains_theory"
-            },
-            "chains_theory_half_time": ("level", half(a0)),
-            "simple_half_time": (("seed", "level"), half(simple @ mean.T)),
-            "singular_value": ("level", s_level),
-            "weakest_growth": ("seed", np.linalg.eigvalsh(gram)[:, 0]),
-        },
-        {
-            "time": ("time", times, {"long_name": "time in units of τ"}),
-            "seed": parameters.seed + np.arange(parameters.seeds),
-        },
+    worlds = {name: node.ds for name, node in run.children.items()}
+    tables, a0 = list(worlds.values()), parameters.initial_strength
+    for name, world in worlds.items():
+        # Whitened samples have singular values within 1 ± (√(P/N) + t/√N), t = 4 for Gaussians.
+        count = parameters.sampled_features
+        say(
+            f"{name}: singular values of {count} sampled features over √(Nc)",
+            apart(
+                world["sampled"] / np.sqrt(world["eigenvalue"]),
+                1.0,
+                within=float((np.sqrt(world.sizes["item"]) + 4) / np.sqrt(count)),
+            ),
+            link,
+            note=f"{world.attrs['world']}; the slides' limit of many features",
+        )
+    say(
+        "sampled features are uncorrelated along different modes: largest correlation, in standard "
+        "errors",
+        apart([world["correlation_in_errors"] for world in tables], within=6.0),
+        link,
+        note="contrasts of trees and clusters, waves of chains, rings, grids and tori",
     )
+    say(
+        "decoupled weights: half-rise times are ln(s/a₀ − 1)/2s (relative difference)",
+        apart(together(tables, "chains_half_time", "chains_theory_half_time"), within=1e-6),
+    )
+    from_growing_part(say, tables, a0, "modes are learned in the order of their eigenvalues")
 
 
-def _train(
-    weights: tuple[np.ndarray, np.ndarray],
-    y: Float[np.ndarray, "feature item"],
-    times: Float[np.ndarray, " time"],
-    inputs: int,
-) -> Float[np.ndarray, "lane time feature item"]:
-    """The networks' maps over time, from one compiled program for worlds of all sizes.
+@styled
+def draw(run: xr.DataTree) -> Figure:
+    """One column for each world: its items, its leading modes, and when these are learned."""
+    parameters = parameters_of(run, Parameters)
+    title = "Six worlds: items, their modes in the order of eigenvalues, and when each is learned"
+    how: dict[str, Any] = {"height_ratios": (1, 1.25, 1.15)}
+    figure, axes = sheet(title, len(run.children), 3, width=2.0, height=1.9, **how)
+    for column, (name, node) in enumerate(run.children.items()):
+        world, (items, modes, learning) = node.ds, axes[:, column]
+        lines = LineCollection(list(world["edge"].values), colors="0.65", linewidths=1.0)
+        items.add_collection(lines)
+        items.plot(*world["position"].values.T, "o", ms=4.5, color="0.2")
+        items.set_aspect("equal", adjustable="datalim")
+        items.margins(0.12)
+        items.axis("off")
+        items.set_title(name)
+        flat = (1, -1) if name not in ("grid", "torus") else (parameters.rows, parameters.columns)
+        _draw_modes(modes, world, flat)
+        _draw_learning(learning, world)
+        learning.sharey(axes[2, 0])
+        learning.tick_params(labelleft=not column)
+    axes[2, 0].set_ylabel("learned, $a/s$")
+    handles = [
+        Line2D([], [], **PALE, color="0.6", label="training, small random weights"),
+        Line2D([], [], **THEORY, label="theory, from the same weights"),
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=2)
+    return figure
 
-    Items that a world does not have come without features and with weights of zero, which no flow
-    changes.
-    """
-    absent = inputs - y.shape[1]
-    first = np.pad(weights[0], ((0, 0), (0, 0), (0, absent)))
-    task = structured_task(np.pad(y, ((0, 0), (0, absent))))
-    network = DeepLinear((first, weights[1]))
-    trained = gradient_flow(network, task, times, loss="half-sum", rtol=1e-10)
-    return np.asarray(trained.network.end_to_end())[..., : y.shape[1]]
+
+def _draw_modes(ax: Axes, world: xr.Dataset, shape: tuple[int, int]) -> None:
+    """The first mode of each level, in colours from negative to positive."""
+    ax.axis("off")
+    _, first = np.unique(world["level_of_mode"].values, return_index=True)
+    if len(first) > _SHOWN:
+        ax.set_title(f"the first {_SHOWN} of {len(first)}", fontsize=7, pad=2)
+    for index, color, _ in family(range(len(first[:_SHOWN]))):
+        v = world["mode_of_items"].values[:, first[index]]
+        box = (0.14, 1 - (index + 0.9) / _SHOWN, 0.86, 0.78 / _SHOWN)
+        if shape[0] > 1:
+            box = (0.12 + 0.5 * (index % 2), 1 - (index // 2 + 0.95) / 3, 0.38, 0.27)
+        small, top = ax.inset_axes(box), np.abs(v).max()
+        small.imshow(v.reshape(shape), cmap="PuOr", vmin=-top, vmax=top, aspect="auto")
+        small.set(xticks=[], yticks=[])
+        small.spines[:].set_visible(False)
+        how = {"rotation": 0, "ha": "right", "va": "center", "weight": "bold"}
+        small.set_ylabel(str(index + 1), color=color, **how)
+
+
+def _draw_learning(ax: Axes, world: xr.Dataset) -> None:
+    """The first of the random networks, with the prediction from its own weights."""
+    one = world.isel(seed=0, level=slice(_SHOWN))
+    for level, color, _ in family(range(one.sizes["level"])):
+        curve = one.isel(level=level)
+        both(ax, one["time"], curve["random"], curve["random_theory"], color=color)
+    # Until all that is shown is learned.
+    end = int(np.argmax((one["random_theory"].min("level") > 0.98).values)) or -1
+    room = {"xlim": (0, float(one["time"][end])), "ylim": (0, 1.06), "yticks": (0, 0.5, 1)}
+    finish(ax, "time $t/τ$", **room)

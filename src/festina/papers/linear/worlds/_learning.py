@@ -1,0 +1,152 @@
+"""What networks learn of a world, level by level, and what is known of it beforehand.
+
+Items are one-hot inputs, their features Y the targets. Loss ½‖Y − W₂W₁‖², summed over items, and
+τ Ẇ = −∂L/∂W with τ = 1: a mode with the eigenvalue c of the world's covariance over items has the
+singular value s = √(Nc) for N features, and is half learned at t = ln(s/a₀ − 1)/2s.
+"""
+
+from collections.abc import Collection
+
+import numpy as np
+import xarray as xr
+from jaxtyping import Float, PRNGKeyArray
+from pydantic import Field
+
+from ....dynamics import gradient_flow
+from ....networks import DeepLinear, decoupled, deep_linear
+from ....tasks import structured_task
+from ....theory.linear import World, growing_gram, growing_strengths
+from ....theory.saddles import mode_drop_times
+from ..._frame import keys_of
+from ..._parameters import Parameters
+from ...claims import Ledger, apart, most
+from .._passage import half_times
+
+_SAMPLES = 301
+
+
+class Learning(Parameters):
+    """A network of two layers that learns a world."""
+
+    features: int = Field(default=32, ge=1)
+    """Features N that a network learns, of exactly the covariance of the world."""
+
+    hidden: int = Field(default=32, ge=1)
+    """Hidden units of the networks, at least four more than items."""
+
+    initial_strength: float = Field(default=1e-4, gt=0)
+    """Strength a₀ of every mode at the start; in the mean, for random weights."""
+
+    def check(self, worlds: Collection[World]) -> None:
+        """Whether these networks can learn these worlds from small weights."""
+        items = max(world.items for world in worlds)
+        if self.features < items:
+            raise ValueError(
+                f"`features` must be at least the number of items, {items}, got {self.features}."
+            )
+        if self.hidden < items + 4:
+            raise ValueError(
+                f"`hidden` must exceed the number of items, {items}, by four or more, got "
+                f"{self.hidden}: else modes run out of units."
+            )
+        weakest = min(world.singular_values(self.features)[-1] for world in worlds)
+        if self.initial_strength > 0.01 * weakest:
+            raise ValueError(
+                "`initial_strength` must be small, below a hundredth of the smallest singular "
+                f"value {weakest:.3g}, got {self.initial_strength:g}."
+            )
+
+
+def random_network(parameters: Learning, items: int, key: PRNGKeyArray | None) -> DeepLinear:
+    """Random weights with the mean strength a₀, one network for each seed."""
+    scale = float(np.sqrt(2 * parameters.initial_strength / parameters.hidden))
+    widths = items, parameters.hidden, parameters.features
+    return deep_linear(widths, scale=scale, key=keys_of(parameters, key))
+
+
+def learn(
+    parameters: Learning, world: World, level: np.ndarray, network: DeepLinear
+) -> tuple[xr.Dataset, Float[np.ndarray, "lane time hidden item"], np.ndarray]:
+    """Decoupled and small random networks on the world's exact features, with their theory.
+
+    Also the first layers over time, decoupled before random ones, and the strengths A(t) that the
+    growing part of random weights predicts. Items that a network has and the world has not come
+    without features and with weights of zero, which no flow changes: one compiled program for
+    worlds of all sizes.
+    """
+    y, a0 = world.exact_features(parameters.features), parameters.initial_strength
+    s, v = world.singular_values(parameters.features), world.modes
+    u, items = y @ v / s, world.items
+    first, second = (np.asarray(weight) for weight in network.weights)
+    absent, first = first.shape[-1] - items, first[..., :items]
+    last = mode_drop_times(first, second.swapaxes(-1, -2), y, np.eye(items)).max()
+    times = np.linspace(0.0, float(last) + 3 / s[-1], _SAMPLES)
+
+    own = decoupled(u, v, (parameters.hidden,), initial_strength=a0)
+    whole = lambda a: np.pad(a, [(0, 0)] * (a.ndim - 1) + [(0, absent)])
+    lanes = (whole(np.stack([own.weights[0], *first])), np.stack([own.weights[1], *second]))
+    task = structured_task(whole(y))
+    trained = gradient_flow(DeepLinear(lanes), task, times, loss="half-sum", rtol=1e-10).network
+    gram = growing_gram(first, second, u, v)
+    grown = growing_strengths(times, gram, s)
+    product = np.asarray(trained.end_to_end())[..., :items]
+    learned = np.einsum("om,ltoi,im->ltm", u, product, v)
+    mean, table = level_means(level), {}
+    for name, curve in (
+        ("chains", learned[0]),
+        ("random", learned[1:]),
+        ("random_theory", np.diagonal(grown, axis1=-2, axis2=-1)),
+    ):
+        shares = np.einsum("km,...tm->...kt", mean, curve / s)
+        over = ("seed", "level", "time")[3 - shares.ndim :]
+        table |= {name: (over, shares), f"{name}_half_time": (over[:-1], half_times(times, shares))}
+    table |= {
+        "chains_theory_half_time": ("level", mean @ (np.log(s / a0 - 1) / (2 * s))),
+        "singular_value": ("level", mean @ s),
+        "weakest_growth": ("seed", np.linalg.eigvalsh(gram)[:, 0]),
+    }
+    coords = {
+        "time": ("time", times, {"long_name": "time in units of τ"}),
+        "seed": parameters.seed + np.arange(parameters.seeds),
+    }
+    return xr.Dataset(table, coords), np.asarray(trained.weights[0])[..., :items], grown
+
+
+def level_means(level: np.ndarray) -> Float[np.ndarray, "level mode"]:
+    """What takes the mean over the modes of each level."""
+    return (level == np.unique(level)[:, None]) / np.bincount(level)[:, None]
+
+
+def together(tables: Collection[xr.Dataset], one: str, other: str) -> np.ndarray:
+    """The relative difference of one variable from another, of all worlds in a row."""
+    return np.concatenate([np.ravel(table[one] / table[other] - 1) for table in tables])
+
+
+def from_growing_part(
+    say: Ledger, tables: Collection[xr.Dataset], initial_strength: float, order: str
+) -> None:
+    """When random weights learn each level, and which level is first, from their growing part."""
+    weakest = min(float(table["singular_value"].min()) for table in tables)
+    growth = min(float(table["weakest_growth"].min()) for table in tables)
+    unknown = min(initial_strength**2 / (weakest * growth) + 1e-5, 0.02)
+    off = together(tables, "random_half_time", "random_theory_half_time")
+    say(
+        "small random weights: half-rise times of levels from the growing part of the weights "
+        "(relative error)",
+        apart(off, within=unknown),
+        note="what the prediction leaves out is of second order in the weights; tolerance a₀²/(s "
+        "γ), γ the least that grows",
+    )
+    right, early = [], 0
+    for table in tables:
+        seen, theory = table["random_half_time"], table["random_theory_half_time"]
+        later, expected = seen.diff("level"), theory.diff("level")
+        told = abs(expected) > 2 * unknown * theory.max()
+        right.append((later * expected > 0).values[told.values])
+        early += int((later < 0).sum())
+    say(
+        f"{order}: which of two neighbours comes first in small random weights",
+        most(np.concatenate(right), of="pairs"),
+        corrected="levels that are close change places, as the weights predict",
+        note=f"{early} pairs are not in order",
+    )
