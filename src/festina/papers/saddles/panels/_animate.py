@@ -1,9 +1,11 @@
-"""A panel of Figure 1 in motion: the loss with a moving dot, and the weights of every unit.
+"""A panel in motion: the loss with a moving dot, and the weights of every unit.
 
 By the clock there would be nothing to see for most of the time. Frames are equally far apart along
 the path of the loss and the weights, so that each shows as much change as any other, and rest for a
 moment on each plateau, where the path has a corner.
 """
+
+from collections.abc import Mapping
 
 import numpy as np
 from jaxtyping import Float
@@ -14,7 +16,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from ...figures import PALE, THEORY, styled
-from ._draw import draw_weight_axes, loss_label, shown_seed, step_label, title
+from ._draw import loss_label, shown_seed, step_label, weight_axes
 from ._reading import END, Reading
 
 _MOVING = 110  # frames along the path
@@ -27,18 +29,20 @@ _WEIGHTS = (0.625, 0.15, 0.67 * _SIZE[1] / _SIZE[0], 0.67)
 
 
 @styled
-def animate_panel(reading: Reading) -> FuncAnimation:
+def animate_panel(
+    reading: Reading, title: str, drawn: Mapping[str, int] = {}, symbol: str = "u"
+) -> FuncAnimation:
     """One seed of a panel, from its initial weights to the end of training."""
     seed = shown_seed(reading)
-    step, loss, dots = _path(reading, seed)
+    step, loss, dots = _path(reading, seed, drawn)
     limit = 1.2 * np.abs(dots).max() or 1.0
 
     figure = Figure(figsize=_SIZE)
     FigureCanvasAgg(figure)
-    figure.suptitle(title(reading), x=0.02, y=0.97, ha="left", weight="bold")
+    figure.suptitle(title, x=0.02, y=0.97, ha="left", weight="bold")
     curve, weights = figure.add_axes(_LOSS), figure.add_axes(_WEIGHTS)
     _draw_curve(reading, step, loss, curve)
-    draw_weight_axes(reading, END, limit, weights)
+    weight_axes(reading, END, limit, symbol, weights)
     weights.set_title("first-layer weights of every unit")
     (travelled,) = curve.plot([], [], **PALE, color="C0", alpha=0.7)
     (here,) = curve.plot([], [], "o", color="black", ms=6, mew=0)
@@ -59,7 +63,7 @@ def animate_panel(reading: Reading) -> FuncAnimation:
 
 
 def _path(
-    reading: Reading, seed: int
+    reading: Reading, seed: int, drawn: Mapping[str, int] = {}
 ) -> tuple[
     Float[np.ndarray, " frame"], Float[np.ndarray, " frame"], Float[np.ndarray, "frame unit 2"]
 ]:
@@ -71,7 +75,7 @@ def _path(
         steps = reading.simulation["step"].values[seed, :saves]
         saves = min(saves, int(np.searchsorted(steps, 1.25 * drops.max())) + 1)
     step, loss = (reading.simulation[name].values[seed, :saves] for name in ("step", "loss"))
-    u = reading.simulation["u"].isel(seed=seed, save=slice(saves)).isel(reading.panel.drawn)
+    u = reading.simulation["u"].isel(seed=seed, save=slice(saves)).isel(drawn)
     dots = u.values[..., :2]
     flat = dots.reshape(saves, -1)
     # How far along: of all that the loss falls and of all that the weights move, half each.

@@ -1,11 +1,13 @@
-"""A panel of Figure 1: the loss with predicted levels and drops, and the first-layer weights."""
+"""A panel: the loss with predicted levels and drops, and the first-layer weights."""
+
+from collections.abc import Mapping
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from ...figures import PALE, THEORY, styled
+from ...figures import GUIDE, PALE, THEORY, styled
 from ._reading import END, PLATEAU, Reading
 
 # A panel always has the same parts, so that their places are known, in inches. Letting matplotlib
@@ -17,14 +19,25 @@ _AT_END = (2.96, 0.5, 1.5, 1.5)
 
 
 @styled
-def draw_panel(reading: Reading, shown: int | None = None, because: str = "") -> Figure:
-    """Loss of every seed on top; below, the weights of one seed on the plateau and at the end."""
+def draw_panel(
+    reading: Reading,
+    title: str,
+    drawn: Mapping[str, int] = {},
+    symbol: str = "u",
+    *,
+    shown: int | None = None,
+    because: str = "",
+) -> Figure:
+    """Loss of every seed on top; below, the weights of one seed on the plateau and at the end.
+
+    `shown` is that seed, one of the usual kind if it is left out, and `because` says why.
+    """
     shown = shown_seed(reading) if shown is None else shown
     figure = Figure(figsize=_SIZE)
-    figure.suptitle(title(reading), x=0.02, y=0.985, ha="left", weight="bold")
+    figure.suptitle(title, x=0.02, y=0.985, ha="left", weight="bold")
     loss, on_plateau, at_end = (
-        figure.add_axes((left / _SIZE[0], bottom / _SIZE[1], width / _SIZE[0], height / _SIZE[1]))
-        for left, bottom, width, height in (_LOSS, _ON_PLATEAU, _AT_END)
+        figure.add_axes(tuple(np.array(place) / (*_SIZE, *_SIZE)))
+        for place in (_LOSS, _ON_PLATEAU, _AT_END)
     )
     _draw_loss(reading, shown, because, loss)
     stages = {PLATEAU: on_plateau, END: at_end}
@@ -32,16 +45,14 @@ def draw_panel(reading: Reading, shown: int | None = None, because: str = "") ->
         del stages[PLATEAU]
         on_plateau.set_axis_off()
         on_plateau.text(0.5, 0.5, "no intermediate\nplateau", ha="center", va="center")
-    limit = 1.2 * max(np.abs(_dots(reading, shown, stage)).max() for stage in stages) or 1.0
+    # Two coordinates of every unit's first-layer weights.
+    dots = {k: reading.weights(shown, k)[0].isel(drawn).values[:, :2] for k in stages}
+    limit = 1.2 * max(np.abs(each).max() for each in dots.values()) or 1.0
     for stage, ax in stages.items():
-        _draw_weights(reading, shown, stage, limit, ax)
+        weight_axes(reading, stage, limit, symbol, ax)
+        ax.plot(*dots[stage].T, "o", color="black", ms=4, alpha=0.7, mew=0)
+        ax.set_title("at the end" if stage == END else "on the plateau")
     return figure
-
-
-def title(reading: Reading) -> str:
-    """The panel's number, what is trained, and under which reading of the paper."""
-    preset = f" ({reading.preset})" if reading.preset else ""
-    return f"{reading.panel.number}   {reading.panel.title}{preset}"
 
 
 def shown_seed(reading: Reading) -> int:
@@ -55,7 +66,7 @@ def _draw_loss(reading: Reading, shown: int, because: str, ax: Axes) -> None:
     saves, levels = reading.simulation["saves"].values, reading.theory["level"].values
     right, scale = _span(reading)
     stays = _stays(reading)
-    number = int(reading.simulation["seed"][shown])
+    number = reading.names[shown]
     label = f"seed {number}{because}" if reading.seeds > 1 else "simulation"
     for seed in (*(seed for seed in range(reading.seeds) if seed != shown), shown):
         step, loss = steps[seed, : saves[seed]], losses[seed, : saves[seed]]
@@ -145,16 +156,10 @@ def loss_label(reading: Reading) -> str:
     }[reading.parameters.loss]
 
 
-def _draw_weights(reading: Reading, seed: int, stage: int, limit: float, ax: Axes) -> None:
-    draw_weight_axes(reading, stage, limit, ax)
-    ax.plot(*_dots(reading, seed, stage).T, "o", color="black", ms=4, alpha=0.7, mew=0)
-    ax.set_title("at the end" if stage == END else "on the plateau")
-
-
-def draw_weight_axes(reading: Reading, stage: int, limit: float, ax: Axes) -> None:
+def weight_axes(reading: Reading, stage: int, limit: float, symbol: str, ax: Axes) -> None:
     """Axes for the first-layer weights of every unit, with the rays that theory has for them."""
-    ax.axhline(0, color="0.85", lw=0.8, zorder=0)
-    ax.axvline(0, color="0.85", lw=0.8, zorder=0)
+    ax.axhline(0, **GUIDE)
+    ax.axvline(0, **GUIDE)
     if "ray_angle" in reading.theory:
         angles = np.radians(reading.theory["ray_angle"].values)
         far = 2 * limit
@@ -163,7 +168,6 @@ def draw_weight_axes(reading: Reading, stage: int, limit: float, ax: Axes) -> No
     # The same scale along both axes has the same ticks.
     ticks = np.asarray(MaxNLocator(4, steps=(1, 2, 5, 10)).tick_values(-limit, limit))
     ticks = ticks[np.abs(ticks) <= limit]
-    symbol = reading.panel.symbol
     ax.set(
         xlabel=f"{symbol}₁",
         ylabel=f"{symbol}₂",
@@ -174,9 +178,3 @@ def draw_weight_axes(reading: Reading, stage: int, limit: float, ax: Axes) -> No
         aspect="equal",
     )
     ax.yaxis.labelpad = 1  # room for numbers such as −0.25
-
-
-def _dots(reading: Reading, seed: int, stage: int) -> np.ndarray:
-    """Two coordinates of every unit's first-layer weights."""
-    u, _ = reading.weights(seed, stage)
-    return u.isel(reading.panel.drawn).values[:, :2]

@@ -3,6 +3,8 @@
 import dataclasses
 
 import jax
+import numpy as np
+import xarray as xr
 from jaxtyping import PRNGKeyArray
 
 from ....dynamics import Ending, Trajectory, gradient_descent, gradient_flow
@@ -38,27 +40,16 @@ def train(
     converged: float = 1e-9,
 ) -> Trajectory:
     """All seeds together. One that fails is part of the result; all of them are a wrong setting."""
+    loss, rate, steps = parameters.loss, parameters.learning_rate, parameters.max_steps
     if parameters.method == "flow":
         trajectory = gradient_flow(
-            network,
-            task,
-            loss=parameters.loss,
-            t_end=parameters.max_steps * parameters.learning_rate,
-            converged=converged,
-            progress=progress,
+            network, task, loss=loss, t_end=steps * rate, converged=converged, progress=progress
         )
-        trajectory = dataclasses.replace(
-            trajectory, endings=tuple(map(_out_of_steps, trajectory.endings))
-        )
+        endings = tuple(map(_out_of_steps, trajectory.endings))
+        trajectory = dataclasses.replace(trajectory, endings=endings)
     else:
         trajectory = gradient_descent(
-            network,
-            task,
-            parameters.learning_rate,
-            loss=parameters.loss,
-            max_steps=parameters.max_steps,
-            converged=converged,
-            progress=progress,
+            network, task, rate, loss=loss, max_steps=steps, converged=converged, progress=progress
         )
     if all(ending.reason in BROKEN_OFF for ending in trajectory.endings):
         raise ValueError(f"Training failed from every seed. {trajectory.endings[0].message}")
@@ -75,3 +66,12 @@ def _out_of_steps(ending: Ending) -> Ending:
 def time_of_a_step(parameters: PanelParameters) -> float:
     """What one step of descent takes on the trajectory's clock: descent counts steps itself."""
     return parameters.learning_rate if parameters.method == "flow" else 1.0
+
+
+def curves(parameters: PanelParameters, trajectory: Trajectory) -> xr.Dataset:
+    """The trajectory itself, with an axis of steps that flow and descent share."""
+    data = trajectory.to_dataset(("seed",))
+    return data.assign_coords(
+        seed=parameters.seed + np.arange(parameters.seeds),
+        step=data["time"] / time_of_a_step(parameters),
+    )

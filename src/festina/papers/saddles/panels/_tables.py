@@ -1,0 +1,143 @@
+"""What is kept of a panel: curves, plateaus, drops, theory and widths, as named tables.
+
+All that claims and figures need is computed here, once; they read it back (`_reading.py`).
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+import xarray as xr
+
+from ....diagnose import effective_widths, rests
+from ....dynamics import Trajectory, loss_factor
+from ....networks import AbstractNetwork
+from ....networks._seeds import Keys
+from ....tasks import AbstractTask
+from ....theory.saddles import mechanism, narrow_minima
+from ..._frame import part_of
+from ..._registry import Progress
+from ._parameters import PanelParameters
+from ._train import curves, time_of_a_step, train
+
+Tables: TypeAlias = Callable[[Any, AbstractTask, Any, Keys, Progress], dict[str, xr.Dataset]]
+"""`(parameters, task, network, keys, say) → {name: table}`: what a panel's run computes."""
+
+TOLERANCES = (0.02, 0.05, 0.1, 0.2)
+"""Of the reduction error of widths, in units of the root mean square target."""
+
+
+def staircase(
+    predict: Callable[[Any, AbstractTask, Any], Mapping[str, Any]] = lambda *_: {},
+) -> Tables:
+    """Train every seed, find its plateaus and their widths, and predict levels and drops.
+
+    `predict` is `(parameters, task, network) → {name: variable}`, from data and initial weights
+    alone. Two of these have a meaning: `fixed_point (point)`, levels of width-1 networks at one of
+    which the loss should rest, if that is not at their lowest minimum; and `drop_step (seed,
+    fall)`, NaN where theory is silent.
+    """
+
+    def tables(
+        parameters: PanelParameters, task: AbstractTask, network: Any, keys: Keys, say: Progress
+    ) -> dict[str, xr.Dataset]:
+        del keys
+        say("predicting", 0.02)
+        predicted = predict(parameters, task, network)
+        narrow = narrow_minima(network.unit, task, loss=parameters.loss, seed=parameters.seed).loss
+        rest = xr.Dataset(predicted).get("fixed_point", narrow)[0]
+        predicted = {"narrow_minimum": ("minimum", narrow), **predicted}
+        trajectory = train(parameters, network, task, part_of(say, 0.1, 0.85))
+        known = theory(parameters, task, network, float(rest), trajectory.floor, predicted)
+        return {
+            **records(parameters, trajectory, known["level"].values),
+            "theory": known,
+            "widths": width_table(trajectory, task),
+        }
+
+    return tables
+
+
+def theory(
+    parameters: PanelParameters,
+    task: AbstractTask,
+    network: AbstractNetwork,
+    rest: float,
+    floor: float,
+    more: Mapping[str, Any],
+) -> xr.Dataset:
+    """Three levels of the loss: no network at all, ⟨‖y‖²⟩; where it rests; the lowest. And more."""
+    statistics = task.statistics(network.view)
+    half_power = 0.5 * float(statistics.weight @ (statistics.y**2).sum(axis=1)) + statistics.floor
+    initial = loss_factor(parameters.loss, task) * half_power
+    return xr.Dataset({"level": ("plateau", [initial, rest, floor]), **more})
+
+
+def records(
+    parameters: PanelParameters, trajectory: Trajectory, levels: np.ndarray, *, merge: float = 1e-3
+) -> dict[str, xr.Dataset]:
+    """Curves; plateaus of all seeds, as many as three at least; and when each seed falls.
+
+    `drops` has when a seed passes the middle between two predicted `levels`. Unlike a detected
+    plateau that exists for every seed, however weak its plateau is. `merge` is the smallest drop
+    that counts, as a fraction of the initial loss.
+    """
+    # Where a narrow network can do all, nothing lies between.
+    stairs = bool((np.diff(levels) < 0).all())
+    found = rests(trajectory, levels if stairs else None, merge=merge)
+    most, unit = max(3, found.sizes["plateau"]), time_of_a_step(parameters)
+    plateaus = found.drop_vars(("passage", "save"), errors="ignore")
+    padded = {"plateau": range(most), "fall": range(most - 1)}
+    plateaus = plateaus.reindex(padded, fill_value={"index": -1})
+    never = xr.DataArray(
+        np.full((parameters.seeds, len(levels) - 1), np.nan), dims=("seed", "fall")
+    )
+    step, save = (
+        found[name].rename(middle="fall") if stairs else never for name in ("passage", "save")
+    )
+    for name in ("start", "end", "drop_time"):
+        plateaus[name] = plateaus[name] / unit
+    return {
+        "simulation": curves(parameters, trajectory),
+        "plateaus": plateaus.rename(index="save", drop_time="drop_step").drop_vars(
+            ("seed", "plateau", "fall")
+        ),
+        "drops": xr.Dataset({"step": step / unit, "save": save.fillna(-1).astype(int)}).drop_vars(
+            "seed", errors="ignore"
+        ),
+    }
+
+
+def width_table(trajectory: Trajectory, task: AbstractTask) -> xr.Dataset:
+    """Widths by kind and tolerance; NaN where a plateau is not clean or a kind has no answer.
+
+    `fitted` is how few units do with other weights, `short` what the best network of one unit less
+    leaves.
+    """
+    stairs = [effective_widths(trajectory.lane(i), task) for i in range(*trajectory.batch_shape)]
+    expected = mechanism(trajectory.network.unit)
+    shape = (len(stairs), max(3, *(len(each.found) for each in stairs)))
+    clean = np.zeros(shape, int)
+    widths = np.full((*shape, len(TOLERANCES), len(expected.kinds)), np.nan)
+    fewest, short = np.full((2, *shape, len(TOLERANCES)), np.nan)
+    for seed, each in enumerate(stairs):
+        for plateau, fitted in enumerate(each.fitted):
+            if fitted is None:
+                continue
+            clean[seed, plateau] = 1
+            for row, tolerance in enumerate(TOLERANCES):
+                found, at = fitted.at(tolerance), (seed, plateau, row)
+                own = [found.merged.widths[kind] for kind in expected.kinds]
+                widths[at] = [np.nan if width is None else width for width in own]
+                fewest[at], short[at] = found.width, found.short
+    over = ("seed", "plateau", "within")
+    return xr.Dataset(
+        {
+            "clean": (over[:2], clean),
+            "width": ((*over, "kind"), widths),
+            "fitted": (over, fewest),
+            "short": (over, short),
+        },
+        {"within": list(TOLERANCES), "kind": list(expected.kinds)},
+        {"expected_kind": expected.expected or ""},
+    )
