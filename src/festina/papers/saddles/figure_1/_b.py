@@ -18,13 +18,9 @@ from ....networks._seeds import Keys
 from ....tasks import AbstractTask, linear_teacher
 from ....theory.saddles import mode_drop_times
 from ...claims import Ledger
+from .. import panels
 from .._moments import correlation, covariance
-from ..panels._claims import count, falls, level, widths
-from ..panels._panel import Panel
-from ..panels._parameters import PanelParameters
-from ..panels._reading import Reading
-from ..panels._structure import ranks
-from ..panels._tables import staircase
+from ..panels import Panel, PanelParameters, Reading, staircase
 
 
 class Parameters(PanelParameters):
@@ -84,17 +80,17 @@ def _predict(parameters: Parameters, task: AbstractTask, network: Layer) -> dict
 
 
 def _asserts(reading: Reading, say: Ledger) -> None:
-    count(reading, say)
-    level(reading, say, near=0.1)
-    falls(
+    panels.count(reading, say)
+    panels.level(reading, say, near=0.1)
+    panels.falls(
         reading,
         say,
         within=0.005,
         at="Theorem 4 and Eq. (35)",
         corrected="with the part of a mode that is orthogonal, over units, to earlier ones",
     )
-    ranks(reading, say)
-    widths(reading, say)
+    panels.ranks(reading, say)
+    panels.widths(reading, say)
 
 
 PANEL = Panel(

@@ -16,13 +16,9 @@ from ....networks import Layer, convolutional, layer
 from ....networks._seeds import Keys
 from ....tasks import AbstractTask, convolutional_teacher
 from ...claims import Ledger
+from .. import panels
 from .._moments import correlation, covariance
-from ..panels._claims import count, level, widths
-from ..panels._panel import Panel
-from ..panels._parameters import PanelParameters
-from ..panels._reading import Reading
-from ..panels._structure import ranks
-from ..panels._tables import staircase
+from ..panels import Panel, PanelParameters, Reading, staircase
 
 _SMALL = 1e-4  # weights of one unit that leaves zero exactly along its strongest direction
 
@@ -53,16 +49,16 @@ def _predict(parameters: Parameters, task: AbstractTask, network: Layer) -> dict
 
 
 def _asserts(reading: Reading, say: Ledger) -> None:
-    count(reading, say)
+    panels.count(reading, say)
     lowest = float(reading.theory["narrow_minimum"][0])
-    level(
+    panels.level(
         reading,
         say,
         near=0.3,
         corrected=f"a saddle that one unit reaches from zero, above its minimum {lowest:.6g}",
     )
-    ranks(reading, say)
-    widths(reading, say)
+    panels.ranks(reading, say)
+    panels.widths(reading, say)
 
 
 PANEL = Panel(

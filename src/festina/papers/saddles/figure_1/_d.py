@@ -3,12 +3,8 @@
 from ....networks import Layer, fully_connected
 from ....networks._seeds import Keys
 from ...claims import Ledger
-from ..panels._claims import count, level, widths
-from ..panels._panel import Panel
-from ..panels._parameters import PanelParameters
-from ..panels._reading import Reading
-from ..panels._structure import one_ray_then_two
-from ..panels._tables import staircase
+from .. import panels
+from ..panels import Panel, PanelParameters, Reading, staircase
 from ..panels._two_points import ray_angles, two_points
 
 
@@ -21,10 +17,10 @@ def _network(parameters: Parameters, keys: Keys) -> Layer:
 
 
 def _asserts(reading: Reading, say: Ledger) -> None:
-    count(reading, say)
-    level(reading, say, near=0.4)
-    one_ray_then_two(reading, say)
-    widths(reading, say)
+    panels.count(reading, say)
+    panels.level(reading, say, near=0.4)
+    panels.one_ray_then_two(reading, say)
+    panels.widths(reading, say)
 
 
 PANEL = Panel(

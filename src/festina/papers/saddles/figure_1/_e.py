@@ -9,12 +9,8 @@ from ....networks import Layer, convolutional
 from ....networks._seeds import Keys
 from ....tasks import AbstractTask, kernel_points
 from ...claims import Ledger
-from ..panels._claims import count, level, widths
-from ..panels._panel import Panel
-from ..panels._parameters import PanelParameters, refuse_samples
-from ..panels._reading import Reading
-from ..panels._structure import one_ray_then_two
-from ..panels._tables import staircase
+from .. import panels
+from ..panels import Panel, PanelParameters, Reading, refuse_samples, staircase
 
 
 class Parameters(PanelParameters):
@@ -43,10 +39,10 @@ def _predict(parameters: Parameters, task: AbstractTask, network: Layer) -> dict
 
 
 def _asserts(reading: Reading, say: Ledger) -> None:
-    count(reading, say)
-    level(reading, say, near=0.1)
-    one_ray_then_two(reading, say)
-    widths(reading, say)
+    panels.count(reading, say)
+    panels.level(reading, say, near=0.1)
+    panels.one_ray_then_two(reading, say)
+    panels.widths(reading, say)
 
 
 PANEL = Panel(

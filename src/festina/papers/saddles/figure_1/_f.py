@@ -15,26 +15,16 @@ from ....networks import Layer, attention
 from ....networks._seeds import Keys
 from ....tasks import AbstractTask, in_context_regression
 from ...claims import Ledger, listed, most
-from ..panels._claims import THREE, count, level, widths
-from ..panels._panel import Panel
-from ..panels._parameters import PanelParameters
-from ..panels._reading import END, Reading
-from ..panels._structure import active, contributions
-from ..panels._tables import staircase
+from .. import panels
+from ..panels import END, FewUnitsParameters, Panel, Reading, staircase
 
 _USUAL = 0.1  # the tolerance at which widths are compared
 _LINE = 15.0  # degrees; heads that are needed have queries 90 apart
 _FAST = 0.1  # rate with 1/N from which on descent is far from the flow
 
 
-class Parameters(PanelParameters):
+class Parameters(FewUnitsParameters):
     """Section I, Eq. (69)."""
-
-    width: int = Field(default=10, ge=2)
-    """Number of attention heads H."""
-
-    scale: float = Field(default=5e-3, gt=0)
-    """Standard deviation ε of the initial weights."""
 
     learning_rate: float = Field(default=0.02, gt=0)
     """Learning rate η of gradient descent on the loss."""
@@ -87,19 +77,19 @@ def _asserts(reading: Reading, say: Ledger) -> None:
         loss = reading.simulation["loss"].values
         rises = np.nanmax(np.diff(loss, axis=1), axis=1) > 0
         say(
-            THREE,
+            panels.THREE,
             most((reading.counts == 3) & reading.trained, 0.75),
             wrong=words,
             instead=most(rises, 0.75, of="losses that rise"),
             note=f"counts {listed(reading.counts)}",
         )
-        active(reading, say, 0.75, (END,))
+        panels.active(reading, say, 0.75, (END,))
         return
-    count(reading, say, 0.75)
-    level(reading, say, near=0.5, order=2)
-    active(reading, say, 0.75)
+    panels.count(reading, say, 0.75)
+    panels.level(reading, say, near=0.5, order=2)
+    panels.active(reading, say, 0.75)
     _crowds(reading, say)
-    widths(reading, say, 0.75)
+    panels.widths(reading, say, 0.75)
 
 
 def _too_fast(parameters: Parameters) -> str:
@@ -138,7 +128,7 @@ def _crowds(reading: Reading, say: Ledger) -> None:
 def _nearest_queries(reading: Reading, seed: int, heads: int) -> float:
     """Smallest angle between the queries of the heads that contribute most, as lines."""
     u, v = reading.weights(seed, END)
-    most_active = np.argsort(-contributions(u, v))[:heads]
+    most_active = np.argsort(-panels.contributions(u, v))[:heads]
     # The last entry is for the label, which the query token has none of.
     queries = u.isel(unit=most_active, key_query=1, rank=0).values[:, :-1]
     queries = queries / np.linalg.norm(queries, axis=1, keepdims=True)

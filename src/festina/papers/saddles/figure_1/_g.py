@@ -17,26 +17,16 @@ from ....networks._seeds import Keys
 from ....tasks import AbstractTask, quadratic_teacher
 from ....theory.saddles import escape_times
 from ...claims import Ledger, most
+from .. import panels
 from .._moments import correlation
-from ..panels._claims import count, falls, level, widths
-from ..panels._panel import Panel
-from ..panels._parameters import PanelParameters
-from ..panels._reading import Reading
-from ..panels._structure import active, contributions
-from ..panels._tables import staircase
+from ..panels import FewUnitsParameters, Panel, Reading, staircase
 
 _BOUNCE = "with the bounce of units whose v changes sign"
 _LARGEST_ERROR = 0.2  # of a first drop that is predicted at all
 
 
-class Parameters(PanelParameters):
+class Parameters(FewUnitsParameters):
     """Section I, Eq. (71)."""
-
-    width: int = Field(default=10, ge=2)
-    """Number of units H."""
-
-    scale: float = Field(default=5e-3, gt=0)
-    """Standard deviation ε of the initial weights."""
 
     learning_rate: float = Field(default=0.04, gt=0)
     """Learning rate η of gradient descent on the loss."""
@@ -81,13 +71,15 @@ def _tolerance(parameters: Parameters) -> float:
 
 
 def _asserts(reading: Reading, say: Ledger) -> None:
-    count(reading, say, 0.75)
-    level(reading, say, near=0.22, order=2)
-    falls(reading, say, _tolerance(reading.parameters), "Proposition 5 and Eq. (56)", _BOUNCE)
+    panels.count(reading, say, 0.75)
+    panels.level(reading, say, near=0.22, order=2)
+    panels.falls(
+        reading, say, _tolerance(reading.parameters), "Proposition 5 and Eq. (56)", _BOUNCE
+    )
     _winner(reading, say)
-    active(reading, say, 0.75)
+    panels.active(reading, say, 0.75)
     text = "the text has Eq. (5) for panels (E,F), it should read (F,G)"
-    widths(reading, say, 0.75, corrected=text)
+    panels.widths(reading, say, 0.75, corrected=text)
 
 
 def _winner(reading: Reading, say: Ledger) -> None:
@@ -96,7 +88,9 @@ def _winner(reading: Reading, say: Ledger) -> None:
     if not seeds:
         return
     save = reading.drops["save"].values[:, 0].tolist()
-    grown = [np.argmax(contributions(*reading.weights_at(seed, save[seed]))) for seed in seeds]
+    grown = [
+        np.argmax(panels.contributions(*reading.weights_at(seed, save[seed]))) for seed in seeds
+    ]
     dropped = np.isfinite(reading.drops["step"].values[seeds, 0])
     say(
         "the unit that makes the first drop is the one with the shortest escape time",

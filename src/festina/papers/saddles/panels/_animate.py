@@ -11,7 +11,6 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.animation import FuncAnimation
 from matplotlib.artist import Artist
-from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
@@ -41,7 +40,13 @@ def animate_panel(
     FigureCanvasAgg(figure)
     figure.suptitle(title, x=0.02, y=0.97, ha="left", weight="bold")
     curve, weights = figure.add_axes(_LOSS), figure.add_axes(_WEIGHTS)
-    _draw_curve(reading, step, loss, curve)
+    curve.plot(step, loss, color="0.85", lw=1)
+    levels = reading.theory["level"].values
+    for level in levels:
+        curve.axhline(level, **THEORY)
+    top = max(levels[0], loss.max()) or 1.0
+    curve.set(xlim=(0, step[-1] or 1.0), ylim=(-0.04 * top, 1.08 * top))
+    curve.set(xlabel=step_label(reading), ylabel=loss_label(reading))
     weight_axes(reading, END, limit, symbol, weights)
     weights.set_title("first-layer weights of every unit")
     (travelled,) = curve.plot([], [], **PALE, color="C0", alpha=0.7)
@@ -64,20 +69,19 @@ def animate_panel(
 
 def _path(
     reading: Reading, seed: int, drawn: Mapping[str, int] = {}
-) -> tuple[
-    Float[np.ndarray, " frame"], Float[np.ndarray, " frame"], Float[np.ndarray, "frame unit 2"]
-]:
+) -> tuple[np.ndarray, np.ndarray, Float[np.ndarray, "frame unit 2"]]:
     """Step, loss and drawn weights of each frame."""
-    saves = int(reading.simulation["saves"].values[seed])
-    drops = reading.drops["step"].values[seed]
+    (step, loss), drops = (
+        (part[seed] for part in reading.curves),
+        reading.drops["step"].values[seed],
+    )
     if np.isfinite(drops).all():
         # Not much longer than the drops: after them only the last digits of the loss still move.
-        steps = reading.simulation["step"].values[seed, :saves]
-        saves = min(saves, int(np.searchsorted(steps, 1.25 * drops.max())) + 1)
-    step, loss = (reading.simulation[name].values[seed, :saves] for name in ("step", "loss"))
-    u = reading.simulation["u"].isel(seed=seed, save=slice(saves)).isel(drawn)
+        until = int(np.searchsorted(step, 1.25 * drops.max())) + 1
+        step, loss = step[:until], loss[:until]
+    u = reading.simulation["u"].isel(seed=seed, save=slice(len(step))).isel(drawn)
     dots = u.values[..., :2]
-    flat = dots.reshape(saves, -1)
+    flat = dots.reshape(len(step), -1)
     # How far along: of all that the loss falls and of all that the weights move, half each.
     moved = sum(_share(np.abs(np.diff(part, axis=0))) for part in (loss[:, None], flat))
     along = np.append(0.0, np.cumsum(moved))
@@ -93,16 +97,3 @@ def _path(
 def _share(moves: Float[np.ndarray, "move coordinate"]) -> Float[np.ndarray, " move"]:
     length = np.linalg.norm(moves, axis=1)
     return length / max(length.sum(), np.finfo(float).tiny)
-
-
-def _draw_curve(reading: Reading, step: np.ndarray, loss: np.ndarray, ax: Axes) -> None:
-    ax.plot(step, loss, color="0.85", lw=1)
-    for level in reading.theory["level"].values:
-        ax.axhline(level, **THEORY)
-    top = max(reading.theory["level"].values[0], loss.max()) or 1.0
-    ax.set(
-        xlim=(0, step[-1] or 1.0),
-        ylim=(-0.04 * top, 1.08 * top),
-        xlabel=step_label(reading),
-        ylabel=loss_label(reading),
-    )

@@ -1,6 +1,7 @@
 """A panel: the loss with predicted levels and drops, and the first-layer weights."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -62,53 +63,33 @@ def shown_seed(reading: Reading) -> int:
 
 
 def _draw_loss(reading: Reading, shown: int, because: str, ax: Axes) -> None:
-    steps, losses = (reading.simulation[name].values for name in ("step", "loss"))
-    saves, levels = reading.simulation["saves"].values, reading.theory["level"].values
+    steps, losses, levels = *reading.curves, reading.theory["level"].values
     right, scale = _span(reading)
     stays = _stays(reading)
-    number = reading.names[shown]
-    label = f"seed {number}{because}" if reading.seeds > 1 else "simulation"
-    for seed in (*(seed for seed in range(reading.seeds) if seed != shown), shown):
-        step, loss = steps[seed, : saves[seed]], losses[seed, : saves[seed]]
+    for seed in sorted(range(reading.seeds), key=lambda seed: seed == shown):
+        step, loss = steps[seed], losses[seed]
         if stays[seed]:
             step, loss = np.append(step, max(right, step[-1])), np.append(loss, loss[-1])
-        ax.plot(
-            step,
-            loss,
-            **PALE,
-            color="C0" if seed == shown else "0.6",
-            alpha=0.7 if seed == shown else 0.25,
-            label=label if seed == shown else None,
-        )
+        here = {"color": "C0", "alpha": 0.7} if seed == shown else {"color": "0.6", "alpha": 0.25}
+        ax.plot(step, loss, **PALE, **here)
+    label = f"seed {reading.names[shown]}{because}" if reading.seeds > 1 else "simulation"
+    ax.lines[-1].set_label(label)
     if others := reading.seeds - 1:
-        words = "1 other seed" if others == 1 else f"{others} other seeds"
+        words = f"{others} other seed" + "s" * (others > 1)
         ax.plot([], [], **PALE, color="0.6", alpha=0.4, label=words)
+    drops = reading.theory.get("drop_step")
     lines = [ax.axhline(level, **THEORY) for level in levels]
-    lines[0].set_label("theory: levels")
-    if "drop_step" in reading.theory:
-        lines[0].set_label("theory: levels, drops")
-        for step in reading.theory["drop_step"].values[shown]:
-            if np.isfinite(step):
-                ax.axvline(step, **THEORY)
+    lines[0].set_label("theory: levels" + ", drops" * (drops is not None))
+    for step in [] if drops is None else drops.values[shown][np.isfinite(drops.values[shown])]:
+        ax.axvline(step, **THEORY)
     # A seed that diverges leaves through the top: beside its last losses nothing could be seen.
-    top = losses[reading.trained].max(initial=levels[0]) or 1.0
-    ax.set(
-        xscale=scale,
-        xlim=(0 if scale == "linear" else min(1.0, 0.01 * right), right),
-        ylim=(-0.04 * top, 1.08 * top),
-        xlabel=step_label(reading),
-        ylabel=loss_label(reading),
-    )
+    top = max(levels[0], *(losses[k].max() for k in np.flatnonzero(reading.trained))) or 1.0
+    left = 0 if scale == "linear" else min(1.0, 0.01 * right)
+    ax.set(xscale=scale, xlim=(left, right), ylim=(-0.04 * top, 1.08 * top))
+    ax.set(xlabel=step_label(reading), ylabel=loss_label(reading))
     # Above the axes: within them there is no place that a curve of some seed does not pass.
-    ax.legend(
-        loc="lower left",
-        bbox_to_anchor=(0.0, 1.0),
-        ncols=3,
-        borderaxespad=0.0,
-        borderpad=0.2,
-        columnspacing=1.0,
-        handlelength=1.6,
-    )
+    place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "ncols": 3}
+    ax.legend(**place, borderaxespad=0.0, borderpad=0.2, columnspacing=1.0, handlelength=1.6)
 
 
 def _span(reading: Reading) -> tuple[float, str]:
@@ -118,14 +99,14 @@ def _span(reading: Reading) -> tuple[float, str]:
     that did not converge and was still seen above the lowest level in the second half of its
     training is shown to its end, in logarithmic time where that is far from the last drop.
     """
-    steps, losses = (reading.simulation[name].values for name in ("step", "loss"))
     levels, drops = reading.theory["level"].values, reading.drops["step"].values
-    drops, ends = drops[np.isfinite(drops)], steps.max(axis=1)
+    drops, ends = drops[np.isfinite(drops)], np.array([step[-1] for step in reading.curves[0]])
     beyond = 1.02 * ends  # a curve that ends before the axis does is seen to end
     if not drops.size:
         return float(beyond.max()) or 1.0, "linear"
     right = 1.25 * drops.max()
-    late = np.where(steps >= ends[:, None] / 2, losses, -np.inf).max(axis=1)
+    curves = zip(*reading.curves, strict=True)
+    late = np.array([loss[step >= step[-1] / 2].max() for step, loss in curves])
     stays = _stays(reading)
     above = ~stays & (late > levels[-1] + 0.01 * (levels[0] - levels[-1]))
     right = beyond[above].max(initial=right)
@@ -162,19 +143,11 @@ def weight_axes(reading: Reading, stage: int, limit: float, symbol: str, ax: Axe
     ax.axvline(0, **GUIDE)
     if "ray_angle" in reading.theory:
         angles = np.radians(reading.theory["ray_angle"].values)
-        far = 2 * limit
         for angle in angles if stage == END else angles[:1]:
-            ax.plot([0, far * np.cos(angle)], [0, far * np.sin(angle)], **THEORY)
+            ax.plot([0, 2 * limit * np.cos(angle)], [0, 2 * limit * np.sin(angle)], **THEORY)
     # The same scale along both axes has the same ticks.
     ticks = np.asarray(MaxNLocator(4, steps=(1, 2, 5, 10)).tick_values(-limit, limit))
-    ticks = ticks[np.abs(ticks) <= limit]
-    ax.set(
-        xlabel=f"{symbol}₁",
-        ylabel=f"{symbol}₂",
-        xlim=(-limit, limit),
-        ylim=(-limit, limit),
-        xticks=ticks,
-        yticks=ticks,
-        aspect="equal",
-    )
+    same = {"lim": (-limit, limit), "ticks": ticks[np.abs(ticks) <= limit]}
+    ax.set(**{f"{axis}{name}": value for axis in "xy" for name, value in same.items()})
+    ax.set(xlabel=f"{symbol}₁", ylabel=f"{symbol}₂", aspect="equal")
     ax.yaxis.labelpad = 1  # room for numbers such as −0.25

@@ -40,6 +40,16 @@ class Reading:
         return self.simulation["seed"].values
 
     @property
+    def curves(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """Steps and losses of every seed, as long as it was trained."""
+        saves, data = self.simulation["saves"].values, self.simulation
+        steps, losses = (
+            [row[:count] for row, count in zip(data[name].values, saves, strict=True)]
+            for name in ("step", "loss")
+        )
+        return steps, losses
+
+    @property
     def counts(self) -> np.ndarray:
         return self.plateaus["count"].values
 
