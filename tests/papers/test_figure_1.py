@@ -147,7 +147,7 @@ def test_figure_1d_level_is_held_to_what_its_initial_scale_allows():
     run = experiment.run(experiment.parameters(seed=1234, seeds=6, width=17, scale=1e-4))
     assert [claim for claim in experiment.claims(run) if claim.broken] == []
     off = altered(run, "plateaus", "level", lambda level: 0.98 * level)
-    assert [claim.claim for claim in experiment.claims(off) if claim.broken][0].startswith(
+    assert next(claim.claim for claim in experiment.claims(off) if claim.broken).startswith(
         "the plateau is at the level"
     )
 

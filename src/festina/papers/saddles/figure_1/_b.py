@@ -82,24 +82,13 @@ def _predict(parameters: Parameters, task: AbstractTask, network: Layer) -> dict
 def _asserts(reading: Reading, say: Ledger) -> None:
     panels.count(reading, say)
     panels.level(reading, say, near=0.1)
-    panels.falls(
-        reading,
-        say,
-        within=0.005,
-        at="Theorem 4 and Eq. (35)",
-        corrected="with the part of a mode that is orthogonal, over units, to earlier ones",
-    )
+    corrected = "with the part of a mode that is orthogonal, over units, to earlier ones"
+    panels.falls(reading, say, 0.005, "Theorem 4 and Eq. (35)", corrected)
     panels.ranks(reading, say)
     panels.widths(reading, say)
 
 
 PANEL = Panel(
-    name="saddles/figure-1b",
-    title="linear fully-connected",
-    parameters=Parameters,
-    task=_task,
-    network=_network,
-    tables=staircase(_predict),
-    asserts=_asserts,
+    "1B", "linear fully-connected", Parameters, _task, _network, staircase(_predict), _asserts
 )
 run, claims, draw, animate = PANEL.run, PANEL.claims, PANEL.draw, PANEL.animate

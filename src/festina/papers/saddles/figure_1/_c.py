@@ -51,23 +51,13 @@ def _predict(parameters: Parameters, task: AbstractTask, network: Layer) -> dict
 def _asserts(reading: Reading, say: Ledger) -> None:
     panels.count(reading, say)
     lowest = float(reading.theory["narrow_minimum"][0])
-    panels.level(
-        reading,
-        say,
-        near=0.3,
-        corrected=f"a saddle that one unit reaches from zero, above its minimum {lowest:.6g}",
-    )
+    corrected = f"a saddle that one unit reaches from zero, above its minimum {lowest:.6g}"
+    panels.level(reading, say, near=0.3, corrected=corrected)
     panels.ranks(reading, say)
     panels.widths(reading, say)
 
 
 PANEL = Panel(
-    name="saddles/figure-1c",
-    title="linear convolutional",
-    parameters=Parameters,
-    task=_task,
-    network=_network,
-    tables=staircase(_predict),
-    asserts=_asserts,
+    "1C", "linear convolutional", Parameters, _task, _network, staircase(_predict), _asserts
 )
 run, claims, draw, animate = PANEL.run, PANEL.claims, PANEL.draw, PANEL.animate

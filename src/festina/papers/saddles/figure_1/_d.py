@@ -24,12 +24,6 @@ def _asserts(reading: Reading, say: Ledger) -> None:
 
 
 PANEL = Panel(
-    name="saddles/figure-1d",
-    title="ReLU fully-connected",
-    parameters=Parameters,
-    task=two_points,
-    network=_network,
-    tables=staircase(ray_angles),
-    asserts=_asserts,
+    "1D", "ReLU fully-connected", Parameters, two_points, _network, staircase(ray_angles), _asserts
 )
 run, claims, draw, animate = PANEL.run, PANEL.claims, PANEL.draw, PANEL.animate

@@ -46,12 +46,6 @@ def _asserts(reading: Reading, say: Ledger) -> None:
 
 
 PANEL = Panel(
-    name="saddles/figure-1e",
-    title="ReLU convolutional",
-    parameters=Parameters,
-    task=_task,
-    network=_network,
-    tables=staircase(_predict),
-    asserts=_asserts,
+    "1E", "ReLU convolutional", Parameters, _task, _network, staircase(_predict), _asserts
 )
 run, claims, draw, animate = PANEL.run, PANEL.claims, PANEL.draw, PANEL.animate

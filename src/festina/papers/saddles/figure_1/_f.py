@@ -52,24 +52,13 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 
 def _task(parameters: Parameters, key: PRNGKeyArray | None) -> AbstractTask:
-    return in_context_regression(
-        len(parameters.token_variances),
-        parameters.context,
-        token_covariance=np.diag(parameters.token_variances),
-        samples=parameters.samples,
-        key=key,
-    )
+    tokens, n, samples = parameters.token_variances, parameters.context, parameters.samples
+    return in_context_regression(2, n, token_covariance=np.diag(tokens), samples=samples, key=key)
 
 
 def _network(parameters: Parameters, keys: Keys) -> Layer:
-    return attention(
-        len(parameters.token_variances),
-        parameters.width,
-        rank=parameters.rank,
-        per_token=parameters.per_token,
-        scale=parameters.scale,
-        key=keys,
-    )
+    heads = {"rank": parameters.rank, "per_token": parameters.per_token}
+    return attention(2, parameters.width, **heads, scale=parameters.scale, key=keys)
 
 
 def _asserts(reading: Reading, say: Ledger) -> None:
@@ -109,7 +98,7 @@ def _crowds(reading: Reading, say: Ledger) -> None:
     Heads with one query q sum up to ⟨S, Σ|qᵢ|vᵢkᵢᵀ⟩ q̂ᵀx, where S is symmetric: if its symmetric
     part has at most one eigenvalue of each sign, one head could do it, and yet none vanishes.
     """
-    table = reading.widths.isel(plateau=2).sel(within=_USUAL, method="nearest")
+    table = reading.run["widths"].ds.isel(plateau=2).sel(within=_USUAL, method="nearest")
     own, enough = table["width"].min("kind").values, table["fitted"].values
     crowded = np.flatnonzero(reading.clean & (own > enough)).tolist()
     if not crowded or reading.parameters.rank > 1:
@@ -137,13 +126,13 @@ def _nearest_queries(reading: Reading, seed: int, heads: int) -> float:
 
 
 PANEL = Panel(
-    name="saddles/figure-1f",
-    title="linear self-attention",
-    parameters=Parameters,
-    task=_task,
-    network=_network,
-    tables=staircase(),
-    asserts=_asserts,
+    "1F",
+    "linear self-attention",
+    Parameters,
+    _task,
+    _network,
+    staircase(),
+    _asserts,
     # Dots are the queries; a key that counts lies on the line of its query.
     drawn={"key_query": 1, "rank": 0},
     symbol="q",

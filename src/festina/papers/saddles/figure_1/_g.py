@@ -100,13 +100,5 @@ def _winner(reading: Reading, say: Ledger) -> None:
     )
 
 
-PANEL = Panel(
-    name="saddles/figure-1g",
-    title="quadratic",
-    parameters=Parameters,
-    task=_task,
-    network=_network,
-    tables=staircase(_predict),
-    asserts=_asserts,
-)
+PANEL = Panel("1G", "quadratic", Parameters, _task, _network, staircase(_predict), _asserts)
 run, claims, draw, animate = PANEL.run, PANEL.claims, PANEL.draw, PANEL.animate

@@ -83,8 +83,10 @@ def _path(
     dots = u.values[..., :2]
     flat = dots.reshape(len(step), -1)
     # How far along: of all that the loss falls and of all that the weights move, half each.
-    moved = sum(_share(np.abs(np.diff(part, axis=0))) for part in (loss[:, None], flat))
-    along = np.append(0.0, np.cumsum(moved))
+    along = np.zeros(len(step))
+    for part in (loss[:, None], flat):
+        way = np.append(0.0, np.cumsum(np.linalg.norm(np.diff(part, axis=0), axis=1)))
+        along += way / max(way[-1], np.finfo(float).tiny)
     along /= along[-1] or 1.0
 
     frames = np.linspace(0.0, 1.0, _MOVING)
@@ -92,8 +94,3 @@ def _path(
     frames = np.sort(np.concatenate((frames, np.repeat(np.append(corners, 1.0), _REST))))
     between = np.stack([np.interp(frames, along, column) for column in (step, loss, *flat.T)])
     return between[0], between[1], between[2:].T.reshape(-1, *dots.shape[1:])
-
-
-def _share(moves: Float[np.ndarray, "move coordinate"]) -> Float[np.ndarray, " move"]:
-    length = np.linalg.norm(moves, axis=1)
-    return length / max(length.sum(), np.finfo(float).tiny)

@@ -38,16 +38,14 @@ def level(
     if not seeds:
         return
     top, rest, _ = reading.theory["level"].values
-    points = reading.theory["fixed_point"].values if "fixed_point" in reading.theory else [rest]
+    points = np.asarray(reading.theory.get("fixed_point", [rest]))
     levels, decades = reading.plateaus["level"].values[seeds, 1], reading.strengths[seeds]
     away = np.abs(levels[:, None] - points)
-    point = np.asarray(points)[away.argmin(axis=1)]
-    power = (order + 1) / (2 * order)
-    kind = "fixed point" if "fixed_point" in reading.theory else "minimum"
+    point, power = points[away.argmin(axis=1)], (order + 1) / (2 * order)
     say(
-        f"the plateau is at the level of the {kind} of a width-1 network, as near as it is deep: "
-        f"within {near:g} of the fall before it, to the power {power:g} less with every decade by "
-        "which the squared gradient dips",
+        "the plateau is at the level of a fixed point of a width-1 network, as near as it is slow: "
+        f"in units of {near:g} of the fall before it, less {power:g} decades for each by which the "
+        "squared gradient dips",
         apart(levels, point, over=near * (top - point) * 10 ** (-power * decades), within=1.0),
         "Theorem 1",
         corrected=corrected,
@@ -85,7 +83,7 @@ def widths(reading: Reading, say: Ledger, share: float = 1, corrected: str = "")
     if not reading.staircases:
         return
     clean, names = np.flatnonzero(reading.clean), reading.names
-    left_out = f"no clean plateau from seeds {listed(names[~reading.clean])}"
+    left_out = f"no clean plateau from seeds {listed(names[~reading.clean], 10)}"
     say(
         "all three plateaus are clean: their widths can be told",
         most(reading.clean, min(share, _CLEAN) if share < 1 else 1),
@@ -93,7 +91,7 @@ def widths(reading: Reading, say: Ledger, share: float = 1, corrected: str = "")
     )
     if not clean.size:
         return
-    table = reading.widths.isel(seed=clean, plateau=slice(3))
+    table = reading.run["widths"].ds.isel(seed=clean, plateau=slice(3))
     # (seed, plateau, tolerance, kind); a kind without an answer is never the narrowest.
     own = table["width"].fillna(np.inf).values
     narrowest, fitted = own.min(axis=-1), table["fitted"].values
@@ -127,9 +125,8 @@ def widths(reading: Reading, say: Ledger, share: float = 1, corrected: str = "")
     fits = own[:, :, usual] == narrowest[:, :, usual, None]
     # Kinds stand simplest first: the first that fits is the type. One direction is one line too,
     # so that on the plateau the type may be among several.
-    of_type = fits[:, 1, kinds.index(expected)] & (
-        fits[:, 2].argmax(axis=-1) == kinds.index(expected)
-    )
+    index = kinds.index(expected)
+    of_type = fits[:, 1, index] & (fits[:, 2].argmax(axis=-1) == index)
     ties = [f"({EQUATION[kind]})" for k, kind in enumerate(kinds) if fits[:, 1, k].all()]
     say(
         f"both saddles are of type ({EQUATION[expected]}), as the algebra of φ predicts",

@@ -26,6 +26,7 @@ from ._train import draw_keys
 class Panel:
     """What is trained on what, what is computed, and what is claimed.
 
+    - `number`: the panel's place in the paper, "1B".
     - `task`: the data; the key is `None` for population averages, which need none.
     - `network`: one network for each key.
     - `tables`: `(parameters, task, network, keys, say) → {name: table}`.
@@ -34,7 +35,7 @@ class Panel:
     - `symbol`: what these are called.
     """
 
-    name: str
+    number: str
     title: str
     parameters: type[PanelParameters]
     task: Callable[[Any, PRNGKeyArray | None], AbstractTask]
@@ -45,15 +46,10 @@ class Panel:
     symbol: str = "u"
 
     @property
-    def number(self) -> str:
-        """The panel's place in the paper: 1B."""
-        return self.name.rpartition("-")[2].upper()
-
-    @property
     def run(self) -> Run[Any]:
         """The panel's experiment."""
 
-        @experiment(self.name)
+        @experiment(f"saddles/figure-{self.number.lower()}")
         def run(parameters: Any, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
             """Train every seed, find its plateaus, and what theory knows of them beforehand."""
             say("setting up", 0.0)

@@ -25,11 +25,6 @@ class Reading:
             run[group].to_dataset() for group in ("simulation", "plateaus", "theory", "drops")
         )
 
-    @cached_property
-    def widths(self) -> xr.Dataset:
-        """Effective widths, of the panels that have them."""
-        return self.run["widths"].to_dataset()
-
     @property
     def seeds(self) -> int:
         return self.parameters.seeds
@@ -42,12 +37,9 @@ class Reading:
     @property
     def curves(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
         """Steps and losses of every seed, as long as it was trained."""
-        saves, data = self.simulation["saves"].values, self.simulation
-        steps, losses = (
-            [row[:count] for row, count in zip(data[name].values, saves, strict=True)]
-            for name in ("step", "loss")
-        )
-        return steps, losses
+        saves, rows = self.simulation["saves"].values.tolist(), range(self.seeds)
+        steps, losses = (self.simulation[name].values for name in ("step", "loss"))
+        return [steps[k, : saves[k]] for k in rows], [losses[k, : saves[k]] for k in rows]
 
     @property
     def counts(self) -> np.ndarray:
@@ -70,7 +62,7 @@ class Reading:
         Where the squared gradient dips by less than a decade there is no width to tell. By less
         than two the next unit may be on its way: how many it takes may depend on the tolerance.
         """
-        table = self.widths.isel(plateau=slice(3))
+        table = self.run["widths"].ds.isel(plateau=slice(3))
         fitted = table["fitted"].values
         settled = (fitted == fitted[..., :1]).all(axis=(1, 2))
         whole = table["clean"].values.all(axis=1) & (self.counts == 3)

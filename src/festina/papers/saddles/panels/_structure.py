@@ -43,11 +43,8 @@ def one_ray_then_two(reading: Reading, say: Ledger) -> None:
     at, expected = "Theorem 1, Eq. (6)", reading.theory["ray_angle"].values
     if reading.staircases:
         found = [rays(*reading.weights(seed, PLATEAU)) for seed in reading.staircases]
-        say(
-            "on the plateau the weights that count lie on one ray",
-            most([len(each) == 1 for each in found]),
-            at,
-        )
+        alone = most([len(each) == 1 for each in found])
+        say("on the plateau the weights that count lie on one ray", alone, at)
         first = np.median([each.angle[0] for each in found])
         say("direction of that ray, degrees", agree(first, expected[0], within=1.0), at)
     found = [rays(*reading.weights(seed, END)) for seed in range(reading.seeds)]
@@ -71,20 +68,16 @@ def active(
     reading: Reading, say: Ledger, share: float, stages: tuple[int, ...] = (PLATEAU, END)
 ) -> None:
     """φ of order two: one active unit on the plateau, one per direction at the end (Eq. 5)."""
-    words = {
-        PLATEAU: "on the plateau one unit is active and the rest stays near zero",
-        END: "at the end two units are active",
+    cases = {
+        PLATEAU: ("on the plateau one unit is active and the rest stays near zero", 1),
+        END: ("at the end two units are active", 2),
     }
-    for stage in stages:
+    for stage, (words, wanted) in ((stage, cases[stage]) for stage in stages):
         seeds = reading.staircases if stage == PLATEAU else range(reading.seeds)
         units = np.array([active_units(*reading.weights(seed, stage)) for seed in seeds])
         if units.size:
-            say(
-                words[stage],
-                most(units == (1 if stage == PLATEAU else 2), share),
-                "Theorem 1, Eq. (5)",
-                note=f"active units {listed(units)}",
-            )
+            note = f"active units {listed(units)}"
+            say(words, most(units == wanted, share), "Theorem 1, Eq. (5)", note=note)
 
 
 def contributions(u: xr.DataArray, v: xr.DataArray) -> np.ndarray:

@@ -49,11 +49,8 @@ def staircase(
         predicted = {"narrow_minimum": ("minimum", narrow), **predicted}
         trajectory = train(parameters, network, task, part_of(say, 0.1, 0.85))
         known = theory(parameters, task, network, float(rest), trajectory.floor, predicted)
-        return {
-            **records(parameters, trajectory, known["level"].values),
-            "theory": known,
-            "widths": width_table(trajectory, task),
-        }
+        found = records(parameters, trajectory, known["level"].values)
+        return {**found, "theory": known, "widths": _widths(trajectory, task)}
 
     return tables
 
@@ -82,33 +79,26 @@ def records(
     plateau that exists for every seed, however weak its plateau is. `merge` is the smallest drop
     that counts, as a fraction of the initial loss.
     """
-    # Where a narrow network can do all, nothing lies between.
-    stairs = bool((np.diff(levels) < 0).all())
-    found = rests(trajectory, levels if stairs else None, merge=merge)
-    most, unit = max(3, found.sizes["plateau"]), time_of_a_step(parameters)
-    plateaus = found.drop_vars(("passage", "save"), errors="ignore")
+    stairs = bool((np.diff(levels) < 0).all())  # else a narrow network can do it all
+    found = rests(trajectory, levels if stairs else None, merge=merge).drop_vars("seed")
+    if not stairs:
+        never = np.full((parameters.seeds, len(levels) - 1), np.nan)
+        over = ("seed", "middle")
+        found = found.assign(passage=(over, never), save=(over, np.full(never.shape, -1)))
+    for name in ("start", "end", "drop_time", "passage"):
+        found[name] = found[name] / time_of_a_step(parameters)
+    most = max(3, found.sizes["plateau"])
     padded = {"plateau": range(most), "fall": range(most - 1)}
-    plateaus = plateaus.reindex(padded, fill_value={"index": -1})
-    never = xr.DataArray(
-        np.full((parameters.seeds, len(levels) - 1), np.nan), dims=("seed", "fall")
-    )
-    step, save = (
-        found[name].rename(middle="fall") if stairs else never for name in ("passage", "save")
-    )
-    for name in ("start", "end", "drop_time"):
-        plateaus[name] = plateaus[name] / unit
+    found = found.reindex(padded, fill_value={"index": -1}).drop_vars(padded)
+    middles = ["passage", "save"]
     return {
         "simulation": curves(parameters, trajectory),
-        "plateaus": plateaus.rename(index="save", drop_time="drop_step").drop_vars(
-            ("seed", "plateau", "fall")
-        ),
-        "drops": xr.Dataset({"step": step / unit, "save": save.fillna(-1).astype(int)}).drop_vars(
-            "seed", errors="ignore"
-        ),
+        "plateaus": found.drop_vars(middles).rename(index="save", drop_time="drop_step"),
+        "drops": found[middles].rename(passage="step", middle="fall"),
     }
 
 
-def width_table(trajectory: Trajectory, task: AbstractTask) -> xr.Dataset:
+def _widths(trajectory: Trajectory, task: AbstractTask) -> xr.Dataset:
     """Widths by kind and tolerance; NaN where a plateau is not clean or a kind has no answer.
 
     `fitted` is how few units do with other weights, `short` what the best network of one unit less
@@ -120,16 +110,16 @@ def width_table(trajectory: Trajectory, task: AbstractTask) -> xr.Dataset:
     clean = np.zeros(shape, int)
     widths = np.full((*shape, len(TOLERANCES), len(expected.kinds)), np.nan)
     fewest, short = np.full((2, *shape, len(TOLERANCES)), np.nan)
-    for seed, each in enumerate(stairs):
-        for plateau, fitted in enumerate(each.fitted):
-            if fitted is None:
-                continue
-            clean[seed, plateau] = 1
-            for row, tolerance in enumerate(TOLERANCES):
-                found, at = fitted.at(tolerance), (seed, plateau, row)
-                own = [found.merged.widths[kind] for kind in expected.kinds]
-                widths[at] = [np.nan if width is None else width for width in own]
-                fewest[at], short[at] = found.width, found.short
+    for at in np.ndindex(shape):
+        each = stairs[at[0]].fitted
+        if at[1] >= len(each) or (fitted := each[at[1]]) is None:
+            continue
+        clean[at] = 1
+        for row, tolerance in enumerate(TOLERANCES):
+            found = fitted.at(tolerance)
+            own = [found.merged.widths[kind] for kind in expected.kinds]
+            widths[(*at, row)] = np.array(own, float)  # None is NaN
+            fewest[(*at, row)], short[(*at, row)] = found.width, found.short
     over = ("seed", "plateau", "within")
     return xr.Dataset(
         {

@@ -1,6 +1,7 @@
 """Train the seeds of a panel, by descent or by flow, and put both on one axis of steps."""
 
 import dataclasses
+from typing import Any
 
 import jax
 import numpy as np
@@ -40,17 +41,14 @@ def train(
     converged: float = 1e-9,
 ) -> Trajectory:
     """All seeds together. One that fails is part of the result; all of them are a wrong setting."""
-    loss, rate, steps = parameters.loss, parameters.learning_rate, parameters.max_steps
+    rate, steps = parameters.learning_rate, parameters.max_steps
+    how: Any = {"loss": parameters.loss, "converged": converged, "progress": progress}
     if parameters.method == "flow":
-        trajectory = gradient_flow(
-            network, task, loss=loss, t_end=steps * rate, converged=converged, progress=progress
-        )
+        trajectory = gradient_flow(network, task, t_end=steps * rate, **how)
         endings = tuple(map(_out_of_steps, trajectory.endings))
         trajectory = dataclasses.replace(trajectory, endings=endings)
     else:
-        trajectory = gradient_descent(
-            network, task, rate, loss=loss, max_steps=steps, converged=converged, progress=progress
-        )
+        trajectory = gradient_descent(network, task, rate, max_steps=steps, **how)
     if all(ending.reason in BROKEN_OFF for ending in trajectory.endings):
         raise ValueError(f"Training failed from every seed. {trajectory.endings[0].message}")
     return trajectory
