@@ -15,7 +15,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from ...figures import PALE, THEORY, styled
-from ._draw import loss_label, shown_seed, step_label, weight_axes
+from ._draw import labels, shown_seed, weight_axes
 from ._reading import END, Reading
 
 _MOVING = 110  # frames along the path
@@ -45,8 +45,7 @@ def animate_panel(
     for level in levels:
         curve.axhline(level, **THEORY)
     top = max(levels[0], loss.max()) or 1.0
-    curve.set(xlim=(0, step[-1] or 1.0), ylim=(-0.04 * top, 1.08 * top))
-    curve.set(xlabel=step_label(reading), ylabel=loss_label(reading))
+    curve.set(xlim=(0, step[-1] or 1.0), ylim=(-0.04 * top, 1.08 * top), **labels(reading))
     weight_axes(reading, END, limit, symbol, weights)
     weights.set_title("first-layer weights of every unit")
     (travelled,) = curve.plot([], [], **PALE, color="C0", alpha=0.7)
@@ -71,10 +70,8 @@ def _path(
     reading: Reading, seed: int, drawn: Mapping[str, int] = {}
 ) -> tuple[np.ndarray, np.ndarray, Float[np.ndarray, "frame unit 2"]]:
     """Step, loss and drawn weights of each frame."""
-    (step, loss), drops = (
-        (part[seed] for part in reading.curves),
-        reading.drops["step"].values[seed],
-    )
+    step, loss = (part[seed] for part in reading.curves)
+    drops = reading.drops["step"].values[seed]
     if np.isfinite(drops).all():
         # Not much longer than the drops: after them only the last digits of the loss still move.
         until = int(np.searchsorted(step, 1.25 * drops.max())) + 1

@@ -85,8 +85,7 @@ def _draw_loss(reading: Reading, shown: int, because: str, ax: Axes) -> None:
     # A seed that diverges leaves through the top: beside its last losses nothing could be seen.
     top = max(levels[0], *(losses[k].max() for k in np.flatnonzero(reading.trained))) or 1.0
     left = 0 if scale == "linear" else min(1.0, 0.01 * right)
-    ax.set(xscale=scale, xlim=(left, right), ylim=(-0.04 * top, 1.08 * top))
-    ax.set(xlabel=step_label(reading), ylabel=loss_label(reading))
+    ax.set(xscale=scale, xlim=(left, right), ylim=(-0.04 * top, 1.08 * top), **labels(reading))
     # Above the axes: within them there is no place that a curve of some seed does not pass.
     place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "ncols": 3}
     ax.legend(**place, borderaxespad=0.0, borderpad=0.2, columnspacing=1.0, handlelength=1.6)
@@ -120,21 +119,16 @@ def _stays(reading: Reading) -> np.ndarray:
     return np.isin(reading.simulation["ending"].values, ("converged", "stationary", "saddle"))
 
 
-def step_label(reading: Reading) -> str:
-    """What the axis of steps counts."""
-    eta = reading.parameters.learning_rate
-    if reading.parameters.method == "flow":
-        return f"flow time in steps of η = {eta:g}"
-    return f"gradient descent step (η = {eta:g})"
-
-
-def loss_label(reading: Reading) -> str:
-    """The loss in its convention."""
-    return {
+def labels(reading: Reading) -> dict[str, str]:
+    """What the axes of steps and of the loss show, in its convention."""
+    eta = f"η = {reading.parameters.learning_rate:g}"
+    losses = {
         "mean-square": "loss ⟨|y − f|²⟩",
         "mean-over-outputs": "loss, mean over outputs",
         "half": "loss ½⟨|y − f|²⟩",
-    }[reading.parameters.loss]
+    }
+    steps = {"flow": f"flow time in steps of {eta}", "descent": f"gradient descent step ({eta})"}
+    return {"xlabel": steps[reading.parameters.method], "ylabel": losses[reading.parameters.loss]}
 
 
 def weight_axes(reading: Reading, stage: int, limit: float, symbol: str, ax: Axes) -> None:

@@ -20,7 +20,6 @@ class Reading:
 
     def __init__(self, run: xr.DataTree, parameters: Any):
         self.run, self.parameters = run, parameters
-        self.preset = str(run.attrs.get("preset", ""))
         self.simulation, self.plateaus, self.theory, self.drops = (
             run[group].to_dataset() for group in ("simulation", "plateaus", "theory", "drops")
         )
