@@ -32,8 +32,8 @@ from ._structure import active_units as active_units
 from ._structure import contributions as contributions
 from ._structure import one_ray_then_two as one_ray_then_two
 from ._structure import ranks as ranks
+from ._tables import BROKEN_OFF as BROKEN_OFF
 from ._tables import records as records
 from ._tables import staircase as staircase
 from ._tables import theory as theory
-from ._train import BROKEN_OFF as BROKEN_OFF
-from ._train import train as train
+from ._tables import train as train

@@ -18,8 +18,7 @@ from ._animate import animate_panel
 from ._draw import draw_panel
 from ._parameters import PanelParameters
 from ._reading import PAPER, Reading
-from ._tables import Tables
-from ._train import draw_keys
+from ._tables import Tables, draw_keys
 
 
 @dataclass(frozen=True)

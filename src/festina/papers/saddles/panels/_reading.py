@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from ._train import BROKEN_OFF
+from ._tables import BROKEN_OFF
 
 PAPER = "Zhang, Saxe & Latham"
 PLATEAU, END = 1, -1

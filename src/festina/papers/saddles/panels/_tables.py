@@ -1,30 +1,76 @@
-"""What is kept of a panel: curves, plateaus, drops, theory and widths, as named tables.
+"""What a panel computes, once: training, and all that claims and figures read back, as tables.
 
-All that claims and figures need is computed here, once; they read it back (`_reading.py`).
+Flow and descent share one axis of steps.
 """
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
+import jax
 import numpy as np
 import xarray as xr
+from jaxtyping import PRNGKeyArray
 
 from ....diagnose import effective_widths, rests
-from ....dynamics import Trajectory, loss_factor
+from ....dynamics import Ending, Trajectory, gradient_descent, gradient_flow, loss_factor
 from ....networks import AbstractNetwork
 from ....networks._seeds import Keys
 from ....tasks import AbstractTask
 from ....theory.saddles import mechanism, narrow_minima
-from ..._frame import part_of
+from ..._frame import keys_of, part_of
 from ..._registry import Progress
 from ._parameters import PanelParameters
-from ._train import curves, time_of_a_step, train
 
 Tables: TypeAlias = Callable[[Any, AbstractTask, Any, Keys, Progress], dict[str, xr.Dataset]]
 """`(parameters, task, network, keys, say) → {name: table}`: what a panel's run computes."""
 
 TOLERANCES = (0.02, 0.05, 0.1, 0.2)
 """Of the reduction error of widths, in units of the root mean square target."""
+
+BROKEN_OFF = ("diverged", "step underflow")
+"""Endings of a seed that was not trained to the end."""
+
+
+def draw_keys(
+    parameters: PanelParameters, key: PRNGKeyArray | None
+) -> tuple[PRNGKeyArray | None, Keys]:
+    """Randomness of the samples, where there are any, and of each seed's initial weights."""
+    data, networks = (None, None) if key is None else jax.random.split(key)
+    if parameters.samples is None:
+        data = None
+    elif key is None:
+        data = jax.random.fold_in(jax.random.key(parameters.seed), 2**31)
+    return data, keys_of(parameters, networks)
+
+
+def train(
+    parameters: PanelParameters,
+    network: AbstractNetwork,
+    task: AbstractTask,
+    progress: Progress,
+    *,
+    converged: float = 1e-9,
+) -> Trajectory:
+    """All seeds together. One that fails is part of the result; all of them are a wrong setting."""
+    rate, steps = parameters.learning_rate, parameters.max_steps
+    how: Any = {"loss": parameters.loss, "converged": converged, "progress": progress}
+    if parameters.method == "flow":
+        trajectory = gradient_flow(network, task, t_end=steps * rate, **how)
+        endings = tuple(map(_out_of_steps, trajectory.endings))
+        trajectory = dataclasses.replace(trajectory, endings=endings)
+    else:
+        trajectory = gradient_descent(network, task, rate, max_steps=steps, **how)
+    if all(ending.reason in BROKEN_OFF for ending in trajectory.endings):
+        raise ValueError(f"Training failed from every seed. {trajectory.endings[0].message}")
+    return trajectory
+
+
+def _out_of_steps(ending: Ending) -> Ending:
+    """A flow that has come to its latest time is one whose steps did not suffice."""
+    if ending.reason != "finished":
+        return ending
+    return Ending("out of steps", f"{ending.message} It had not converged: give more `max_steps`.")
 
 
 def staircase(
@@ -85,14 +131,16 @@ def records(
         never = np.full((parameters.seeds, len(levels) - 1), np.nan)
         over = ("seed", "middle")
         found = found.assign(passage=(over, never), save=(over, np.full(never.shape, -1)))
+    unit = parameters.learning_rate if parameters.method == "flow" else 1.0  # descent counts steps
     for name in ("start", "end", "drop_time", "passage"):
-        found[name] = found[name] / time_of_a_step(parameters)
+        found[name] = found[name] / unit
     most = max(3, found.sizes["plateau"])
     padded = {"plateau": range(most), "fall": range(most - 1)}
     found = found.reindex(padded, fill_value={"index": -1}).drop_vars(padded)
-    middles = ["passage", "save"]
+    middles, names = ["passage", "save"], parameters.seed + np.arange(parameters.seeds)
+    data = trajectory.to_dataset(("seed",))
     return {
-        "simulation": curves(parameters, trajectory),
+        "simulation": data.assign_coords(seed=names, step=data["time"] / unit),
         "plateaus": found.drop_vars(middles).rename(index="save", drop_time="drop_step"),
         "drops": found[middles].rename(passage="step", middle="fall"),
     }
