@@ -63,15 +63,9 @@ def _network(parameters: Parameters, keys: Keys) -> Layer:
 
 def _asserts(reading: Reading, say: Ledger) -> None:
     if words := _too_fast(reading.parameters):
-        loss = reading.simulation["loss"].values
-        rises = np.nanmax(np.diff(loss, axis=1), axis=1) > 0
-        say(
-            panels.THREE,
-            most((reading.counts == 3) & reading.trained, 0.75),
-            wrong=words,
-            instead=most(rises, 0.75, of="losses that rise"),
-            note=f"counts {listed(reading.counts)}",
-        )
+        rises = [np.diff(loss).max() > 0 for loss in reading.curves[1]]
+        instead = most(rises, 0.75, of="losses rise on the way")
+        panels.count(reading, say, 0.75, wrong=words, instead=instead)
         panels.active(reading, say, 0.75, (END,))
         return
     panels.count(reading, say, 0.75)

@@ -13,7 +13,6 @@ names that claims and figures use; it knows no panel. `draw_panel` takes one wit
 panels that draw more than others.
 """
 
-from ._claims import THREE as THREE
 from ._claims import count as count
 from ._claims import falls as falls
 from ._claims import level as level

@@ -8,8 +8,6 @@ from ....theory.saddles._kinds import EQUATION
 from ...claims import Ledger, apart, listed, most
 from ._reading import Reading
 
-THREE = "the loss shows three plateaus: initial, width one, final"
-
 _STAIRS = np.arange(3)
 _USUAL = 0.1
 _CLEAN = 0.6  # of seeds at least where units leave one by one: four of five are
@@ -17,11 +15,12 @@ _MANY = 10  # units: two of three may well be all that counts, whatever they are
 _RESTS = 1.0  # decades: where it is less, the loss hardly slows down
 
 
-def count(reading: Reading, say: Ledger, share: float = 1) -> None:
-    """Three plateaus, in as many seeds as are expected to have them."""
+def count(reading: Reading, say: Ledger, share: float = 1, **known: Any) -> None:
+    """Three plateaus, in as many seeds as are expected to have them, or what is `known` instead."""
     lost = int(np.sum(~reading.trained))
     note = f"counts {listed(reading.counts)}" + f"; {lost} seeds broke off" * bool(lost)
-    say(THREE, most((reading.counts == 3) & reading.trained, share), note=note)
+    words = "the loss shows three plateaus: initial, width one, final"
+    say(words, most((reading.counts == 3) & reading.trained, share), note=note, **known)
 
 
 def level(
