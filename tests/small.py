@@ -62,12 +62,12 @@ SMALL: dict[str, dict[str, Any]] = {
     "linear/reversal": {},
     "linear/relative-scale": {},
     # saddles.figure_1
-    "saddles/figure-1b": {},
-    "saddles/figure-1c": {},
-    "saddles/figure-1d": {},
-    "saddles/figure-1e": {},
-    "saddles/figure-1f": {},
-    "saddles/figure-1g": {},
+    "saddles/figure-1b": {"seeds": 2, "width": 20},
+    "saddles/figure-1c": {"seeds": 2},
+    "saddles/figure-1d": {"seeds": 2},
+    "saddles/figure-1e": {"seeds": 2},
+    "saddles/figure-1f": {"seeds": 3, "method": "flow"},
+    "saddles/figure-1g": {"seeds": 3},
     # saddles.figure_2
     "saddles/figure-2a": {},
     "saddles/figure-2b": {},

@@ -8,7 +8,6 @@ from PIL import Image
 
 from festina.papers import load, save_animation
 from festina.papers.saddles.panels._animate import _path
-from festina.papers.saddles.panels._reading import Reading
 
 PANEL = "saddles/figure-1b"
 
@@ -23,7 +22,7 @@ def made():
 def path():
     from festina.papers.saddles.figure_1._b import PANEL as panel
 
-    reading = Reading(panel, made())
+    reading = panel.reading(made())
     return reading, *_path(reading, 0)
 
 

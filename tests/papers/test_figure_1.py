@@ -5,27 +5,18 @@ population averages.
 """
 
 import functools
-import json
 
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from experiments import altered, are_apart, is_labelled, is_whole, pixels, reloaded, written
+from experiments import altered, are_apart, is_whole
 from festina.papers import load, names
-from festina.papers.saddles.figure_1 import _f as _figure_1f
-from festina.papers.saddles.figure_1 import _figure_1g
-from festina.papers.saddles.panels._plateau_claims import level_claims
-from festina.papers.saddles.panels._reading import Reading
 from festina.tasks import convolutional_teacher
 from festina.theory.saddles import linear_saddles
 
 PANELS = ("b", "c", "d", "e", "f", "g")
 SEEDS = {"g": 12}
-FIELDS = ["experiment", "claim", "source", "predicted", "measured", "tolerance", "verdict", "note"]
-
-PANEL_OF = {"f": _figure_1f.PANEL, "g": _figure_1g.PANEL}
-
 each_panel = pytest.mark.parametrize("letter", PANELS)
 
 
@@ -68,28 +59,17 @@ def test_there_are_six_panels():
 @each_panel
 def test_no_claim_is_broken_on_fresh_seeds(letter):
     claims = panel(letter).claims(fresh(letter))
-    assert len(claims) >= 7
+    assert len(claims) >= 8
     assert [claim for claim in claims if claim.broken] == []
 
 
 @each_panel
-def test_claims_are_json_with_eight_fields(letter):
-    for claim in written(panel(letter), fresh(letter)):
-        assert list(claim) == FIELDS
-        assert claim["experiment"] == f"saddles/figure-1{letter}"
-        assert "Zhang, Saxe & Latham" in claim["source"]
-        assert claim["verdict"] in ("holds", "holds with a correction", "does not hold")
-
-
-@each_panel
-def test_the_figure_has_labelled_axes_and_dashed_theory(letter):
+def test_the_figure_has_dashed_theory(letter):
     run = fresh(letter)
     figure = panel(letter).draw(run)
-    assert isinstance(figure, Figure)
     loss, *weights = figure.axes
     assert len(weights) == 2
     assert is_legible(figure)
-    assert is_labelled(figure, "xlabel", "ylabel")
     assert "step" in loss.get_xlabel()
     assert "loss" in loss.get_ylabel()
     heights = [line.get_ydata()[0] for line in dashed(loss) if np.ptp(line.get_ydata()) == 0]
@@ -107,28 +87,6 @@ def test_the_figure_has_labelled_axes_and_dashed_theory(letter):
     )
 
 
-@each_panel
-def test_a_saved_run_gives_the_same_claims_and_figure_without_computing(
-    letter, tmp_path, monkeypatch
-):
-    experiment, run = panel(letter), fresh(letter)
-    figure = pixels(experiment.draw(run))
-
-    def forbidden(*args, **options):
-        raise AssertionError("a saved run is not computed again")
-
-    for computes in (
-        "_train.gradient_descent",
-        "_train.gradient_flow",
-        "_panel.narrow_minima",
-        "_record.plateaus",
-        "_record.passage_time",
-    ):
-        monkeypatch.setattr(f"festina.papers.saddles.{computes}", forbidden)
-    again = reloaded(experiment, run, tmp_path)
-    np.testing.assert_array_equal(pixels(experiment.draw(again)), figure)
-
-
 def test_a_seed_does_not_depend_on_how_many_are_trained():
     experiment = panel("b")
     alone = experiment.run(experiment.parameters(seed=102, seeds=1))
@@ -139,22 +97,12 @@ def test_a_seed_does_not_depend_on_how_many_are_trained():
     assert alone["simulation"]["seed"].values.tolist() == [102]
 
 
-@each_panel
-def test_the_run_says_how_it_was_made(letter):
-    run = fresh(letter)
-    made = json.loads(run.attrs["parameters"])
-    assert panel(letter).parameters(**made).seed == 100
-    assert run.attrs["experiment"] == f"saddles/figure-1{letter}"
-    assert run["simulation"].attrs["loss_convention"] == "mean-square"
-    assert run.attrs["loss_factor"] == 2.0
-
-
 # Numbers of an independent implementation
 
 LEVELS = {
-    # panel: initial, width-1 optimum, final
+    # panel: initial, plateau, final
     "b": (5.0, 0.6972244, 0.0),
-    "c": (1.0, 0.4, 0.0),
+    "c": (1.0, 0.404641, 0.0),
     "d": (1.0, 0.5, 0.0),
     "e": (1.0, 0.4, 0.0),
     "f": (2.0, 1.0857143, 6 / 35),
@@ -163,12 +111,45 @@ LEVELS = {
 
 
 @each_panel
-def test_figure_1_levels_initial_width_one_optimum_and_final(letter):
+def test_figure_1_levels_initial_plateau_and_final(letter):
     levels = fresh(letter)["theory"]["level"].values
     np.testing.assert_allclose(levels, LEVELS[letter], atol=1e-6)
     loss = fresh(letter)["simulation"]["loss"].values
     np.testing.assert_allclose(loss[:, 0], LEVELS[letter][0], rtol=1e-5)
     np.testing.assert_allclose(loss[:, -1], LEVELS[letter][2], atol=1e-6)
+
+
+@pytest.mark.parametrize("letter", ["b", "d", "e", "f", "g"])
+def test_figure_1_the_plateau_is_the_width_one_optimum_found_by_an_optimiser(letter):
+    theory = fresh(letter)["theory"]
+    assert float(theory["level"][1]) == pytest.approx(float(theory["narrow_minimum"][0]), abs=1e-6)
+
+
+def test_figure_1c_rests_at_a_saddle_of_one_unit_above_its_minimum():
+    """The distance from that saddle falls with the scale; from the minimum, 0.4, it does not."""
+    theory = fresh("c")["theory"]
+    assert float(theory["narrow_minimum"][0]) == pytest.approx(0.4, abs=1e-6)
+    saddle = float(theory["fixed_point"][0])
+    experiment = panel("c")
+
+    def distances(scale):
+        run = experiment.run(experiment.parameters(seed=100, seeds=2, scale=scale))
+        return np.abs(run["plateaus"]["level"].values[:, 1] - saddle)
+
+    coarse, fine = distances(1e-6), distances(1e-8)
+    assert (fine < 0.1 * coarse).all()
+    assert fine.max() < 1e-4
+
+
+def test_figure_1d_level_is_held_to_what_its_initial_scale_allows():
+    """Weights a hundred times larger than the paper's pass the saddle at a larger distance."""
+    experiment = panel("d")
+    run = experiment.run(experiment.parameters(seed=1234, seeds=6, width=17, scale=1e-4))
+    assert [claim for claim in experiment.claims(run) if claim.broken] == []
+    off = altered(run, "plateaus", "level", lambda level: 0.98 * level)
+    assert next(claim.claim for claim in experiment.claims(off) if claim.broken).startswith(
+        "the plateau is at the level"
+    )
 
 
 @pytest.mark.parametrize("letter", ["b", "c", "d", "e"])
@@ -199,17 +180,6 @@ def test_figure_1g_plateau_at_eight_thirds():
     assert np.sum(np.abs(visited("g") / (8 / 3) - 1) < 0.02) >= 9
 
 
-@pytest.mark.parametrize("letter", ["f", "g"])
-def test_figure_1_plateaus_none_of_which_is_clean_are_noticed_unless_they_are_few(letter):
-    shallow = altered(fresh(letter), "plateaus", "strength", lambda strength: 0.1 * strength)
-    staircases = np.flatnonzero(shallow["plateaus"]["count"].values == 3)
-    # The least that is enough: so many of the same.
-    for count, verdicts in ((7, []), (8, ["does not hold"])):
-        some = shallow.isel(seed=np.resize(staircases, count), missing_dims="ignore")
-        found = level_claims(Reading(PANEL_OF[letter], some))
-        assert [claim.verdict for claim in found if "dips by" in claim.claim] == verdicts
-
-
 @pytest.mark.parametrize(
     ("letter", "drops", "tolerance"),
     [
@@ -224,39 +194,6 @@ def test_figure_1_mean_drop_steps(letter, drops, tolerance):
     np.testing.assert_allclose(detected.mean(axis=0), drops, rtol=tolerance)
     # Between the detected levels or between the predicted ones, it is the same drop.
     np.testing.assert_allclose(fresh(letter)["drops"]["step"].values, detected, rtol=0.01)
-
-
-def drop_tolerances(letter: str, run) -> list[float]:
-    claims = [claim for claim in panel(letter).claims(run) if claim.claim.startswith("mean step")]
-    return [claim.tolerance / claim.predicted for claim in claims]
-
-
-@pytest.mark.parametrize(
-    ("letter", "tolerances"),
-    [
-        # as far apart as two means over eight seeds may be
-        ("b", (0.02, 0.02)),
-        ("c", (0.02, 0.02)),
-        ("d", (0.03, 0.03)),
-        ("e", (0.03, 0.03)),
-        # three standard errors of the difference of two means of eight
-        ("f", (3 * 500 / 2 / 3378, 3 * 670 / 2 / 3815)),
-        ("g", (3 * 60 / 2 / 245, 3 * 175 / 2 / 483)),
-    ],
-)
-def test_figure_1_mean_drop_steps_are_held_to_the_documented_tolerance(letter, tolerances):
-    documented = np.array(tolerances) * np.sqrt(4 / SEEDS.get(letter, 8) + 4 / 8)
-    found = np.array(drop_tolerances(letter, fresh(letter)))
-    np.testing.assert_allclose(found, documented, rtol=0.002)
-    assert (found <= documented * (1 + 1e-12)).all()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("seeds", "narrower"), [(4, None), (32, np.sqrt(4 / 32 + 4 / 8))])
-def test_more_seeds_are_held_to_less_and_fewer_than_the_reference_to_nothing(seeds, narrower):
-    experiment = panel("b")
-    found = drop_tolerances("b", experiment.run(experiment.parameters(seed=100, seeds=seeds)))
-    assert found == pytest.approx([] if narrower is None else [0.02 * narrower] * 2)
 
 
 def test_figure_1b_both_drops_from_the_initial_weights_within_half_a_percent():
@@ -390,11 +327,12 @@ def test_presets_are_valid_and_unbroken(letter, preset):
     assert is_legible(figure)
 
 
-def test_figure_1f_raw_is_known_to_show_no_clean_plateau():
-    count = panel("f").claims(preset_run("f", "raw"))[0]
+def test_figure_1f_raw_is_known_to_go_to_and_fro():
+    count, *others = panel("f").claims(preset_run("f", "raw"))
     assert "three plateaus" in count.claim
     assert count.verdict == count.expected == "does not hold"
-    assert "without 1/N" in count.note
+    assert "learning rate 0.202" in count.note
+    assert not [claim for claim in others if "plateau" in claim.claim]
 
 
 @pytest.mark.parametrize("letter", ["b", pytest.param("d", marks=pytest.mark.slow), "g"])

@@ -1,13 +1,11 @@
 """Claims about drops, where some never come."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 import xarray as xr
 
-from festina.papers.saddles.panels._drop_claims import drop_claims
-from festina.papers.saddles.panels._reading import Reading
+from festina.papers.claims import Ledger
+from festina.papers.saddles.panels import Reading, falls
 
 
 @pytest.mark.parametrize(
@@ -21,11 +19,9 @@ from festina.papers.saddles.panels._reading import Reading
     ],
 )
 def test_a_drop_that_never_comes(predicted, measured, verdict):
-    attributes = {"tolerance": 0.01, "source": "somebody", "correction": ""}
-    theory = {"drop_step": (("seed", "drop"), np.array(predicted)[:, None], attributes)}
-    reading = object.__new__(Reading)
-    reading.panel = SimpleNamespace(name="toy", number="1X")
-    reading.theory = xr.Dataset(theory)
-    reading.drops = xr.Dataset({"step": (("seed", "drop"), np.array(measured)[:, None])})
-    (claim,) = drop_claims(reading)
+    reading, say = object.__new__(Reading), Ledger("toy", "somebody", "Figure 1X")
+    reading.theory = xr.Dataset({"drop_step": (("seed", "fall"), np.array(predicted)[:, None])})
+    reading.drops = xr.Dataset({"step": (("seed", "fall"), np.array(measured)[:, None])})
+    falls(reading, say, within=0.01, at="Theorem 4")
+    (claim,) = say
     assert claim.verdict == verdict

@@ -47,11 +47,11 @@ def reading(*seeds: tuple[str, list[float], list[float]]) -> Reading:
         ),
         "plateaus": xr.Dataset({"count": ("seed", np.full(len(seeds), 2))}),
         "theory": xr.Dataset({"level": ("plateau", list(LEVELS))}),
-        "drops": xr.Dataset({"step": (("seed", "drop"), drops)}),
+        "drops": xr.Dataset({"step": (("seed", "fall"), drops)}),
     }
     run = xr.DataTree.from_dict(groups)
     run.attrs["parameters"] = json.dumps({"seeds": len(seeds)})
-    return Reading(PANEL, run)
+    return PANEL.reading(run)
 
 
 LEARNED = ("converged", [0, 100, 400, 2000], [5.0, 1.0, 0.0, 0.0])
@@ -83,12 +83,12 @@ def test_nothing_is_drawn_after_the_end_of_training():
 
 def test_a_seed_that_diverges_leaves_through_the_top():
     diverged = ("diverged", [0, 100, 200], [5.0, 1.0, 1e200])
-    loss = draw_panel(reading(LEARNED, diverged)).axes[0]
+    loss = draw_panel(reading(LEARNED, diverged), "1B").axes[0]
     assert loss.get_ylim()[1] < 2 * LEVELS[0]
     assert sorted(max(line.get_xdata()) for line in loss.lines[:2]) == [200, 2000]
 
 
 def test_a_network_that_does_not_move_is_drawn_without_a_warning():
-    figure = draw_panel(reading(("saddle", [0], [5.0])))
+    figure = draw_panel(reading(("saddle", [0], [5.0])), "1B")
     figure.canvas.draw()
     assert figure.axes[0].get_xlim() == (0, 1)

@@ -63,8 +63,8 @@ def test_widths_and_types_of_every_panel_for_twenty_seeds(letter):
     for words in ("own units merge", "of type"):
         assert not about(letter, run, words).broken
     assert f"({TYPES[letter]})" in about(letter, run, "of type").claim
-    found = about(letter, run, "effective width 0, 1, 2").note
-    assert int(found.split()[0]) >= 15  # of 20 seeds
+    assert load(f"saddles/figure-1{letter}").claims(run)[0].measured >= 0.75
+    assert about(letter, run, "plateaus are clean").measured >= 0.75
 
 
 @pytest.mark.slow
@@ -76,6 +76,7 @@ def test_a_shallow_plateau_whose_width_depends_on_the_tolerance_is_left_out_and_
     named = (
         about("f", run, "plateaus are clean")
         .note.split("no clean plateau from seeds ")[1]
+        .split(";")[0]
         .split(", ")
     )
     assert "31007" in named

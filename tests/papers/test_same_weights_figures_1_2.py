@@ -16,7 +16,7 @@ def panel(letter, preset="", scale=None, seeds=8):
     """Network, task and parameters of a panel of Figure 1."""
     experiment = load(f"saddles/figure-1{letter}")
     parameters = experiment.parameters(**experiment.presets.get(preset, {}))
-    made = importlib.import_module(f"festina.papers.saddles._figure_1{letter}").PANEL
+    made = importlib.import_module(f"festina.papers.saddles.figure_1._{letter}").PANEL
     like = made.network(parameters, festina.seeds(1))
     scale = scale or parameters.scale
     if letter == "f":

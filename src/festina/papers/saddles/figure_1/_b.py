@@ -2,13 +2,14 @@
 
 The paper does not print W*. Three readings: `teacher="identity"`; `"general"`, which does not
 commute with the input covariance; and `"whitening"`, W* = Σ^(−1/2) up to a rotation of the outputs,
-which with the loss averaged over outputs is what the printed figure shows (preset `printed`).
+which with the loss averaged over outputs is what the printed figure shows (preset `printed`). With
+it either mode takes the same from the loss, and of a finite sample the one that is learned first
+need not take more: its saddle is then no minimum of one unit.
 """
 
 from typing import Any, Literal
 
 import numpy as np
-import xarray as xr
 from jaxtyping import PRNGKeyArray
 
 from ....dynamics import loss_factor
@@ -16,12 +17,10 @@ from ....networks import Layer, fully_connected
 from ....networks._seeds import Keys
 from ....tasks import AbstractTask, linear_teacher
 from ....theory.saddles import mode_drop_times
+from ...claims import Ledger
+from .. import panels
 from .._moments import correlation, covariance
-from ..panels._panel import Panel
-from ..panels._parameters import PanelParameters
-from ..panels._reading import PAPER
-from ..panels._reference import Reference
-from ..panels._structure_claims import rank_claims
+from ..panels import Panel, PanelParameters, Reading, staircase
 
 
 class Parameters(PanelParameters):
@@ -57,79 +56,39 @@ def _network(parameters: Parameters, keys: Keys) -> Layer:
 
 
 def _predict(parameters: Parameters, task: AbstractTask, network: Layer) -> dict[str, Any]:
+    """Levels by Lemma 6, and both drops where the modes of the data are not mixed by Σ_xx."""
     sigma_yx, sigma_xx = correlation(task, network.unit), covariance(task, network.unit)
-    factor = loss_factor(parameters.loss, task)
+    factor, eta = loss_factor(parameters.loss, task), parameters.learning_rate
     best = sigma_yx @ np.linalg.pinv(sigma_xx, hermitian=True)
-    # Lemma 6: a fixed point that has learned the set A of modes has removed Σ_A μ_k.
-    mu = np.linalg.eigvalsh(best @ sigma_yx.T)
-    power = np.trace(best @ sigma_yx.T) + 2 * task.statistics(network.unit).floor
-    predicted = {
-        "closed_form_minimum": (
-            (),
-            factor / 2 * (power - mu[-1]),
-            {"source": f"{PAPER}, Lemma 6"},
-        ),
+    # A fixed point that has learned the set A of modes has removed Σ_A μ_k.
+    mu = np.linalg.eigvalsh(best @ sigma_yx.T)[::-1]
+    power = mu.sum() + 2 * task.statistics(network.unit).floor
+    alike = parameters.teacher == "whitening" and parameters.samples is not None
+    predicted: dict[str, Any] = {
+        "fixed_point": ("point", factor / 2 * (power - mu[: 2 if alike else 1])),
         "final_singular_values": ("mode", np.sqrt(2 * np.linalg.svd(best, compute_uv=False))),
     }
     gram = sigma_yx.T @ sigma_yx
     mixing = np.linalg.norm(gram @ sigma_xx - sigma_xx @ gram)
     if mixing <= 1e-9 * np.linalg.norm(gram) * np.linalg.norm(sigma_xx):
-        predicted["drop_step"] = _drop_steps(parameters, network, sigma_yx, sigma_xx, factor)
+        rate, unit = (eta, 1.0) if parameters.method == "descent" else (None, factor * eta)
+        times = mode_drop_times(
+            network.u, network.v, sigma_yx, sigma_xx, learning_rate=rate, loss_factor=factor
+        )
+        predicted["drop_step"] = (("seed", "fall"), times / unit)
     return predicted
 
 
-def _drop_steps(
-    parameters: Parameters,
-    network: Layer,
-    sigma_yx: np.ndarray,
-    sigma_xx: np.ndarray,
-    factor: float,
-) -> xr.Variable:
-    """Both drops, mode by mode: only where the modes of the data are not mixed by Σ_xx."""
-    eta = parameters.learning_rate
-    descends = parameters.method == "descent"
-    times = mode_drop_times(
-        network.u,
-        network.v,
-        sigma_yx,
-        sigma_xx,
-        learning_rate=eta if descends else None,
-        loss_factor=factor,
-    )
-    return xr.Variable(
-        ("seed", "drop"),
-        times if descends else times / (factor * eta),
-        {
-            "tolerance": 0.005,
-            "source": f"{PAPER}, Theorem 4 and Eq. (35)",
-            "correction": "with the part of a mode that is orthogonal, over units, to earlier ones",
-        },
-    )
-
-
-def _same_in_both(parameters: Parameters) -> str:
-    if parameters.teacher != "whitening" or parameters.samples is None:
-        return ""
-    return (
-        "with W* = Σ^(−1/2) either mode takes the same from the loss, and of a finite sample the "
-        "one that is learned first need not take more: its saddle is no minimum of one unit"
-    )
+def _asserts(reading: Reading, say: Ledger) -> None:
+    panels.count(reading, say)
+    panels.level(reading, say, near=0.1)
+    corrected = "with the part of a mode that is orthogonal, over units, to earlier ones"
+    panels.falls(reading, say, 0.005, "Theorem 4 and Eq. (35)", corrected)
+    panels.ranks(reading, say)
+    panels.widths(reading, say)
 
 
 PANEL = Panel(
-    name="saddles/figure-1b",
-    title="linear fully-connected",
-    parameters=Parameters,
-    task=_task,
-    network=_network,
-    predict=_predict,
-    structure=rank_claims,
-    level_tolerance=1e-5,
-    caveat=_same_in_both,
-    seed_tolerance=2e-5,
-    references=(
-        Reference(Parameters(), (142.8, 851.0)),
-        Reference(Parameters(teacher="general"), (181.2, 1089.0)),
-    ),
+    "1B", "linear fully-connected", Parameters, _task, _network, staircase(_predict), _asserts
 )
 run, claims, draw, animate = PANEL.run, PANEL.claims, PANEL.draw, PANEL.animate

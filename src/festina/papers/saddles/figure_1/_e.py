@@ -8,17 +8,13 @@ from jaxtyping import PRNGKeyArray
 from ....networks import Layer, convolutional
 from ....networks._seeds import Keys
 from ....tasks import AbstractTask, kernel_points
-from ..panels._panel import Panel
-from ..panels._parameters import PanelParameters, refuse_samples
-from ..panels._reference import Reference
-from ..panels._structure_claims import ray_claims
+from ...claims import Ledger
+from .. import panels
+from ..panels import Panel, PanelParameters, Reading, refuse_samples, staircase
 
 
 class Parameters(PanelParameters):
     """Section I, Eq. (68). The data are four points: there is no population."""
-
-
-PRESETS: dict[str, dict[str, Any]] = {}
 
 
 def _task(parameters: Parameters, key: PRNGKeyArray | None) -> AbstractTask:
@@ -42,17 +38,14 @@ def _predict(parameters: Parameters, task: AbstractTask, network: Layer) -> dict
     return {"ray_angle": ("ray", np.degrees(np.arctan2(axes[:, 1], axes[:, 0])))}
 
 
+def _asserts(reading: Reading, say: Ledger) -> None:
+    panels.count(reading, say)
+    panels.level(reading, say, near=0.1)
+    panels.one_ray_then_two(reading, say)
+    panels.widths(reading, say)
+
+
 PANEL = Panel(
-    name="saddles/figure-1e",
-    title="ReLU convolutional",
-    parameters=Parameters,
-    task=_task,
-    network=_network,
-    predict=_predict,
-    structure=ray_claims,
-    level_tolerance=2e-3,
-    references=(
-        Reference(Parameters(), (605.0, 965.0), drop_tolerance=(0.03, 0.03), plateau=0.3995),
-    ),
+    "1E", "ReLU convolutional", Parameters, _task, _network, staircase(_predict), _asserts
 )
 run, claims, draw, animate = PANEL.run, PANEL.claims, PANEL.draw, PANEL.animate

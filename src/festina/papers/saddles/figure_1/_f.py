@@ -1,7 +1,7 @@
 """Figure 1F: linear attention learns in-context regression with one head, then two.
 
 Eq. (69) as printed does not divide by the context length N. Raw Eq. (69) at (ε, η) is exactly the
-model with 1/N at (N^{1/3}ε, N^{2/3}η): weak plateaus and an under-resolved run (preset `raw`). The
+model with 1/N at (N^{1/3}ε, N^{2/3}η): a rate at which descent goes to and fro (preset `raw`). The
 printed curve starts at 1 and not at ⟨y²⟩ = D, as it does for tokens of unit trace (`unit-trace`).
 """
 
@@ -11,24 +11,20 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 from pydantic import Field, PositiveFloat
 
-from ....dynamics import loss_factor
 from ....networks import Layer, attention
 from ....networks._seeds import Keys
 from ....tasks import AbstractTask, in_context_regression
-from ..panels._head_claims import head_claims
-from ..panels._panel import Panel
-from ..panels._parameters import PanelParameters
-from ..panels._reference import Reference
+from ...claims import Ledger, listed, most
+from .. import panels
+from ..panels import END, FewUnitsParameters, Panel, Reading, staircase
+
+_USUAL = 0.1  # the tolerance at which widths are compared
+_LINE = 15.0  # degrees; heads that are needed have queries 90 apart
+_FAST = 0.1  # rate with 1/N from which on descent is far from the flow
 
 
-class Parameters(PanelParameters):
+class Parameters(FewUnitsParameters):
     """Section I, Eq. (69)."""
-
-    width: int = Field(default=10, ge=2)
-    """Number of attention heads H."""
-
-    scale: float = Field(default=5e-3, gt=0)
-    """Standard deviation ε of the initial weights."""
 
     learning_rate: float = Field(default=0.02, gt=0)
     """Learning rate η of gradient descent on the loss."""
@@ -56,66 +52,81 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 
 def _task(parameters: Parameters, key: PRNGKeyArray | None) -> AbstractTask:
-    return in_context_regression(
-        len(parameters.token_variances),
-        parameters.context,
-        token_covariance=np.diag(parameters.token_variances),
-        samples=parameters.samples,
-        key=key,
-    )
+    tokens, n, samples = parameters.token_variances, parameters.context, parameters.samples
+    return in_context_regression(2, n, token_covariance=np.diag(tokens), samples=samples, key=key)
 
 
 def _network(parameters: Parameters, keys: Keys) -> Layer:
-    return attention(
-        len(parameters.token_variances),
-        parameters.width,
-        rank=parameters.rank,
-        per_token=parameters.per_token,
-        scale=parameters.scale,
-        key=keys,
-    )
+    heads = {"rank": parameters.rank, "per_token": parameters.per_token}
+    return attention(2, parameters.width, **heads, scale=parameters.scale, key=keys)
 
 
-def _predict(parameters: Parameters, task: AbstractTask, network: Layer) -> dict[str, Any]:
-    """With a set A of directions learned, tr Λ − Σ_A λ/(1 + (1 + tr Λ/λ)/N) is left of the loss."""
-    if parameters.samples is not None:
-        return {}
-    lam, n = np.sort(parameters.token_variances)[::-1], parameters.context
-    removed = lam / (1 + (1 + lam.sum() / lam) / n)
-    factor = loss_factor(parameters.loss, task) / 2
-    predicted = {"closed_form_final": ((), factor * (lam.sum() - removed.sum()))}
-    if parameters.rank == 1:
-        predicted["closed_form_minimum"] = ((), factor * (lam.sum() - removed.max()))
-    return predicted
+def _asserts(reading: Reading, say: Ledger) -> None:
+    if words := _too_fast(reading.parameters):
+        rises = [np.diff(loss).max() > 0 for loss in reading.curves[1]]
+        instead = most(rises, 0.75, of="losses rise on the way")
+        panels.count(reading, say, 0.75, wrong=words, instead=instead)
+        panels.active(reading, say, 0.75, (END,))
+        return
+    panels.count(reading, say, 0.75)
+    panels.level(reading, say, near=0.5, order=2)
+    panels.active(reading, say, 0.75)
+    _crowds(reading, say)
+    panels.widths(reading, say, 0.75)
 
 
-def _under_resolved(parameters: Parameters) -> str:
-    if parameters.per_token:
+def _too_fast(parameters: Parameters) -> str:
+    n = 1 if parameters.per_token else parameters.context
+    rate = n ** (2 / 3) * parameters.learning_rate
+    if rate < _FAST or parameters.method == "flow":
         return ""
-    n = parameters.context
     return (
-        f"without 1/N this is the model with 1/N at scale {n ** (1 / 3) * parameters.scale:.3g} "
-        f"and learning rate {n ** (2 / 3) * parameters.learning_rate:.3g}: too large for plateaus"
+        f"this is the model with 1/N at scale {n ** (1 / 3) * parameters.scale:.3g} and learning "
+        f"rate {rate:.3g}: too large, descent goes to and fro and the loss rises on the way"
     )
+
+
+def _crowds(reading: Reading, say: Ledger) -> None:
+    """Why at times three heads are active at the end: two of them share their query.
+
+    Heads with one query q sum up to ⟨S, Σ|qᵢ|vᵢkᵢᵀ⟩ q̂ᵀx, where S is symmetric: if its symmetric
+    part has at most one eigenvalue of each sign, one head could do it, and yet none vanishes.
+    """
+    table = reading.run["widths"].ds.isel(plateau=2).sel(within=_USUAL, method="nearest")
+    own, enough = table["width"].min("kind").values, table["fitted"].values
+    crowded = np.flatnonzero(reading.clean & (own > enough)).tolist()
+    if not crowded or reading.parameters.rank > 1:
+        return
+    angles = np.array([_nearest_queries(reading, seed, int(own[seed])) for seed in crowded])
+    say(
+        "where more heads stay active than are needed, two of them share the line of their query, "
+        f"within {_LINE:g} degrees",
+        most(angles <= _LINE, 0.9),
+        "Eq. (69)",
+        note=f"{listed(angles, 2)} degrees in seeds {listed(reading.names[crowded], 10)}; together "
+        "they do what one head could, although no kind of Theorem 1 merges them",
+    )
+
+
+def _nearest_queries(reading: Reading, seed: int, heads: int) -> float:
+    """Smallest angle between the queries of the heads that contribute most, as lines."""
+    u, v = reading.weights(seed, END)
+    most_active = np.argsort(-panels.contributions(u, v))[:heads]
+    # The last entry is for the label, which the query token has none of.
+    queries = u.isel(unit=most_active, key_query=1, rank=0).values[:, :-1]
+    queries = queries / np.linalg.norm(queries, axis=1, keepdims=True)
+    cosine = np.abs(queries @ queries.T)[np.triu_indices(heads, 1)]
+    return float(np.degrees(np.arccos(min(cosine.max(), 1.0))))
 
 
 PANEL = Panel(
-    name="saddles/figure-1f",
-    title="linear self-attention",
-    parameters=Parameters,
-    task=_task,
-    network=_network,
-    predict=_predict,
-    structure=head_claims,
-    level_tolerance=0.02,
-    clean=2.0,
-    level_fraction=0.9,
-    count_fraction=0.75,
-    caveat=_under_resolved,
-    references=(
-        # Three standard errors: single seeds scatter by 500 and 670 steps.
-        Reference(Parameters(), (3378.0, 3815.0), drop_tolerance=(0.222, 0.263)),
-    ),
+    "1F",
+    "linear self-attention",
+    Parameters,
+    _task,
+    _network,
+    staircase(),
+    _asserts,
     # Dots are the queries; a key that counts lies on the line of its query.
     drawn={"key_query": 1, "rank": 0},
     symbol="q",

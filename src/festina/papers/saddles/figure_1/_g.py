@@ -8,7 +8,6 @@ does for targets divided by √8 (preset `printed`).
 from typing import Any
 
 import numpy as np
-import xarray as xr
 from jaxtyping import PRNGKeyArray
 from pydantic import Field
 
@@ -17,23 +16,17 @@ from ....networks import Layer, fully_connected
 from ....networks._seeds import Keys
 from ....tasks import AbstractTask, quadratic_teacher
 from ....theory.saddles import escape_times
-from ...claims import Claim
+from ...claims import Ledger, most
+from .. import panels
 from .._moments import correlation
-from ..panels._panel import Panel
-from ..panels._parameters import PanelParameters
-from ..panels._reading import PAPER, Reading
-from ..panels._reference import Reference
-from ..panels._structure_claims import active_claims, contributions
+from ..panels import FewUnitsParameters, Panel, Reading, staircase
+
+_BOUNCE = "with the bounce of units whose v changes sign"
+_LARGEST_ERROR = 0.2  # of a first drop that is predicted at all
 
 
-class Parameters(PanelParameters):
+class Parameters(FewUnitsParameters):
     """Section I, Eq. (71)."""
-
-    width: int = Field(default=10, ge=2)
-    """Number of units H."""
-
-    scale: float = Field(default=5e-3, gt=0)
-    """Standard deviation ε of the initial weights."""
 
     learning_rate: float = Field(default=0.04, gt=0)
     """Learning rate η of gradient descent on the loss."""
@@ -46,47 +39,25 @@ PRESETS: dict[str, dict[str, Any]] = {"printed": {"target_scale": float(1 / np.s
 
 
 def _task(parameters: Parameters, key: PRNGKeyArray | None) -> AbstractTask:
-    return quadratic_teacher(
-        np.eye(2),
-        target_scale=parameters.target_scale,
-        samples=parameters.samples,
-        key=key,
-    )
+    scale, samples = parameters.target_scale, parameters.samples
+    return quadratic_teacher(np.eye(2), target_scale=scale, samples=samples, key=key)
 
 
 def _network(parameters: Parameters, keys: Keys) -> Layer:
-    return fully_connected(
-        2,
-        parameters.width,
-        activation="quadratic",
-        scale=parameters.scale,
-        key=keys,
-    )
+    width, scale = parameters.width, parameters.scale
+    return fully_connected(2, width, activation="quadratic", scale=scale, key=keys)
 
 
 def _predict(parameters: Parameters, task: AbstractTask, network: Layer) -> dict[str, Any]:
     sigma = correlation(task, network.unit)[0]
     times = escape_times(network.u, network.v[..., 0], sigma)
     steps = times / (loss_factor(parameters.loss, task) * parameters.learning_rate)
-    tolerance = _tolerance(parameters)
-    silent = tolerance > _LARGEST_ERROR  # Proposition 5 is about small weights
+    silent = _tolerance(parameters) > _LARGEST_ERROR  # Proposition 5 is about small weights
     first = np.full(len(steps), np.nan) if silent else np.min(steps, axis=-1)
     return {
-        "drop_step": xr.Variable(
-            ("seed", "drop"),
-            np.stack((first, np.full_like(first, np.nan)), axis=-1),
-            {
-                "tolerance": tolerance,
-                "source": f"{PAPER}, Proposition 5 and Eq. (56)",
-                "correction": "with the bounce of units whose v changes sign",
-            },
-        ),
+        "drop_step": (("seed", "fall"), np.stack((first, np.full_like(first, np.nan)), axis=-1)),
         "winner": ("seed", np.argmin(steps, axis=-1)),
     }
-
-
-_LARGEST_ERROR = 0.2
-"""Of a first drop that is predicted at all."""
 
 
 def _tolerance(parameters: Parameters) -> float:
@@ -95,56 +66,39 @@ def _tolerance(parameters: Parameters) -> float:
     What Proposition 5 leaves out is of the order of the initial weights over the final ones, which
     go with the third root of the targets; descent adds something that does not shrink with ε.
     """
-    usual = Parameters()
-    relative = parameters.scale / usual.scale / parameters.target_scale ** (1 / 3)
+    relative = parameters.scale / Parameters().scale / parameters.target_scale ** (1 / 3)
     return 0.015 * max(1.0, relative)
 
 
-def _winner_claims(reading: Reading) -> list[Claim]:
+def _asserts(reading: Reading, say: Ledger) -> None:
+    panels.count(reading, say, 0.75)
+    panels.level(reading, say, near=0.22, order=2)
+    panels.falls(
+        reading, say, _tolerance(reading.parameters), "Proposition 5 and Eq. (56)", _BOUNCE
+    )
+    _winner(reading, say)
+    panels.active(reading, say, 0.75)
+    text = "the text has Eq. (5) for panels (E,F), it should read (F,G)"
+    panels.widths(reading, say, 0.75, corrected=text)
+
+
+def _winner(reading: Reading, say: Ledger) -> None:
     """Of the seeds that are predicted to drop at all; one that does not has no winner."""
-    seeds = np.flatnonzero(np.isfinite(reading.theory["drop_step"].values[:, 0]))
-    if not seeds.size:
-        return []
-    drops, winner = reading.drops.isel({"drop": 0}), reading.theory["winner"].values
-    right = [
-        bool(np.isfinite(drops["step"].values[seed]))
-        and winner[seed]
-        == np.argmax(contributions(*reading.weights_at(seed, int(drops["save"].values[seed]))))
-        for seed in seeds.tolist()
+    seeds = np.flatnonzero(np.isfinite(reading.theory["drop_step"].values[:, 0])).tolist()
+    if not seeds:
+        return
+    save = reading.drops["save"].values[:, 0].tolist()
+    grown = [
+        np.argmax(panels.contributions(*reading.weights_at(seed, save[seed]))) for seed in seeds
     ]
-    return [
-        reading.at_least(
-            "the unit that makes the first drop is the one with the shortest escape time",
-            1.0,
-            np.array(right),
-            source=f"{PAPER}, Proposition 5",
-            correction="with the bounce of units whose v changes sign",
-        )
-    ]
+    dropped = np.isfinite(reading.drops["step"].values[seeds, 0])
+    say(
+        "the unit that makes the first drop is the one with the shortest escape time",
+        most(dropped & (grown == reading.theory["winner"].values[seeds])),
+        "Proposition 5",
+        corrected=_BOUNCE,
+    )
 
 
-def _structure(reading: Reading) -> list[Claim]:
-    return [
-        *_winner_claims(reading),
-        *active_claims(reading),
-    ]
-
-
-PANEL = Panel(
-    name="saddles/figure-1g",
-    title="quadratic",
-    parameters=Parameters,
-    task=_task,
-    network=_network,
-    predict=_predict,
-    structure=_structure,
-    level_tolerance=5e-4,
-    clean=4.5,
-    level_fraction=0.9,
-    count_fraction=0.75,
-    references=(
-        # Three standard errors: single seeds scatter by 60 and 175 steps.
-        Reference(Parameters(), (245.0, 483.0), drop_tolerance=(0.367, 0.543)),
-    ),
-)
+PANEL = Panel("1G", "quadratic", Parameters, _task, _network, staircase(_predict), _asserts)
 run, claims, draw, animate = PANEL.run, PANEL.claims, PANEL.draw, PANEL.animate

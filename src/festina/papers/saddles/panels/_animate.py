@@ -1,20 +1,21 @@
-"""A panel of Figure 1 in motion: the loss with a moving dot, and the weights of every unit.
+"""A panel in motion: the loss with a moving dot, and the weights of every unit.
 
 By the clock there would be nothing to see for most of the time. Frames are equally far apart along
 the path of the loss and the weights, so that each shows as much change as any other, and rest for a
 moment on each plateau, where the path has a corner.
 """
 
+from collections.abc import Mapping
+
 import numpy as np
 from jaxtyping import Float
 from matplotlib.animation import FuncAnimation
 from matplotlib.artist import Artist
-from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from ...figures import PALE, THEORY, styled
-from ._draw import draw_weight_axes, loss_label, shown_seed, step_label, title
+from ._draw import labels, shown_seed, weight_axes
 from ._reading import END, Reading
 
 _MOVING = 110  # frames along the path
@@ -27,18 +28,25 @@ _WEIGHTS = (0.625, 0.15, 0.67 * _SIZE[1] / _SIZE[0], 0.67)
 
 
 @styled
-def animate_panel(reading: Reading) -> FuncAnimation:
+def animate_panel(
+    reading: Reading, title: str, drawn: Mapping[str, int] = {}, symbol: str = "u"
+) -> FuncAnimation:
     """One seed of a panel, from its initial weights to the end of training."""
     seed = shown_seed(reading)
-    step, loss, dots = _path(reading, seed)
+    step, loss, dots = _path(reading, seed, drawn)
     limit = 1.2 * np.abs(dots).max() or 1.0
 
     figure = Figure(figsize=_SIZE)
     FigureCanvasAgg(figure)
-    figure.suptitle(title(reading), x=0.02, y=0.97, ha="left", weight="bold")
+    figure.suptitle(title, x=0.02, y=0.97, ha="left", weight="bold")
     curve, weights = figure.add_axes(_LOSS), figure.add_axes(_WEIGHTS)
-    _draw_curve(reading, step, loss, curve)
-    draw_weight_axes(reading, END, limit, weights)
+    curve.plot(step, loss, color="0.85", lw=1)
+    levels = reading.theory["level"].values
+    for level in levels:
+        curve.axhline(level, **THEORY)
+    top = max(levels[0], loss.max()) or 1.0
+    curve.set(xlim=(0, step[-1] or 1.0), ylim=(-0.04 * top, 1.08 * top), **labels(reading))
+    weight_axes(reading, END, limit, symbol, weights)
     weights.set_title("first-layer weights of every unit")
     (travelled,) = curve.plot([], [], **PALE, color="C0", alpha=0.7)
     (here,) = curve.plot([], [], "o", color="black", ms=6, mew=0)
@@ -59,24 +67,23 @@ def animate_panel(reading: Reading) -> FuncAnimation:
 
 
 def _path(
-    reading: Reading, seed: int
-) -> tuple[
-    Float[np.ndarray, " frame"], Float[np.ndarray, " frame"], Float[np.ndarray, "frame unit 2"]
-]:
+    reading: Reading, seed: int, drawn: Mapping[str, int] = {}
+) -> tuple[np.ndarray, np.ndarray, Float[np.ndarray, "frame unit 2"]]:
     """Step, loss and drawn weights of each frame."""
-    saves = int(reading.simulation["saves"].values[seed])
+    step, loss = (part[seed] for part in reading.curves)
     drops = reading.drops["step"].values[seed]
     if np.isfinite(drops).all():
         # Not much longer than the drops: after them only the last digits of the loss still move.
-        steps = reading.simulation["step"].values[seed, :saves]
-        saves = min(saves, int(np.searchsorted(steps, 1.25 * drops.max())) + 1)
-    step, loss = (reading.simulation[name].values[seed, :saves] for name in ("step", "loss"))
-    u = reading.simulation["u"].isel(seed=seed, save=slice(saves)).isel(reading.panel.drawn)
+        until = int(np.searchsorted(step, 1.25 * drops.max())) + 1
+        step, loss = step[:until], loss[:until]
+    u = reading.simulation["u"].isel(seed=seed, save=slice(len(step))).isel(drawn)
     dots = u.values[..., :2]
-    flat = dots.reshape(saves, -1)
+    flat = dots.reshape(len(step), -1)
     # How far along: of all that the loss falls and of all that the weights move, half each.
-    moved = sum(_share(np.abs(np.diff(part, axis=0))) for part in (loss[:, None], flat))
-    along = np.append(0.0, np.cumsum(moved))
+    along = np.zeros(len(step))
+    for part in (loss[:, None], flat):
+        way = np.append(0.0, np.cumsum(np.linalg.norm(np.diff(part, axis=0), axis=1)))
+        along += way / max(way[-1], np.finfo(float).tiny)
     along /= along[-1] or 1.0
 
     frames = np.linspace(0.0, 1.0, _MOVING)
@@ -84,21 +91,3 @@ def _path(
     frames = np.sort(np.concatenate((frames, np.repeat(np.append(corners, 1.0), _REST))))
     between = np.stack([np.interp(frames, along, column) for column in (step, loss, *flat.T)])
     return between[0], between[1], between[2:].T.reshape(-1, *dots.shape[1:])
-
-
-def _share(moves: Float[np.ndarray, "move coordinate"]) -> Float[np.ndarray, " move"]:
-    length = np.linalg.norm(moves, axis=1)
-    return length / max(length.sum(), np.finfo(float).tiny)
-
-
-def _draw_curve(reading: Reading, step: np.ndarray, loss: np.ndarray, ax: Axes) -> None:
-    ax.plot(step, loss, color="0.85", lw=1)
-    for level in reading.theory["level"].values:
-        ax.axhline(level, **THEORY)
-    top = max(reading.theory["level"].values[0], loss.max()) or 1.0
-    ax.set(
-        xlim=(0, step[-1] or 1.0),
-        ylim=(-0.04 * top, 1.08 * top),
-        xlabel=step_label(reading),
-        ylabel=loss_label(reading),
-    )

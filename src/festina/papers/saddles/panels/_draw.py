@@ -1,11 +1,14 @@
-"""A panel of Figure 1: the loss with predicted levels and drops, and the first-layer weights."""
+"""A panel: the loss with predicted levels and drops, and the first-layer weights."""
+
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from ...figures import PALE, THEORY, styled
+from ...figures import GUIDE, PALE, THEORY, styled
 from ._reading import END, PLATEAU, Reading
 
 # A panel always has the same parts, so that their places are known, in inches. Letting matplotlib
@@ -17,14 +20,25 @@ _AT_END = (2.96, 0.5, 1.5, 1.5)
 
 
 @styled
-def draw_panel(reading: Reading, shown: int | None = None, because: str = "") -> Figure:
-    """Loss of every seed on top; below, the weights of one seed on the plateau and at the end."""
+def draw_panel(
+    reading: Reading,
+    title: str,
+    drawn: Mapping[str, int] = {},
+    symbol: str = "u",
+    *,
+    shown: int | None = None,
+    because: str = "",
+) -> Figure:
+    """Loss of every seed on top; below, the weights of one seed on the plateau and at the end.
+
+    `shown` is that seed, one of the usual kind if it is left out, and `because` says why.
+    """
     shown = shown_seed(reading) if shown is None else shown
     figure = Figure(figsize=_SIZE)
-    figure.suptitle(title(reading), x=0.02, y=0.985, ha="left", weight="bold")
+    figure.suptitle(title, x=0.02, y=0.985, ha="left", weight="bold")
     loss, on_plateau, at_end = (
-        figure.add_axes((left / _SIZE[0], bottom / _SIZE[1], width / _SIZE[0], height / _SIZE[1]))
-        for left, bottom, width, height in (_LOSS, _ON_PLATEAU, _AT_END)
+        figure.add_axes(tuple(np.array(place) / (*_SIZE, *_SIZE)))
+        for place in (_LOSS, _ON_PLATEAU, _AT_END)
     )
     _draw_loss(reading, shown, because, loss)
     stages = {PLATEAU: on_plateau, END: at_end}
@@ -32,16 +46,14 @@ def draw_panel(reading: Reading, shown: int | None = None, because: str = "") ->
         del stages[PLATEAU]
         on_plateau.set_axis_off()
         on_plateau.text(0.5, 0.5, "no intermediate\nplateau", ha="center", va="center")
-    limit = 1.2 * max(np.abs(_dots(reading, shown, stage)).max() for stage in stages) or 1.0
+    # Two coordinates of every unit's first-layer weights.
+    dots = {k: reading.weights(shown, k)[0].isel(drawn).values[:, :2] for k in stages}
+    limit = 1.2 * max(np.abs(each).max() for each in dots.values()) or 1.0
     for stage, ax in stages.items():
-        _draw_weights(reading, shown, stage, limit, ax)
+        weight_axes(reading, stage, limit, symbol, ax)
+        ax.plot(*dots[stage].T, "o", color="black", ms=4, alpha=0.7, mew=0)
+        ax.set_title("at the end" if stage == END else "on the plateau")
     return figure
-
-
-def title(reading: Reading) -> str:
-    """The panel's number, what is trained, and under which reading of the paper."""
-    preset = f" ({reading.preset})" if reading.preset else ""
-    return f"{reading.panel.number}   {reading.panel.title}{preset}"
 
 
 def shown_seed(reading: Reading) -> int:
@@ -51,53 +63,32 @@ def shown_seed(reading: Reading) -> int:
 
 
 def _draw_loss(reading: Reading, shown: int, because: str, ax: Axes) -> None:
-    steps, losses = (reading.simulation[name].values for name in ("step", "loss"))
-    saves, levels = reading.simulation["saves"].values, reading.theory["level"].values
+    steps, losses, levels = *reading.curves, reading.theory["level"].values
     right, scale = _span(reading)
     stays = _stays(reading)
-    number = int(reading.simulation["seed"][shown])
-    label = f"seed {number}{because}" if reading.seeds > 1 else "simulation"
-    for seed in (*(seed for seed in range(reading.seeds) if seed != shown), shown):
-        step, loss = steps[seed, : saves[seed]], losses[seed, : saves[seed]]
+    for seed in sorted(range(reading.seeds), key=lambda seed: seed == shown):
+        step, loss = steps[seed], losses[seed]
         if stays[seed]:
             step, loss = np.append(step, max(right, step[-1])), np.append(loss, loss[-1])
-        ax.plot(
-            step,
-            loss,
-            **PALE,
-            color="C0" if seed == shown else "0.6",
-            alpha=0.7 if seed == shown else 0.25,
-            label=label if seed == shown else None,
-        )
+        here = {"color": "C0", "alpha": 0.7} if seed == shown else {"color": "0.6", "alpha": 0.25}
+        ax.plot(step, loss, **PALE, **here)
+    label = f"seed {reading.names[shown]}{because}" if reading.seeds > 1 else "simulation"
+    ax.lines[-1].set_label(label)
     if others := reading.seeds - 1:
-        words = "1 other seed" if others == 1 else f"{others} other seeds"
+        words = f"{others} other seed" + "s" * (others > 1)
         ax.plot([], [], **PALE, color="0.6", alpha=0.4, label=words)
+    drops = reading.theory.get("drop_step")
     lines = [ax.axhline(level, **THEORY) for level in levels]
-    lines[0].set_label("theory: levels")
-    if "drop_step" in reading.theory:
-        lines[0].set_label("theory: levels, drops")
-        for step in reading.theory["drop_step"].values[shown]:
-            if np.isfinite(step):
-                ax.axvline(step, **THEORY)
+    lines[0].set_label("theory: levels" + ", drops" * (drops is not None))
+    for step in [] if drops is None else drops.values[shown][np.isfinite(drops.values[shown])]:
+        ax.axvline(step, **THEORY)
     # A seed that diverges leaves through the top: beside its last losses nothing could be seen.
-    top = losses[reading.trained].max(initial=levels[0]) or 1.0
-    ax.set(
-        xscale=scale,
-        xlim=(0 if scale == "linear" else min(1.0, 0.01 * right), right),
-        ylim=(-0.04 * top, 1.08 * top),
-        xlabel=step_label(reading),
-        ylabel=loss_label(reading),
-    )
+    top = max(levels[0], *(losses[k].max() for k in np.flatnonzero(reading.trained))) or 1.0
+    left = 0 if scale == "linear" else min(1.0, 0.01 * right)
+    ax.set(xscale=scale, xlim=(left, right), ylim=(-0.04 * top, 1.08 * top), **labels(reading))
     # Above the axes: within them there is no place that a curve of some seed does not pass.
-    ax.legend(
-        loc="lower left",
-        bbox_to_anchor=(0.0, 1.0),
-        ncols=3,
-        borderaxespad=0.0,
-        borderpad=0.2,
-        columnspacing=1.0,
-        handlelength=1.6,
-    )
+    place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "ncols": 3}
+    ax.legend(**place, borderaxespad=0.0, borderpad=0.2, columnspacing=1.0, handlelength=1.6)
 
 
 def _span(reading: Reading) -> tuple[float, str]:
@@ -107,14 +98,14 @@ def _span(reading: Reading) -> tuple[float, str]:
     that did not converge and was still seen above the lowest level in the second half of its
     training is shown to its end, in logarithmic time where that is far from the last drop.
     """
-    steps, losses = (reading.simulation[name].values for name in ("step", "loss"))
     levels, drops = reading.theory["level"].values, reading.drops["step"].values
-    drops, ends = drops[np.isfinite(drops)], steps.max(axis=1)
+    drops, ends = drops[np.isfinite(drops)], np.array([step[-1] for step in reading.curves[0]])
     beyond = 1.02 * ends  # a curve that ends before the axis does is seen to end
     if not drops.size:
         return float(beyond.max()) or 1.0, "linear"
     right = 1.25 * drops.max()
-    late = np.where(steps >= ends[:, None] / 2, losses, -np.inf).max(axis=1)
+    curves = zip(*reading.curves, strict=True)
+    late = np.array([loss[step >= step[-1] / 2].max() for step, loss in curves])
     stays = _stays(reading)
     above = ~stays & (late > levels[-1] + 0.01 * (levels[0] - levels[-1]))
     right = beyond[above].max(initial=right)
@@ -128,55 +119,29 @@ def _stays(reading: Reading) -> np.ndarray:
     return np.isin(reading.simulation["ending"].values, ("converged", "stationary", "saddle"))
 
 
-def step_label(reading: Reading) -> str:
-    """What the axis of steps counts."""
-    eta = reading.parameters.learning_rate
-    if reading.parameters.method == "flow":
-        return f"flow time in steps of η = {eta:g}"
-    return f"gradient descent step (η = {eta:g})"
-
-
-def loss_label(reading: Reading) -> str:
-    """The loss in its convention."""
-    return {
+def labels(reading: Reading) -> dict[str, str]:
+    """What the axes of steps and of the loss show, in its convention."""
+    eta = f"η = {reading.parameters.learning_rate:g}"
+    losses = {
         "mean-square": "loss ⟨|y − f|²⟩",
         "mean-over-outputs": "loss, mean over outputs",
         "half": "loss ½⟨|y − f|²⟩",
-    }[reading.parameters.loss]
+    }
+    steps = {"flow": f"flow time in steps of {eta}", "descent": f"gradient descent step ({eta})"}
+    return {"xlabel": steps[reading.parameters.method], "ylabel": losses[reading.parameters.loss]}
 
 
-def _draw_weights(reading: Reading, seed: int, stage: int, limit: float, ax: Axes) -> None:
-    draw_weight_axes(reading, stage, limit, ax)
-    ax.plot(*_dots(reading, seed, stage).T, "o", color="black", ms=4, alpha=0.7, mew=0)
-    ax.set_title("at the end" if stage == END else "on the plateau")
-
-
-def draw_weight_axes(reading: Reading, stage: int, limit: float, ax: Axes) -> None:
+def weight_axes(reading: Reading, stage: int, limit: float, symbol: str, ax: Axes) -> None:
     """Axes for the first-layer weights of every unit, with the rays that theory has for them."""
-    ax.axhline(0, color="0.85", lw=0.8, zorder=0)
-    ax.axvline(0, color="0.85", lw=0.8, zorder=0)
+    ax.axhline(0, **GUIDE)
+    ax.axvline(0, **GUIDE)
     if "ray_angle" in reading.theory:
         angles = np.radians(reading.theory["ray_angle"].values)
-        far = 2 * limit
         for angle in angles if stage == END else angles[:1]:
-            ax.plot([0, far * np.cos(angle)], [0, far * np.sin(angle)], **THEORY)
+            ax.plot([0, 2 * limit * np.cos(angle)], [0, 2 * limit * np.sin(angle)], **THEORY)
     # The same scale along both axes has the same ticks.
     ticks = np.asarray(MaxNLocator(4, steps=(1, 2, 5, 10)).tick_values(-limit, limit))
-    ticks = ticks[np.abs(ticks) <= limit]
-    symbol = reading.panel.symbol
-    ax.set(
-        xlabel=f"{symbol}₁",
-        ylabel=f"{symbol}₂",
-        xlim=(-limit, limit),
-        ylim=(-limit, limit),
-        xticks=ticks,
-        yticks=ticks,
-        aspect="equal",
-    )
+    same = {"lim": (-limit, limit), "ticks": ticks[np.abs(ticks) <= limit]}
+    ax.set(**{f"{axis}{name}": value for axis in "xy" for name, value in same.items()})
+    ax.set(xlabel=f"{symbol}₁", ylabel=f"{symbol}₂", aspect="equal")
     ax.yaxis.labelpad = 1  # room for numbers such as −0.25
-
-
-def _dots(reading: Reading, seed: int, stage: int) -> np.ndarray:
-    """Two coordinates of every unit's first-layer weights."""
-    u, _ = reading.weights(seed, stage)
-    return u.isel(reading.panel.drawn).values[:, :2]

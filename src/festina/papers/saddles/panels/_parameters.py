@@ -36,6 +36,16 @@ class PanelParameters(Parameters):
     """Most steps of training for each seed."""
 
 
+class FewUnitsParameters(PanelParameters):
+    """Where units separate: few of them, from larger weights."""
+
+    width: int = Field(default=10, ge=2)
+    """Number of units or heads H."""
+
+    scale: float = Field(default=5e-3, gt=0)
+    """Standard deviation ε of the initial weights."""
+
+
 def refuse_samples(parameters: PanelParameters, points: int, number: str) -> None:
     """Raise if a panel whose data are these few points is asked for a sample of them."""
     if parameters.samples not in (None, points):

@@ -1,0 +1,100 @@
+"""Claims about the weights on the plateau and at the end: ranks, rays, active units."""
+
+import numpy as np
+import xarray as xr
+
+from ....diagnose import Rays, rays
+from ...claims import Ledger, agree, apart, listed, most
+from ._reading import END, PLATEAU, Reading
+
+
+def ranks(reading: Reading, say: Ledger) -> None:
+    """Linear φ: rank one on the plateau, full rank at the end, balanced (Eq. 7)."""
+
+    def singular(seeds: list[int], stage: int) -> np.ndarray:
+        theta = [np.hstack([_rows(part) for part in reading.weights(s, stage)]) for s in seeds]
+        return np.linalg.svd(np.array(theta), compute_uv=False)
+
+    at = "Theorem 1, Eq. (7)"
+    if reading.staircases:
+        s = singular(reading.staircases, PLATEAU)
+        # What the next direction takes off the loss is of second order in it.
+        bound = 0.5 * 10 ** (-reading.strengths[reading.staircases] / 2)
+        say(
+            "on the plateau the weights have rank one: second over first singular value, in units "
+            "of half the square root by which the squared gradient dips",
+            apart(s[:, 1] / s[:, 0], over=bound, within=1.0),
+            at,
+            note=f"at most {np.max(s[:, 1] / s[:, 0]):.2g}",
+        )
+    expected = reading.theory["final_singular_values"].values
+    expected = expected[expected > 1e-6 * expected.max()]
+    s = singular(list(range(reading.seeds)), END)
+    say(
+        "at the end they have as many singular values as the target, √(2 s) each",
+        agree(s[:, : len(expected)].mean(axis=0), expected, within=0.01, relative=True),
+        at,
+        note=f"next singular value {s[:, len(expected) :].max(initial=0.0):.2g}",
+    )
+
+
+def one_ray_then_two(reading: Reading, say: Ledger) -> None:
+    """Positively homogeneous φ: one ray of weights on the plateau, one more at the end (Eq. 6)."""
+    at, expected = "Theorem 1, Eq. (6)", reading.theory["ray_angle"].values
+    if reading.staircases:
+        found = [rays(*reading.weights(seed, PLATEAU)) for seed in reading.staircases]
+        alone = most([len(each) == 1 for each in found])
+        say("on the plateau the weights that count lie on one ray", alone, at)
+        first = np.median([each.angle[0] for each in found])
+        say("direction of that ray, degrees", agree(first, expected[0], within=1.0), at)
+    found = [rays(*reading.weights(seed, END)) for seed in range(reading.seeds)]
+    # The rays of the data, wherever they stand among those found.
+    both = np.median([nearest_rays(each, expected) for each in found], axis=0)
+    say(
+        "directions of the rays at the end, degrees",
+        agree(both, expected, within=1.0),
+        at,
+        note=f"{listed([len(each) for each in found])} rays by seed",
+    )
+
+
+def nearest_rays(found: Rays, expected: np.ndarray) -> np.ndarray:
+    """The angle that is nearest to each of those expected."""
+    apart = np.abs((found.angle[:, None] - expected + 180) % 360 - 180)
+    return found.angle[apart.argmin(axis=0)]
+
+
+def active(
+    reading: Reading, say: Ledger, share: float, stages: tuple[int, ...] = (PLATEAU, END)
+) -> None:
+    """φ of order two: one active unit on the plateau, one per direction at the end (Eq. 5)."""
+    cases = {
+        PLATEAU: ("on the plateau one unit is active and the rest stays near zero", 1),
+        END: ("at the end two units are active", 2),
+    }
+    for stage, (words, wanted) in ((stage, cases[stage]) for stage in stages):
+        seeds = reading.staircases if stage == PLATEAU else range(reading.seeds)
+        units = np.array([active_units(*reading.weights(seed, stage)) for seed in seeds])
+        if units.size:
+            note = f"active units {listed(units)}"
+            say(words, most(units == wanted, share), "Theorem 1, Eq. (5)", note=note)
+
+
+def contributions(u: xr.DataArray, v: xr.DataArray) -> np.ndarray:
+    """How much each unit adds to the output, in order of magnitude: |v||u|² for φ of order two.
+
+    A head's u is a key and a query whose product it responds to, and training keeps the two
+    balanced: |u|² is then twice that product.
+    """
+    return np.linalg.norm(_rows(v), axis=1) * np.sum(_rows(u) ** 2, axis=1)
+
+
+def active_units(u: xr.DataArray, v: xr.DataArray, threshold: float = 0.1) -> int:
+    """Number of units that contribute more than a fraction of what the strongest one does."""
+    contribution = contributions(u, v)
+    return int(np.sum(contribution > threshold * contribution.max()))
+
+
+def _rows(weights: xr.DataArray) -> np.ndarray:
+    """One row of numbers for each unit."""
+    return weights.values.reshape(weights.sizes["unit"], -1)

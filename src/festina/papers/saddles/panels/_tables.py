@@ -1,0 +1,181 @@
+"""What a panel computes, once: training, and all that claims and figures read back, as tables.
+
+Flow and descent share one axis of steps.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import jax
+import numpy as np
+import xarray as xr
+from jaxtyping import PRNGKeyArray
+
+from ....diagnose import effective_widths, rests
+from ....dynamics import Ending, Trajectory, gradient_descent, gradient_flow, loss_factor
+from ....networks import AbstractNetwork
+from ....networks._seeds import Keys
+from ....tasks import AbstractTask
+from ....theory.saddles import mechanism, narrow_minima
+from ..._frame import keys_of, part_of
+from ..._registry import Progress
+from ._parameters import PanelParameters
+
+Tables: TypeAlias = Callable[[Any, AbstractTask, Any, Keys, Progress], dict[str, xr.Dataset]]
+"""`(parameters, task, network, keys, say) → {name: table}`: what a panel's run computes."""
+
+TOLERANCES = (0.02, 0.05, 0.1, 0.2)
+"""Of the reduction error of widths, in units of the root mean square target."""
+
+BROKEN_OFF = ("diverged", "step underflow")
+"""Endings of a seed that was not trained to the end."""
+
+
+def draw_keys(
+    parameters: PanelParameters, key: PRNGKeyArray | None
+) -> tuple[PRNGKeyArray | None, Keys]:
+    """Randomness of the samples, where there are any, and of each seed's initial weights."""
+    data, networks = (None, None) if key is None else jax.random.split(key)
+    if parameters.samples is None:
+        data = None
+    elif key is None:
+        data = jax.random.fold_in(jax.random.key(parameters.seed), 2**31)
+    return data, keys_of(parameters, networks)
+
+
+def train(
+    parameters: PanelParameters,
+    network: AbstractNetwork,
+    task: AbstractTask,
+    progress: Progress,
+    *,
+    converged: float = 1e-9,
+) -> Trajectory:
+    """All seeds together. One that fails is part of the result; all of them are a wrong setting."""
+    rate, steps = parameters.learning_rate, parameters.max_steps
+    how: Any = {"loss": parameters.loss, "converged": converged, "progress": progress}
+    if parameters.method == "flow":
+        trajectory = gradient_flow(network, task, t_end=steps * rate, **how)
+        endings = tuple(map(_out_of_steps, trajectory.endings))
+        trajectory = dataclasses.replace(trajectory, endings=endings)
+    else:
+        trajectory = gradient_descent(network, task, rate, max_steps=steps, **how)
+    if all(ending.reason in BROKEN_OFF for ending in trajectory.endings):
+        raise ValueError(f"Training failed from every seed. {trajectory.endings[0].message}")
+    return trajectory
+
+
+def _out_of_steps(ending: Ending) -> Ending:
+    """A flow that has come to its latest time is one whose steps did not suffice."""
+    if ending.reason != "finished":
+        return ending
+    return Ending("out of steps", f"{ending.message} It had not converged: give more `max_steps`.")
+
+
+def staircase(
+    predict: Callable[[Any, AbstractTask, Any], Mapping[str, Any]] = lambda *_: {},
+) -> Tables:
+    """Train every seed, find its plateaus and their widths, and predict levels and drops.
+
+    `predict` is `(parameters, task, network) → {name: variable}`, from data and initial weights
+    alone. Two of these have a meaning: `fixed_point (point)`, levels of width-1 networks at one of
+    which the loss should rest, if that is not at their lowest minimum; and `drop_step (seed,
+    fall)`, NaN where theory is silent.
+    """
+
+    def tables(
+        parameters: PanelParameters, task: AbstractTask, network: Any, keys: Keys, say: Progress
+    ) -> dict[str, xr.Dataset]:
+        del keys
+        say("predicting", 0.02)
+        predicted = predict(parameters, task, network)
+        narrow = narrow_minima(network.unit, task, loss=parameters.loss, seed=parameters.seed).loss
+        rest = xr.Dataset(predicted).get("fixed_point", narrow)[0]
+        predicted = {"narrow_minimum": ("minimum", narrow), **predicted}
+        trajectory = train(parameters, network, task, part_of(say, 0.1, 0.85))
+        known = theory(parameters, task, network, float(rest), trajectory.floor, predicted)
+        found = records(parameters, trajectory, known["level"].values)
+        return {**found, "theory": known, "widths": _widths(trajectory, task)}
+
+    return tables
+
+
+def theory(
+    parameters: PanelParameters,
+    task: AbstractTask,
+    network: AbstractNetwork,
+    rest: float,
+    floor: float,
+    more: Mapping[str, Any],
+) -> xr.Dataset:
+    """Three levels of the loss: no network at all, ⟨‖y‖²⟩; where it rests; the lowest. And more."""
+    statistics = task.statistics(network.view)
+    half_power = 0.5 * float(statistics.weight @ (statistics.y**2).sum(axis=1)) + statistics.floor
+    initial = loss_factor(parameters.loss, task) * half_power
+    return xr.Dataset({"level": ("plateau", [initial, rest, floor]), **more})
+
+
+def records(
+    parameters: PanelParameters, trajectory: Trajectory, levels: np.ndarray, *, merge: float = 1e-3
+) -> dict[str, xr.Dataset]:
+    """Curves; plateaus of all seeds, as many as three at least; and when each seed falls.
+
+    `drops` has when a seed passes the middle between two predicted `levels`. Unlike a detected
+    plateau that exists for every seed, however weak its plateau is. `merge` is the smallest drop
+    that counts, as a fraction of the initial loss.
+    """
+    stairs = bool((np.diff(levels) < 0).all())  # else a narrow network can do it all
+    found = rests(trajectory, levels if stairs else None, merge=merge).drop_vars("seed")
+    if not stairs:
+        never = np.full((parameters.seeds, len(levels) - 1), np.nan)
+        over = ("seed", "middle")
+        found = found.assign(passage=(over, never), save=(over, np.full(never.shape, -1)))
+    unit = parameters.learning_rate if parameters.method == "flow" else 1.0  # descent counts steps
+    for name in ("start", "end", "drop_time", "passage"):
+        found[name] = found[name] / unit
+    most = max(3, found.sizes["plateau"])
+    padded = {"plateau": range(most), "fall": range(most - 1)}
+    found = found.reindex(padded, fill_value={"index": -1}).drop_vars(padded)
+    middles, names = ["passage", "save"], parameters.seed + np.arange(parameters.seeds)
+    data = trajectory.to_dataset(("seed",))
+    return {
+        "simulation": data.assign_coords(seed=names, step=data["time"] / unit),
+        "plateaus": found.drop_vars(middles).rename(index="save", drop_time="drop_step"),
+        "drops": found[middles].rename(passage="step", middle="fall"),
+    }
+
+
+def _widths(trajectory: Trajectory, task: AbstractTask) -> xr.Dataset:
+    """Widths by kind and tolerance; NaN where a plateau is not clean or a kind has no answer.
+
+    `fitted` is how few units do with other weights, `short` what the best network of one unit less
+    leaves.
+    """
+    stairs = [effective_widths(trajectory.lane(i), task) for i in range(*trajectory.batch_shape)]
+    expected = mechanism(trajectory.network.unit)
+    shape = (len(stairs), max(3, *(len(each.found) for each in stairs)))
+    clean = np.zeros(shape, int)
+    widths = np.full((*shape, len(TOLERANCES), len(expected.kinds)), np.nan)
+    fewest, short = np.full((2, *shape, len(TOLERANCES)), np.nan)
+    for at in np.ndindex(shape):
+        each = stairs[at[0]].fitted
+        if at[1] >= len(each) or (fitted := each[at[1]]) is None:
+            continue
+        clean[at] = 1
+        for row, tolerance in enumerate(TOLERANCES):
+            found = fitted.at(tolerance)
+            own = [found.merged.widths[kind] for kind in expected.kinds]
+            widths[(*at, row)] = np.array(own, float)  # None is NaN
+            fewest[(*at, row)], short[(*at, row)] = found.width, found.short
+    over = ("seed", "plateau", "within")
+    return xr.Dataset(
+        {
+            "clean": (over[:2], clean),
+            "width": ((*over, "kind"), widths),
+            "fitted": (over, fewest),
+            "short": (over, short),
+        },
+        {"within": list(TOLERANCES), "kind": list(expected.kinds)},
+        {"expected_kind": expected.expected or ""},
+    )
