@@ -165,7 +165,7 @@ def test_the_fastest_are_found_with_all_their_copies(most, monkeypatch):
 
     monkeypatch.setattr("scipy.sparse.linalg.eigsh", one_of_each)
     product = lambda x: spectrum * x.ravel()
-    values, vectors, sharpness = _index._lanczos(product, 20, 1e-8, most)
+    values, vectors, sharpness = _index._negative(product, 20, 1e-8, most)
     np.testing.assert_allclose(values[:most], spectrum[: most or 12], atol=1e-12)
     np.testing.assert_allclose(spectrum[:, None] * vectors, vectors * values, atol=1e-12)
     assert sharpness == pytest.approx(1.0)
