@@ -189,7 +189,7 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         "farthest",
         apart(
             np.linalg.norm(deep["place"] - deep["place_theory"], axis=-1),
-            within=4 * np.sqrt(2 * a0) / farthest,
+            within=4 * (2 * a0) ** 0.5 / farthest,
             over=farthest,
         ),
         note="at the start they are where random weights put them, within √(2a₀)",
