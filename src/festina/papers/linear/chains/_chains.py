@@ -150,15 +150,16 @@ def _random(modes: Modes, task: Task, network: DeepLinear) -> xr.Dataset:
     """Two layers of small random weights on white inputs, seed by seed, and what predicts them."""
     s = np.asarray(modes.singular_values)
     correlation = np.asarray((modes.left * s) @ modes.right.T)
-    weights = [np.asarray(weight) for weight in network.weights]
-    start = linear.effective_strengths(*weights, correlation)[:, : len(s)]
+    first, second = (np.asarray(weight) for weight in network.weights)
+    start = linear.effective_strengths(first, second, correlation)[:, : len(s)]
     half = np.stack([_times(modes, a0, 2, 0.5) for a0 in start])
     end = 1.5 * float(half.max()) + 3.0 / float(s[-1])
     times = np.linspace(0.0, end, _SAMPLES + len(s))  # as many as above: nothing compiles anew
     product = np.asarray(gradient_flow(network, task, times, rtol=1e-11).network.end_to_end())
     strength = _strengths(product, modes)
     chains = np.stack([mode_strengths(times, modes, a0, depth=2) for a0 in start])
-    balanced = [_balanced_map(*pair, correlation, times) for pair in zip(*weights, strict=True)]
+    pairs = zip(first, second, strict=True)
+    balanced = [_balanced_map(w1, w2, correlation, times) for w1, w2 in pairs]
     error = lambda maps: _norm(np.stack(maps) - product).max(axis=1) / np.linalg.norm(s)
     halfway = lambda a: passage_time(times, -a, -0.5)
     table = {
@@ -206,10 +207,10 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         words = "decoupled: every mode follows its chain, on white and other inputs"
         say(f"depth {depth}, {words} (of the target)", apart(off, within=1e-7))
         white = data.sel(input="white")
-        how = {"within": 1e-3} if depth == 1 else {"within": 0.05, "relative": True}
+        within = 1e-3 if depth == 1 else 0.05
         say(
             f"depth {depth}, white: fraction of the next mode when one is half learned",
-            agree(_next_fractions(white), white["overlap"], **how),
+            agree(_next_fractions(white), white["overlap"], within=within, relative=depth > 1),
             "“Depth introduces stage-like transitions”",
             note="one half: each relaxes at the rate of its input's variance" * (depth == 1),
         )
@@ -267,8 +268,8 @@ def draw(run: xr.DataTree) -> Figure:
             both(ax, time, curve["strength"], curve["theory"], color=color, alpha=0.6)
             ax.text(1.03 * time[-1], target, label, color=color, va="center")
         words = "time $t$ in units of $τ$", "", f"{words}, $D = {int(shown['depth'])}$"
-        room = {"xlim": (0, time[-1]), "ylim": (0, 1.25 * targets.max())}
-        finish(ax, *words, legend=None, **room)
+        ax.set(xlim=(0, time[-1]), ylim=(0, 1.25 * targets.max()))
+        finish(ax, *words, legend=None)
     shallow.set_ylabel("mode strength $a(t)$")
     shallow.legend(loc="upper left", ncols=2)
     scale = random["scale"].values

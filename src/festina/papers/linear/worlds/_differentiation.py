@@ -5,6 +5,8 @@ Items are the leaves of a tree, one-hot inputs, with features that spread along 
 network.
 """
 
+from collections.abc import Sequence
+
 import jax
 import matplotlib as mpl
 import numpy as np
@@ -238,7 +240,7 @@ def draw(run: xr.DataTree) -> Figure:
 
 
 def _draw_places(
-    ax: Axes, hierarchy: xr.Dataset, one: xr.Dataset, names: list[str], colors: np.ndarray
+    ax: Axes, hierarchy: xr.Dataset, one: xr.Dataset, names: Sequence[str], colors: np.ndarray
 ) -> None:
     """The hidden representations of the first random network, from the start to the end."""
     place, theory = one["place"].values, one["place_theory"].values
