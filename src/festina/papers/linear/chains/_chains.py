@@ -27,7 +27,7 @@ from ..._parameters import Parameters as BaseParameters
 from ..._parameters import falling, increasing
 from ..._registry import Progress
 from ...claims import Ledger, agree, apart, asserts, below, exponent, listed
-from ...figures import DOTS, PALE, THEORY, both, family, finish, sheet, styled
+from ...figures import DOTS, PALE, THEORY, both, family, finish, law, sheet, styled
 
 _SAMPLES = 401
 
@@ -120,9 +120,8 @@ def _data(
     s, lam = np.array(parameters.singular_values), np.array(variances)
     modes = Modes(left[:, : len(s)], s, right[:, : len(s)], lam)
     everywhere = np.append(lam, np.ones(parameters.width - len(s)))
-    return modes, linear_teacher(
-        (modes.left * (s / lam)) @ modes.right.T, (right * everywhere) @ right.T
-    )
+    target = (modes.left * (s / lam)) @ modes.right.T
+    return modes, linear_teacher(target, (right * everywhere) @ right.T)
 
 
 def _decoupled(parameters: Parameters, modes: Modes, task: Task, frames: list[Array]) -> xr.Dataset:
@@ -131,13 +130,8 @@ def _decoupled(parameters: Parameters, modes: Modes, task: Task, frames: list[Ar
     times = np.linspace(0.0, float(_times(modes, a0, depth, 0.99).max()), _SAMPLES)
     half = _times(modes, a0, depth, 0.5)
     theory = mode_strengths(np.append(times, half), modes, a0, depth=depth)
-    network = decoupled(
-        modes.left,
-        modes.right,
-        [parameters.width] * len(frames),
-        initial_strength=a0,
-        frames=[frame[:, : len(modes)] for frame in frames],
-    )
+    widths, inner = [parameters.width] * len(frames), [frame[:, : len(modes)] for frame in frames]
+    network = decoupled(modes.left, modes.right, widths, initial_strength=a0, frames=inner)
     product = np.asarray(gradient_flow(network, task, times, rtol=1e-11).network.end_to_end())
     strength, target = _strengths(product, modes), modes.singular_values / modes.input_variance
     table = {
@@ -156,15 +150,16 @@ def _random(modes: Modes, task: Task, network: DeepLinear) -> xr.Dataset:
     """Two layers of small random weights on white inputs, seed by seed, and what predicts them."""
     s = np.asarray(modes.singular_values)
     correlation = np.asarray((modes.left * s) @ modes.right.T)
-    weights = [np.asarray(weight) for weight in network.weights]
-    start = linear.effective_strengths(*weights, correlation)[:, : len(s)]
+    first, second = (np.asarray(weight) for weight in network.weights)
+    start = linear.effective_strengths(first, second, correlation)[:, : len(s)]
     half = np.stack([_times(modes, a0, 2, 0.5) for a0 in start])
     end = 1.5 * float(half.max()) + 3.0 / float(s[-1])
     times = np.linspace(0.0, end, _SAMPLES + len(s))  # as many as above: nothing compiles anew
     product = np.asarray(gradient_flow(network, task, times, rtol=1e-11).network.end_to_end())
     strength = _strengths(product, modes)
     chains = np.stack([mode_strengths(times, modes, a0, depth=2) for a0 in start])
-    balanced = [_balanced_map(*pair, correlation, times) for pair in zip(*weights, strict=True)]
+    pairs = zip(first, second, strict=True)
+    balanced = [_balanced_map(w1, w2, correlation, times) for w1, w2 in pairs]
     error = lambda maps: _norm(np.stack(maps) - product).max(axis=1) / np.linalg.norm(s)
     halfway = lambda a: passage_time(times, -a, -0.5)
     table = {
@@ -206,24 +201,21 @@ def _norm(matrices: np.ndarray) -> np.ndarray:
 def claims(run: xr.DataTree, say: Ledger) -> None:
     """Decoupled weights exactly; small random ones with the error that is left."""
     exact, random = run["decoupled"].ds, run["random"].ds
-    for depth in exact["depth"].values:
+    for depth in exact["depth"].values.tolist():
         data = exact.sel(depth=depth)
         off = (data["strength"] - data["theory"]) / data["target"]
         words = "decoupled: every mode follows its chain, on white and other inputs"
         say(f"depth {depth}, {words} (of the target)", apart(off, within=1e-7))
         white = data.sel(input="white")
-        how = {"within": 1e-3} if depth == 1 else {"within": 0.05, "relative": True}
+        within = 1e-3 if depth == 1 else 0.05
         say(
             f"depth {depth}, white: fraction of the next mode when one is half learned",
-            agree(_next_fractions(white), white["overlap"], **how),
+            agree(_next_fractions(white), white["overlap"], within=within, relative=depth > 1),
             "“Depth introduces stage-like transitions”",
             note="one half: each relaxes at the rate of its input's variance" * (depth == 1),
         )
-    say(
-        "decoupled weights stay decoupled: the map outside the modes",
-        apart(exact["leak"], within=1e-7),
-        note="rounding there grows along the flow",
-    )
+    none = apart(exact["leak"], within=1e-7)  # rounding there grows along the flow
+    say("decoupled weights stay decoupled: the map outside the modes", none)
     late, s = random["half_time_trained"] - random["half_time"], random["singular_value"]
     delay, error = ((late * s).mean(("seed", "mode")), abs(late / random["half_time"]))
     # Where the weights are small: not even the weakest mode may be there from the start.
@@ -276,8 +268,8 @@ def draw(run: xr.DataTree) -> Figure:
             both(ax, time, curve["strength"], curve["theory"], color=color, alpha=0.6)
             ax.text(1.03 * time[-1], target, label, color=color, va="center")
         words = "time $t$ in units of $τ$", "", f"{words}, $D = {int(shown['depth'])}$"
-        room = {"xlim": (0, time[-1]), "ylim": (0, 1.25 * targets.max())}
-        finish(ax, *words, legend=None, **room)
+        ax.set(xlim=(0, time[-1]), ylim=(0, 1.25 * targets.max()))
+        finish(ax, *words, legend=None)
     shallow.set_ylabel("mode strength $a(t)$")
     shallow.legend(loc="upper left", ncols=2)
     scale = random["scale"].values
@@ -285,10 +277,8 @@ def draw(run: xr.DataTree) -> Figure:
         error = random[f"{name}_error"].transpose("scale", "seed")  # of the whole map
         middle = error.median("seed").values
         errors.plot(scale, error, **DOTS, color=color, alpha=0.35)
-        errors.plot(scale, middle, **PALE, color=color, alpha=0.35)
-        place = {"xytext": (0, 4), "textcoords": "offset points", "color": color}
-        errors.annotate(label, (scale[-1], 1.6 * middle[-1]), **place)
-    errors.plot(scale, middle[0] * (scale / scale[0]) ** 2, **THEORY, label="scale²")
+        errors.plot(scale, middle, **PALE, color=color, alpha=0.35, label=label)
+    law(errors, scale[::-1], middle[0], 2, "scale²")
     words = "scale of small random weights", "largest error of $W_2 W_1$", "random weights, $D = 2$"
     finish(errors, *words, legend="lower right", xscale="log", yscale="log")
     errors.set_ylim(top=10)

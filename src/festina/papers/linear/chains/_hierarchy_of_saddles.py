@@ -213,7 +213,7 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
     s, stages = np.array(parameters.singular_values), "“Depth introduces stage-like transitions”"
     saddles, people, shallow = (run[name].ds for name in ("saddles", "individuals", "shallow"))
     has = saddles["learned"].values.astype(bool)
-    flat = apart(saddles["gradient"], within=1e-12 * s[0] ** 1.5)
+    flat = apart(saddles["gradient"], within=float(1e-12 * s[0] ** 1.5))
     say("every set of learned modes is a stationary point: the gradient there", flat)
     weaker = has.astype(int) @ (s[:, None] < s)  # learned modes that are weaker than each mode
     free = parameters.hidden - has.sum(axis=1, keepdims=True)

@@ -6,7 +6,7 @@ the slide the first and the last are misprinted in the exponent.
 """
 
 import math
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import xarray as xr
@@ -64,7 +64,7 @@ class Parameters(BaseParameters):
         return self.correlation / self.input_variance
 
     @property
-    def chain(self) -> dict[str, float]:
+    def chain(self) -> dict[str, Any]:
         """In the words of `chain_strength` and `learning_time`."""
         return self.model_dump(include={"correlation", "initial_strength", "input_variance"})
 
@@ -129,8 +129,8 @@ def _times(parameters: Parameters, depth: int | float) -> np.ndarray:
 
 def _half_time(parameters: Parameters, depth: int | float) -> float:
     """When half of the target is reached, on the common clock."""
-    how = {"depth": depth, "fraction": 0.5, "tau": linear.tau_at_depth(depth)}
-    return float(linear.learning_time(**how, **parameters.chain))
+    tau = linear.tau_at_depth(depth)
+    return float(linear.learning_time(depth=depth, fraction=0.5, tau=tau, **parameters.chain))
 
 
 @asserts("Saxe, slides", "“Analytic learning trajectory”")
@@ -187,8 +187,9 @@ def draw(run: xr.DataTree) -> Figure:
     curves, limit = run["curves"].ds, run["limit"].ds
     titles = {1: "shallow, $D = 1$", 2: "deep, $D = 2$", math.inf: "deeper, $D$ as written on top"}
     shown = [depth for depth in titles if depth in (*parameters.depths, math.inf)]
-    title, size = "A chain of weights learns one number", {"width": 9 / len(shown), "height": 3.2}
-    figure, row = sheet(title, len(shown), **size, sharey=True, squeeze=False)
+    title, width = "A chain of weights learns one number", 9 / len(shown)
+    how = {"sharey": True, "squeeze": False}
+    figure, row = sheet(title, len(shown), width=width, height=3.2, **how)
     axes, first = dict(zip(shown, row[0], strict=True)), row[0, 0]
     deepest, halves = axes[math.inf], {"∞": float(limit["half_time"])}
     for depth in parameters.depths:

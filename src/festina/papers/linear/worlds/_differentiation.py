@@ -5,6 +5,8 @@ Items are the leaves of a tree, one-hot inputs, with features that spread along 
 network.
 """
 
+from collections.abc import Sequence
+
 import jax
 import matplotlib as mpl
 import numpy as np
@@ -189,7 +191,7 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         "farthest",
         apart(
             np.linalg.norm(deep["place"] - deep["place_theory"], axis=-1),
-            within=4 * np.sqrt(2 * a0) / farthest,
+            within=4 * (2 * a0) ** 0.5 / farthest,
             over=farthest,
         ),
         note="at the start they are where random weights put them, within √(2a₀)",
@@ -238,7 +240,7 @@ def draw(run: xr.DataTree) -> Figure:
 
 
 def _draw_places(
-    ax: Axes, hierarchy: xr.Dataset, one: xr.Dataset, names: list[str], colors: np.ndarray
+    ax: Axes, hierarchy: xr.Dataset, one: xr.Dataset, names: Sequence[str], colors: np.ndarray
 ) -> None:
     """The hidden representations of the first random network, from the start to the end."""
     place, theory = one["place"].values, one["place_theory"].values

@@ -126,9 +126,9 @@ def from_growing_part(
     say: Ledger, tables: Collection[xr.Dataset], initial_strength: float, order: str
 ) -> None:
     """When random weights learn each level, and which level is first, from their growing part."""
-    weakest = min(float(table["singular_value"].min()) for table in tables)
-    growth = min(float(table["weakest_growth"].min()) for table in tables)
-    unknown = min(initial_strength**2 / (weakest * growth) + 1e-5, 0.02)
+    names = "singular_value", "weakest_growth"
+    weakest, growth = (np.min([table[name].min() for table in tables]) for name in names)
+    unknown = min(float(initial_strength**2 / (weakest * growth)) + 1e-5, 0.02)
     off = together(tables, "random_half_time", "random_theory_half_time")
     say(
         "small random weights: half-rise times of levels from the growing part of the weights "

@@ -111,18 +111,16 @@ def describe(name: str, world: World, samples: Float[np.ndarray, "feature item"]
     # Of a mean of products z_i z_j that has the mean zero; two items alike have exactly none.
     error = np.maximum(np.sqrt((along**2).T @ along**2) / count, 1e-12)
     others = ~np.eye(world.items, dtype=bool)
-    return xr.Dataset(
-        {
-            "position": (("item", "axis"), world.position),
-            "edge": (("line", "end", "axis"), edges(name, world)),
-            "eigenvalue": ("mode", c),
-            "level_of_mode": ("mode", np.append(0, np.cumsum(-np.diff(c) > _EQUAL * c[0]))),
-            "mode_of_items": (("item", "mode"), world.modes),
-            "sampled": ("mode", np.linalg.svd(samples, compute_uv=False) / np.sqrt(count)),
-            "correlation_in_errors": ((), np.abs(along.T @ along / count / error)[others].max()),
-        },
-        attrs={"world": world.name},
-    )
+    table = {
+        "position": (("item", "axis"), world.position),
+        "edge": (("line", "end", "axis"), edges(name, world)),
+        "eigenvalue": ("mode", c),
+        "level_of_mode": ("mode", np.append(0, np.cumsum(-np.diff(c) > _EQUAL * c[0]))),
+        "mode_of_items": (("item", "mode"), world.modes),
+        "sampled": ("mode", np.linalg.svd(samples, compute_uv=False) / np.sqrt(count)),
+        "correlation_in_errors": ((), np.abs(along.T @ along / count / error)[others].max()),
+    }
+    return xr.Dataset(table, attrs={"world": world.name})
 
 
 def edges(name: str, world: World) -> Float[np.ndarray, "line end 2"]:
@@ -146,15 +144,13 @@ def edges(name: str, world: World) -> Float[np.ndarray, "line end 2"]:
 
 def _branches(world: World, height: float) -> Float[np.ndarray, "line end 2"]:
     """From the middle of each group to that of the group which it is part of."""
-    leaves = np.arange(world.items)
+    leaves, lines = np.arange(world.items), []
     groups = world.groups if (world.groups[-1] == leaves).all() else [*world.groups, leaves]
-    lines = []
     for level, (parents, nodes) in enumerate(itertools.pairwise(groups)):
         up = (len(groups) - 1 - level) * height
-        for node in np.unique(nodes):
-            parent = parents[nodes == node][0]
-            below, above = (nodes == node), (parents == parent)
-            ends = world.position[above].mean(axis=0), world.position[below].mean(axis=0)
+        for below in (nodes == node for node in np.unique(nodes)):
+            above = parents == parents[below][0]
+            ends = [world.position[group].mean(axis=0) for group in (above, below)]
             lines.append(np.add(ends, [[0.0, up], [0.0, up - height]]))
     return np.array(lines)
 
@@ -162,22 +158,15 @@ def _branches(world: World, height: float) -> Float[np.ndarray, "line end 2"]:
 @asserts("Saxe, slides", "“Learning diverse structures”")
 def claims(run: xr.DataTree, say: Ledger) -> None:
     """Spectra and modes of every world in samples, and when they are learned."""
-    parameters, link = (
-        parameters_of(run, Parameters),
-        "“Connecting neural nets and graphical models”",
-    )
-    worlds = {name: node.ds for name, node in run.children.items()}
-    tables, a0 = list(worlds.values()), parameters.initial_strength
-    for name, world in worlds.items():
+    parameters = parameters_of(run, Parameters)
+    link = "“Connecting neural nets and graphical models”"
+    tables, count = [node.ds for node in run.children.values()], parameters.sampled_features
+    for name, world in zip(run.children, tables, strict=True):
         # Whitened samples have singular values within 1 ± (√(P/N) + t/√N), t = 4 for Gaussians.
-        count = parameters.sampled_features
+        noise = float((np.sqrt(world.sizes["item"]) + 4) / np.sqrt(count))
         say(
             f"{name}: singular values of {count} sampled features over √(Nc)",
-            apart(
-                world["sampled"] / np.sqrt(world["eigenvalue"]),
-                1.0,
-                within=float((np.sqrt(world.sizes["item"]) + 4) / np.sqrt(count)),
-            ),
+            apart(world["sampled"] / np.sqrt(world["eigenvalue"]), 1.0, within=noise),
             link,
             note=f"{world.attrs['world']}; the slides' limit of many features",
         )
@@ -188,11 +177,11 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         link,
         note="contrasts of trees and clusters, waves of chains, rings, grids and tori",
     )
-    say(
-        "decoupled weights: half-rise times are ln(s/a₀ − 1)/2s (relative difference)",
-        apart(together(tables, "chains_half_time", "chains_theory_half_time"), within=1e-6),
-    )
-    from_growing_part(say, tables, a0, "modes are learned in the order of their eigenvalues")
+    off = together(tables, "chains_half_time", "chains_theory_half_time")
+    words = "decoupled weights: half-rise times are ln(s/a₀ − 1)/2s (relative difference)"
+    say(words, apart(off, within=1e-6))
+    order = "modes are learned in the order of their eigenvalues"
+    from_growing_part(say, tables, parameters.initial_strength, order)
 
 
 @styled
