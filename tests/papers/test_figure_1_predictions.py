@@ -120,6 +120,15 @@ def test_figure_1b_of_a_finite_data_set_is_close_to_the_population():
     np.testing.assert_allclose(levels, run["theory"]["level"].values[1], atol=1e-5)
 
 
+def test_figure_1b_of_a_whitened_sample_rests_between_the_levels_of_its_modes():
+    run = B.run(B.parameters(seeds=2, samples=512, seed=3, **B.presets["printed"]))
+    low, high = run["theory"]["fixed_point"].values
+    levels = run["plateaus"]["level"].values[:, 1]
+    assert (low + 0.1 * (high - low) < levels).all()
+    assert (levels < high).all()
+    assert [claim for claim in B.claims(run) if claim.broken] == []
+
+
 @pytest.mark.usefixtures("as_a_user")
 @pytest.mark.parametrize(
     ("experiment", "options", "message"),

@@ -4,7 +4,8 @@ The paper does not print W*. Three readings: `teacher="identity"`; `"general"`, 
 commute with the input covariance; and `"whitening"`, W* = Σ^(−1/2) up to a rotation of the outputs,
 which with the loss averaged over outputs is what the printed figure shows (preset `printed`). With
 it either mode takes the same from the loss, and of a finite sample the one that is learned first
-need not take more: its saddle is then no minimum of one unit.
+need not take more: one unit then turns slowly from one mode to the other, and the plateau is at
+neither of their levels but between.
 """
 
 from typing import Any, Literal
@@ -17,7 +18,7 @@ from ....networks import Layer, fully_connected
 from ....networks._seeds import Keys
 from ....tasks import AbstractTask, linear_teacher
 from ....theory.saddles import mode_drop_times
-from ...claims import Ledger
+from ...claims import Ledger, most
 from .. import panels
 from .._moments import correlation, covariance
 from ..panels import Panel, PanelParameters, Reading, staircase
@@ -81,7 +82,15 @@ def _predict(parameters: Parameters, task: AbstractTask, network: Layer) -> dict
 
 def _asserts(reading: Reading, say: Ledger) -> None:
     panels.count(reading, say)
-    panels.level(reading, say, near=0.1)
+    lowest, *highest = reading.theory["fixed_point"].values
+    if highest:
+        between = (lowest <= reading.levels) & (reading.levels <= highest)
+        words = (
+            f"the plateau is between the levels of either mode, {lowest:.5g} and {highest[0]:.5g}"
+        )
+        say(words, most(between), "Lemma 6")
+    else:
+        panels.level(reading, say, near=0.1)
     corrected = "with the part of a mode that is orthogonal, over units, to earlier ones"
     panels.falls(reading, say, 0.005, "Theorem 4 and Eq. (35)", corrected)
     panels.ranks(reading, say)
