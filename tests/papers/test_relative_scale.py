@@ -9,7 +9,7 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import festina
-from experiments import are_apart, is_labelled, is_whole, pixels, reloaded, written
+from experiments import written
 from festina.papers.linear.balanced import _relative_scale as experiment
 from festina.tasks import modular_addition
 
@@ -160,14 +160,16 @@ def test_factors_that_cannot_be(factors):
         experiment.Parameters(factors=factors)
 
 
-# Claims and figure
+# Claims
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [100, 200])
 def test_no_claim_is_broken_on_fresh_seeds(seed):
     """What the default shows is no luck of its draws: the same verdicts, claim by claim."""
-    claims = experiment.claims(experiment.run(experiment.Parameters(seed=seed)))
+    run = experiment.run(experiment.Parameters(seed=seed))
+    assert run["simulation"]["fit_time"].notnull().all()
+    claims = experiment.claims(run)
     assert [claim.claim for claim in claims if claim.broken] == []
     unexpected = [claim for claim in claims if claim.expected == "does not hold"]
     assert len(unexpected) == 2
@@ -204,29 +206,3 @@ def test_nothing_is_compared_where_runs_cannot_tell():
     late = tiny().copy(deep=True)
     late["simulation"]["fit_time"][...] = 30.0
     assert len(verdicts(late)) == 1
-
-
-def test_a_saved_run_gives_the_same_claims_and_figure(tmp_path, monkeypatch):
-    run = tiny()
-    figure = pixels(experiment.draw(run))
-    monkeypatch.setattr(experiment, "gradient_flow", None)
-    again = reloaded(experiment, run, tmp_path)
-    np.testing.assert_array_equal(pixels(experiment.draw(again)), figure)
-
-
-def test_the_figure_is_legible():
-    figure = experiment.draw(tiny())
-    assert is_whole(figure)
-    parts = [ax.get_tightbbox() for ax in figure.axes]
-    assert len(parts) == 3
-    assert are_apart(parts)
-    smaller, kept, times = figure.axes
-    assert smaller.get_ylabel()
-    assert times.get_ylabel()
-    assert is_labelled(figure, "xlabel", "title")
-    words = [text.get_text() for text in smaller.get_legend().get_texts()]
-    assert words == ["$g$ = 1", "$g$ = 0.7", "$g$ = 0.5", "trained on", "held out"]
-    for ax in (smaller, kept):
-        assert len(ax.lines) == 2 * 3
-    labels = [label.get_window_extent() for label in times.get_xticklabels()]
-    assert are_apart(labels)

@@ -5,12 +5,11 @@ White inputs, loss ½⟨‖y − W₂W₁x‖²⟩, of which ½‖Σ_j − W₂W
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import numpy as np
 import xarray as xr
-from jaxtyping import Float, PRNGKeyArray
+from jaxtyping import PRNGKeyArray
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field, model_validator
@@ -19,25 +18,18 @@ from ....dynamics import gradient_flow
 from ....networks import DeepLinear, balanced, deep_linear
 from ....tasks import linear_teacher
 from ....theory.linear import continual, interference
-from ..._frame import keys_of, parameters_of
-from ..._old import compare, experiment, run_tree
+from ..._frame import experiment, keys_of, parameters_of
 from ..._parameters import Parameters as BaseParameters
 from ..._registry import Progress
-from ...claims import Claim
-from ...figures import PALE, THEORY, styled
-from .._slides import sheet, slide
+from ...claims import Ledger, agree, apart, asserts
+from ...figures import GUIDE, THEORY, both, finish, sheet, styled
+from ._shapes import fixed_networks
 
-NAME = "linear/continual"
-_SLIDE = slide("Exact continual learning dynamics")
 _SAMPLES = 121
 _LEARNED = 1e-7
 """Loss at the end of its stage, of the norm of the tasks, below which a task counts as learned."""
-
-# Two tasks of two dimensions, with weights that have a balance of their own choice.
-_PAIR = (((1.2, 0.4), (-0.3, 0.8)), ((0.2, -0.9), (1.1, 0.5)))
-_PAIR_STAGES = (3.0, 2.0)
-_PAIR_BALANCES = (-1.0, 0.0, 1.0)
-_PAIR_STRENGTHS = (0.3, 0.2)
+_SECOND = np.array([[0.2, -0.9], [1.1, 0.5]])
+"""What networks learn after the task of two dimensions that is fixed."""
 
 
 class Parameters(BaseParameters):
@@ -85,43 +77,28 @@ class Parameters(BaseParameters):
         return self.balance, *self.other_balances
 
 
-PRESETS: dict[str, dict[str, Any]] = {}
-
-
-@experiment
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> xr.DataTree:
+@experiment("linear/continual")
+def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
     """Train on one task after the other, and evaluate the closed form at the same times."""
-    keys = keys_of(parameters, key)
-    tasks_key = jax.random.fold_in(keys[0], 1)
+    keys, lam = keys_of(parameters, key), np.array(parameters.balances)
     n, count = parameters.size, parameters.tasks
     # Every layer of this network is a task: one draw, with singular values up to two.
+    tasks_key = jax.random.fold_in(keys[0], 1)
     draws = deep_linear((n,) * (count + 1), scale=n**-0.5, key=tasks_key).weights
-    sigmas = [np.asarray(draw) for draw in draws]
     # More often where it moves, at the beginning of a stage.
     times = parameters.stage * np.linspace(0.0, 1.0, _SAMPLES) ** 2
-    networks = balanced(
-        (n, n, n),
-        balance=np.array(parameters.balances)[:, None],
-        scale=parameters.scale,
-        key=keys,
-    )
+    networks = balanced((n, n, n), balance=lam[:, None], scale=parameters.scale, key=keys)
     say("one task after the other", 0.1)
-    coords = {"balance": list(parameters.balances), "seed": parameters.seed + np.arange(len(keys))}
-    sequence = _learn(networks, sigmas, [times] * count).assign_coords(coords)
+    sequence = _learn(networks, [np.asarray(draw) for draw in draws], [times] * count)
     say("two tasks of two dimensions", 0.7)
-    pair = [np.array(sigma) for sigma in _PAIR]
-    stages = [np.linspace(0.0, end, 31) for end in _PAIR_STAGES]
-    two = _learn(_pair_networks(), pair, stages).assign_coords(balance=list(_PAIR_BALANCES))
-    return run_tree(NAME, parameters, sequence=sequence, pair=two)
-
-
-def _pair_networks() -> DeepLinear:
-    """W₁ = diag(p) R(0.3)ᵀ and W₂ = R(1.1) diag(q), one of each balance."""
-    turn = lambda angle: np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
-    small, lam = np.array(_PAIR_STRENGTHS), np.array(_PAIR_BALANCES)[:, None]
-    large = np.sqrt(small**2 + np.abs(lam))
-    p, q = np.where(lam >= 0, small, large), np.where(lam >= 0, large, small)
-    return DeepLinear((p[:, :, None] * turn(0.3).T, turn(1.1) * q[:, None, :]))
+    two = [-1.0, 0.0, 1.0]
+    networks, first = fixed_networks("square", two)
+    stages = [np.linspace(0.0, end, 31) for end in (3.0, 2.0)]
+    seed = parameters.seed + np.arange(len(keys))
+    return {
+        "sequence": sequence.assign_coords(balance=lam, seed=seed),
+        "pair": _learn(networks, [first, _SECOND], stages).assign_coords(balance=two),
+    }
 
 
 def _learn(
@@ -135,19 +112,18 @@ def _learn(
         course = gradient_flow(trained, linear_teacher(sigma), times, rtol=1e-10)
         maps.append(np.asarray(course.network.end_to_end()))
         trained = course.final
-    first, second = (np.asarray(w).reshape(-1, *w.shape[-2:]) for w in networks.weights)
-    exact = [continual(*w, sigmas, stages) for w in zip(first, second, strict=True)]
+    weights = (np.asarray(w).reshape(-1, *w.shape[-2:]) for w in networks.weights)
+    exact = [continual(*pair, sigmas, stages) for pair in zip(*weights, strict=True)]
     product = np.concatenate(maps, axis=len(batch))
+    losses = np.stack([np.sum((product - s) ** 2, axis=(-2, -1)) / 2 for s in sigmas], axis=-1)
     theory = np.stack([course.map for course in exact]).reshape(product.shape)
+    loss_theory = np.stack([course.losses for course in exact]).reshape(losses.shape)
     return xr.Dataset(
         {
             "map": ((*over, "time", "output", "input"), product),
             "map_theory": ((*over, "time", "output", "input"), theory),
-            "loss": ((*over, "time", "task"), _losses(product, sigmas)),
-            "loss_theory": (
-                (*over, "time", "task"),
-                np.stack([course.losses for course in exact]).reshape(*product.shape[:-2], -1),
-            ),
+            "loss": ((*over, "time", "task"), losses),
+            "loss_theory": ((*over, "time", "task"), loss_theory),
             "correlation": (("task", "output", "input"), np.stack(sigmas)),
             "interference": (("learned", "task"), interference(np.stack(sigmas))),
             "stage": ("time", exact[0].stage),
@@ -156,189 +132,98 @@ def _learn(
     )
 
 
-def _losses(
-    product: Float[np.ndarray, "*batch time output input"], sigmas: Sequence[np.ndarray]
-) -> Float[np.ndarray, "*batch time task"]:
-    """½‖Σ_j − W₂W₁‖² for every task."""
-    return np.stack([np.sum((product - s) ** 2, axis=(-2, -1)) / 2 for s in sigmas], axis=-1)
+def _forgetting(data: xr.Dataset, loss: str = "loss") -> tuple[xr.DataArray, ...]:
+    """Loss of each task when it was learned, its rise by each later task, and its limit.
+
+    The latter two for all pairs of tasks, the earlier of which is forgotten.
+    """
+    ends = data[loss].groupby(data["stage"]).last().rename(stage="learned")
+    each = xr.DataArray(np.arange(data.sizes["task"]), dims="task")
+    own = ends.drop_vars("learned").isel(learned=each, task=each)
+    later, earlier = (xr.DataArray(k, dims="pair") for k in np.tril_indices(len(each), -1))
+    pairs = {"learned": later, "task": earlier}
+    return own, (ends.drop_vars("learned") - own).isel(pairs), data["interference"].isel(pairs)
 
 
-def claims(run: xr.DataTree) -> list[Claim]:
+@asserts("Saxe, slides", "“Exact continual learning dynamics”")
+def claims(run: xr.DataTree, say: Ledger) -> None:
     """The closed form against training, and forgetting that no balance changes."""
-    sequence, pair = run["sequence"].to_dataset(), run["pair"].to_dataset()
-    return [
-        *(_follows(sequence.sel(balance=[value])) for value in sequence["balance"].values),
-        *_forgetting(sequence),
-        *(_pair_map(pair.sel(balance=value)) for value in pair["balance"].values),
-        _pair_forgetting(pair),
-    ]
-
-
-def _follows(data: xr.Dataset) -> Claim:
-    apart = abs(data["loss"] - data["loss_theory"]).max()
-    return compare(
-        experiment=NAME,
-        claim=f"balance {float(data['balance'][0]):g}: the loss of every task follows the closed "
-        "form in all stages (error over the largest loss)",
-        source=_SLIDE,
-        predicted=0.0,
-        measured=float(apart / data["loss"].max()),
-        tolerance=1e-6,
+    data, two = run["sequence"].ds, run["pair"].ds
+    rest, off = ("seed", "time", "task"), abs(data["loss"] - data["loss_theory"])
+    balances = ", ".join(f"{value:g}" for value in data["balance"].values)
+    say(
+        "the loss of every task follows the closed form in all stages, at every balance",
+        apart(off.max(rest) / data["loss"].max(rest), within=1e-6),
+        note=f"of the largest loss; balances {balances}",
     )
-
-
-def _at_ends(data: xr.Dataset) -> xr.DataArray:
-    """Loss of every task at the end of every stage."""
-    stage = data["stage"].values
-    last = [int(np.flatnonzero(stage == k)[-1]) for k in range(stage.max() + 1)]
-    return data["loss"].isel(time=last).rename(time="learned").drop_vars("learned", errors="ignore")
-
-
-def _forgetting(data: xr.Dataset) -> list[Claim]:
-    """Of every task by every later one; claimed only where all were learned to the end."""
-    ends = _at_ends(data)
-    tasks = data.sizes["task"]
-    own = xr.concat([ends.isel(learned=k, task=k) for k in range(tasks)], "task")
-    whole = float(data["interference"].max())
-    if float(own.max()) > _LEARNED * whole:
-        return []
-    later = np.tri(tasks, k=-1, dtype=bool)
-    rise = (ends - own).transpose("learned", "task", ...).values[later]
-    predicted = data["interference"].values[later]
-    apart = np.abs(rise - predicted[:, None, None]).max()
-    return [
-        compare(
-            experiment=NAME,
-            claim="learning Σ_k to the end costs task i exactly ½‖Σ_i − Σ_k‖², at every balance "
-            "(error over the largest)",
-            source=_SLIDE,
-            predicted=0.0,
-            measured=float(apart / whole),
+    (own, rise, limit), whole = _forgetting(data), float(data["interference"].max())
+    if float(own.max()) <= _LEARNED * whole:  # all were learned to the end
+        say(
+            "learning Σ_k to the end costs task i exactly ½‖Σ_i − Σ_k‖², at every balance",
             # Of a loss that is left, √ is left of the map.
-            tolerance=4 * _LEARNED**0.5,
-            note=f"{len(predicted)} pairs of tasks, balances "
-            + ", ".join(f"{value:g}" for value in data["balance"].values),
+            apart((rise - limit) / whole, within=4 * _LEARNED**0.5),
+            note=f"of the largest; {limit.size} pairs of tasks, balances {balances}",
         )
-    ]
-
-
-def _pair_map(data: xr.Dataset) -> Claim:
-    return compare(
-        experiment=NAME,
-        claim=f"two tasks in two dimensions, balance {float(data['balance']):g}: W₂W₁ after the "
-        "second",
-        source=_SLIDE,
-        predicted=data["map_theory"].isel(time=-1).values.ravel(),
-        measured=data["map"].isel(time=-1).values.ravel(),
-        tolerance=1e-6,
+    say(
+        "two tasks in two dimensions, balances −1, 0, 1: W₂W₁ after the second",
+        agree(two["map"].isel(time=-1), two["map_theory"].isel(time=-1), within=1e-6),
     )
-
-
-def _pair_forgetting(data: xr.Dataset) -> Claim:
-    theory = data.drop_vars("loss").rename(loss_theory="loss")
-    forgotten = [
-        _at_ends(kind).isel(task=0).diff("learned").isel(learned=0).values
-        for kind in (theory, data)
-    ]
-    limit = float(data["interference"].isel(learned=1, task=0))
-    return compare(
-        experiment=NAME,
-        claim="two tasks in two dimensions, balances "
-        + ", ".join(f"{value:g}" for value in data["balance"].values)
-        + ": rise of the loss of the first",
-        source=_SLIDE,
-        predicted=forgotten[0],
-        measured=forgotten[1],
-        tolerance=1e-6,
-        note=f"at the end it would be {limit:g} at each of them",
+    (_, seen, limit), (_, theory, _) = _forgetting(two), _forgetting(two, "loss_theory")
+    say(
+        "two tasks in two dimensions, balances −1, 0, 1: rise of the loss of the first",
+        agree(seen[..., 0], theory[..., 0], within=1e-6),
+        note=f"at the end it would be {float(limit[0]):g} at each of them",
     )
 
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
     """The loss of every task over time, and forgetting against what it should be."""
-    parameters = parameters_of(run, Parameters)
-    data = run["sequence"].to_dataset()
-    figure = sheet(f"{parameters.tasks} tasks in turn, a network of balance {parameters.balance:g}")
-    course, forgotten = figure.subplots(1, 2, width_ratios=(2.2, 1))
-    _draw_course(course, data.isel(balance=0, seed=0), parameters)
-    _draw_forgetting(forgotten, data)
+    parameters, data = parameters_of(run, Parameters), run["sequence"].ds
+    title = f"{parameters.tasks} tasks in turn, a network of balance {parameters.balance:g}"
+    figure, (course, forgotten) = sheet(title, 2, width=4.5, height=3.2, width_ratios=(2.2, 1))
+    _draw_course(course, data.isel(balance=0, seed=0), parameters.stage)
+    _, rise, limit = _forgetting(data)
+    limit = limit.broadcast_like(rise.isel(balance=0))
+    for index, value in enumerate(data["balance"].values):
+        how = {"color": f"C{index + 4}", "ms": 13 - 3 * (index % 4), "mfc": "none", "mew": 1.5}
+        marker, label = "osD^vP*X"[index % 8], f"$λ$ = {value:g}"
+        seen = rise.sel(balance=value).transpose(*limit.dims)
+        forgotten.plot(
+            limit.values.ravel(), seen.values.ravel(), marker, alpha=0.6, label=label, **how
+        )
+    ends = 0.85 * float(limit.min()), 1.1 * float(limit.max())
+    forgotten.plot(ends, ends, **THEORY)
+    words = "$½‖Σ_i - Σ_k‖^2$", "rise of the loss of task $i$", "task $i$, after learning $k$"
+    finish(forgotten, *words, legend="upper left", xlim=ends, ylim=ends)
     return figure
 
 
-def _draw_course(ax: Axes, data: xr.Dataset, parameters: Parameters) -> None:
-    # Stages are drawn for as long as anything happens in them.
-    width = _settled(data)
-    time = data["time"].values - data["stage"].values * parameters.stage
-    place = np.where(time <= width, data["stage"].values * width + time, np.nan)
-    for task in range(data.sizes["task"]):
-        ax.plot(place, data["loss"].isel(task=task), **PALE, color=f"C{task}", alpha=0.5)
-        ax.plot(place, data["loss_theory"].isel(task=task), **THEORY)
-        ax.text(
-            (task + 0.5) * width,
-            1.02,
-            f"learns {task + 1}" if parameters.tasks < 6 else f"{task + 1}",
-            color=f"C{task}",
-            ha="center",
-            transform=ax.get_xaxis_transform(),
-        )
-        if task:
-            ax.axvline(task * width, color="0.85", lw=1, zorder=0)
-    for task in range(data.sizes["task"]):
-        ax.plot([], [], **PALE, color=f"C{task}", alpha=0.5, label=f"task {task + 1}")
-    ax.plot([], [], **THEORY, label="closed form")
-    stages = np.arange(data.sizes["task"])
-    ax.set_xticks(
-        np.concatenate([stages * width, stages * width + width / 2]),
-        [*["0"] * len(stages), *[f"{width / 2:.2g}"] * len(stages)],
+def _draw_course(ax: Axes, data: xr.Dataset, length: float) -> None:
+    """Stages are drawn for as long as anything happens in the slowest of them."""
+    stage, tasks = data["stage"].values, data.sizes["task"]
+    time = data["time"].values - stage * length
+    moves = abs(data["loss"] - data["loss"].groupby(data["stage"]).last().sel(stage=data["stage"]))
+    moves = moves.max("task")
+    most = moves.groupby(data["stage"]).max().sel(stage=data["stage"])
+    width = float(time[(moves > 0.01 * most).values].max())
+    place = np.where(time <= width, stage * width + time, np.nan)
+    for task in range(tasks):
+        color, one = f"C{task}", data.isel(task=task)
+        both(ax, place, one["loss"], one["loss_theory"], color=color, label=f"task {task + 1}")
+        words = f"learns {task + 1}" if tasks < 6 else f"{task + 1}"
+        above = {"ha": "center", "transform": ax.get_xaxis_transform()}
+        ax.text((task + 0.5) * width, 1.02, words, color=color, **above)
+        ax.axvline(task * width, **GUIDE)
+    starts = width * np.arange(tasks)
+    labels = [*["0"] * tasks, *[f"{width / 2:.2g}"] * tasks]
+    ax.set_xticks(np.concatenate([starts, starts + width / 2]), labels)
+    finish(
+        ax,
+        "time $t$ since the beginning of each task, in units of $τ$",
+        "loss of each task",
+        theory="closed form",
+        legend="beside",
+        xlim=(0, tasks * width),
+        ylim=(0, None),
     )
-    ax.set(
-        xlabel="time $t$ since the beginning of each task, in units of $τ$",
-        ylabel="loss of each task",
-        xlim=(0, len(stages) * width),
-    )
-    ax.set_ylim(bottom=0)
-    ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
-
-
-def _settled(data: xr.Dataset) -> float:
-    """The time into a stage after which no loss moves by a hundredth, in the slowest stage."""
-    longest = 0.0
-    for _, part in data.groupby("stage"):
-        moves = abs(part["loss"] - part["loss"].isel(time=-1)).max("task").values
-        after = part["time"].values - part["time"].values[0]
-        longest = max(longest, after[np.flatnonzero(moves > 0.01 * moves.max())[-1]])
-    return float(longest)
-
-
-def _draw_forgetting(ax: Axes, data: xr.Dataset) -> None:
-    ends = _at_ends(data)
-    tasks = data.sizes["task"]
-    later = np.tri(tasks, k=-1, dtype=bool)
-    limit = data["interference"].values[later]
-    low, high = 0.85 * limit.min(), 1.1 * limit.max()
-    markers = "osD^vP*X"
-    for index, value in enumerate(data["balance"].values):
-        loss = ends.sel(balance=value).transpose("learned", "task", "seed").values
-        own = np.diagonal(loss, axis1=0, axis2=1).T
-        rise = (loss - own)[later]
-        ax.plot(
-            np.repeat(limit, rise.shape[1]),
-            rise.ravel(),
-            markers[index % len(markers)],
-            color=f"C{index + 4}",
-            ms=13 - 3 * (index % 4),
-            mfc="none",
-            mew=1.5,
-            alpha=0.6,
-            label=f"$λ$ = {value:g}",
-        )
-    ax.plot([low, high], [low, high], **THEORY)
-    ax.set(
-        xlabel="$½‖Σ_i - Σ_k‖^2$",
-        ylabel="rise of the loss of task $i$",
-        title="task $i$, after learning $k$",
-        xlim=(low, high),
-        ylim=(low, high),
-    )
-    ax.legend(loc="upper left")

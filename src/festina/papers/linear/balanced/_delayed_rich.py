@@ -7,23 +7,25 @@ learns what can be learned there, and the loss halts at ½‖Σ(1 − P)‖². T
 P(t) = projector on e^{ΣᵀΣ t/|λ|} P(0), on the time scale |λ|/s².
 """
 
-from typing import Any
+from typing import Annotated
 
 import jax
 import numpy as np
 import xarray as xr
 from jaxtyping import PRNGKeyArray
+from matplotlib.figure import Figure
 from pydantic import Field, model_validator
 
-from ....diagnose import kernel_distance, neural_tangent_kernel
+from ....diagnose import kernel_distance, neural_tangent_kernel, passage_time
 from ....networks import DeepLinear
-from ..._old import experiment, run_tree
+from ....theory.linear import balanced_flow
+from ..._frame import experiment
 from ..._parameters import Parameters as BaseParameters
+from ..._parameters import increasing
 from ..._registry import Progress
-from ._delayed_rich_claims import NAME as NAME
-from ._delayed_rich_claims import claims as claims
-from ._delayed_rich_draw import draw as draw
-from ._shapes import check_balances, check_modes, flows, generators, random_networks, train
+from ...claims import Ledger, agree, apart, asserts, exponent
+from ...figures import DOTS, PALE, THEORY, both, family, finish, sheet, styled
+from ._shapes import WIDEST, Modes, generators, random_networks, train
 
 _SAMPLES = 161
 _SLOW = np.geomspace(1e-4, 1e2, 601)
@@ -36,10 +38,10 @@ class Parameters(BaseParameters):
     seeds: int = Field(default=6, ge=1)
     """How many random networks are trained, for each balance."""
 
-    balances: tuple[float, ...] = (5.0, 20.0, 80.0)
+    balances: Annotated[tuple[float, ...], increasing(-WIDEST, WIDEST)] = (5.0, 20.0, 80.0)
     """−λ: how much larger the first layer is, in increasing order."""
 
-    singular_values: tuple[float, ...] = (1.4, 1.2, 1.0)
+    singular_values: Modes = (1.4, 1.2, 1.0)
     """Singular values of the task; as many as there are hidden units and outputs."""
 
     inputs: int = Field(default=6, ge=2, le=32)
@@ -50,61 +52,49 @@ class Parameters(BaseParameters):
 
     @model_validator(mode="after")
     def _possible(self) -> "Parameters":
-        check_balances(self.balances, least=2)
-        check_modes(self.singular_values)
-        if self.inputs <= len(self.singular_values):
+        s, lam = self.singular_values, self.balances
+        if self.inputs <= len(s):
             raise ValueError(
-                f"`inputs` must be more than the {len(self.singular_values)} singular values, got "
-                f"{self.inputs}: only a funnel is rich with a delay."
+                f"`inputs` must be more than the {len(s)} singular values, got {self.inputs}: only "
+                "a funnel is rich with a delay."
             )
-        strongest, weakest = max(self.singular_values), min(self.singular_values)
-        if self.balances[0] < strongest or self.balances[-2] < 10 * strongest:
+        least = max(s), 10 * max(s), 2 * lam[-2]
+        if any(a < b for a, b in zip((lam[0], *lam[-2:]), least, strict=True)):
             raise ValueError(
-                f"`balances` must be positive, at least the largest singular value {strongest:g}, "
-                f"and the two largest ten times that, got {self.balances}: there is no delay "
-                "otherwise."
+                f"`balances` must be at least the largest singular value {max(s):g}, the two "
+                f"largest ten times that and a factor of two apart, got {lam}: there is no delay, "
+                "or no exponent, otherwise."
             )
-        if self.balances[-1] < 2 * self.balances[-2]:
+        if lam[-1] > 150 * min(s):
             raise ValueError(
-                f"The largest of `balances` must be at least twice the one before, got "
-                f"{self.balances[-2:]}: exponents are measured between them."
-            )
-        if self.balances[-1] > 150 * weakest:
-            raise ValueError(
-                f"`balances` beyond 150 times the smallest singular value {weakest:g} take too "
-                f"long to train, got {self.balances[-1]:g}."
+                f"`balances` beyond 150 times the smallest singular value {min(s):g} take too long "
+                f"to train, got {lam[-1]:g}."
             )
         return self
 
 
-PRESETS: dict[str, dict[str, Any]] = {}
-
-
-@experiment
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> xr.DataTree:
+@experiment("linear/delayed-rich")
+def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
     """Train at each balance from the same maps; loss and kernel by the exact solution as well."""
-    s = np.asarray(parameters.singular_values)
+    s, balances = np.asarray(parameters.singular_values), parameters.balances
     sizes = (parameters.inputs, len(s), len(s))
     correlation = np.eye(len(s), parameters.inputs) * s[:, None]
-    lams = tuple(-balance for balance in parameters.balances)
     networks = [
-        random_networks(sizes, lams, parameters.scale, rng)
+        random_networks(sizes, -np.array(balances), parameters.scale, rng)
         for rng in generators(parameters.seeds, parameters.seed, key)
     ]
     first, second = jax.tree.map(lambda *w: np.stack(w, axis=1), *networks).weights
     tables: list[xr.Dataset] = []
-    for index, balance in enumerate(parameters.balances):
-        say(f"λ = −{balance:g}", index / len(lams))
+    for index, balance in enumerate(balances):
+        say(f"λ = −{balance:g}", index / len(balances))
         network = DeepLinear((first[index], second[index]))
         tables.append(_one_balance(network, correlation, balance))
     directions = np.linalg.qr(first[-1].swapaxes(-1, -2))[0]
     start = np.linalg.norm(second[-1] @ first[-1], 2, axis=(-2, -1)).max()
-    return run_tree(
-        NAME,
-        parameters,
-        curves=xr.concat(tables, xr.Variable("balance", list(parameters.balances))),
-        slow=_slow_law(directions, correlation).assign_attrs(unlearned=float(s.max() + start)),
-    )
+    return {
+        "curves": xr.concat(tables, xr.Variable("balance", list(balances))),
+        "slow": _slow_law(directions, correlation).assign_attrs(unlearned=float(s.max() + start)),
+    }
 
 
 def _one_balance(network: DeepLinear, correlation: np.ndarray, balance: float) -> xr.Dataset:
@@ -114,7 +104,7 @@ def _one_balance(network: DeepLinear, correlation: np.ndarray, balance: float) -
     times = np.concatenate([[0.0], np.geomspace(1e-2 / balance, end, _SAMPLES)])
     trained = train(network, correlation, times, rtol=1e-10)
     kernels = neural_tangent_kernel(trained, np.eye(correlation.shape[1]))
-    states = [flow(times) for flow in flows(network, correlation, [-balance] * len(kernels))]
+    exact = balanced_flow(*network.weights, correlation, balance=-balance)(times)
     error = correlation - np.asarray(trained.end_to_end())
     dims = ("seed", "sample")
     return xr.Dataset(
@@ -122,8 +112,8 @@ def _one_balance(network: DeepLinear, correlation: np.ndarray, balance: float) -
             "time": ("sample", times, {"long_name": "time in units of τ"}),
             "loss": (dims, (error**2).sum((-2, -1)) / 2),
             "kernel_distance": (dims, np.asarray(kernel_distance(kernels[:, :1], kernels))),
-            "loss_theory": (dims, np.stack([state.loss() for state in states])),
-            "kernel_theory": (dims, np.stack([state.kernel_distance() for state in states])),
+            "loss_theory": (dims, exact.loss()),
+            "kernel_theory": (dims, exact.kernel_distance()),
         }
     )
 
@@ -147,3 +137,100 @@ def _slow_law(directions: np.ndarray, correlation: np.ndarray) -> xr.Dataset:
         },
         {"time": ("time", times, {"long_name": "time in units of |λ|τ"})},
     )
+
+
+def _half_times(curves: xr.Dataset, slow: xr.Dataset) -> tuple[xr.DataArray, ...]:
+    """When the loss is halfway to its plateau and when the kernel has gone half of its way.
+
+    Of every network, and the latter also by the slow law, in units of |λ|.
+    """
+
+    def when(time: xr.DataArray, values: xr.DataArray, level: xr.DataArray) -> xr.DataArray:
+        core = [time.dims[-1:], time.dims[-1:], []]
+        given = time, values, level
+        return xr.apply_ufunc(passage_time, *given, input_core_dims=core, vectorize=True)
+
+    loss, moved, slowly = curves["loss"], -curves["kernel_distance"], -slow["kernel_distance"]
+    return (
+        when(curves["time"], loss, (loss.isel(sample=0) + slow["plateau"]) / 2),
+        when(curves["time"], moved, moved.isel(sample=-1) / 2),
+        when(slow["time"], slowly, slowly.isel(time=-1, drop=True) / 2),
+    )
+
+
+@asserts("Saxe, slides", "“Delayed rich regime”")
+def claims(run: xr.DataTree, say: Ledger) -> None:
+    """Curves against the exact solution, the two times, and the plateau between them."""
+    curves, slow = run["curves"].ds, run["slow"].ds
+    for words, trained, theory in (
+        ("the loss", "loss", "loss_theory"),
+        ("the tangent kernel's distance from its start", "kernel_distance", "kernel_theory"),
+    ):
+        off = apart(curves[trained], curves[theory], within=1e-6)
+        say(f"{words} follows the exact solution, every λ and seed", off)
+    drop, turn, slowly = _half_times(curves, slow)
+    lam, last = curves["balance"].values, curves.isel(balance=-1)
+    # What the limit of large |λ| leaves out is of order (s/λ)², s all that is to be learned: the
+    # task, and of the initial map what does not belong to it.
+    before, there = 8 * (slow.attrs["unlearned"] / lam[-2:]) ** 2
+    for words, times, power in (
+        ("the loss drops on the time 1/|λ|", drop, -1.0),
+        ("the kernel turns on a time proportional to |λ|", turn, 1.0),
+    ):
+        middle = times.median("seed")[-2:]
+        law = exponent(lam[-2:], middle, power, within=0.02 + before)
+        say(f"{words} (exponent, median over seeds)", law)
+    near, at_largest = {"within": 0.02 + there, "relative": True}, "at the largest |λ|"
+    say(
+        "time at which the loss is halfway to its plateau, times |λ| (median)",
+        agree(lam[-1] * drop[-1].median(), np.log(2) / 2, **near),
+        note=f"{at_largest}: the second layer relaxes at the rate |λ|",
+    )
+    # After ten relaxation times, before the subspace has turned.
+    loss = last["loss"].transpose("seed", "sample").values
+    height = np.array([np.interp(5 / lam[-1], last["time"], each) for each in loss])
+    say(
+        "the loss then halts at the part of the task that hidden units cannot see (each seed)",
+        agree(height / loss[:, 0], slow["plateau"] / loss[:, 0], within=0.01 + there),
+        note=f"½‖Σ(1 − P)‖² as a fraction of the initial loss, {at_largest}",
+    )
+    say(
+        "half-change time of the kernel over |λ|, each seed, by the slow law",
+        agree(turn[-1] / lam[-1], slowly, **near),
+        note=f"{at_largest}; modes outgrow other directions at the rate S_λ − |λ|/2 ≈ s²/|λ|",
+    )
+
+
+@styled
+def draw(run: xr.DataTree) -> Figure:
+    """The first seed over time for each λ; all seeds' times against |λ|."""
+    curves, lam = run["curves"].ds, run["curves"]["balance"].values
+    title = "The loss drops at once, the features are learned much later"
+    figure, (loss, kernel, times) = sheet(title, 3, width=3.33, height=3.2)
+    for balance, shade, label in family(lam):
+        one = curves.sel(balance=balance).isel(seed=0)
+        start, one = float(one["loss"][0]), one.isel(sample=slice(1, None))
+        fall = one["loss"] / start, one["loss_theory"] / start
+        both(loss, one["time"], *fall, color=shade, label=f"$-${label}")
+        both(kernel, one["time"], one["kernel_distance"], one["kernel_theory"], color=shade)
+    clock = {"xscale": "log", "ylim": (0, None)}
+    words = "time $t/τ$", "loss over its start", "loss, one network"
+    finish(loss, *words, legend="upper right", legend_title="$λ$", **clock)
+    kernel.plot([], [], **PALE, color="0.6", alpha=0.5, label="training")
+    words = "time $t/τ$", "kernel distance from start", "tangent kernel, the same network"
+    finish(kernel, *words, theory="exact solution", legend="upper left", **clock)
+    drop, turn, slowly = _half_times(curves, run["slow"].ds)
+    span = np.array([lam[0] / 1.5, lam[-1] * 1.5])
+    for values, law, color, y, words in (
+        (turn, float(slowly.median()) * span, "C3", 0.93, "kernel half turned, $∝|λ|$"),
+        (drop, np.log(2) / 2 / span, "C0", 0.03, "loss half dropped, $∝1/|λ|$"),
+    ):
+        times.plot(lam, values.transpose("balance", "seed"), **DOTS, color=color, alpha=0.35)
+        times.plot(span, law, **THEORY)
+        times.text(0.03, y, words, color=color, transform=times.transAxes)
+    scales = {"xscale": "log", "yscale": "log"}
+    words = "balance $|λ|$", "time $t/τ$", "two times, every network"
+    finish(times, *words, theory="limit of large $|λ|$", legend="center right", **scales)
+    times.set_xticks(lam, [f"{balance:g}" for balance in lam])
+    times.minorticks_off()
+    return figure

@@ -6,38 +6,34 @@ singular value s follows ȧ = √(λ² + 4a²) (s − a): logistic for λ = 0, e
 for large |λ|.
 """
 
-from typing import Any
+from typing import Annotated
 
 import numpy as np
 import xarray as xr
 from jaxtyping import PRNGKeyArray
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from pydantic import Field, model_validator
 
-from ....networks import DeepLinear, balanced
+from ....networks import balanced
 from ....theory.linear import unbalanced_weights
-from ..._old import experiment, run_tree
+from ..._frame import experiment
 from ..._parameters import Parameters as BaseParameters
+from ..._parameters import increasing
 from ..._registry import Progress
-from ._exponential_to_sigmoidal_claims import NAME as NAME
-from ._exponential_to_sigmoidal_claims import claims as claims
-from ._exponential_to_sigmoidal_draw import draw as draw
-from ._shapes import (
-    check_balances,
-    check_modes,
-    generators,
-    random_frame,
-    random_task,
-    rotated,
-    train,
-)
+from ...claims import Ledger, agree, apart, asserts, exponent
+from ...figures import GUIDE, PALE, THEORY, both, family, finish, sheet, styled
+from ._shapes import WIDEST, Modes, generators, random_frame, random_task, rotated, train
 
 _SAMPLES = 801
-_MARKS = (0.1, 0.5, 0.9)
+_MARKS = np.array([0.1, 0.5, 0.9])
 """Fractions of a mode whose times are read off."""
-_SIGMOID = (0.1, 0.4)
+_SIGMOID = np.array([0.1, 0.4])
 """λ over the initial strength of the strongest mode, where the limit λ → 0 is measured."""
-_EXPONENTIAL = (25.0, 100.0)
+_EXPONENTIAL = np.array([25.0, 100.0])
 """λ over the largest singular value, where the limit of large λ is measured."""
+_NO_WAIT = np.log(1 / 0.9) / np.log(9)
+"""Time to 10 % over the time from 10 % to 90 % of an exponential from zero."""
 
 
 class Parameters(BaseParameters):
@@ -46,10 +42,10 @@ class Parameters(BaseParameters):
     seeds: int = Field(default=2, ge=1)
     """How many random rotations of the hidden units are trained; they make no difference."""
 
-    balances: tuple[float, ...] = (0.0, 0.1, 0.5, 2.0, 10.0)
+    balances: Annotated[tuple[float, ...], increasing(0, WIDEST)] = (0.0, 0.1, 0.5, 2.0, 10.0)
     """Balances λ, not negative, in increasing order; −λ is trained as well."""
 
-    singular_values: tuple[float, ...] = (2.0, 1.0)
+    singular_values: Modes = (2.0, 1.0)
     """Singular values of the task, in decreasing order."""
 
     initial_strength: float = Field(default=0.01, gt=0)
@@ -57,12 +53,6 @@ class Parameters(BaseParameters):
 
     @model_validator(mode="after")
     def _possible(self) -> "Parameters":
-        check_balances(self.balances, least=2)
-        check_modes(self.singular_values)
-        if self.balances[0] < 0:
-            raise ValueError(
-                f"`balances` must not be negative, got {self.balances}: both signs are trained."
-            )
         if list(self.singular_values) != sorted(self.singular_values, reverse=True):
             raise ValueError(f"`singular_values` must not increase, got {self.singular_values}.")
         if self.initial_strength > 0.05 * min(self.singular_values):
@@ -73,84 +63,59 @@ class Parameters(BaseParameters):
         return self
 
 
-PRESETS: dict[str, dict[str, Any]] = {}
-
-
-@experiment
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> xr.DataTree:
+@experiment("linear/exponential-to-sigmoidal")
+def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
     """Train at each balance, and evaluate the closed form of every mode at the same times."""
-    sweep = _sweep(parameters, parameters.balances, key)
+    s, a0, lam = parameters.singular_values[0], parameters.initial_strength, parameters.balances
+
+    def sweep(balances: np.ndarray) -> xr.Dataset:
+        tables = [_curve(parameters, float(balance), key) for balance in balances]
+        return xr.concat(tables, xr.Variable("balance", balances))
+
+    curves = sweep(np.array(lam))
     say("the limits", 0.5)
-    largest, a0 = parameters.singular_values[0], parameters.initial_strength
-    return run_tree(
-        NAME,
-        parameters,
-        curves=sweep,
-        shape=_shape(parameters),
-        sigmoid=_deviations(_sweep(parameters, tuple(a0 * r for r in _SIGMOID), key)),
-        exponential=_deviations(_sweep(parameters, tuple(largest * r for r in _EXPONENTIAL), key)),
-    )
-
-
-def _sweep(
-    parameters: Parameters, balances: tuple[float, ...], key: PRNGKeyArray | None
-) -> xr.Dataset:
-    tables = [_curve(parameters, balance, key) for balance in balances]
-    return xr.concat(tables, xr.Variable("balance", list(balances)))
+    many = np.geomspace((lam[0] or lam[1]) / 30, lam[-1], 81)
+    marks = time_to(_MARKS[:, None] * s, np.array(s), a0, many)
+    return {
+        "curves": curves,
+        "shape": xr.Dataset(
+            {"time_to": (("mark", "balance"), marks)}, {"balance": many, "mark": _MARKS}
+        ),
+        "sigmoid": _deviations(sweep(a0 * _SIGMOID)),
+        "exponential": _deviations(sweep(s * _EXPONENTIAL)),
+    }
 
 
 def _curve(parameters: Parameters, balance: float, key: PRNGKeyArray | None) -> xr.Dataset:
     """Training and theory at one balance, over the time that its slowest mode needs."""
     s, a0 = np.asarray(parameters.singular_values), parameters.initial_strength
     times = np.linspace(0.0, time_to(0.995 * s, s, a0, balance).max(), _SAMPLES)
-    strength, beside = _train(parameters, balance, times, key)
-    marks = np.asarray(_MARKS)
-    fall = np.exp(-balance * times[:, None])
-    grow = np.exp(-2 * s * times[:, None])
+    sizes = (len(s), len(s), len(s))
+    rngs = generators(parameters.seeds, parameters.seed, key)
+    correlation = random_task(sizes, parameters.singular_values, rngs[0])
+    u, _, vt = np.linalg.svd(correlation)
+    start = balanced(sizes, balance=np.array([balance, -balance]), product=a0 * u @ vt)
+    turns = np.stack([random_frame(len(s), len(s), rng) for rng in rngs])[:, None]
+    maps = np.asarray(train(rotated(start, turns), correlation, times).end_to_end())
+    in_modes = u.T @ maps @ vt.T
+    strength = np.diagonal(in_modes, axis1=-2, axis2=-1)
+    # Each mode is a chain of two weights whose squares differ by λ.
+    large = np.full(len(s), np.sqrt((np.hypot(balance, 2 * a0) + balance) / 2))
+    first, second = unbalanced_weights(times, a0 / large, large, s)
+    fall, grow = np.exp(-balance * times[:, None]), np.exp(-2 * s * times[:, None])
     return xr.Dataset(
         {
             "time": ("sample", times, {"long_name": "time in units of τ"}),
-            "strength": (("sign", "seed", "sample", "mode"), strength),
-            "off_diagonal": ((), beside),
-            "theory": (("sample", "mode"), _theory(times, s, a0, balance)),
+            "strength": (("seed", "sign", "sample", "mode"), strength),
+            "off_diagonal": ((), np.abs(in_modes - strength[..., None] * np.eye(len(s))).max()),
+            "theory": (("sample", "mode"), np.asarray(first * second)),
             "exponential": (("sample", "mode"), s + (a0 - s) * fall),
             "logistic": (("sample", "mode"), s * a0 / (a0 + (s - a0) * grow)),
             "rate": ("mode", np.sqrt(balance**2 + 4 * s**2)),
-            "time_to": (("mark", "mode"), time_to(marks[:, None] * s, s, a0, balance)),
+            "time_to": (("mark", "mode"), time_to(_MARKS[:, None] * s, s, a0, balance)),
         },
-        {"sign": [1.0, -1.0], "mark": marks, "singular_value": ("mode", s)},
+        {"sign": [1.0, -1.0], "mark": _MARKS, "singular_value": ("mode", s)},
     )
-
-
-def _train(
-    parameters: Parameters, balance: float, times: np.ndarray, key: PRNGKeyArray | None
-) -> tuple[np.ndarray, float]:
-    """Strengths of the modes for both signs of λ, and the largest entry beside them."""
-    s = np.asarray(parameters.singular_values)
-    size, many = len(s), parameters.seeds
-    rngs = generators(many, parameters.seed, key)
-    correlation = random_task((size, size, size), parameters.singular_values, rngs[0])
-    u, _, vt = np.linalg.svd(correlation)
-    pairs = []
-    for sign in (1.0, -1.0):
-        network = balanced(
-            (size, size, size), balance=sign * balance, product=parameters.initial_strength * u @ vt
-        )
-        pairs += [rotated(network, random_frame(size, size, rng)).weights for rng in rngs]
-    first, second = (np.stack(layer) for layer in zip(*pairs, strict=True))
-    maps = np.asarray(train(DeepLinear((first, second)), correlation, times).end_to_end())
-    in_modes = u.T @ maps @ vt.T
-    strength = np.diagonal(in_modes, axis1=-2, axis2=-1)
-    beside = np.abs(in_modes - strength[..., None] * np.eye(size)).max()
-    return strength.reshape(2, many, len(times), size), float(beside)
-
-
-def _theory(times: np.ndarray, s: np.ndarray, a0: float, balance: float) -> np.ndarray:
-    """Each mode is a chain of two weights whose squares differ by λ."""
-    large = np.sqrt((np.hypot(balance, 2 * a0) + balance) / 2)
-    ones = np.ones(len(s))
-    first, second = unbalanced_weights(times, a0 / large * ones, large * ones, s)
-    return np.asarray(first * second)
 
 
 def time_to(a: np.ndarray, s: np.ndarray, a0: float, balance: float | np.ndarray) -> np.ndarray:
@@ -165,21 +130,105 @@ def time_to(a: np.ndarray, s: np.ndarray, a0: float, balance: float | np.ndarray
     return np.log(odds(growing(a)) / odds(growing(a0))) / (2 * rate)
 
 
-def _shape(parameters: Parameters) -> xr.Dataset:
-    """Times of the strongest mode for many balances."""
-    s, a0 = parameters.singular_values[0], parameters.initial_strength
-    positive = [balance for balance in parameters.balances if balance > 0]
-    balances = np.geomspace(positive[0] / 30, positive[-1], 81)
-    marks = np.asarray(_MARKS)[:, None]
-    return xr.Dataset(
-        {"time_to": (("mark", "balance"), time_to(marks * s, np.array(s), a0, balances))},
-        {"balance": balances, "mark": list(_MARKS)},
-    )
-
-
 def _deviations(curves: xr.Dataset) -> xr.Dataset:
     """How far training is from either limit, at most."""
-    away = lambda limit: (abs(curves["strength"] - curves[limit]) / curves["singular_value"]).max(
-        ("sign", "seed", "sample", "mode")
+    off = abs(curves["strength"] - curves[["exponential", "logistic"]]) / curves["singular_value"]
+    return off.max(("sign", "seed", "sample", "mode"))
+
+
+@asserts("Saxe, slides", "“From exponential to sigmoidal dynamics”")
+def claims(run: xr.DataTree, say: Ledger) -> None:
+    """Curves, their shape, and how fast the two limits are approached."""
+    curves, s = run["curves"].ds, run["curves"]["singular_value"].values
+    off = abs(curves["strength"] - curves["theory"]).max(("sign", "seed", "sample", "mode"))
+    off = apart(np.maximum(off, curves["off_diagonal"]), within=1e-6)
+    say("every mode follows its closed form, at each λ", off)
+    off = apart(*curves["strength"].transpose("sign", ...), within=1e-6)
+    say("a square network learns the same map for λ and −λ", off)
+    seen, theory, near = _reached(curves), curves["time_to"], {"within": 0.01, "relative": True}
+    say(
+        "wait over rise (time to 10 % over time from 10 % to 90 %) at each λ, strongest mode",
+        agree(_wait(seen.isel(mode=0)), _wait(theory.isel(mode=0)), **near),
+        note=f"an exponential from zero has {_NO_WAIT:.3f}",
     )
-    return xr.Dataset({name: away(name) for name in ("exponential", "logistic")})
+    if len(set(s)) > 1:
+        ratio = lambda times: (times.isel(mode=-1) / times.isel(mode=0)).isel(mark=1)
+        say(
+            "half-rise time of the weakest mode over that of the strongest, at each λ",
+            agree(ratio(seen), ratio(theory), **near),
+            note=f"about s₁/s₂ = {s[0] / s[-1]:g} for sigmoids, one after the other; 1 for "
+            "exponentials, all at once",
+        )
+    for name, limit, power, words in (
+        ("exponential", "exponential", -2.0, "large λ: the exponential s + (a₀ − s) e^{−|λ|t/τ}"),
+        ("sigmoid", "logistic", 2.0, "λ → 0: the sigmoid of two equal layers"),
+    ):
+        off = run[name][limit]
+        say(
+            f"{words}, with a deviation that goes as λ to this power",
+            exponent(off["balance"], off, power, within=0.1),
+            note=f"{float(off.max()):.2g} of s at most here",
+        )
+
+
+def _reached(curves: xr.Dataset) -> xr.DataArray:
+    """When training has a fraction of each mode, by interpolation."""
+    return xr.apply_ufunc(
+        np.interp,
+        curves["mark"] * curves["singular_value"],
+        curves["strength"].sel(sign=1.0).isel(seed=0),
+        curves["time"],
+        input_core_dims=[["mark"], ["sample"], ["sample"]],
+        output_core_dims=[["mark"]],
+        vectorize=True,
+    )
+
+
+def _wait(times: xr.DataArray) -> xr.DataArray:
+    """Time until 10 % over the time from 10 % to 90 %."""
+    return times.isel(mark=0, drop=True) / times.isel(mark=[0, -1]).diff("mark").isel(mark=0)
+
+
+@styled
+def draw(run: xr.DataTree) -> Figure:
+    """The strongest mode, what is left of it, and the wait before the rise."""
+    curves, many = run["curves"].ds.isel(mode=0), run["shape"].ds
+    s = float(curves["singular_value"])
+    ratio, shades = curves["balance"].values / s, []
+    title = "Equal layers learn in sigmoids, unequal ones exponentially"
+    figure, (rise, rest, shape) = sheet(title, 3, width=3.33, height=3.2)
+    for index, (_, shade, label) in enumerate(family(ratio)):
+        curve = curves.isel(balance=index)
+        clock = curve["rate"] * curve["time"]
+        trained, theory = curve["strength"].sel(sign=1.0).isel(seed=0) / s, curve["theory"] / s
+        both(rise, clock, trained, theory, color=shade, label=label)
+        both(rest, clock, 1 - trained, 1 - theory, color=shade)
+        shades.append(shade)
+    # Until the slowest of the curves of this mode has learned it.
+    end = 1.05 * float((curves["rate"] * curves["time_to"].isel(mark=-1)).max()) + 2
+    words = "time $t/τ$ times final rate $2S_λ$", "strength $a/s$", "strongest mode"
+    box = {"xlim": (0, end), "ylim": (0, 1.05)}
+    finish(rise, *words, legend="lower right", legend_title="$λ/s$", **box)
+    rest.plot([], [], **PALE, color="0.6", alpha=0.5, label="training")
+    words = words[0], "$1 - a/s$", "what is left to learn"
+    box |= {"yscale": "log", "ylim": (1e-2, 4.0)}
+    finish(rest, *words, theory="closed form", legend="upper right", **box)
+    _draw_shape(shape, ratio, many["balance"].values / s, _wait(many["time_to"]).values)
+    # λ = 0 stands at the left edge of the logarithmic axis.
+    place = np.maximum(ratio, float(many["balance"][0]) / s)
+    shape.scatter(place, _wait(_reached(curves)), s=60, c=shades, alpha=0.6)
+    return figure
+
+
+def _draw_shape(ax: Axes, ratio: np.ndarray, many: np.ndarray, wait: np.ndarray) -> None:
+    ax.plot(many, wait, **THEORY)
+    ax.axhline(_NO_WAIT, **GUIDE)
+    ax.text(many[0], 1.08 * _NO_WAIT, "exponential", color="0.4")
+    words = "balance $λ/s$", "time to 10 % over rise to 90 %", "wait before the rise"
+    finish(ax, *words, xscale="log", yscale="log")
+    ticks = {x: f"{x:g}" for x in 10.0 ** np.arange(-6, 4) if 2 * many[0] < x < 2 * many[-1]}
+    ticks |= {} if ratio[0] else {many[0]: "0"}
+    ax.set_xticks([*ticks], [*ticks.values()])
+    levels = [y for y in (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0) if 0.8 * _NO_WAIT < y < wait[0]]
+    ax.set_yticks(levels, [f"{level:g}" for level in levels])
+    ax.minorticks_off()

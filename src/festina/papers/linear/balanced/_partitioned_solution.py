@@ -1,47 +1,33 @@
-r"""The exact learning of balanced networks, QQᵀ(t), for square and for funnel-shaped ones.
+r"""The exact learning of balanced networks, QQᵀ(t) with Q = (W₁ᵀ; W₂), square and funnel-shaped.
 
 Loss ½⟨‖y − W₂W₁x‖²⟩, white inputs, τ Ẇ = −∂L/∂W with τ = 1 and W₂ᵀW₂ − W₁W₁ᵀ = λI. One network
-of each shape is fixed; random ones are trained beside it.
+of each shape is fixed; random ones are trained beside it. Eq. (15) misprints its D term, and the
+slide says neither what λ is nor that at λ = 0 half of square networks are stuck.
 """
 
 import warnings
-from typing import Any
 
 import jax
 import numpy as np
 import xarray as xr
 from jaxtyping import PRNGKeyArray
+from matplotlib.figure import Figure
 from pydantic import Field, model_validator
 
 from ....networks import DeepLinear
-from ....theory.linear import ObstructionWarning, balanced_blocks
-from ..._old import experiment, run_tree
+from ....theory.linear import ObstructionWarning, balanced_blocks, balanced_flow
+from ..._frame import experiment
 from ..._parameters import Parameters as BaseParameters
 from ..._registry import Progress
-from ._partitioned_solution_claims import NAME as NAME
-from ._partitioned_solution_claims import claims as claims
-from ._partitioned_solution_draw import draw as draw
-from ._shapes import (
-    SHAPES,
-    Shape,
-    check_balances,
-    check_modes,
-    check_sizes,
-    flows,
-    generators,
-    mirrored,
-    random_frame,
-    random_networks,
-    random_task,
-    rotated,
-    stacked,
-    train,
-    widths,
-)
+from ...claims import Judgement, Ledger, agree, apart, asserts
+from ...figures import PALE, both, family, finish, sheet, styled
+from . import _shapes as shapes
+from ._shapes import SHAPES, Balances, Modes, generators, random_task, train, widths
 
 _TIMES = np.linspace(0.0, 6.0, 41)
 _LITERAL = 15.0
 """Up to this S_λ t the exponentials of the printed form leave digits to compare."""
+_FLOOR, _SHOWN = 1e-15, ("trained", "theory")
 
 
 class Parameters(BaseParameters):
@@ -50,10 +36,10 @@ class Parameters(BaseParameters):
     seeds: int = Field(default=4, ge=1)
     """How many random tasks and networks are trained, for each shape and balance."""
 
-    balances: tuple[float, ...] = (-5.0, -1.0, 0.0, 1.0, 5.0)
+    balances: Balances = (-5.0, -1.0, 0.0, 1.0, 5.0)
     """Balances λ, in increasing order."""
 
-    singular_values: tuple[float, ...] = (1.5, 0.7)
+    singular_values: Modes = (1.5, 0.7)
     """Of the random tasks; as many as there are hidden units."""
 
     wide: int = Field(default=3, ge=2, le=64)
@@ -64,77 +50,37 @@ class Parameters(BaseParameters):
 
     @model_validator(mode="after")
     def _possible(self) -> "Parameters":
-        check_balances(self.balances, least=1)
-        check_modes(self.singular_values)
-        check_sizes(len(self.singular_values), self.wide)
+        shapes.check_sizes(len(self.singular_values), self.wide)
         return self
 
 
-PRESETS: dict[str, dict[str, Any]] = {}
-
-
-@experiment
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> xr.DataTree:
+@experiment("linear/partitioned-solution")
+def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
     """Train networks of each shape, and evaluate the solution at the same times."""
     random = lambda: generators(parameters.seeds, parameters.seed, key)
-    count = xr.Variable("seed", range(parameters.seeds))
-    groups = {}
+    seed = xr.Variable("seed", parameters.seed + np.arange(parameters.seeds))
+    tables = {}
     for index, shape in enumerate(SHAPES):
         say(f"{shape} networks", index / 4)
-        groups[shape] = _fixed(shape, parameters.balances, random()[0])
-        tables = [_random(parameters, shape, rng) for rng in random()]
-        groups[f"random_{shape}"] = xr.concat(tables, count)
+        network, correlation = shapes.fixed_networks(shape, parameters.balances)
+        tables[shape] = _solutions(network, correlation, parameters.balances, _TIMES)
+        every = [_random(parameters, shape, rng) for rng in random()]
+        tables[f"random_{shape}"] = xr.concat(every, seed)
     say("networks that get stuck", 3 / 4)
-    tables = [_obstruction(parameters, rng) for rng in random()]
-    groups["obstruction"] = xr.concat(tables, count)
-    return run_tree(NAME, parameters, **groups)
+    every = [_obstruction(parameters, rng) for rng in random()]
+    return tables | {"obstruction": xr.concat(every, seed)}
 
 
-def _fixed(shape: Shape, balances: tuple[float, ...], rng: np.random.Generator) -> xr.Dataset:
-    """One network without anything random, and the same with its hidden units rotated."""
-    network, correlation = fixed_networks(shape, balances)
-    table = _solutions(network, correlation, balances, _TIMES)
-    turned = rotated(network, random_frame(2, 2, rng))
-    one, other = train(network, correlation, _TIMES), train(turned, correlation, _TIMES)
-    apart = [np.asarray(a) - b for a, b in zip(one.weights, other.weights, strict=True)]
-    return table.assign(
-        rotated=(table["trained"].dims, stacked(other)),
-        weights_apart=((), max(np.abs(difference).max() for difference in apart)),
-    )
-
-
-def fixed_networks(shape: Shape, balances: tuple[float, ...]) -> tuple[DeepLinear, np.ndarray]:
-    """Two hidden units, weights and task given by a few angles; one network for each λ."""
-    small = np.array([0.3, 0.2])
-    sigma = np.array([[1.2, 0.4, 0.5], [-0.3, 0.8, -0.6]])
-    inward, outward, sigma = {
-        "square": (_turn(0.3).T, _turn(1.1), sigma[:, :2]),
-        "funnel": (np.eye(2, 3), _turn(1.1), sigma),
-        "inverted": (_turn(1.1).T, np.eye(3, 2), sigma.T),
-    }[shape]
-    lam = np.asarray(balances)[:, None]
-    large = np.sqrt(small**2 + np.abs(lam))
-    p, q = np.where(lam >= 0, small, large), np.where(lam >= 0, large, small)
-    return DeepLinear((p[:, :, None] * inward, outward * q[:, None, :])), sigma
-
-
-def _turn(angle: float) -> np.ndarray:
-    return np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
-
-
-def _random(parameters: Parameters, shape: Shape, rng: np.random.Generator) -> xr.Dataset:
+def _random(parameters: Parameters, shape: str, rng: np.random.Generator) -> xr.Dataset:
     """The largest differences between solutions and training, for one random task."""
     s = parameters.singular_values
     sizes = widths(shape, len(s), parameters.wide)
     correlation = random_task(sizes, s, rng)
-    network = random_networks(sizes, parameters.balances, parameters.scale, rng)
+    network = shapes.random_networks(sizes, parameters.balances, parameters.scale, rng)
     # Leaving saddles amplifies rounding by e^{st}: no longer than that leaves digits.
     times = np.linspace(0.0, 8.0 / max(s), len(_TIMES))
     table = _solutions(network, correlation, parameters.balances, times)
-    forms = [str(name) for name in table.data_vars if name != "trained"]
-    return xr.Dataset(
-        {name: abs(table[name] - table["trained"]).max(("time", "row", "column")) for name in forms}
-    )
+    return abs(table.drop_vars("trained") - table["trained"]).max(("time", "row", "column"))
 
 
 def _solutions(
@@ -142,27 +88,28 @@ def _solutions(
 ) -> xr.Dataset:
     """QQᵀ by training, by the solution, and by the equations in print and variants of them."""
     dims = ("balance", "time", "row", "column")
+    first, second = (np.asarray(weight) for weight in network.weights)
     with warnings.catch_warnings():
         # Half of random square networks of balance 0 are: that is a claim of its own.
         warnings.simplefilter("ignore", ObstructionWarning)
-        factors = [flow(times).factor for flow in flows(network, correlation, balances)]
-    first, second = (np.asarray(weight) for weight in network.weights)
+        exact = balanced_flow(first, second, correlation, balance=balances)(times).factor
+    inward, outward = (np.asarray(weight) for weight in train(network, correlation, times).weights)
+    q = np.stack([np.concatenate([inward.swapaxes(-1, -2), outward], axis=-2), exact])
+    trained, theory = q @ q.swapaxes(-1, -2)
     fastest = np.linalg.norm(correlation, 2)
 
     def literal(sign: float = 1.0, *, as_printed: bool = False) -> np.ndarray:
         table = np.full((len(balances), len(times), *[sum(correlation.shape)] * 2), np.nan)
-        for index, balance in enumerate(balances):
-            early = times * np.hypot(fastest, balance / 2) <= _LITERAL
-            weights = first[index], second[index], correlation
-            table[index, early] = balanced_blocks(
-                times[early], *weights, balance=sign * balance, as_printed=as_printed
-            )
+        for at, lam in enumerate(balances):
+            early = times * np.hypot(fastest, lam / 2) <= _LITERAL
+            given = times[early], first[at], second[at], correlation
+            table[at, early] = balanced_blocks(*given, balance=sign * lam, as_printed=as_printed)
         return table
 
     return xr.Dataset(
         {
-            "trained": (dims, stacked(train(network, correlation, times))),
-            "theory": (dims, np.stack([b @ b.swapaxes(-1, -2) for b in factors])),
+            "trained": (dims, trained),
+            "theory": (dims, theory),
             "corrected": (dims, literal()),
             "printed": (dims, literal(as_printed=True)),
             "opposite": (dims, literal(-1.0)),
@@ -177,11 +124,11 @@ def _obstruction(parameters: Parameters, rng: np.random.Generator) -> xr.Dataset
     s = parameters.singular_values
     sizes = widths("square", len(s), parameters.wide)
     correlation = random_task(sizes, s, rng)
-    network = random_networks(sizes, (0.0,), parameters.scale, rng)
-    both = jax.tree.map(lambda *w: np.concatenate(w), network, mirrored(network))
+    network = shapes.random_networks(sizes, (0.0,), parameters.scale, rng)
+    pair = jax.tree.map(lambda *w: np.concatenate(w), network, shapes.mirrored(network))
     # Long enough to learn, too short for rounding to leave the saddle, which takes 36/s.
     times = np.linspace(0.0, 14.0 / min(s), 29)
-    maps = np.asarray(train(both, correlation, times).end_to_end())
+    maps = np.asarray(train(pair, correlation, times).end_to_end())
     signs = np.sign(np.linalg.det(maps[:, 0])) * np.sign(np.linalg.det(correlation))
     loss = ((correlation - maps) ** 2).sum((-2, -1)) / 2
     order = np.argsort(-signs)  # the one that can learn first
@@ -190,3 +137,88 @@ def _obstruction(parameters: Parameters, rng: np.random.Generator) -> xr.Dataset
         {"sign": signs[order]},
         {"weakest": float(min(s))},
     )
+
+
+@asserts("Saxe, slides", "“Partitioned solution”")
+def claims(run: xr.DataTree, say: Ledger) -> None:
+    """The solution against training, shape by shape; the misprint; what stays undetermined."""
+    fixed, random = ([run[of + shape].ds for shape in SHAPES] for of in ("", "random_"))
+
+    def exact(form: str, which: slice = slice(None)) -> Judgement:
+        """How far training is from a form of the solution, in fixed and random networks."""
+        off = [abs(each[form] - each["trained"]).max() for each in fixed[which]]
+        return apart([*off, *np.ravel([each[form] for each in random[which]])], within=1e-6)
+
+    say("training follows QQᵀ(t), networks of every shape and λ", exact("theory"))
+    say("square: Eqs. (13)–(15)", exact("printed", slice(1)), note="there is no D term")
+    say(
+        "funnel and inverted: Eqs. (13)–(15)",
+        exact("corrected", slice(1, None)),
+        corrected="with the D term of Eq. (15) corrected; of the two D terms in Eqs. (13) and (14) "
+        "only that on the side with more neurons exists",
+    )
+    if (fixed[1]["balance"] != 0).any():
+        for shape, each, drawn in zip(SHAPES[1:], fixed[1:], random[1:], strict=True):
+            there = _furthest(each, "printed")
+            say(
+                f"{shape}: the D term of Eq. (15), at the entry of QQᵀ where it is furthest off",
+                agree(there["trained"], there["printed"], within=1e-6),
+                wrong="the D term is (e^{2λ_⊥t/τ} − 1)/(2λ_⊥)",
+                instead=agree(there["trained"], there["theory"], within=1e-6),
+                note=f"random networks: wrong by up to {float(drawn['printed'].max()):.3g}",
+            )
+        there = _furthest(fixed[1], "opposite")
+        say(
+            "funnel: an entry of QQᵀ where the sign of λ matters most",
+            agree(there["trained"], there["theory"], within=1e-6),
+            corrected="λ is not defined on the slide: W₂ᵀW₂ − W₁W₁ᵀ = λI, second minus first",
+            note=f"the opposite sign gives {float(there['opposite']):.4g} there",
+        )
+    stuck, weakest = run["obstruction"]["loss"][..., -1], run["obstruction"].attrs["weakest"]
+    levels = xr.DataArray([0.0, weakest**2 / 2], dims="sign")
+    say(
+        "square, λ = 0: learned if det W₂W₁ has the sign of det Σ, else stuck at loss s_min²/2",
+        agree(stuck, levels.broadcast_like(stuck), within=1e-3 * weakest**2),
+        note="det W₂W₁ keeps its sign at λ = 0; half of random draws are stuck at this saddle",
+    )
+
+
+def _furthest(fixed: xr.Dataset, form: str) -> xr.Dataset:
+    """Where another form differs most from the solution."""
+    off = abs(fixed[form] - fixed["theory"])
+    return fixed.isel(off.argmax(off.dims))  # pyright: ignore[reportArgumentType]
+
+
+@styled
+def draw(run: xr.DataTree) -> Figure:
+    """Every entry of W₂W₁ over time for each shape, and the error of Eq. (15)."""
+    title = "Balanced weights: every entry of the network map, exactly"
+    figure, (*maps, errors) = sheet(title, 4, width=2.9, height=3.2)
+    for ax, shape in zip(maps, SHAPES, strict=True):
+        table = run[shape].ds.isel(balance=0)
+        inputs, balance = table.attrs["inputs"], float(table["balance"])
+        block = table.isel(row=slice(inputs, None), column=slice(None, inputs))
+        seen, theory = (block[name].values.reshape(len(block["time"]), -1) for name in _SHOWN)
+        for k in range(seen.shape[1]):
+            both(ax, table["time"], seen[:, k], theory[:, k], color=f"C{k}")
+        title = f"{shape}, {inputs}-2-{block.sizes['row']}, $λ = {balance:g}$"
+        finish(ax, "time $t/τ$", title=title, xlim=(0, None))
+        if ax is not maps[0]:
+            ax.sharey(maps[0])
+            ax.tick_params(labelleft=False)
+    maps[0].autoscale(axis="y")
+    maps[0].plot([], [], **PALE, color="0.6", alpha=0.5, label="training")
+    finish(maps[0], ylabel="entries of $W_2W_1$", theory="solution", legend=None)
+    maps[0].legend(loc="center right", bbox_to_anchor=(1.0, 0.38))
+    funnel, both_sides = run["funnel"].ds, ("row", "column")
+    off = abs(funnel[["printed", "corrected"]] - funnel["trained"]).max(both_sides, skipna=False)
+    off = np.maximum(off, _FLOOR).isel(time=slice(1, None))
+    for balance, shade, label in family([b for b in funnel["balance"].values if b != 0]):
+        errors.semilogy(off["time"], off["printed"].sel(balance=balance), color=shade, label=label)
+    errors.semilogy(off["time"], off["corrected"].max("balance"), color="0.5", ls=":")
+    inside = errors.transAxes
+    errors.text(0.97, 0.03, "corrected, every $λ$", transform=inside, ha="right", color="0.4")
+    words = "time $t/τ$", "largest error in $QQ^⊤$", "funnel: error of Eq. (15) as printed"
+    limits = {"xlim": (0, None), "ylim": (_FLOOR, None)}
+    finish(errors, *words, legend="beside", legend_title="$λ$", **limits)
+    return figure

@@ -5,33 +5,36 @@ three shapes are trained to the end; their kernels are computed by differentiati
 semantic task has eight items, one input each, and features that split them like a tree.
 """
 
-from typing import Any
-
+import jax
 import numpy as np
 import xarray as xr
 from jaxtyping import PRNGKeyArray
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from pydantic import Field, model_validator
 
 from ....diagnose import kernel_distance, neural_tangent_kernel
 from ....networks import DeepLinear
-from ..._old import experiment, run_tree
+from ....theory.linear import balanced_flow
+from ..._frame import experiment
 from ..._parameters import Parameters as BaseParameters
 from ..._registry import Progress
-from ._regimes_claims import NAME as NAME
-from ._regimes_claims import claims as claims
-from ._regimes_draw import draw as draw
-from ._shapes import (
-    SHAPES,
-    Shape,
-    check_balances,
-    check_modes,
-    check_sizes,
-    flows,
-    generators,
-    random_networks,
-    train,
-    widths,
-)
+from ...claims import Ledger, apart, asserts, exponent, same
+from ...figures import DOTS, THEORY, finish, sheet, styled
+from . import _shapes as shapes
+from ._shapes import SHAPES, Balances, Modes, generators, widths
+
+_EXPECTED = ("lazy and lazy", "delayed rich and lazy", "lazy and delayed rich")
+"""For large negative and large positive λ, of each shape."""
+
+_SIDES = ("inward", "outward")
+_SEMANTIC = {
+    "items_equal": (8, 0.0, "rich"),
+    "items_first_large": (8, -30.0, "lazy"),
+    "items_second_large": (8, 30.0, "lazy"),
+    "items_funnel": (4, -30.0, "delayed rich"),
+}
+"""Number of features, broadest first, balance and regime of the networks that learn the tree."""
 
 
 class Parameters(BaseParameters):
@@ -40,13 +43,10 @@ class Parameters(BaseParameters):
     seeds: int = Field(default=6, ge=1)
     """How many random networks are trained, for each shape and balance."""
 
-    balances: tuple[float, ...] = (
-        *(-30.0, -10.0, -1.0, -0.1, -0.01),
-        *(0.0, 0.01, 0.1, 1.0, 10.0, 30.0),
-    )
+    balances: Balances = (-30, -10, -1, -0.1, -0.01, 0, 0.01, 0.1, 1, 10, 30)
     """Balances λ, in increasing order; zero among them, and with each its opposite."""
 
-    singular_values: tuple[float, ...] = (1.5, 1.2, 0.9)
+    singular_values: Modes = (1.5, 1.2, 0.9)
     """Singular values of the task; as many as there are hidden units."""
 
     wide: int = Field(default=6, ge=2, le=32)
@@ -57,51 +57,41 @@ class Parameters(BaseParameters):
 
     @model_validator(mode="after")
     def _possible(self) -> "Parameters":
-        check_balances(self.balances, least=3)
-        check_modes(self.singular_values)
-        if len(self.singular_values) < 2:
+        s, lam = self.singular_values, self.balances
+        if len(s) < 2:
             raise ValueError(
-                f"`singular_values` must be two or more, got {self.singular_values}: the kernel of "
-                "a single square unit is a number, which cannot turn."
+                f"`singular_values` must be two or more, got {s}: the kernel of a single square "
+                "unit is a number, which cannot turn."
             )
-        check_sizes(len(self.singular_values), self.wide)
-        if sorted(-balance for balance in self.balances) != sorted(self.balances):
+        shapes.check_sizes(len(s), self.wide)
+        mirror, least, most = tuple(-x for x in lam[::-1]), 10 * max(s), 100 * min(s)
+        if 0.0 not in lam or mirror != lam or not least <= lam[-1] <= most:
             raise ValueError(
-                f"`balances` must come with their opposites, and zero, got {self.balances}: for "
-                "example (-10, -1, 0, 1, 10)."
-            )
-        if 0.0 not in self.balances:
-            raise ValueError(f"`balances` must contain 0, the rich regime, got {self.balances}.")
-        least, most = 10 * max(self.singular_values), 100 * min(self.singular_values)
-        if not least <= self.balances[-1] <= most:
-            raise ValueError(
-                f"`balances` must reach {least:g}, ten times the largest singular value, or "
-                f"nothing is lazy, and not exceed {most:g}, a hundred times the smallest, "
-                f"which takes too long to train; got {self.balances[-1]:g}."
+                f"`balances` must contain 0, the rich regime, come with their opposites, and reach "
+                f"{least:g}, or nothing is lazy, but not more than {most:g}, which takes too long "
+                f"to train: ten times the largest singular value, a hundred times the smallest. "
+                f"Got {lam}."
             )
         return self
 
 
-PRESETS: dict[str, dict[str, Any]] = {}
-
-
-@experiment
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> xr.DataTree:
+@experiment("linear/regimes")
+def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
     """Train to the end at each balance, and compare kernels at start and end."""
-    groups = {}
+    tables = {}
     for index, shape in enumerate(SHAPES):
         say(f"{shape} networks", index / 4)
         rngs = generators(parameters.seeds, parameters.seed, key)
-        groups[shape], groups[f"theory_{shape}"] = _one_shape(parameters, shape, rngs)
+        tables[shape], tables[f"theory_{shape}"] = _one_shape(parameters, shape, rngs)
     say("the semantic task", 3 / 4)
     rng = generators(1, parameters.seed, key)[0]
-    for name, outputs, balance in SEMANTIC:
-        groups[name] = _semantic(outputs, balance, parameters.scale, rng)
-    return run_tree(NAME, parameters, **groups)
+    for name, (features, balance, _) in _SEMANTIC.items():
+        tables[name] = _semantic(features, balance, parameters.scale, rng)
+    return tables
 
 
 def _one_shape(
-    parameters: Parameters, shape: Shape, rngs: list[np.random.Generator]
+    parameters: Parameters, shape: str, rngs: list[np.random.Generator]
 ) -> tuple[xr.Dataset, xr.Dataset]:
     """Networks trained at every balance, each from the same maps; the theory at many more.
 
@@ -109,38 +99,27 @@ def _one_shape(
     """
     s, balances = parameters.singular_values, parameters.balances
     sizes = widths(shape, len(s), parameters.wide)
-    correlation = np.zeros((sizes[2], sizes[0]))
+    correlation = np.eye(sizes[2], sizes[0])
     np.fill_diagonal(correlation, s)
     # Below the strength of the initial map λ makes no difference.
     inner = len(s) * parameters.scale**2
     positive = np.geomspace(inner / 10, balances[-1], 20)
     every = (*balances, *-positive[::-1], 0.0, *positive)
-    weights = [
-        random_networks(sizes, every, parameters.scale, rng, correlation=correlation).weights
+    drawn = [
+        shapes.random_networks(sizes, every, parameters.scale, rng, correlation=correlation)
         for rng in rngs
     ]
-    first, second = (np.stack(layer, axis=1) for layer in zip(*weights, strict=True))
-
-    moved = np.array(
-        [
-            [float(flow.limit().kernel_distance()[0]) for flow in flows(network, correlation, lam)]
-            for network, lam in (
-                (DeepLinear((one, other)), [balance] * len(rngs))
-                for one, other, balance in zip(first, second, every, strict=True)
-            )
-        ]
-    )
+    first, second = jax.tree.map(lambda *w: np.stack(w, axis=1), *drawn).weights
+    lam = np.repeat(np.array(every)[:, None], len(rngs), axis=1)
+    moved = balanced_flow(first, second, correlation, balance=lam).limit().kernel_distance()
+    theory = xr.DataArray(moved[..., 0], {"balance": lam[:, 0]}, ("balance", "seed"))
     trained = [
         _one_balance(DeepLinear((one, other)), correlation, balance)
         for one, other, balance in zip(first, second, balances, strict=False)
     ]
-    table = xr.concat(trained, xr.Variable("balance", list(balances)))
-    table = table.assign(theory=(("balance", "seed"), moved[: len(balances)]))
-    limits = xr.Dataset(
-        {"kernel_distance": (("balance", "seed"), moved[len(balances) :])},
-        {"balance": list(every[len(balances) :])},
-        {"inner": inner},
-    )
+    count = len(balances)
+    table = xr.concat(trained, theory["balance"][:count].variable).assign(theory=theory[:count])
+    limits = xr.Dataset({"kernel_distance": theory[count:]}, attrs={"inner": inner})
     return table.assign_coords(singular_value=("mode", list(s))), limits
 
 
@@ -151,14 +130,12 @@ def _one_balance(network: DeepLinear, correlation: np.ndarray, balance: float) -
     before, after = (neural_tangent_kernel(each, examples) for each in (network, final))
     first, second = (np.asarray(weight) for weight in final.weights)
     modes = slice(min(correlation.shape))
+    over = ("seed", "mode", "mode_")
     return xr.Dataset(
         {
             "kernel_distance": ("seed", np.asarray(kernel_distance(before, after))),
-            "inward": (
-                ("seed", "mode", "mode_"),
-                _gram(first.swapaxes(-1, -2))[:, modes, modes],
-            ),
-            "outward": (("seed", "mode", "mode_"), _gram(second)[:, modes, modes]),
+            "inward": (over, _gram(first.swapaxes(-1, -2))[:, modes, modes]),
+            "outward": (over, _gram(second)[:, modes, modes]),
         }
     )
 
@@ -173,7 +150,7 @@ def _to_the_end(network: DeepLinear, correlation: np.ndarray, balance: float) ->
     fast = np.hypot(weakest, balance / 2) + abs(balance) / 2
     outputs, inputs = correlation.shape
     rate = weakest**2 / fast if (outputs - inputs) * balance > 0 else fast
-    last = train(network, correlation, np.array([0.0, 20.0 / rate]), rtol=1e-8)
+    last = shapes.train(network, correlation, np.array([0.0, 20.0 / rate]), rtol=1e-8)
     return DeepLinear(tuple(np.asarray(weight)[:, -1] for weight in last.weights))
 
 
@@ -181,40 +158,128 @@ def _gram(weight: np.ndarray) -> np.ndarray:
     return weight @ weight.swapaxes(-1, -2)
 
 
-SEMANTIC = (
-    ("items_first_large", 8, -30.0),
-    ("items_equal", 8, 0.0),
-    ("items_second_large", 8, 30.0),
-    ("items_funnel", 4, -30.0),
-)
-"""Name, number of features, broadest first, and balance of the networks that learn the tree."""
-
-
-def _tree() -> np.ndarray:
-    """Features of eight items, ±1 on the two sides of every split, broadest first: 8 × 8."""
-    rows = [np.ones(8)]
-    for size in (8, 4, 2):
-        for start in range(0, 8, size):
-            row = np.zeros(8)
-            row[start : start + size // 2], row[start + size // 2 : start + size] = 1, -1
-            rows.append(row)
-    return np.array(rows)
-
-
 def _semantic(features: int, balance: float, scale: float, rng: np.random.Generator) -> xr.Dataset:
-    """Similarity of the items in the hidden layer, before and after learning."""
-    correlation = _tree()[:features] / np.sqrt(8)
+    """Similarity of the items in the hidden layer, before and after learning.
+
+    Features are ±1 on the two sides of every split of eight items, broadest first.
+    """
+    halves = [np.repeat([1.0, -1.0], size // 2) for size in (8, 4, 2)]
+    splits = [np.kron(np.eye(8 // half.size), half) for half in halves]
+    correlation = np.vstack([np.ones((1, 8)), *splits])[:features] / np.sqrt(8)
     sizes = (8, features, features)
-    network = random_networks(sizes, (balance,), scale, rng, correlation=correlation)
+    network = shapes.random_networks(sizes, (balance,), scale, rng, correlation=correlation)
     final = _to_the_end(network, correlation, balance)
-    gram = lambda each: _gram(np.asarray(each.weights[0])[0].T)
     _, s, vt = np.linalg.svd(correlation, full_matrices=False)
-    expected = (vt.T * (np.hypot(s, balance / 2) - balance / 2)) @ vt
+    items = {
+        "before": _gram(np.asarray(network.weights[0])[0].T),
+        "after": _gram(np.asarray(final.weights[0])[0].T),
+        "theory": (vt.T * (np.hypot(s, balance / 2) - balance / 2)) @ vt,
+    }
     return xr.Dataset(
-        {
-            "before": (("item", "item_"), gram(network)),
-            "after": (("item", "item_"), gram(final)),
-            "theory": (("item", "item_"), expected),
-        },
+        {name: (("item", "item_"), gram) for name, gram in items.items()},
         attrs={"balance": balance, "features": features},
     )
+
+
+@asserts("Saxe, slides", "“Architecture and learning regime”")
+def claims(run: xr.DataTree, say: Ledger) -> None:
+    """Kernels against the closed limit, regimes, representations."""
+    tables, other = [run[shape].ds for shape in SHAPES], "“Rich and lazy learning”"
+    moved = np.array([table["kernel_distance"] for table in tables])  # (shape, balance, seed)
+    lam, s = tables[0]["balance"].values, tables[0]["singular_value"].values
+    say(
+        "how far the tangent kernel moves, in networks of every shape, λ and seed",
+        apart(moved, [table["theory"] for table in tables], within=1e-4),
+        note="kernels of trained networks, by differentiation, against the closed limit",
+    )
+    middle = np.median(moved, axis=-1)
+    lazy = middle[:, [0, -1]] < middle[:, lam == 0] / 10
+    for shape, expected, ends in zip(SHAPES, _EXPECTED, lazy, strict=True):
+        say(
+            f"{shape}: regimes for large λ < 0 and large λ > 0",
+            same(" and ".join("lazy" if end else "delayed rich" for end in ends), expected),
+            note="lazy: the kernel moves by less than a tenth of its way at λ = 0; medians",
+        )
+    say(
+        "square: the kernel moves as far for λ as for −λ",
+        apart(moved[0], moved[0, ::-1], within=1e-4),
+        note="from the same initial map",
+    )
+    if lam[-2] >= 5 * max(s):
+        falls = [middle[0, [-1, -2]], middle[1, [-1, -2]], middle[2, [0, 1]]]
+        say(
+            "lazy side: the kernel distance falls as λ⁻⁴ (exponents of square, funnel, inverted)",
+            exponent(lam[[-1, -2]], np.transpose(falls), -4.0, within=0.3),
+            other,
+            note="the kernel moves by a fraction of order s²/λ², and 1 − cosine is its square",
+        )
+    inward, outward = (np.array([table[side] for table in tables]) for side in _SIDES)
+    say(
+        "λ = 0: hidden layers come to represent the task, W₁ᵀW₁ = VSVᵀ and W₂W₂ᵀ = USUᵀ",
+        apart([inward[:, lam == 0], outward[:, lam == 0]], np.diag(s), within=1e-4),
+        other,
+    )
+    for sign, words, end, expected in (
+        ("", "becomes ΣᵀΣ/λ, specific to the task", -1, s**2 / lam[-1]),
+        ("−", "is |λ| in every direction of the task, whatever its strength", 0, lam[-1] + 0 * s),
+    ):
+        off, least = inward[:, end] - np.diag(expected), 2 * (max(s) / lam[-1]) ** 2
+        say(
+            f"λ = {sign}{lam[-1]:g}: W₁ᵀW₁ {words}",
+            apart(off, over=max(expected), within=least),
+            other,
+            note="all shapes",
+        )
+    items = [run[name].ds for name in _SEMANTIC]
+    off = [abs(each["after"] - each["theory"]).max() / each["theory"].max() for each in items]
+    say(
+        "tree of eight items: how similar items become in the hidden layer, in each regime",
+        apart(off, within=1e-4),
+        other,
+        note="relative to V(S_λ − λ/2)Vᵀ",
+    )
+
+
+@styled
+def draw(run: xr.DataTree) -> Figure:
+    """Kernel distance against λ for three shapes; similarity of items before and after."""
+    title = "Rich, lazy, or rich with a delay: balance and architecture decide"
+    ratios = (3.4, 1, 1, 1, 1)
+    figure, axes = sheet(title, 5, 2, width=2.25, height=2.05, width_ratios=ratios)
+    for ax in axes[:, 0]:
+        ax.remove()
+    _draw_distances(figure.add_subplot(axes[0, 0].get_gridspec()[:, 0]), run)
+    for column, (name, (features, balance, regime)) in enumerate(_SEMANTIC.items(), start=1):
+        for ax, when in zip(axes[:, column], ("before", "after"), strict=True):
+            # Each image on its own scale: what counts is the pattern.
+            gram = run[name][when]
+            image = ax.imshow(gram / abs(gram).max(), cmap="RdBu_r", vmin=-1, vmax=1)
+            ax.set(xticks=[], yticks=[])
+            if column == 1:
+                ax.set_ylabel(f"{when} learning\nitem")
+            else:
+                ax.sharey(axes[0, 1])
+        shape = "square" if features == 8 else "funnel"
+        axes[0, column].set_title(f"{regime}\n{shape}, $λ = {balance:g}$")
+        axes[1, column].set_xlabel("item")
+    bar = figure.colorbar(image, ax=axes[:, 1:], label="similarity in $W_1^⊤W_1$, over the largest")
+    bar.ax.set_title("items")
+    return figure
+
+
+def _draw_distances(ax: Axes, run: xr.DataTree) -> None:
+    """λ on an axis that is linear around zero and logarithmic beyond."""
+    for index, shape in enumerate(SHAPES):
+        moved, theory = run[shape]["kernel_distance"], run[f"theory_{shape}"]["kernel_distance"]
+        color = {"color": f"C{index}"}
+        ax.plot(moved["balance"], moved, **DOTS, **color, alpha=0.4)
+        ax.plot(theory["balance"], theory, **THEORY | color)
+        ax.plot([], [], **DOTS, **color, label=shape)
+    inner, largest = run["theory_square"].attrs["inner"], float(run["square"]["balance"].max())
+    ax.set_xscale("symlog", linthresh=inner, linscale=0.6)
+    sizes = np.array([size for size in (0.01, 0.1, 1.0, 10.0, 100.0) if inner < size <= largest])
+    ticks = [*-sizes[::-1], 0.0, *sizes]
+    ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    words = "balance $λ$", "kernel distance, start to end"
+    finish(ax, *words, theory="theory, each seed", legend=None, ylim=(-0.02, None))
+    ax.legend(loc="upper center", ncols=2, bbox_to_anchor=(0.5, 1.2))

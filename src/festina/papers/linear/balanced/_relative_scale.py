@@ -23,28 +23,29 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from jaxtyping import Float, PRNGKeyArray
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 from pydantic import Field, field_validator
 
 from ....dynamics import Trajectory, gradient_flow
 from ....networks import Layer, fully_connected
 from ....networks._seeds import Keys
 from ....tasks import Task, modular_addition
-from ..._frame import keys_of
-from ..._old import experiment, run_tree
+from ..._frame import experiment, keys_of, parameters_of, part_of
 from ..._parameters import Parameters as BaseParameters
 from ..._registry import Progress
-from ._relative_scale_claims import NAME as NAME
-from ._relative_scale_claims import claims as claims
-from ._relative_scale_draw import draw as draw
+from ...claims import Ledger, above, apart, asserts, below, falls, listed, mean
+from ...figures import DOTS, GUIDE, PALE, both, family, finish, sheet, styled
 
-# Powers of the factor g by which a way multiplies embedding and readout.
-_POWERS = {
-    "embedding": (1.0, 0.0),
-    "both": (2 / 3, 2 / 3),
-    "readout": (0.0, 2.0),
-    "exchange": (1.0, -2.0),
-}
+_POWERS = {"embedding": (1, 0), "both": (2 / 3, 2 / 3), "readout": (0, 2), "exchange": (1, -2)}
+"""Powers of the factor g by which a way multiplies embedding and readout."""
+
 _SAMPLES = 240
+_NO_LESS = 1.2
+"""Where seeds differ by tens of percent, a smaller factor is no difference."""
+_ENOUGH = 5
+"""Seeds from which on a comparison of medians is no luck."""
 
 
 class Parameters(BaseParameters):
@@ -83,8 +84,8 @@ class Parameters(BaseParameters):
     @field_validator("factors")
     @classmethod
     def _falling(cls, factors: tuple[float, ...]) -> tuple[float, ...]:
-        falls = all(a > b for a, b in itertools.pairwise(factors))
-        if len(factors) < 2 or factors[0] != 1 or not falls or factors[-1] <= 0:
+        fall = all(a > b for a, b in itertools.pairwise(factors))
+        if len(factors) < 2 or factors[0] != 1 or not fall or factors[-1] <= 0:
             raise ValueError(f"`factors` must fall from 1 and stay positive, got {factors}.")
         return factors
 
@@ -94,32 +95,24 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 
 
-@experiment
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> xr.DataTree:
+@experiment("linear/relative-scale")
+def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
     """Train every seed in every way, and note when it fits and when it groks."""
-    keys = keys_of(parameters, key)
-    tables: list[xr.Dataset] = []
-    for index in range(parameters.seeds):
-        words = f"seed {index + 1} of {parameters.seeds}"
-
-        def at(inner: str, done: float, words: str = words, index: int = index) -> None:
-            say(f"{words}: {inner}", (index + done) / parameters.seeds)
-
-        at("setting up", 0.0)
-        tables.append(_one_seed(parameters, keys[index], at))
-    numbers = xr.Variable("seed", parameters.seed + np.arange(parameters.seeds))
-    return run_tree(NAME, parameters, simulation=xr.concat(tables, numbers))
+    count, tables = parameters.seeds, []
+    for index, each in enumerate(keys_of(parameters, key)):
+        say(f"seed {index + 1} of {count}", index / count)
+        tables.append(_one_seed(parameters, each, part_of(say, index / count, 1 / count)))
+    numbers = xr.Variable("seed", parameters.seed + np.arange(count))
+    return {"simulation": xr.concat(tables, numbers)}
 
 
 def _one_seed(parameters: Parameters, key: Keys, progress: Progress) -> xr.Dataset:
     """All ways and factors from the same draw of weights, on the same training pairs."""
     pairs_key, weights_key = jax.random.split(key)
     train, test = modular_addition(parameters.modulus, parameters.train_fraction, key=pairs_key)
-    network = _scaled(parameters, weights_key)
+    network, scales = _scaled(parameters, weights_key), _scales(parameters)
     # Every way is the same at factor 1: it is trained once.
-    place = np.arange(len(_POWERS) * len(parameters.factors)).reshape(len(_POWERS), -1)
-    place[:, 0] = place[0, 0]
-    distinct, place = np.unique(place, return_inverse=True)
+    _, distinct, place = np.unique(scales, axis=0, return_index=True, return_inverse=True)
     batch = Layer(network.u[distinct], network.v[distinct], network.unit)
     times = np.append(0.0, np.geomspace(parameters.t_end / 300, parameters.t_end, _SAMPLES))
     trajectory = gradient_flow(batch, train, times, rtol=parameters.rtol, progress=progress)
@@ -127,72 +120,187 @@ def _one_seed(parameters: Parameters, key: Keys, progress: Progress) -> xr.Datas
         if ending.reason != "finished":
             raise ValueError(f"{ending.message} A smaller `rtol` is the remedy.")
     measured = _measure(parameters, trajectory, train, test)
-    g = np.array(parameters.factors)
-    relative = [g ** (first - second) for first, second in _POWERS.values()]
+    measured["relative_scale"] = (scales[:, 0] / scales[:, 1])[distinct]
+    over = (len(_POWERS), len(parameters.factors))
+    folded = lambda values: values[place.ravel()].reshape(*over, *values.shape[1:])
+    dims = lambda values: ("way", "factor", "time")[: values.ndim + 1]
+    clock = {"long_name": "flow time of the loss ½⟨‖y − f‖²⟩"}
+    coords = {"way": list(_POWERS), "factor": list(parameters.factors)}
     return xr.Dataset(
-        {
-            name: (
-                ("way", "factor", *(("time",) if values.ndim == 2 else ())),
-                values[place.reshape(len(_POWERS), -1)],
-            )
-            for name, values in measured.items()
-        },
-        {
-            "way": list(_POWERS),
-            "factor": g,
-            "time": ("time", times, {"long_name": "flow time of the loss ½⟨‖y − f‖²⟩"}),
-            "relative_scale": (("way", "factor"), relative),
-        },
-    )
+        {name: (dims(values), folded(values)) for name, values in measured.items()},
+        {**coords, "time": ("time", times, clock)},
+    ).set_coords("relative_scale")
+
+
+def _scales(parameters: Parameters) -> np.ndarray:
+    """What embedding and readout are multiplied by, in every way by every factor."""
+    powers = np.array([*_POWERS.values()], float)[:, None]
+    return (np.array(parameters.factors)[:, None] ** powers).reshape(-1, 2)
 
 
 def _scaled(parameters: Parameters, key: Keys) -> Layer:
     """One draw of balanced weights, scaled in every way by every factor: (way × factor)."""
-    p, g = parameters.modulus, np.array(parameters.factors)[:, None, None]
+    p, (first, second) = parameters.modulus, _scales(parameters).T[:, :, None, None]
     # A function of one's own instead of `power(2)`: the (2p)² features that make such units linear
     # would cost more than the few pairs there are.
     drawn = fully_connected(
         2 * p, parameters.width, p, activation=jnp.square, scale=parameters.scale, key=key
     )
-    u, v = np.asarray(drawn.u), np.asarray(drawn.v)
-    return Layer(
-        np.concatenate([g**power * u for power, _ in _POWERS.values()]),
-        np.concatenate([g**power * v for _, power in _POWERS.values()]),
-        drawn.unit,
-    )
+    return Layer(first * np.asarray(drawn.u), second * np.asarray(drawn.v), drawn.unit)
 
 
 def _measure(
     parameters: Parameters, trajectory: Trajectory, train: Task, test: Task
 ) -> dict[str, np.ndarray]:
     """Accuracies over time, the times at which they are reached, and what is conserved."""
-    right = {"train": _accuracy(trajectory, train), "test": _accuracy(trajectory, test)}
-    times = trajectory.time[0]
-    u, v = trajectory.network.u, trajectory.network.v
+    times, u, v = trajectory.time[0], trajectory.network.u, trajectory.network.v
+
+    def accuracy(task: Task) -> Float[np.ndarray, "network time"]:
+        answers = np.argmax(np.swapaxes(u @ task.x.T, -1, -2) ** 2 @ v, axis=-1)
+        return np.mean(answers == task.labels["sum"], axis=-1)
+
+    def reached(right: np.ndarray, level: float) -> Float[np.ndarray, " network"]:
+        """First time at which a level is reached, NaN where it is not."""
+        there = right >= level
+        return np.where(there.any(axis=1), times[np.argmax(there, axis=1)], np.nan)
+
+    trained, held_out = accuracy(train), accuracy(test)
     embedding, readout = np.sum(u**2, axis=-1), 2 * np.sum(v**2, axis=-1)
-    balance = embedding - readout
-    size = np.max(embedding + readout, axis=(1, 2))
+    drift = np.abs(embedding - readout - (embedding - readout)[:, :1])
     return {
-        "train_accuracy": right["train"],
-        "test_accuracy": right["test"],
+        "train_accuracy": trained,
+        "test_accuracy": held_out,
         "train_loss": trajectory.loss,
-        "fit_time": _reached(times, right["train"], parameters.fitted),
-        "grok_time": _reached(times, right["test"], parameters.grokked),
-        "balance_drift": np.max(np.abs(balance - balance[:, :1]), axis=(1, 2)) / size,
+        "fit_time": reached(trained, parameters.fitted),
+        "grok_time": reached(held_out, parameters.grokked),
+        "balance_drift": drift.max(axis=(1, 2)) / np.max(embedding + readout, axis=(1, 2)),
         "evaluations": trajectory.evaluations,
     }
 
 
-def _accuracy(trajectory: Trajectory, task: Task) -> Float[np.ndarray, "network time"]:
-    network = trajectory.network
-    hidden = np.swapaxes(network.u @ task.x.T, -1, -2) ** 2
-    answers = np.argmax(hidden @ network.v, axis=-1)
-    return np.mean(answers == task.labels["sum"], axis=-1)
+@asserts("Saxe, slides", "“Impact of relative scale initializations in practice”")
+def claims(run: xr.DataTree, say: Ledger) -> None:
+    """Whether networks grok, and whether relative scale makes it sooner, seed against seed.
+
+    A network that has not grokked by the end counts as grokking then, so that every factor by
+    which it is later than another is at least the one stated.
+    """
+    data, parameters = run["simulation"].ds, parameters_of(run, Parameters)
+    kunin = f"{say.place}; Kunin et al. (2024), grokking in modular arithmetic"
+    # Thousands of steps, each in error by `rtol` with either sign.
+    drift = apart(data["balance_drift"], within=100 * parameters.rtol)
+    say("every unit conserves |u|² − 2|v|² (drift, of the largest |u|² + 2|v|²)", drift, kunin)
+    fit, reached = data["fit_time"], data["grok_time"].sel(way="embedding").notnull()
+    # Training has to go on for long after networks usually fit, and most have to grok with an
+    # embedding that is much smaller: else there is nothing to compare.
+    long = bool((3 * fit.median("seed", skipna=False) <= parameters.t_end).all())
+    small = data["factor"][-1] <= 0.5 and float(reached.isel(factor=-1).mean()) > 0.5
+    if not (long and small and fit.sizes["seed"] >= _ENOUGH):
+        return
+    # A few held-out pairs can be right by chance at the start, which counts as the first sample.
+    grok = data["grok_time"].fillna(parameters.t_end).clip(min=float(data["time"][1]))
+    start = grok.sel(way="embedding", factor=1.0, drop=True)
+    smallest, seeds = grok.isel(factor=-1, drop=True), start.size
+    balanced = data.sel(way="embedding", factor=1.0)
+    then = balanced["test_accuracy"].where(balanced["time"] == balanced["fit_time"]).max("time")
+    known = below(then.median(), 0.5)
+    say("balanced, when training pairs are fitted: accuracy on the others (median)", known)
+    late = (grok / fit).sel(way="embedding").median("seed")
+    say(
+        "balanced: grokking comes late, in units of the time to fit (median)",
+        above(late[0], 2),
+        note=f"by the end {int(reached.sel(factor=1.0).sum())} of {seeds} have grokked",
+    )
+    sooner = (start / grok.sel(way="embedding", drop=True)).isel(factor=slice(1, None))
+    say(
+        "with the smallest embedding grokking comes sooner (median factor)",
+        above(sooner.isel(factor=-1).median(), 1),
+        kunin,
+        corrected="the function at the start is smaller too, and with both layers smaller instead, "
+        "balanced, it comes about as soon",
+        note=f"sooner in {int((sooner.isel(factor=-1) > 1).sum())} of {seeds} seeds; median "
+        f"{listed(sooner.median('seed'), 2)}",
+    )
+    say(
+        "with the smallest embedding the delay is shorter, in units of the time to fit (medians)",
+        falls(late.isel(factor=[0, -1])),
+        kunin,
+        note="so that it is no matter of the clock",
+    )
+    later = np.log(smallest / smallest.sel(way="embedding", drop=True))
+    readout, equal = later.sel(way="readout").values, later.sel(way="both").values
+    middle, spread = readout.mean(), 2 * readout.std(ddof=1) / seeds**0.5
+    say(
+        "equal function: sooner with a small embedding than a small readout (mean factor)",
+        above(np.exp(middle + spread), 1),
+        kunin,
+        note=f"geometric mean {np.exp(middle):.3g} and two standard errors, a factor of "
+        f"{np.exp(spread):.3g}; sooner in {int((readout > 0).sum())} of {seeds} seeds",
+    )
+    say(
+        "equal function: sooner with a small embedding than balanced (median factor)",
+        above(np.exp(np.median(equal)), _NO_LESS),
+        wrong="a balanced network with as small a function groks about as soon",
+        instead=mean(equal, 0.0, equal.std(ddof=1)),
+        note="of the logarithm of the factor",
+    )
+    kept = start / smallest.sel(way="exchange", drop=True)
+    say(
+        "relative scale alone, function kept: sooner with a small embedding (median factor)",
+        above(kept.median(), 1),
+        wrong="fits sooner but groks later",
+        instead=below(kept.median(), 1 / _NO_LESS),
+        note=f"sooner in {int((kept > 1).sum())} of {seeds} seeds",
+    )
 
 
-def _reached(
-    times: Float[np.ndarray, " time"], accuracy: Float[np.ndarray, "network time"], level: float
-) -> Float[np.ndarray, " network"]:
-    """First time at which a level is reached, NaN where it is not."""
-    there = accuracy >= level
-    return np.where(there.any(axis=1), times[np.argmax(there, axis=1)], np.nan)
+@styled
+def draw(run: xr.DataTree) -> Figure:
+    """Accuracies with a smaller embedding, the same with the function kept, and times to grok."""
+    data, parameters = run["simulation"].ds, parameters_of(run, Parameters)
+    title = f"Addition modulo {parameters.modulus}: when a network groks"
+    ratios = {"width_ratios": (1, 1, 1.2)}
+    figure, (smaller, kept, times) = sheet(title, 3, width=3.2, height=3.3, **ratios)
+    factors = list(family(data["factor"].values[::-1], "$g$ ="))[::-1]  # the smallest is dark
+    means = data.mean("seed").isel(time=slice(1, None))
+    ends, dotted = means["time"].values[[0, -1]], {"lw": 1.2, "ls": ":"}
+    for ax, way, title in (
+        (smaller, "embedding", "smaller embedding: $u → g\\,u$"),
+        (kept, "exchange", "function kept: $u → g\\,u$, $v → v/g^2$"),
+    ):
+        for factor, color, label in factors:
+            curve = means.sel(way=way, factor=factor)
+            ax.plot(curve["time"], curve["train_accuracy"], color=color, **dotted)
+            both(ax, curve["time"], curve["test_accuracy"], color=color, label=label, alpha=0.8)
+        finish(ax, "flow time $t$", title=title, legend=None, xscale="log", xlim=ends)
+    smaller.plot([], [], color="0.3", **dotted, label="trained on")
+    smaller.plot([], [], **PALE, color="0.3", alpha=0.8, label="held out")
+    finish(smaller, ylabel="accuracy, mean over seeds", legend="upper left", ylim=(-0.03, 1.05))
+    kept.sharey(smaller)
+    kept.tick_params(labelleft=False)
+    _draw_times(times, data["grok_time"], [color for _, color, _ in factors], parameters.t_end)
+    return figure
+
+
+def _draw_times(ax: Axes, grok: xr.DataArray, colors: list[Any], end: float) -> None:
+    """Every seed a dot, the median a bar; above the line is who had not grokked by the end."""
+    never, room = 1.15 * end, 0.8 / (len(colors) - 1)
+    ax.axhline(end, **GUIDE)
+    columns = [(0.0, 0.7, "embedding", 0)] + [
+        (column - 0.4 + room * (index - 0.5), 0.85 * room, way, index)
+        for column, way in enumerate(_POWERS, start=1)
+        for index in range(1, len(colors))
+    ]
+    for place, width, way, index in columns:
+        times = np.nan_to_num(grok.sel(way=way).isel(factor=index), nan=never)
+        beside = place + 0.35 * width * np.linspace(-1, 1, len(times))
+        ax.plot(beside, times, **DOTS, color=colors[index], alpha=0.6)
+        ends = [place - width / 2, place + width / 2]
+        ax.plot(ends, [np.median(times)] * 2, **PALE, color=colors[index])
+    words = "what is scaled", "flow time to grok", "every seed, and the median"
+    finish(ax, *words, xlim=(-0.6, len(_POWERS) + 0.6), ylim=(0, 1.22 * end))
+    ways = ["smaller\nembedding", "both\nsmaller", "smaller\nreadout", "function\nkept"]
+    ax.set_xticks(range(len(ways) + 1), ["$g$ = 1", *ways], fontsize=8)
+    ax.tick_params(axis="x", length=0)
+    ticks = [tick for tick in MaxNLocator(6).tick_values(0, end) if 0 <= tick <= end]
+    ax.set_yticks([*ticks, never], [*(f"{tick:g}" for tick in ticks), "not yet"])

@@ -5,30 +5,31 @@ learn Σ to the end and are then given −Σ; those of balance 0 would sit on a 
 they were stopped early.
 """
 
-import itertools
-from typing import Any
+import math
+from typing import Annotated
 
 import jax
 import numpy as np
 import xarray as xr
-from jaxtyping import Float, PRNGKeyArray
-from pydantic import Field, model_validator
+from jaxtyping import PRNGKeyArray
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from pydantic import Field, PositiveFloat, model_validator
 
-from ...._types import Array
 from ....diagnose import passage_time
 from ....dynamics import gradient_flow
 from ....networks import DeepLinear, balanced, orthogonal
 from ....networks._seeds import Keys
 from ....tasks import linear_teacher
 from ....theory.linear import balanced_flow, reversal_time, unbalanced_strength
-from ..._frame import keys_of
-from ..._old import experiment, run_tree
+from ..._frame import experiment, keys_of
 from ..._parameters import Parameters as BaseParameters
+from ..._parameters import falling, increasing
 from ..._registry import Progress
-from ._reversal_claims import claims as claims
-from ._reversal_draw import draw as draw
+from ...claims import Ledger, agree, apart, asserts, listed
+from ...figures import DOTS, GUIDE, PALE, THEORY, both, family, finish, sheet, styled
 
-NAME = "linear/reversal"
+_Falling = Annotated[tuple[PositiveFloat, ...], falling(math.inf, count=1)]
 _SAMPLES = 301
 _TRAPPED = 15.0
 """How long the trapped network is watched, in units of τ/s: later rounding sets it free."""
@@ -40,33 +41,21 @@ class Parameters(BaseParameters):
     seeds: int = Field(default=3, ge=1)
     """How many networks with random weights are trained at each balance."""
 
-    singular_values: tuple[float, ...] = (2.0, 1.3, 0.8)
+    singular_values: _Falling = (2.0, 1.3, 0.8)
     """Singular values of the map, the largest first."""
 
-    balances: tuple[float, ...] = (0.01, 0.1, 1.0, 3.0, 10.0)
-    """Balances λ of the networks, increasing."""
+    balances: Annotated[tuple[float, ...], increasing(1e-4)] = (0.01, 0.1, 1.0, 3.0, 10.0)
+    """Balances λ of the networks, increasing from 1e-4 up; that of 0 is shown in any case."""
 
-    stops: tuple[float, ...] = (3.0, 4.0, 5.0, 6.0)
-    """When learning is stopped in networks of balance 0, in units of τ/s; increasing."""
+    stops: Annotated[tuple[float, ...], increasing(2, 8)] = (3.0, 4.0, 5.0, 6.0)
+    """When learning is stopped in networks of balance 0, in units of τ/s; increasing, from 2 to 8:
+    before that little is learned, and later rounding decides."""
 
     size: int = Field(default=4, ge=2, le=16)
     """Dimension of the map that is learned at balance 0, an even number."""
 
     @model_validator(mode="after")
     def _possible(self) -> "Parameters":
-        s = self.singular_values
-        if not s or min(s) <= 0 or any(a <= b for a, b in itertools.pairwise(s)):
-            raise ValueError(f"`singular_values` must be positive and falling, got {s}.")
-        if len(self.balances) < 2 or not _increases(self.balances, 1e-4):
-            raise ValueError(
-                "`balances` must be two or more increasing numbers from 1e-4 up, got "
-                f"{self.balances}. At 0 a converged network is trapped, which is shown in any case."
-            )
-        if len(self.stops) < 2 or not _increases(self.stops, 2.0) or self.stops[-1] > 8:
-            raise ValueError(
-                f"`stops` must be two or more increasing numbers from 2 to 8, got {self.stops}: "
-                "before that little is learned, and later rounding decides."
-            )
         if self.size % 2:
             raise ValueError(
                 f"`size` must be even, got {self.size}: in odd dimensions −Σ has a determinant of "
@@ -75,34 +64,49 @@ class Parameters(BaseParameters):
         return self
 
 
-def _increases(values: tuple[float, ...], least: float) -> bool:
-    return values[0] >= least and all(a < b for a, b in itertools.pairwise(values))
-
-
-PRESETS: dict[str, dict[str, Any]] = {}
-
-
-@experiment
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> xr.DataTree:
+@experiment("linear/reversal")
+def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
     """Train, reverse and train again, at each balance and for learning that was stopped early."""
-    keys = keys_of(parameters, key)
-    shared = jax.random.fold_in(keys[0], 1)
+    keys, s = keys_of(parameters, key), np.array(parameters.singular_values)
+    typical = float(s[(len(s) - 1) // 2])  # for what is shown of one mode
     say("learned to the end, then reversed", 0.0)
-    converged = _converged(parameters, shared, keys)
+    tables = {"converged": _converged(parameters, keys)}
     say("balance 0, and a shallow network", 0.5)
-    trapped, shallow = _trapped(parameters), _shallow(parameters)
-    say("balance 0, stopped early", 0.7)
-    early = _stopped_early(parameters, keys)
-    return run_tree(
-        NAME, parameters, converged=converged, trapped=trapped, shallow=shallow, early=early
+    # One mode at its target, then reversed: it creeps to the saddle at zero.
+    weight, times = np.full((1, 1), typical**0.5), np.linspace(0.0, _TRAPPED / typical, _SAMPLES)
+    one = _reversed(DeepLinear((weight, weight)), np.full((1, 1), typical), times, rtol=1e-12)
+    tables["trapped"] = xr.Dataset(
+        {
+            "strength": ("time", one[:, 0, 0]),
+            "theory": ("time", unbalanced_strength(times, typical**0.5, typical**0.5, -typical)),
+            "singular_value": ((), typical),
+        },
+        {"time": times},
     )
+    # One layer: all modes at once.
+    times = np.linspace(0.0, 3.0, _SAMPLES)
+    maps = _reversed(DeepLinear((np.diag(s),)), np.diag(s), times, rtol=1e-10)
+    crossing = [passage_time(times, maps[:, k, k], 0.0) for k in range(len(s))]
+    tables["shallow"] = xr.Dataset({"crossing": ("mode", crossing)}, {"mode": s})
+    say("balance 0, stopped early", 0.7)
+    stops = np.array(parameters.stops) / typical
+    early = [_stopped_early(typical, parameters.size, stops, each) for each in keys]
+    return tables | {"early": xr.concat(early, tables["converged"]["seed"].variable)}
 
 
-def _converged(parameters: Parameters, shared: Keys, keys: Keys) -> xr.Dataset:
+def _reversed(
+    network: DeepLinear, sigma: np.ndarray, times: np.ndarray, *, rtol: float
+) -> np.ndarray:
+    """The map of a network over time that is given −Σ."""
+    trained = gradient_flow(network, linear_teacher(-sigma), times, rtol=rtol)
+    return np.asarray(trained.network.end_to_end())
+
+
+def _converged(parameters: Parameters, keys: Keys) -> xr.Dataset:
     """From random weights to Σ, from there to −Σ: when does each mode pass through zero?"""
     s, lam = np.array(parameters.singular_values), np.array(parameters.balances)
     n = len(s)
-    left, right = orthogonal((n, n, n), key=shared).weights
+    left, right = orthogonal((n, n, n), key=jax.random.fold_in(keys[0], 1)).weights
     sigma = np.asarray((left * s) @ right.T)
     # Rotations of both ends may oppose Σ, from which a network frees itself in time ln(1/λ)/s.
     enough = (40.0 + 2.0 * np.log(1.0 / min(lam[0], 1.0))) / s[-1]
@@ -113,27 +117,20 @@ def _converged(parameters: Parameters, shared: Keys, keys: Keys) -> xr.Dataset:
     crossing = reversal_time(s, lam[:, None])
     # Strong balances are fast: more often at the beginning.
     times = 2.5 * float(crossing.max()) * np.linspace(0.0, 1.0, _SAMPLES) ** 2
-    relearned = gradient_flow(learned, linear_teacher(-sigma), times, rtol=1e-11)
-    product = np.asarray(relearned.network.end_to_end())
+    product = _reversed(learned, sigma, times, rtol=1e-11)
     strength = np.einsum("om,...oi,im->...m", left, product, right)
     # Where Σ is learned, w₁ and w₂ of a mode have the product s and the balance λ.
     first = np.sqrt((np.hypot(lam[:, None], 2 * s) - lam[:, None]) / 2)
     theory = unbalanced_strength(times, first, s / first, np.broadcast_to(-s, first.shape))
     fine = np.geomspace(lam[0], lam[-1], 61)
+    passed = np.apply_along_axis(lambda a: passage_time(times, a, 0.0), 2, strength)
     return xr.Dataset(
         {
             "strength": (("balance", "seed", "time", "mode"), strength),
             "theory": (("time", "balance", "mode"), theory),
-            "crossing": (
-                ("balance", "seed", "mode"),
-                np.apply_along_axis(lambda a: passage_time(times, a, 0.0), 2, strength),
-            ),
+            "crossing": (("balance", "seed", "mode"), passed),
             "crossing_theory": (("balance", "mode"), crossing),
             "crossing_curve": (("fine_balance", "mode"), reversal_time(s, fine[:, None])),
-            "left_to_learn": (
-                ("balance", "seed"),
-                np.linalg.norm(product[:, :, 0] - sigma, axis=(-2, -1)),
-            ),
         },
         {
             "time": ("time", times, {"long_name": "time since the reversal, in units of τ"}),
@@ -145,101 +142,140 @@ def _converged(parameters: Parameters, shared: Keys, keys: Keys) -> xr.Dataset:
     )
 
 
-def _trapped(parameters: Parameters) -> xr.Dataset:
-    """One mode of balance 0 at its target, then reversed: it creeps to the saddle at zero."""
-    s = _typical(parameters)
-    times = np.linspace(0.0, _TRAPPED / s, _SAMPLES)
-    weight = np.full((1, 1), s**0.5)
-    task = linear_teacher(np.array([[-s]]))
-    trained = gradient_flow(DeepLinear((weight, weight)), task, times, rtol=1e-12)
-    return xr.Dataset(
-        {
-            "strength": ("time", np.asarray(trained.network.end_to_end())[:, 0, 0]),
-            "theory": ("time", unbalanced_strength(times, s**0.5, s**0.5, -s)),
-            "singular_value": ((), s),
-        },
-        {"time": times},
-    )
+def _stopped_early(s: float, n: int, stops: np.ndarray, key: Keys) -> xr.Dataset:
+    """Balance 0, all singular values alike, stopped at several times before the reversal.
 
-
-def _shallow(parameters: Parameters) -> xr.Dataset:
-    """One layer that has learned Σ, then reversed: all modes at once."""
-    s = np.array(parameters.singular_values)
-    times = np.linspace(0.0, 3.0, _SAMPLES)
-    trained = gradient_flow(
-        DeepLinear((np.diag(s),)), linear_teacher(-np.diag(s)), times, rtol=1e-10
-    )
-    strength = np.diagonal(np.asarray(trained.network.end_to_end()), axis1=-2, axis2=-1)
-    return xr.Dataset(
-        {
-            "strength": (("time", "mode"), strength),
-            "crossing": ("mode", [passage_time(times, a, 0.0) for a in strength.T]),
-        },
-        {"time": times, "mode": s},
-    )
-
-
-def _stopped_early(parameters: Parameters, keys: Keys) -> xr.Dataset:
-    """Balance 0, all singular values alike, stopped at several times before the reversal."""
-    s, n = _typical(parameters), parameters.size
-    stops = np.array(parameters.stops) / s
-    sigma = s * np.eye(n)
-    ahead = 3.0 * stops[-1] + 6.0 / s
-    times = np.linspace(0.0, ahead, 2 * _SAMPLES)
-    tables: list[xr.Dataset] = []
-    for key in keys:
-        first, second = _rotated(n, 0.1 * s, key)
-        start = DeepLinear((first, second))
-        learned = gradient_flow(start, linear_teacher(sigma), stops, rtol=1e-12).network
-        # One network for each stop, which is the time axis of the first training.
-        course = gradient_flow(learned, linear_teacher(-sigma), times, rtol=1e-12)
-        trained = _reversed_part(np.asarray(course.network.end_to_end()), sigma)
-        there = balanced_flow(first, second, sigma, balance=0.0)(stops)
-        theory = np.stack(
-            [
-                _reversed_part(
-                    balanced_flow(
-                        there.inward[..., k].T, there.outward[..., k], -sigma, balance=0.0
-                    )(times).map,
-                    sigma,
-                )
-                for k in range(len(stops))
-            ]
-        )
-        tables.append(
-            xr.Dataset(
-                {
-                    "part": (("stop", "sample"), trained),
-                    "part_theory": (("stop", "sample"), theory),
-                    "crossing": ("stop", [passage_time(times, -part, 0.0) for part in trained]),
-                    "relearned": ("stop", [passage_time(times, -part, -0.5) for part in trained]),
-                },
-                {"stop": stops, "time": ("sample", times)},
-            )
-        )
-    return xr.concat(tables, xr.Variable("seed", parameters.seed + np.arange(len(keys))))
-
-
-def _typical(parameters: Parameters) -> float:
-    """The singular value in the middle, for what is shown of one mode."""
-    return float(sorted(parameters.singular_values)[len(parameters.singular_values) // 2])
-
-
-def _rotated(n: int, strength: float, key: Keys) -> tuple[np.ndarray, np.ndarray]:
-    """Balanced at 0 with a random rotation for a map, none of whose angles is nearly half a turn.
-
-    Near half a turn learning Σ takes much longer, and reversing it much less.
+    The map is at first a random rotation, none of whose angles is nearly half a turn: from there
+    learning Σ takes much longer, and reversing it much less.
     """
     # Which planes are turned makes no difference to a Σ that is the same in all directions.
     angles = np.pi * np.asarray(jax.random.uniform(key, (n // 2,), minval=0.1, maxval=0.7))
-    turn = np.kron(np.diag(np.cos(angles)), np.eye(2)) + np.kron(
-        np.diag(np.sin(angles)), np.array([[0.0, -1.0], [1.0, 0.0]])
+    quarter = np.array([[0.0, -1.0], [1.0, 0.0]])
+    turn = np.kron(np.diag(np.cos(angles)), np.eye(2)) + np.kron(np.diag(np.sin(angles)), quarter)
+    sigma, first, second = s * np.eye(n), (0.1 * s) ** 0.5 * np.eye(n), (0.1 * s) ** 0.5 * turn
+    task, times = linear_teacher(sigma), np.linspace(0.0, 3.0 * stops[-1] + 6.0 / s, 2 * _SAMPLES)
+    # One network for each stop, which is the time axis of the first training.
+    learned = gradient_flow(DeepLinear((first, second)), task, stops, rtol=1e-12).network
+    there = balanced_flow(first, second, sigma, balance=0.0)(stops)
+    again = there.inward.transpose(2, 1, 0), there.outward.transpose(2, 0, 1)
+    exact = balanced_flow(*again, -sigma, balance=0.0)(times).map
+    # How much of −Σ is in the map: −1 at Σ, 1 at −Σ.
+    part, theory = (
+        -np.einsum("...ii", maps) / (n * s)
+        for maps in (_reversed(learned, sigma, times, rtol=1e-12), np.asarray(exact))
     )
-    return strength**0.5 * np.eye(n), strength**0.5 * turn
+    return xr.Dataset(
+        {
+            "part": (("stop", "sample"), part),
+            "part_theory": (("stop", "sample"), theory),
+            "crossing": ("stop", [passage_time(times, -each, 0.0) for each in part]),
+            "relearned": ("stop", [passage_time(times, -each, -0.5) for each in part]),
+        },
+        {"stop": stops, "time": ("sample", times)},
+    )
 
 
-def _reversed_part(
-    product: Float[Array, "*batch output input"], sigma: Float[np.ndarray, "output input"]
-) -> Float[np.ndarray, "*batch"]:
-    """How much of −Σ is in the map: −1 at Σ, 1 at −Σ."""
-    return -np.sum(np.asarray(product) * sigma, axis=(-2, -1)) / np.sum(sigma**2)
+@asserts("Saxe, slides", "“Exact continual learning dynamics”")
+def claims(run: xr.DataTree, say: Ledger) -> None:
+    """Crossing times against the closed form, the trap at balance 0, and the ways out of it."""
+    data, trapped, early = (run[name].ds for name in ("converged", "trapped", "early"))
+    seen, s, lam = data["crossing"].median("seed"), data["mode"].values, data["balance"].values
+    left = float(abs(data["strength"].isel(time=0) - data["mode"]).max())
+    say(
+        "after the reversal every mode follows its closed form, at every balance",
+        apart((data["strength"] - data["theory"]) / data["mode"], within=1e-5),
+        note=f"of s; strengths had come within {left:.1g} of Σ before the reversal",
+    )
+    say(
+        "time until each mode passes through zero, at each balance",
+        agree(seen, data["crossing_theory"], within=1e-4, relative=True),
+        note=f"s = {listed(s)}; balances {listed(lam)}",
+    )
+    # Where the balances go far enough to either side, the two laws.
+    if lam[0] <= 0.05 * s[-1]:
+        law = agree(seen[0], np.log(2 * s / lam[0]) / (2 * s), within=0.02, relative=True)
+        say(f"weak balance {lam[0]:g}: the time is τ/2s ln(2s/λ), logarithmic in λ", law)
+    if lam[-1] >= 5 * s[0]:
+        law = agree(seen[-1], math.log(2) / lam[-1], within=0.05, relative=True)
+        say(f"strong balance {lam[-1]:g}: the time is τ ln 2/λ for every mode", law)
+    creeps = trapped["strength"], trapped["theory"]
+    say(
+        "balance 0: the mode creeps to the saddle at zero along its closed form",
+        apart(*creeps, within=1e-7),
+    )
+    # Rounding of w₁ − w₂ grows as e^{st} where w₁ + w₂ falls as e^{−st}; of a it is the square.
+    least = (np.finfo(float).eps * math.exp(2 * _TRAPPED)) ** 2
+    say(
+        "balance 0: it never passes zero, whatever is left of it follows the closed form too",
+        apart(*creeps, relative=True, within=least),
+        note=f"{float(creeps[0][-1]):.1g} after {float(trapped['time'][-1]):.3g} τ",
+    )
+    law = agree(run["shallow"]["crossing"], math.log(2), within=1e-5)
+    say("shallow: every mode passes through zero after τ ln 2", law)
+    say(
+        "balance 0, stopped early: what is relearned follows the closed form",
+        apart(early["part"], early["part_theory"], within=1e-4),
+        note="the saddle magnifies errors of the integrator",
+    )
+    # Between the two latest stops, where the law is nearest.
+    slopes = early[["crossing", "relearned"]].diff("stop") / early["stop"].diff("stop")
+    slopes = slopes.isel(stop=-1).median("seed")
+    for name, what, slope, law in (
+        ("crossing", "the map changes its sign", 1, "T"),
+        ("relearned", "half of the new map is learned", 2, "2T"),
+    ):
+        say(
+            f"balance 0, stopped early at T: {what} a time later that grows as {law}",
+            agree(slopes[name], slope, within=0.05 * slope),
+            note="the better it was learned, the longer it takes to unlearn",
+        )
+
+
+@styled
+def draw(run: xr.DataTree) -> Figure:
+    """One mode over time, when modes pass through zero, and learning that was stopped early."""
+    data, trapped = run["converged"].ds, run["trapped"].ds
+    title = "Learning the opposite: the nearer to balance 0, the longer it takes"
+    ratios = {"width_ratios": (1.15, 1, 1)}
+    figure, (curves, crossing, early) = sheet(title, 3, width=3.0, height=3.2, **ratios)
+    s = float(trapped["singular_value"])
+    for balance, shade, label in family([0.0, *data["balance"].values]):
+        curve = data.sel(balance=balance, mode=s).isel(seed=0) if balance else trapped
+        both(curves, curve["time"], curve["strength"], curve["theory"], color=shade, label=label)
+    curves.axhline(0, **GUIDE)
+    end = min(2.6 * float(data["crossing_theory"].sel(mode=s).max()), float(data["time"][-1]))
+    box = {"xlim": (0, end), "ylim": (-1.1 * s, 1.35 * s), "title": f"$s$ = {s:g} → {-s:g}"}
+    words = "time $t$ since the reversal, in units of $τ$", "mode strength $a(t)$"
+    finish(curves, *words, legend=None, **box)
+    curves.legend(loc="upper right", title="balance $λ$", ncols=3)
+    _draw_crossing(crossing, data)
+    for name, label, color, slope in (
+        ("relearned", "half relearned: slope 2", "C1", 2),
+        ("crossing", "changes sign: slope 1", "C0", 1),
+    ):
+        times = run["early"][name].transpose("stop", "seed")
+        early.plot(times["stop"], times, **DOTS, color=color, alpha=0.4)
+        early.plot([], [], **DOTS, color=color, alpha=0.6, label=label)
+        law = float(times[-1].median()) + slope * (times["stop"] - times["stop"][-1])
+        early.plot(times["stop"], law, **THEORY)
+    top = 1.35 * float(run["early"]["relearned"].max())
+    words = "learned for a time $T$, in units of $τ$", "time since the reversal, in $τ$"
+    finish(early, *words, "balance 0, stopped early", legend="upper left", ylim=(0, top))
+    return figure
+
+
+def _draw_crossing(ax: Axes, data: xr.Dataset) -> None:
+    fine = data["fine_balance"].values
+    for index, s in enumerate(data["mode"].values):
+        one, color = data.sel(mode=s), f"C{index}"
+        how = {**DOTS, "ms": 9, "alpha": 0.5, "color": color}
+        ax.plot(one["balance"], one["crossing"].median("seed"), **how, label=f"$s$ = {s:g}")
+        ax.plot(fine, one["crossing_curve"], **THEORY)
+        weak = fine[fine < s]
+        ax.plot(weak, np.log(2 * s / weak) / (2 * s), color=color, lw=1.2, ls=":")
+    strong = fine[fine >= 0.7 * float(data["mode"].min())]
+    ax.plot(strong, math.log(2) / strong, color="0.4", lw=1.2, ls=":", label="limits")
+    ax.axhline(math.log(2), color="0.6", **PALE, alpha=0.35, zorder=0)
+    ax.text(fine[-1], 1.08 * math.log(2), "shallow", color="0.4", ha="right", va="bottom")
+    words = "balance $λ$", "time to pass through zero, in $τ$", "learned to the end"
+    finish(ax, *words, legend="lower left", xscale="log", yscale="log")

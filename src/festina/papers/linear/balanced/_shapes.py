@@ -1,37 +1,53 @@
 r"""Balanced two-layer networks of three shapes, which several experiments train.
 
-Conventions: loss ½⟨‖y − W₂W₁x‖²⟩ with white inputs, τ Ẇ = −∂L/∂W, W₂ᵀW₂ − W₁W₁ᵀ = λI,
-Q = (W₁ᵀ; W₂). There are as many hidden units as neurons on the smaller side.
+Conventions: loss ½⟨‖y − W₂W₁x‖²⟩ with white inputs, τ Ẇ = −∂L/∂W with τ = 1, and
+W₂ᵀW₂ − W₁W₁ᵀ = λI. There are as many hidden units as neurons on the smaller side.
 """
 
 from collections.abc import Sequence
-from typing import Literal, TypeAlias
+from typing import Annotated
 
 import jax
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
+from pydantic import AfterValidator
 
 from ....dynamics import gradient_flow
 from ....networks import DeepLinear, balanced
 from ....tasks import linear_teacher
-from ....theory.linear import BalancedFlow, balanced_flow
+from ..._parameters import increasing
 
-Shape: TypeAlias = Literal["square", "funnel", "inverted"]
-SHAPES: tuple[Shape, ...] = ("square", "funnel", "inverted")
-COLOURS: dict[str, str] = {"square": "C0", "funnel": "C1", "inverted": "C2"}
+SHAPES = ("square", "funnel", "inverted")
 
 WIDEST = 1000.0
 """Largest |λ| that is trained: an explicit method takes steps of 1/|λ|."""
 
 
-def widths(shape: Shape, narrow: int, wide: int) -> tuple[int, int, int]:
+def _learnable(s: tuple[float, ...]) -> tuple[float, ...]:
+    if not s or min(s) <= 0 or max(s) > 20 * min(s):
+        raise ValueError(
+            f"must be positive and within a factor of 20, got {s}: the weakest would take too long "
+            "to learn"
+        )
+    return s
+
+
+Balances = Annotated[tuple[float, ...], increasing(-WIDEST, WIDEST, count=1)]
+Modes = Annotated[tuple[float, ...], AfterValidator(_learnable)]
+"""Singular values of a task."""
+
+
+def check_sizes(narrow: int, wide: int) -> None:
+    if wide <= narrow:
+        raise ValueError(
+            f"`wide` must be above {narrow}, the number of singular values and of hidden units, "
+            f"got {wide}: the funnel would be square."
+        )
+
+
+def widths(shape: str, narrow: int, wide: int) -> tuple[int, int, int]:
     """Layer sizes from input to output; a funnel has more inputs than outputs."""
-    inputs, outputs = {
-        "square": (narrow, narrow),
-        "funnel": (wide, narrow),
-        "inverted": (narrow, wide),
-    }[shape]
-    return inputs, narrow, outputs
+    return wide if shape == "funnel" else narrow, narrow, wide if shape == "inverted" else narrow
 
 
 def generators(count: int, seed: int, key: PRNGKeyArray | None) -> list[np.random.Generator]:
@@ -55,9 +71,8 @@ def random_task(
     sizes: tuple[int, int, int], singular_values: Sequence[float], rng: np.random.Generator
 ) -> Float[np.ndarray, "output input"]:
     """Σ with these singular values and random singular vectors."""
-    s = np.asarray(singular_values, dtype=float)
-    u, v = (random_frame(size, len(s), rng) for size in (sizes[2], sizes[0]))
-    return (u * s) @ v.T
+    u, v = (random_frame(size, len(singular_values), rng) for size in (sizes[2], sizes[0]))
+    return (u * np.asarray(singular_values)) @ v.T
 
 
 def random_networks(
@@ -86,10 +101,28 @@ def random_networks(
     return mirrored(network) if wrong else network
 
 
-def rotated(network: DeepLinear, turn: Float[np.ndarray, "hidden hidden"]) -> DeepLinear:
+def fixed_networks(shape: str, balances: Sequence[float]) -> tuple[DeepLinear, np.ndarray]:
+    """Two hidden units, weights and task given by a few angles; one network for each λ."""
+    sigma = np.array([[1.2, 0.4, 0.5], [-0.3, 0.8, -0.6]])
+    inward, outward, sigma = {
+        "square": (_turn(0.3).T, _turn(1.1), sigma[:, :2]),
+        "funnel": (np.eye(2, 3), _turn(1.1), sigma),
+        "inverted": (_turn(1.1).T, np.eye(3, 2), sigma.T),
+    }[shape]
+    small, lam = np.array([0.3, 0.2]), np.asarray(balances)[:, None]
+    large = np.sqrt(small**2 + np.abs(lam))
+    p, q = np.where(lam >= 0, small, large), np.where(lam >= 0, large, small)
+    return DeepLinear((p[:, :, None] * inward, outward * q[:, None, :])), sigma
+
+
+def _turn(angle: float) -> np.ndarray:
+    return np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+
+
+def rotated(network: DeepLinear, turn: Float[np.ndarray, "*batch hidden hidden"]) -> DeepLinear:
     """The same map with its hidden units rotated."""
     first, second = network.weights
-    return DeepLinear((turn @ first, second @ turn.T))
+    return DeepLinear((turn @ first, second @ turn.swapaxes(-1, -2)))
 
 
 def mirrored(network: DeepLinear) -> DeepLinear:
@@ -110,52 +143,3 @@ def train(
     """The networks of a batch at these times, `(*batch, time)`."""
     task = linear_teacher(correlation)
     return gradient_flow(network, task, times, rtol=rtol, max_steps=10_000_000).network
-
-
-def stacked(network: DeepLinear) -> Float[np.ndarray, "*batch both both"]:
-    """QQᵀ of every network of a batch."""
-    first, second = (np.asarray(weight) for weight in network.weights)
-    q = np.concatenate([first.swapaxes(-1, -2), second], axis=-2)
-    return q @ q.swapaxes(-1, -2)
-
-
-def flows(
-    network: DeepLinear,
-    correlation: Float[np.ndarray, "output input"],
-    balances: Sequence[float],
-) -> list[BalancedFlow]:
-    """The exact solution for each network of a batch."""
-    pairs = zip(*(np.asarray(weight) for weight in network.weights), strict=True)
-    return [
-        balanced_flow(first, second, correlation, balance=float(balance))
-        for (first, second), balance in zip(pairs, balances, strict=True)
-    ]
-
-
-def check_balances(balances: Sequence[float], least: int) -> None:
-    """Raises unless they increase and can be trained."""
-    if len(balances) < least or list(balances) != sorted(set(balances)):
-        raise ValueError(
-            f"`balances` must be at least {least} increasing numbers, got {tuple(balances)}."
-        )
-    if max(map(abs, balances)) > WIDEST:
-        raise ValueError(
-            f"`balances` beyond ±{WIDEST:g} take too many steps to train, got {tuple(balances)}."
-        )
-
-
-def check_modes(singular_values: Sequence[float]) -> None:
-    s = tuple(singular_values)
-    if not s or min(s) <= 0 or max(s) > 20 * min(s):
-        raise ValueError(
-            f"`singular_values` must be positive and within a factor of 20, got {s}: the weakest "
-            "would take too long to learn."
-        )
-
-
-def check_sizes(narrow: int, wide: int) -> None:
-    if wide <= narrow:
-        raise ValueError(
-            f"`wide` must be above {narrow}, the number of singular values and of hidden units, "
-            f"got {wide}: the funnel would be square."
-        )
