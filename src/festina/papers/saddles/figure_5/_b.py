@@ -5,15 +5,13 @@ from typing import Any
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
+from ...._types import Keys
 from ....networks import Stack, convolutional_stack
-from ....networks._seeds import Keys
 from ....tasks import AbstractTask, linear_teacher
-from .._comparison import Reported
-from ..panels._panel import Panel
-from ._claims import width_claims
-from ._panel import DeepPanel, DeepParameters
-from ._reference import DeepReference
-from ._split import Split, split_teacher
+from ...claims import Ledger
+from .. import panels
+from ..panels import Panel, Reading
+from ._deep import DeepParameters, Split, deep, directions, drawing, layers, split_teacher
 
 
 class Parameters(DeepParameters):
@@ -38,25 +36,14 @@ def _network(parameters: Parameters, keys: Keys) -> Stack:
     return convolutional_stack(4, (width, width, 2), stride=2, scale=parameters.scale, key=keys)
 
 
-PANEL = DeepPanel(
-    panel=Panel(
-        name="saddles/figure-5b",
-        title="linear convolution, then linear",
-        parameters=Parameters,
-        task=_task,
-        network=_network,
-        structure=width_claims,
-        # The second drive is not much weaker: the saddle is passed at a distance.
-        level_tolerance=0.01,
-        level_fraction=0.9,
-    ),
-    references=(
-        DeepReference(
-            Parameters(split="patch"),
-            drops=(Reported((780.0,), 1, 0.066), Reported((1165.0,), 1, 0.062)),
-            level=Reported((0.397,), 1, 5e-3),
-        ),
-    ),
-    plain=True,
+def _asserts(reading: Reading, say: Ledger) -> None:
+    panels.count(reading, say)
+    panels.level(reading, say, near=0.3, order=2)
+    directions(reading, say)
+
+
+_TABLES = deep(_network, also=layers)
+PANEL = Panel(
+    "5B", "linear convolution, then linear", Parameters, _task, _network, _TABLES, _asserts
 )
-run, claims, draw = PANEL.run, PANEL.claims, PANEL.draw
+run, claims, draw = PANEL.run, PANEL.claims, drawing(PANEL)

@@ -2,21 +2,19 @@
 
 from typing import Any
 
+from ...._types import Keys
 from ....networks import Stack, stack
-from ....networks._seeds import Keys
-from .._comparison import Reported
-from ..panels._panel import Panel
+from ...claims import Ledger
+from .. import panels
+from ..panels import Panel, Reading
 from ..panels._two_points import ray_angles, two_points
-from ._claims import ray_claims
-from ._panel import DeepPanel, DeepParameters
-from ._reference import DeepReference
+from ._deep import DeepParameters, deep, drawing, one_ray_then_two
 
 
 class Parameters(DeepParameters):
     """Three ReLU layers on the two points of Figure 1D: there is no population."""
 
 
-PRESETS: dict[str, dict[str, Any]] = {}
 QUICK: dict[str, Any] = {"seeds": 4}
 
 
@@ -25,24 +23,12 @@ def _network(parameters: Parameters, keys: Keys) -> Stack:
     return stack((2, width, width, 1), activations="relu", scale=parameters.scale, key=keys)
 
 
-PANEL = DeepPanel(
-    panel=Panel(
-        name="saddles/figure-5c",
-        title="three-layer ReLU",
-        parameters=Parameters,
-        task=two_points,
-        network=_network,
-        predict=ray_angles,
-        structure=ray_claims,
-        level_tolerance=1e-3,
-        level_fraction=0.9,
-    ),
-    references=(
-        DeepReference(
-            Parameters(),
-            drops=(Reported((1100.0,), 1, 0.133), Reported((2400.0, 3600.0), 4, 0.156)),
-        ),
-    ),
-    plain=True,
-)
-run, claims, draw = PANEL.run, PANEL.claims, PANEL.draw
+def _asserts(reading: Reading, say: Ledger) -> None:
+    panels.count(reading, say)
+    panels.level(reading, say, near=0.5, order=2)
+    one_ray_then_two(reading, say)
+
+
+_TABLES = deep(_network, ray_angles)
+PANEL = Panel("5C", "three-layer ReLU", Parameters, two_points, _network, _TABLES, _asserts)
+run, claims, draw = PANEL.run, PANEL.claims, drawing(PANEL)

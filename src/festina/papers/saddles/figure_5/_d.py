@@ -12,18 +12,20 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 from pydantic import Field
 
+from ...._types import Keys
 from ....networks import Stack, convolutional_stack
-from ....networks._seeds import Keys
 from ....tasks import AbstractTask, kernel_points, task
-from ...claims import Claim
-from .._comparison import Reported
-from ..panels._panel import Panel
-from ..panels._parameters import refuse_samples
-from ..panels._reading import Reading
-from ._claims import ray_claims
-from ._panel import DeepPanel, DeepParameters
-from ._reference import DeepReference
-from ._split import Split, split_teacher
+from ...claims import Ledger, listed, most
+from .. import panels
+from ..panels import Panel, Reading, refuse_samples
+from . import _deep
+from ._deep import DeepParameters, Split
+
+_BY_TAP = (
+    "the paper does not say how the scalar target is split: by kernel tap here, while by patch no "
+    "seed rests there (preset `patch`)"
+)
+_BY_PATCH = "split by patch the two outputs are learned together, and there is no clean plateau"
 
 
 class Parameters(DeepParameters):
@@ -44,18 +46,17 @@ def _task(parameters: Parameters, key: PRNGKeyArray | None) -> AbstractTask:
     del key
     refuse_samples(parameters, 4, "four")
     x = kernel_points().x
-    return task(x, x @ split_teacher(parameters.split).T)
+    return task(x, x @ _deep.split_teacher(parameters.split).T)
 
 
-def _network(parameters: Parameters, keys: Keys) -> Stack:
-    width = parameters.width
-    return convolutional_stack(
-        4, (width, width, 2), stride=2, activations="relu", scale=parameters.scale, key=keys
-    )
+def _network(parameters: Parameters, keys: Keys, kernels: int | None = None) -> Stack:
+    sizes = (kernels or parameters.width, parameters.width, 2)
+    relu: Any = {"activations": "relu", "scale": parameters.scale}
+    return convolutional_stack(4, sizes, stride=2, key=keys, **relu)
 
 
 def _narrow(parameters: Parameters, keys: Keys) -> Stack:
-    return convolutional_stack(4, (1, 2, 2), stride=2, activations="relu", scale=0.7, key=keys)
+    return _network(parameters.model_copy(update={"width": 2}), keys, kernels=1)
 
 
 def _predict(parameters: Parameters, task: AbstractTask, network: Stack) -> dict[str, Any]:
@@ -71,71 +72,36 @@ def _predict(parameters: Parameters, task: AbstractTask, network: Stack) -> dict
     }
 
 
-def _structure(reading: Reading) -> list[Claim]:
-    return [*ray_claims(reading), *_stop_claims(reading)]
+def _asserts(reading: Reading, say: Ledger) -> None:
+    if reading.parameters.split == "patch":
+        here = np.isin(range(reading.seeds), _deep.resting(reading))
+        words = "the loss rests at the minimum of one kernel with two units behind it"
+        say(words, most(here, 0.25), "Corollary 2", wrong=_BY_PATCH, instead=most(~here))
+    else:
+        panels.level(reading, say, near=0.3, order=2, corrected=_BY_TAP)
+        if "cleaner" in reading.run:
+            more = f"; {_BY_TAP}"
+            _deep.from_smaller_weights(reading, say, 0.02, 0.9, more, near=0.3, order=2)
+            _stop(reading, say)
+    _deep.one_ray_then_two(reading, say)
 
 
-def _stop_claims(reading: Reading) -> list[Claim]:
+def _stop(reading: Reading, say: Ledger) -> None:
     """On the way to its plateau the cleaner run slows down at the narrowest network's minimum."""
-    if "cleaner" not in reading.run:
-        return []
-    table, theory = reading.run["cleaner"].to_dataset(), reading.theory
+    table, theory = reading.run["cleaner"].ds, reading.theory
     expected = float(theory["level"][0] * (1 - theory["strongest_share"]))
-    distance = np.abs(table["level"].values - expected)
-    stops = np.nanmin(distance, axis=1)
-    return [
-        reading.at_least(
-            f"from initial weights of {float(table.attrs['scale']):g} the loss stops on its way to "
-            "the plateau, within 0.02 of the minimum of the same network with one unit in every "
-            "hidden layer",
-            0.9,
-            stops <= 0.02,
-            source=f"{reading.source}; Corollary 2",
-            note=f"minimum {expected:.4g}; {', '.join(f'{stop:.2g}' for stop in stops)} away",
-        )
-    ]
-
-
-def _by_patch(parameters: Parameters) -> str:
-    if parameters.split == "tap":
-        return ""
-    return "split by patch the two outputs are learned together, and there is no clean plateau"
-
-
-def _by_tap(parameters: Parameters) -> str:
-    if parameters.split == "patch":
-        return ""
-    return (
-        "the paper does not say how the scalar target is split: by kernel tap here, while by patch "
-        "no seed rests there (preset `patch`)"
+    stops = np.nanmin(np.abs(table["level"].values - expected), axis=1)
+    say(
+        f"from initial weights of {table.attrs['scale']:g} the loss stops on its way to the "
+        "plateau, within 0.02 of the minimum of the same network with one unit in every hidden "
+        "layer",
+        most(stops <= 0.02, 0.9),
+        "Corollary 2",
+        note=f"minimum {expected:.4g}; {listed(stops, 2)} away",
     )
 
 
-PANEL = DeepPanel(
-    panel=Panel(
-        name="saddles/figure-5d",
-        title="ReLU convolution, then ReLU",
-        parameters=Parameters,
-        task=_task,
-        network=_network,
-        predict=_predict,
-        structure=_structure,
-        caveat=_by_patch,
-        level_tolerance=0.02,
-        level_fraction=0.25,
-    ),
-    narrow=_narrow,
-    narrow_words="one kernel and two units behind it",
-    starts=256,  # of which one in twenty finds the lowest minimum
-    cleaner=lambda parameters: parameters.cleaner,
-    cleaner_median=5e-4,
-    correction=_by_tap,
-    references=(
-        DeepReference(
-            Parameters(),
-            drops=(Reported((1473.0, 1548.0), 2, 0.12), Reported((1867.0, 2349.0), 2, 0.12)),
-        ),
-    ),
-    plain=True,
-)
-run, claims, draw = PANEL.run, PANEL.claims, PANEL.draw
+# Of 256 starts one in twenty finds the lowest minimum.
+_TABLES = _deep.deep(_network, _predict, narrow=_narrow, starts=256, also=_deep.cleaner(_network))
+PANEL = Panel("5D", "ReLU convolution, then ReLU", Parameters, _task, _network, _TABLES, _asserts)
+run, claims, draw = PANEL.run, PANEL.claims, _deep.drawing(PANEL)
