@@ -31,7 +31,7 @@ def from_the_first_layer_on(seeds, like, scale):
 def trained(letter, seeds=4, **options):
     """Gradient descent of a panel of Figure 5."""
     parameters = load(f"saddles/figure-5{letter}").parameters(**options)
-    made = importlib.import_module(f"festina.papers.saddles.figure_5._panel{letter}").PANEL.panel
+    made = importlib.import_module(f"festina.papers.saddles.figure_5._{letter}").PANEL
     network = from_the_first_layer_on(
         seeds, made.network(parameters, festina.seeds(1)), parameters.scale
     )
@@ -111,7 +111,7 @@ def test_figure_5e(per_token, earliest, latest):
     """2.1605 → 1.10 → .183, and nothing without the residual connection."""
     made = importlib.import_module("festina.papers.saddles.figure_5._e")
     parameters = made.Parameters(per_token=per_token)
-    like, data = made.PANEL.panel.network(parameters, festina.seeds(1)), sequences()
+    like, data = made.PANEL.network(parameters, festina.seeds(1)), sequences()
     k, q, v, inner, outer = drawn(
         range(4), (10, 3), (10, 3), (10, 3, 3), (10, 3), (1, 10), scale=parameters.scale
     )

@@ -22,8 +22,8 @@ from . import _deep
 from ._deep import DeepParameters, Split
 
 _BY_TAP = (
-    "the paper does not say how the scalar target is split: by kernel tap here, while by patch no "
-    "seed rests there (preset `patch`)"
+    "one kernel needs two units behind it, one for each sign of a tap; the paper does not say how "
+    "the scalar target is split: by kernel tap here, while by patch no seed rests (preset `patch`)"
 )
 _BY_PATCH = "split by patch the two outputs are learned together, and there is no clean plateau"
 

@@ -206,14 +206,13 @@ def from_smaller_weights(
     index = np.stack((0 * count, np.maximum(count - 2, 1), count - 1), axis=1)
     again.plateaus = table.isel(seed=seed, plateau=xr.DataArray(index, dims=("seed", "plateau")))
     again.plateaus["count"] = ("seed", np.minimum(count, 3))
-    known: Any = {
-        "corrected": f"ε = {reading.parameters.scale:g} is large for a clean plateau{more}"
-    }
+    large = f"ε = {reading.parameters.scale:g} is large for a clean plateau"
+    known: Any = {"corrected": large + more}
     away = np.abs(again.plateaus["level"].values[:, PLATEAU] - float(reading.theory["level"][1]))
     rests = np.isin(np.arange(reading.seeds), resting(again)) & (away <= within)
-    words, note = f"most seeds rest within {within:g} of that level", f"{listed(away, 2)} away"
+    words = f"most seeds rest within {within:g} of the minimum of a narrow network"
     ledger = Ledger(say.experiment, say.source, say.place)
-    ledger(words, most(rests, share), "Corollary 2", note=note, **known)
+    ledger(words, most(rests, share), "Corollary 2", note=f"{listed(away, 2)} away", **known)
     panels.level(again, ledger, **near, **known)
     start = f"from initial weights of {table.attrs['scale']:g}"
     say.extend(dataclasses.replace(each, claim=f"{start} {each.claim}") for each in ledger)
