@@ -38,10 +38,15 @@ SMALL: dict[str, dict[str, Any]] = {
     "saddles/figure-2d": {},
     # saddles.theorems
     "saddles/theorem-1": {},
-    "saddles/theorem-3": {},
-    "saddles/theorem-4": {},
-    "saddles/proposition-5": {},
-    "saddles/lemma-6": {},
+    "saddles/theorem-3": {"seeds": 2, "steps": 250, "architectures": ("relu", "tanh")},
+    "saddles/theorem-4": {
+        "ratios": (0.6, 0.3),
+        "multiplicities": (1, 2),
+        "scales": (1e-5, 1e-9),
+        "width": 10,
+    },
+    "saddles/proposition-5": {"seeds": 2, "units": 40, "draws": 100, "scales": (5e-3, 5e-4)},
+    "saddles/lemma-6": {"inputs": 3, "outputs": 2, "width": 3},
     "saddles/staircase": {},
     # saddles.digits
     "saddles/figure-3": {},
