@@ -37,7 +37,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "saddles/figure-2c": {},
     "saddles/figure-2d": {},
     # saddles.theorems
-    "saddles/theorem-1": {},
+    "saddles/theorem-1": {"seeds": 2, "samples": 32, "width": 3},
     "saddles/theorem-3": {"seeds": 2, "steps": 250, "architectures": ("relu", "tanh")},
     "saddles/theorem-4": {
         "ratios": (0.6, 0.3),
@@ -47,7 +47,19 @@ SMALL: dict[str, dict[str, Any]] = {
     },
     "saddles/proposition-5": {"seeds": 2, "units": 40, "draws": 100, "scales": (5e-3, 5e-4)},
     "saddles/lemma-6": {"inputs": 3, "outputs": 2, "width": 3},
-    "saddles/staircase": {},
+    "saddles/staircase": {
+        "seeds": 2,
+        "repeats": 1,
+        "scales": (1e-3, 1e-8),
+        "dimension": 4,
+        "modes": 3,
+        "features": 4,
+        "coefficients": (2.0, -1.0),
+        "token_dimension": 2,
+        "heads": 3,
+        "attention_scale": 1e-2,
+        "seed": 11,
+    },
     # saddles.digits
     "saddles/figure-3": {},
     "saddles/table-1": {},

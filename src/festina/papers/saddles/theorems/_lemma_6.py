@@ -50,8 +50,8 @@ class Parameters(BaseParameters):
         modes = min(self.inputs, self.outputs)
         if self.width <= modes:
             raise ValueError(
-                f"`width` must be above the number of modes, {modes}, got {self.width}: a unit must "
-                "be left over to leave each saddle with."
+                f"`width` must be above the number of modes, {modes}, got {self.width}: a unit has "
+                "to be left over to leave each saddle with."
             )
         return self
 
@@ -236,7 +236,7 @@ def _lattice(ax: Axes, points: xr.Dataset) -> None:
     for name, *at, ways in zip(names, size, loss, points["index"].values, strict=True):
         if len(sets) <= 8:
             words = f"{name}  {ways} ways down" if ways else f"{name}  minimum"
-            ax.annotate(words, at, (10, 5), textcoords="offset points", fontsize=7)
+            ax.annotate(words, tuple(at), (10, 5), textcoords="offset points", fontsize=7)
     ax.set(xlim=(-0.3, size.max() + 1.1), ylim=np.array([-0.06, 1.12]) * loss.max())
     ax.set_xticks(np.unique(size))
     words = "number of modes learned", r"loss $\frac{1}{2}\langle\|y - f\|^2\rangle$"

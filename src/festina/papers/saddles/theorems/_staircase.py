@@ -13,16 +13,9 @@ from jaxtyping import PRNGKeyArray
 from matplotlib.figure import Figure
 from pydantic import Field, PositiveFloat, model_validator
 
+from .... import networks
 from ....diagnose import passage_time, plateaus
 from ....dynamics import Trajectory, gradient_flow
-from ....networks import (
-    AbstractNetwork,
-    DiagonalLinear,
-    attention,
-    diagonal_linear,
-    fully_connected,
-    seeds,
-)
 from ....tasks import AbstractTask, in_context_regression, linear_teacher
 from ....theory.saddles import Staircase, staircase
 from ..._frame import experiment, parameters_of
@@ -30,13 +23,18 @@ from ..._parameters import Parameters as BaseParameters
 from ..._parameters import falling
 from ..._registry import Progress
 from ...claims import Ledger, agree, apart, asserts, listed, most
-from ...figures import PALE, THEORY, finish, sheet, styled
+from ...figures import PALE, THEORY, sheet, styled
 
+_AGF = ("Kunin et al. (2025)", "alternating gradient flows")
 PANELS = {
-    "power": ("linear, power-law spectrum", "Lemma 6"),
-    "mixed": ("linear, modes that mix", "Lemma 6"),
-    "diagonal": ("diagonal linear, correlated features", "Pesme & Flammarion (2023), Algorithm 1"),
-    "attention": ("linear attention, unequal token variances", "Kunin et al. (2025)"),
+    "power": ("linear, power-law spectrum", "Zhang, Saxe & Latham", "Lemma 6"),
+    "mixed": ("linear, modes that mix", "Zhang, Saxe & Latham", "Lemma 6"),
+    "diagonal": (
+        "diagonal linear, correlated features",
+        "Pesme & Flammarion (2023)",
+        "Algorithm 1",
+    ),
+    "attention": ("linear attention, unequal token variances", *_AGF),
 }
 _CLEAN = 2.0  # decades: shallower plateaus pass their saddle at a distance
 _APART = 0.1  # jumps within this part of their time have no plateau in between
@@ -123,7 +121,7 @@ QUICK: dict[str, Any] = {
 def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
     """Train every network, and predict its staircase from its initial weights."""
     tables = {}
-    for index, (name, (words, _)) in enumerate(PANELS.items()):
+    for index, (name, (words, *_)) in enumerate(PANELS.items()):
         say(words, index / len(PANELS))
         network, task = _setting(parameters, name)
         lanes = list(np.ndindex(*network.batch_shape))
@@ -150,15 +148,16 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
     return tables
 
 
-def _setting(parameters: Parameters, name: str) -> tuple[AbstractNetwork, AbstractTask]:
+def _setting(parameters: Parameters, name: str) -> tuple[networks.AbstractNetwork, AbstractTask]:
     """Networks, by scale and seed or by seed, and what they learn."""
     if name == "attention":
         d, covariance = parameters.token_dimension, np.diag(parameters.token_variances)
         task = in_context_regression(d, parameters.context, token_covariance=covariance)
-        keys = seeds(parameters.seeds, first=parameters.seed)
-        return attention(d, parameters.heads, scale=parameters.attention_scale, key=keys), task
+        keys = networks.seeds(parameters.seeds, first=parameters.seed)
+        how = {"scale": parameters.attention_scale, "key": keys}
+        return networks.attention(d, parameters.heads, **how), task
     rng = np.random.default_rng([parameters.seed, list(PANELS).index(name)])
-    keys = seeds(parameters.repeats, first=parameters.seed)
+    keys = networks.seeds(parameters.repeats, first=parameters.seed)
     scale = np.array(parameters.scales)[:, None]
     if name == "diagonal":
         n = parameters.features
@@ -169,7 +168,7 @@ def _setting(parameters: Parameters, name: str) -> tuple[AbstractNetwork, Abstra
         weights = np.zeros(n)
         weights[rng.permutation(n)[: len(parameters.coefficients)]] = parameters.coefficients
         task = linear_teacher(weights[None], c + (1 - parameters.correlated) * np.eye(n))
-        return diagonal_linear(n, scale=scale, key=keys), task
+        return networks.diagonal_linear(n, scale=scale, key=keys), task
     n = parameters.dimension
     left, right, basis = (np.linalg.qr(rng.normal(size=(n, n)))[0] for _ in range(3))
     rank = np.arange(1.0, n + 1.0)
@@ -179,7 +178,8 @@ def _setting(parameters: Parameters, name: str) -> tuple[AbstractNetwork, Abstra
         weights, covariance = (left * strength / variance) @ right.T, (right * variance) @ right.T
     else:
         weights, covariance = (left * strength) @ right.T, (basis * variance) @ basis.T
-    return fully_connected(n, n, n, scale=scale, key=keys), linear_teacher(weights, covariance)
+    task = linear_teacher(weights, covariance)
+    return networks.fully_connected(n, n, n, scale=scale, key=keys), task
 
 
 def _lane(predicted: Staircase, trained: Trajectory) -> xr.Dataset:
@@ -190,7 +190,7 @@ def _lane(predicted: Staircase, trained: Trajectory) -> xr.Dataset:
     """
     slope = -trained.squared_gradient
     found = plateaus(trained.time, trained.loss, trained.squared_gradient, slope=slope)
-    members, middles = len(predicted.joined), np.convolve(predicted.levels, (0.5, 0.5), "valid")
+    members, middles = len(predicted.joined), (predicted.levels[1:] + predicted.levels[:-1]) / 2
     passage = [passage_time(trained.time, trained.loss, float(m), slope=slope) for m in middles]
     active = [np.isin(np.arange(members), each) for each in predicted.active]
     table: dict[str, Any] = {
@@ -202,7 +202,7 @@ def _lane(predicted: Staircase, trained: Trajectory) -> xr.Dataset:
         "strength": ("plateau", found.strength),
         "end": ((), trained.time[-1]),
     }
-    if isinstance(trained.network, DiagonalLinear):
+    if isinstance(trained.network, networks.DiagonalLinear):
         size = np.abs(np.asarray(trained.network.coefficients())[found.index])
         # Before anything is learned the largest is as small as the rest.
         grown = np.maximum(size.max(axis=1, keepdims=True), _ACTIVE * size.max())
@@ -215,60 +215,50 @@ def _lane(predicted: Staircase, trained: Trajectory) -> xr.Dataset:
 def claims(run: xr.DataTree, say: Ledger) -> None:
     """Levels, times and active sets against training, in every setting."""
     parameters, attention = parameters_of(run, Parameters), run["attention"].ds
-    for name, (words, where) in list(PANELS.items())[:-1]:
-        table = run[name].ds
+    for name in ("power", "mixed", "diagonal"):
+        table, (words, *source), linear = run[name].ds, PANELS[name], name != "diagonal"
+        told = Ledger(say.experiment, *source)
         here = table.isel(scale=int(np.abs(np.log(table["scale"] / 1e-8)).argmin()))
-        clean, away = here["strength"] >= _CLEAN, abs(here["level"] - here["rest"])
-        last = here["rest"].shift(plateau=-1).isnull()  # the floor
-        if (kept := (clean & ~last).values).any():
-            off = (away / here["rest"]).min("stage").transpose(*clean.dims).values[kept]
+        clean, away = (here["strength"] >= _CLEAN).values, abs(here["level"] - here["rest"])
+        kept = clean & here["rest"].shift(plateau=-1).notnull().values  # the last is the floor
+        if kept.any():
+            off = (away / here["rest"]).min("stage").transpose("seed", "plateau").values[kept]
             what = f"{words}: plateaus of training lie on predicted levels"
             note = f"those on which the squared gradient dips by {_CLEAN:g} decades or more"
-            say(what, apart(off, within=0.01), where, note=note)
-        if name == "diagonal" and clean.any():
+            told(what, apart(off, within=0.01), note=note)
+        if not linear and clean.any():
             active = here["active"].isel(stage=away.fillna(np.inf).argmin("stage"))
-            right = (active == here["seen"]).all("member").transpose(*clean.dims)
+            right = (active == here["seen"]).all("member").transpose("seed", "plateau").values
             what = f"{words}: plateaus have the predicted active coordinates"
-            say(what, most(right.values[clean.values], of="plateaus"), where)
-        linear = name != "diagonal"
-        judged = table if linear else here
-        error, alone = _errors(judged)
+            told(what, most(right[clean], of="plateaus"))
+        error, alone = _errors(table if linear else here)
         if alone.any():
+            what = f"{words}: jump times from the initial weights{' at every ε' * linear}"
             within = max(parameters.scales[0], _COMPUTED) if linear else 0.05
-            say(
-                f"{words}: jump times from the initial weights{' at every ε' * linear}",
-                apart(error.values[alone.values], within=within),
-                where,
-                note=f"relative; without those that have another within {100 * _APART:g} %",
-            )
-        strongly = name == "diagonal" and parameters.correlated > _STRONGLY
-        growth(say, name, table, _MORE if strongly else 1)
-    closed = attention["closed_form"].values[
-        :-1
-    ]  # at the last one training may end before it rests
-    nearest = abs(attention["rest"] - xr.DataArray(closed, dims="learned")).fillna(np.inf)
-    seen = attention["rest"].isel(plateau=nearest.argmin("plateau")).median("seed")
-    words, where = PANELS["attention"]
-    say(
-        f"{words}: plateaus of training at ½(tr Λ − Σ λ/(1 + (1 + tr Λ/λ)/N)), summed over the "
-        "largest λ (medians over seeds)",
-        agree(seen, closed, within=0.01, relative=True),
-        where,
-    )
-    say(
-        f"{words}: first jump of every seed from its initial weights",
-        apart(_errors(attention)[0].isel(fall=0), within=0.05),
-        "Proposition 5",
-        corrected="units may bounce, and v is a vector",
-    )
-    later(say, attention)
+            note = f"relative; without those that have another within {100 * _APART:g} %"
+            told(what, apart(error.values[alone.values], within=within), note=note)
+        strongly = not linear and parameters.correlated > _STRONGLY
+        growth(told, name, table, _MORE if strongly else 1)
+        say += told
+    (words, *source), closed = PANELS["attention"], attention["closed_form"][:-1]
+    told = Ledger(say.experiment, *source)
+    # Training may end before it rests on the last level.
+    nearest = abs(attention["rest"] - closed).fillna(np.inf).argmin("plateau")
+    seen = attention["rest"].isel(plateau=nearest).median("seed")
+    what = "plateaus of training at ½(tr Λ − Σ λ/(1 + (1 + tr Λ/λ)/N)), over the largest λ"
+    told(f"{words}: {what} (medians over seeds)", agree(seen, closed, within=0.01, relative=True))
+    later(told, attention)
+    say += told
+    what = f"{words}: first jump of every seed from its initial weights"
+    error, bounce = _errors(attention)[0].isel(fall=0), "units may bounce, and v is a vector"
+    say(what, apart(error, within=0.05), "Proposition 5", corrected=bounce)
 
 
 def _errors(table: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
-    """Relative errors of jump times, and which jumps have none within 10 % of their time."""
-    jump, passage = table["jump"], table["passage"]
-    near = (jump < (1 + _APART) * jump.shift(fall=1)) | (jump.shift(fall=-1) < (1 + _APART) * jump)
-    return abs(jump / passage - 1), jump.notnull() & ~near
+    """Relative errors of jump times, and which jumps have no other close to them in time."""
+    jump, far = table["jump"], 1 + _APART
+    near = (jump < far * jump.shift(fall=1)) | (jump.shift(fall=-1) < far * jump)
+    return abs(jump / table["passage"] - 1), jump.notnull() & ~near
 
 
 def growth(say: Ledger, name: str, table: xr.Dataset, more: int = 1) -> None:
@@ -278,57 +268,40 @@ def growth(say: Ledger, name: str, table: xr.Dataset, more: int = 1) -> None:
     which no single jump need approach steadily.
     """
     error, alone = _errors(table)
-    words, where = PANELS[name]
-    error, scales, jumps = error.where(alone), table["scale"].values, ("seed", "fall")
+    error, words, jumps = error.where(alone), PANELS[name][0], ("seed", "fall")
     if not error.count():
         return
-    size = np.sqrt((error**2).mean(jumps))
+    size, scales = np.sqrt((error**2).mean(jumps)), table["scale"].values
     say(
         f"{words}: a jump is missed by a small part of the time in which weights grow by e (root "
         "mean square of the relative error, times ln(1/ε))",
         apart(size * np.log(1 / scales), within=_PART_OF_AN_E_FOLDING[name] * more),
-        where,
         note=listed(size, 2),
     )
     fall = float(np.log(scales[0]) / np.log(scales[-1]))
     if fall <= _FAR and error.count(jumps).min() >= _JUMPS:
-        say(
-            f"{words}: the error of a jump time falls with ε, as 1/ln(1/ε) (root mean square at "
-            f"{scales[-1]:g} over that at {scales[0]:g})",
-            agree(size[-1] / size[0], fall, within=_FALLEN),
-            where,
-        )
+        ratio = agree(size[-1] / size[0], fall, within=_FALLEN)
+        say(f"{words}: its root mean square falls with ε, as 1/ln(1/ε)", ratio)
 
 
 def later(say: Ledger, table: xr.Dataset) -> None:
     """Jumps after the first, in the median over seeds; infinity where there was none by then."""
-    end = float(table["end"].max())
-    jump = table["jump"].where(table["jump"] <= end, np.inf).values[:, 1:]
-    passage = table["passage"].fillna(np.inf).values[:, 1:]
+    jump, passage = (table[name].transpose("seed", "fall")[:, 1:] for name in ("jump", "passage"))
+    jump = jump.where(jump <= float(table["end"].max()), np.inf).values
+    passage = passage.fillna(np.inf).values
     half = np.isfinite(np.median(jump, axis=0)) & np.isfinite(np.median(passage, axis=0))
     if not half.any():  # one direction, or none reached by most
         return
-    jump, passage = jump[:, half], passage[:, half]
-    # The standard error of the ratio of medians, the largest of the jumps, by drawing seeds anew.
-    draws = np.random.default_rng(0).integers(len(jump), size=(1000, len(jump)))
+    ratio = lambda draw: np.median(jump[draw], axis=-2) / np.median(passage[draw], axis=-2)
+    jump, passage, seeds = jump[:, half], passage[:, half], len(jump)
+    # The standard error of such a ratio, the largest of the jumps, by drawing seeds anew.
     with np.errstate(invalid="ignore"):  # draws in which most have not jumped
-        ratios = np.median(jump[draws], axis=1) / np.median(passage[draws], axis=1)
-    known = np.where(np.isfinite(ratios) & (ratios > 0), ratios, np.nan)
+        drawn = ratio(np.random.default_rng(0).integers(seeds, size=(1000, seeds)))
+    known = np.where(np.isfinite(drawn) & (drawn > 0), drawn, np.nan)
     error = float(np.nanstd(known, axis=0).max())
-    words, where = PANELS["attention"]
-    say(
-        f"{words}: later jumps, median over seeds as predicted over that of training",
-        agree(
-            np.median(jump, axis=0) / np.median(passage, axis=0),
-            1.0,
-            within=round(0.05 + 2 * error, 3),
-        ),
-        where,
-        note=f"{len(jump)} seeds; 5 % and twice the standard error of such a ratio, {error:.2g}",
-    )
-
-
-_COLOURS = ("#0072B2", "#E69F00", "#009E73")
+    what = f"{PANELS['attention'][0]}: later jumps, predicted over trained (medians over seeds)"
+    judged = agree(ratio(np.arange(seeds)), 1.0, within=round(0.05 + 2 * error, 3))
+    say(what, judged, note=f"5 % and twice the standard error of such a ratio, {error:.2g}")
 
 
 @styled
@@ -336,38 +309,30 @@ def draw(run: xr.DataTree) -> Figure:
     """Losses wide and pale, predicted levels and jumps thin and dashed."""
     title = "Staircases predicted from data statistics and initial weights"
     figure, axes = sheet(title, 2, 2, width=4.2, height=3.0)
-    for ax, (name, (words, _)) in zip(axes.ravel(), PANELS.items(), strict=True):
+    colours = ("#0072B2", "#E69F00", "#009E73")
+    for ax, (name, (words, *_)) in zip(axes.ravel(), PANELS.items(), strict=True):
         table, latest = run[name].ds, 0.0
-        axis = "scale" if "scale" in table.dims else "seed"  # the smallest weights, the first seeds
-        chosen = slice(-len(_COLOURS), None) if axis == "scale" else slice(len(_COLOURS))
-        one = table if axis == "seed" else table.isel(seed=0)
-        floor = float(table["floor"])
-        for value, color in zip(table[axis].values[chosen], _COLOURS, strict=False):
-            row = one.sel({axis: value})
-            start = float(row["loss"][0]) - floor
-            relative = lambda values, start=start, floor=floor: np.maximum(
-                (values - floor) / start, 1e-9
-            )
+        if swept := "scale" in table.dims:  # the smallest weights, whose plateaus are longest
+            table = table.isel(seed=0, scale=slice(-len(colours), None))
+        for index, color in enumerate(colours[: table.sizes["scale" if swept else "seed"]]):
+            row = table.isel({"scale" if swept else "seed": index})
+            label = f"ε = {float(row['scale']):.0e}" if swept else f"seed {int(row['seed'])}"
+            floor, first = float(row["floor"]), float(row["loss"][0])
+            above = lambda loss, a=floor, b=first: np.maximum((loss - a) / (b - a), 1e-9)
             jumps = row["jump"].dropna("fall").values
-            levels = relative(row["level"].values[: len(jumps) + 1])
-            end = 1.25 * float(row["passage"].max())
-            label = f"ε = {value:.0e}" if axis == "scale" else f"seed {value}"
-            ax.plot(
-                row["time"],
-                relative(row["loss"].values),
-                **PALE,
-                color=color,
-                alpha=0.45,
-                label=label,
-            )
-            ax.step([0.0, *jumps, 10 * end], [*levels, levels[-1]], where="post", **THEORY)
+            levels, end = row["level"].values[: len(jumps) + 1], 1.25 * float(row["passage"].max())
+            how = {**PALE, "color": color, "alpha": 0.45}
+            ax.plot(row["time"], above(row["loss"].values), **how, label=label)
+            steps = above(np.append(levels, levels[-1]))
+            ax.step([0.0, *jumps, 10 * end], steps, where="post", **THEORY)
             latest = max(latest, end)
-        # The legend above the axes: which corner no curve passes depends on the seed.
-        finish(ax, "time $t$ of the flow on $½⟨‖y−f‖²⟩$", theory="predicted", legend=None)
+        ax.plot([], [], **THEORY, label="predicted")
         ax.set(yscale="log", xlim=(0, latest), ylim=(1e-3, 1.6))
+        ax.set_xlabel("time $t$ of the flow on $½⟨‖y−f‖²⟩$")
         ax.set_title(words, pad=20)
-        place = {"loc": "lower center", "bbox_to_anchor": (0.5, 0.99)}
-        ax.legend(**place, ncols=4, handlelength=1.6, columnspacing=1.0)
+        # Above the axes: which corner no curve passes depends on the seed.
+        place: dict[str, Any] = {"loc": "lower center", "bbox_to_anchor": (0.5, 0.99), "ncols": 4}
+        ax.legend(**place, handlelength=1.6, columnspacing=1.0)
     for ax in axes[:, 0]:
         ax.set_ylabel("loss above its floor, relative")
     return figure

@@ -300,7 +300,7 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
     say(words, apart(panels["gradient"], within=1e-9), "Section 3 and Eq. (5)")
     last = panels.isel(radius=slice(-2, None))
     say(
-        f"they are saddles, panels {', '.join(panels['panel'].values)}: a silent unit that moves by "
+        f"panels {', '.join(panels['panel'].values)}: they are saddles, a silent unit that moves by "
         "δ lowers the loss by δ to the power of one plus the order of φ",
         exponent(last["radius"], last["gain"].T, 1.0 + panels["order"], within=0.01),
         "Section 3",

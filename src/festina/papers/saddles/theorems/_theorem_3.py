@@ -6,20 +6,17 @@ keep. Two manifolds that the theorem does not list are among those kept: mirrore
 and opposite units of odd φ.
 """
 
-import functools
 from typing import Any, Literal, NamedTuple, get_args
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from jaxtyping import Float, Int, PRNGKeyArray
+from jaxtyping import PRNGKeyArray
 from matplotlib.figure import Figure
 from pydantic import Field, model_validator
 
-from ...._objective import Data, descent, objective
-from ...._types import Array
-from ....networks import Layer, Structure, attention, convolutional, fully_connected
+from ....dynamics import gradient_descent
+from ....networks import Layer, attention, convolutional, fully_connected
 from ....networks._seeds import Keys
 from ....tasks import Task, task
 from ....theory import saddles
@@ -172,24 +169,19 @@ def _train(parameters: Parameters, network: Layer, data: Task, cases: list[Case]
         for even in (False, True)
     ]
     networks = _stacked([*start, *narrow])
-    structure, stride = networks.structure, parameters.steps // _MOMENTS
-    inputs = objective(networks, data, "half").data
-    columns = structure.columns(*networks.parts)
-    columns = _descend(structure, columns, inputs, parameters.learning_rate, stride)
-    weights = np.asarray(columns).reshape(*columns.shape[:2], *networks.batch_shape)
-    if not np.isfinite(weights).all():
+    # In batches of all samples: training takes every step, which else ends when it has converged.
+    every = {"batch_size": parameters.samples, "save_every": parameters.steps // _MOMENTS}
+    shuffle, rate = jax.random.key(parameters.seed), parameters.learning_rate
+    trained = gradient_descent(networks, data, rate, parameters.steps, key=shuffle, **every)
+    if any(ending.reason == "diverged" for ending in trained.endings):
         raise ValueError(
-            f"Training of {cases[0].architecture} diverged at `learning_rate` "
-            f"{parameters.learning_rate:g}: take a smaller one, or a smaller `scale`."
+            f"Training of {cases[0].architecture} diverged at `learning_rate` {rate:g}: take a "
+            "smaller one, or a smaller `scale`."
         )
-    moments = networks.with_parts(*structure.arrays(np.moveaxis(weights, 0, -1)))
-    lanes = [
-        moments.with_parts(*(part[index] for part in moments.parts))  # (seed, moment) networks
-        for index in range(len(start) + len(narrow))
-    ]
+    # Of every case (seed, moment) networks.
+    lanes = [network.with_parts(*parts) for parts in zip(*trained.network.parts, strict=True)]
     wide = list(zip(lanes[:count], relations, strict=True))
-    distance = np.array([manifold_distance(*each) for each in wide])
-    size = np.sqrt(np.sum(weights[:, :, :count] ** 2, axis=1))  # (moment, case, seed)
+    distance = np.array([manifold_distance(*each) / _size(each[0]) for each in wide])
     reduced = [_padded(reduce_width(*each), each[0]) for each in wide]
     f = _stacked([*lanes, *reduced]).predict(data.x)[..., 0]
     rms = lambda f: np.sqrt(np.mean(f**2, axis=-1)) / np.sqrt(np.mean(data.y**2))
@@ -197,13 +189,18 @@ def _train(parameters: Parameters, network: Layer, data: Task, cases: list[Case]
     ends = f[count:-count, :, -1].reshape(len(alike), 2, *f[0, :, -1].shape)
     flow[alike] = rms(ends - f[alike][:, None, :, -1])
     table: dict[str, Any] = {
-        "distance": (("case", "seed", "moment"), distance / np.moveaxis(size, 0, -1)),
+        "distance": (("case", "seed", "moment"), distance),
         "reduction_error": (("case", "seed", "moment"), rms(f[-count:] - f[:count])),
         "flow_error": (("case", "form", "seed"), flow),
     }
-    steps = ("moment", stride * np.arange(_MOMENTS + 1))
-    names = [case.name for case in cases]
+    steps, names = ("moment", trained.time[0, 0]), [case.name for case in cases]
     return xr.Dataset(table, {"case": names, "step": steps, "form": ["F.3", "even"]})
+
+
+def _size(network: Layer) -> np.ndarray:
+    """|θ| of every network of a batch."""
+    axes = lambda part: tuple(range(len(network.batch_shape), part.ndim))
+    return np.sqrt(sum(np.sum(np.square(part), axis=axes(part)) for part in network.parts))
 
 
 def _embedding(network: Layer, rng: np.random.Generator) -> xr.Dataset:
@@ -237,28 +234,6 @@ def _padded(narrow: Layer, like: Layer) -> Layer:
 def _stacked(networks: list[Layer]) -> Layer:
     parts = zip(*(network.parts for network in networks), strict=True)
     return networks[0].with_parts(*(np.stack(part) for part in parts))
-
-
-@functools.partial(jax.jit, static_argnums=0)
-def _descend(
-    structure: Structure,
-    weights: Float[Array, "weight lane"],
-    data: Data,
-    rate: Float[Array, ""] | float,
-    stride: Int[Array, ""] | int,
-) -> Float[Array, "moment weight lane"]:
-    """Plain gradient descent, kept at equal distances, the start included.
-
-    Rounding is what is measured here, and every lane is wanted to the last step.
-    """
-    step = lambda _, weights: weights + rate * descent(structure, weights, data)[1]
-
-    def stage(weights: Array, _: None) -> tuple[Array, Array]:
-        after = jax.lax.fori_loop(0, stride, step, weights)
-        return after, after
-
-    _, kept = jax.lax.scan(stage, weights, None, length=_MOMENTS)
-    return jnp.concatenate((weights[None], kept))
 
 
 @asserts("Zhang, Saxe & Latham", "Theorem 3")

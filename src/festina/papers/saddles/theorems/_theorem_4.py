@@ -70,7 +70,10 @@ QUICK: dict[str, Any] = {"ratios": (0.5, 0.2, 0.4), "multiplicities": (1, 1, 2),
 @experiment("saddles/theorem-4")
 def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
     """Integrate Eq. (10) and train the network, for every spectrum and scale."""
-    cases, tables = list(zip(parameters.ratios, parameters.multiplicities, strict=True)), []
+    cases, tables = (
+        list(zip(parameters.ratios, parameters.multiplicities, strict=True)),
+        list[tuple[xr.Dataset, xr.Dataset]](),
+    )
     scales, keys = np.array(parameters.scales), keys_of(parameters, key)
     for index, (ratio, r) in enumerate(cases):
         say(f"s_{r + 1}/s_1 = {ratio:g}", index / len(cases))
