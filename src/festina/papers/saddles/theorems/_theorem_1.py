@@ -30,20 +30,14 @@ from ...claims import Ledger, above, apart, asserts, exponent, same
 from ...figures import PALE, THEORY, finish, law, sheet, styled
 
 CASES = {
-    "equal": ("Eq. (4)", "C0", "o", "(4) equal"),
-    "zero": ("Eq. (5)", "C2", "s", "(5) zero"),
-    "proportional": ("Eq. (6)", "C1", "^", "(6) proportional"),
-    "linear": ("Eq. (7)", "C4", "D", "(7) linear"),
-    "negative": ("Eq. (6)", "0.35", "v", "(6) with $γ_u < 0$"),
+    "equal": ("Eq. (4)", "", "C0", "o", "(4) equal"),
+    "zero": ("Eq. (5)", "φ(z; 0) = 0", "C2", "s", "(5) zero"),
+    "proportional": ("Eq. (6)", "homogeneity", "C1", "^", "(6) proportional"),
+    "linear": ("Eq. (7)", "linearity", "C4", "D", "(7) linear"),
+    "negative": ("Eq. (6)", "homogeneity over the reals", "0.35", "v", "(6) with $γ_u < 0$"),
 }
-"""Ways of embedding: equation and look; the last is Eq. (6) with γ_u < 0."""
+"""Ways of embedding: equation, what it needs of φ, and look; the last is Eq. (6) with γ_u < 0."""
 
-_NEEDS = {
-    "zero": "φ(z; 0) = 0",
-    "proportional": "homogeneity",
-    "linear": "linearity",
-    "negative": "homogeneity over the reals",
-}
 _CLEARLY, _ROUNDINGS = 1e-2, 20.0
 _RADII, _DIRECTIONS = (3e-2, 1e-2, 3e-3, 1e-3), 512
 
@@ -260,7 +254,7 @@ def _section_e(parameters: Parameters, key: Any) -> dict[str, float]:
 def claims(run: xr.DataTree, say: Ledger) -> None:
     """Fixed points stay fixed points, controls do not, and the text's slips."""
     table, panels, section_e = (run[name].ds for name in ("embeddings", "panels", "section_e"))
-    for case, (equation, *_) in CASES.items():
+    for case, (equation, needs, *_) in CASES.items():
         one, words = table.sel(case=case), equation + " with γ_u < 0" * (case == "negative")
         chosen, others = (one.isel(architecture=one["admitted"].values == a) for a in (True, False))
         # What is left is rounding in a sum over samples, of terms as this gradient has them.
@@ -274,14 +268,14 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
             equation,
             note=note + ", ".join(chosen["architecture"].values),
         )
-        if case == "equal" or (case == "linear" and table.attrs["units"] == 1):
+        if not needs or (case == "linear" and table.attrs["units"] == 1):
             continue  # always allowed; of one unit Eq. (7) is Eq. (6), which asks for less
         # Small weights make small gradients. Those of a silent unit are means of residuals, as many
         # as there are outputs, which may happen to be small in one network.
         sizes = others["after"] / np.minimum(1.0, others["otherwise"])
         sizes = sizes.median("seed") if case == "zero" else sizes
         say(
-            f"{words} needs {_NEEDS[case]}: without it the same construction is no fixed point",
+            f"{words} needs {needs}: without it the same construction is no fixed point",
             above(sizes, _CLEARLY),
             equation,
             note=", ".join(others["architecture"].values),
@@ -300,8 +294,8 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
     say(words, apart(panels["gradient"], within=1e-9), "Section 3 and Eq. (5)")
     last = panels.isel(radius=slice(-2, None))
     say(
-        f"panels {', '.join(panels['panel'].values)}: they are saddles, a silent unit that moves by "
-        "δ lowers the loss by δ to the power of one plus the order of φ",
+        f"panels {', '.join(panels['panel'].values)}: they are saddles, a silent unit that moves "
+        "by δ lowers the loss by δ to the power of one plus the order of φ",
         exponent(last["radius"], last["gain"].T, 1.0 + panels["order"], within=0.01),
         "Section 3",
         note="by the best of random directions",
@@ -337,7 +331,7 @@ def draw(run: xr.DataTree) -> Figure:
     table, panels = run["embeddings"].ds, run["panels"].ds
     rows, names = np.arange(table.sizes["architecture"]), table["architecture"].values
     offsets = np.linspace(-0.28, 0.28, len(CASES))
-    for offset, (case, (_, color, marker, label)) in zip(offsets, CASES.items(), strict=True):
+    for offset, (case, (*_, color, marker, label)) in zip(offsets, CASES.items(), strict=True):
         one = table.sel(case=case).transpose("architecture", ...)
         x = np.maximum(one["after"].values, 1e-17)
         y = np.broadcast_to(rows[:, None] + offset, x.shape)

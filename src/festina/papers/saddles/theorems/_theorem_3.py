@@ -170,7 +170,10 @@ def _train(parameters: Parameters, network: Layer, data: Task, cases: list[Case]
     ]
     networks = _stacked([*start, *narrow])
     # In batches of all samples: training takes every step, which else ends when it has converged.
-    every = {"batch_size": parameters.samples, "save_every": parameters.steps // _MOMENTS}
+    every: dict[str, Any] = {
+        "batch_size": parameters.samples,
+        "save_every": parameters.steps // _MOMENTS,
+    }
     shuffle, rate = jax.random.key(parameters.seed), parameters.learning_rate
     trained = gradient_descent(networks, data, rate, parameters.steps, key=shuffle, **every)
     if any(ending.reason == "diverged" for ending in trained.endings):

@@ -70,10 +70,8 @@ QUICK: dict[str, Any] = {"ratios": (0.5, 0.2, 0.4), "multiplicities": (1, 1, 2),
 @experiment("saddles/theorem-4")
 def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
     """Integrate Eq. (10) and train the network, for every spectrum and scale."""
-    cases, tables = (
-        list(zip(parameters.ratios, parameters.multiplicities, strict=True)),
-        list[tuple[xr.Dataset, xr.Dataset]](),
-    )
+    cases = list(zip(parameters.ratios, parameters.multiplicities, strict=True))
+    tables: dict[str, list[xr.Dataset]] = {"linear": [], "network": []}
     scales, keys = np.array(parameters.scales), keys_of(parameters, key)
     for index, (ratio, r) in enumerate(cases):
         say(f"s_{r + 1}/s_1 = {ratio:g}", index / len(cases))
@@ -94,10 +92,10 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
         left = (("scale", "seed"), _network(start, sigma, projection, r))
         seeds = parameters.seed + np.arange(parameters.seeds)
         whole = xr.Dataset({"residual": left}, {"scale": scales, "seed": seeds})
-        tables.append([table.assign(exponent=_exponents(table)) for table in (linear, whole)])
+        for name, table in (("linear", linear), ("network", whole)):
+            tables[name].append(table.assign(exponent=_exponents(table)))
     axis = xr.Variable("spectrum", np.arange(len(cases)))
-    linear, whole = zip(*tables, strict=True)
-    return {"linear": xr.concat(linear, axis), "network": xr.concat(whole, axis)}
+    return {name: xr.concat(each, axis) for name, each in tables.items()}
 
 
 def _linear_system(
