@@ -46,8 +46,6 @@ def test_theorem_1_of_other_networks(changes):
     table = run["embeddings"].to_dataset()
     # Copies are admitted everywhere, combinations by the two linear architectures alone.
     assert table["admitted"].sum("architecture").values.tolist() == [11, 9, 6, 2, 2]
-    silent = table["admitted"].sel(case="zero").values
-    assert table["heard"].isel(architecture=silent).max() == 0
     if not changes:
         where = {"architecture": "conv ReLU", "case": "proportional"}
         moved = altered(run, "embeddings", "after", lambda g: g + 1e-11, **where)
