@@ -271,11 +271,11 @@ def growth(say: Ledger, name: str, table: xr.Dataset, more: int = 1) -> None:
     error, words, jumps = error.where(alone), PANELS[name][0], ("seed", "fall")
     if not error.count():
         return
-    size, scales = np.sqrt((error**2).mean(jumps)), table["scale"].values
+    size, scales = np.sqrt((error**2).mean(jumps)).dropna("scale"), table["scale"].values
     say(
         f"{words}: a jump is missed by a small part of the time in which weights grow by e (root "
         "mean square of the relative error, times ln(1/ε))",
-        apart(size * np.log(1 / scales), within=_PART_OF_AN_E_FOLDING[name] * more),
+        apart(size * np.log(1 / size["scale"]), within=_PART_OF_AN_E_FOLDING[name] * more),
         note=listed(size, 2),
     )
     fall = float(np.log(scales[0]) / np.log(scales[-1]))

@@ -170,12 +170,11 @@ def _train(parameters: Parameters, network: Layer, data: Task, cases: list[Case]
     ]
     networks = _stacked([*start, *narrow])
     # In batches of all samples: training takes every step, which else ends when it has converged.
-    every: dict[str, Any] = {
-        "batch_size": parameters.samples,
-        "save_every": parameters.steps // _MOMENTS,
-    }
-    shuffle, rate = jax.random.key(parameters.seed), parameters.learning_rate
-    trained = gradient_descent(networks, data, rate, parameters.steps, key=shuffle, **every)
+    rate, steps, every = parameters.learning_rate, parameters.steps, parameters.steps // _MOMENTS
+    shuffle, whole = jax.random.key(parameters.seed), parameters.samples
+    trained = gradient_descent(
+        networks, data, rate, steps, batch_size=whole, save_every=every, key=shuffle
+    )
     if any(ending.reason == "diverged" for ending in trained.endings):
         raise ValueError(
             f"Training of {cases[0].architecture} diverged at `learning_rate` {rate:g}: take a "
@@ -196,8 +195,8 @@ def _train(parameters: Parameters, network: Layer, data: Task, cases: list[Case]
         "reduction_error": (("case", "seed", "moment"), rms(f[-count:] - f[:count])),
         "flow_error": (("case", "form", "seed"), flow),
     }
-    steps, names = ("moment", trained.time[0, 0]), [case.name for case in cases]
-    return xr.Dataset(table, {"case": names, "step": steps, "form": ["F.3", "even"]})
+    coords = {"step": ("moment", trained.time[0, 0]), "form": ["F.3", "even"]}
+    return xr.Dataset(table, coords | {"case": [case.name for case in cases]})
 
 
 def _size(network: Layer) -> np.ndarray:
