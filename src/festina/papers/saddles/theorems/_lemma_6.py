@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from pydantic import Field, model_validator
 
 from ....dynamics import gradient_flow
-from ....networks import Layer, seeds
+from ....networks import seeds
 from ....tasks import Task, linear_teacher
 from ....theory.saddles import LinearSaddle, linear_saddles
 from ....theory.saddles._fixed_points import losses_and_gradients
@@ -116,36 +116,29 @@ def _fixed_point(
         loss, slopes = losses_and_gradients(unread, task)
         left, _, right = np.linalg.svd(saddle.map)
         outside = unread.u @ right[len(saddle.modes) :].T, unread.v @ left[:, len(saddle.modes) :]
-        row["unread_gradient"] = np.linalg.norm(slopes)
-        row["unread_loss"] = loss[0]
-        row["unread_outside"] = np.sqrt(sum(np.sum(np.asarray(part) ** 2) for part in outside))
+        row |= {"unread_gradient": np.linalg.norm(slopes), "unread_loss": loss[0]}
+        row["unread_outside"] = np.linalg.norm(np.hstack(outside))
     return row
 
 
 def _leave(width: int, saddles: list[LinearSaddle], task: Task, key: PRNGKeyArray) -> xr.Dataset:
-    """Train from close to each saddle, and watch how the distance from it grows."""
+    """Train from close to each saddle, and watch how the distance from it grows.
+
+    The first step is along the top singular vectors of Σ̃, in a mixture of units that is silent.
+    """
     networks = [saddle.network(width, key=key) for saddle in saddles]
-    kicks = [_kick(network, saddle) for network, saddle in zip(networks, saddles, strict=True)]
-    at = [np.stack(parts) for parts in zip(*(n.parts for n in networks), strict=True)]
-    along = [np.stack(parts) for parts in zip(*kicks, strict=True)]
-    start = networks[0].with_parts(*(part + kick for part, kick in zip(at, along, strict=True)))
+    at, kicks = np.stack([np.hstack((each.u, each.v)) for each in networks]), []
+    for theta, saddle in zip(at, saddles, strict=True):
+        q, _, r = np.linalg.svd(saddle.correlation)
+        kicks.append(np.linalg.svd(theta)[0][:, -1:] * np.append(r[0], q[:, 0]))
+    inputs = networks[0].u.shape[-1]
+    start = networks[0].with_parts(*np.split(at + _KICK * np.stack(kicks), [inputs], axis=-1))
     rates = [saddle.escape_rates[0] for saddle in saddles]
     times = np.linspace(0.0, np.log(1e5) / min(rates), _SAMPLES)
-    paths = gradient_flow(start, task, times, rtol=1e-10).network.parts
-    squares = [
-        np.sum((np.asarray(path) - part[:, None]) ** 2, axis=tuple(range(2, path.ndim)))
-        for path, part in zip(paths, at, strict=True)
-    ]
-    table = {"distance": (("point", "time"), np.sqrt(sum(squares)))}
+    path = np.concatenate(gradient_flow(start, task, times, rtol=1e-10).network.parts, axis=-1)
+    distance = np.linalg.norm(path - at[:, None], axis=(-1, -2))
+    table = {"distance": (("point", "time"), distance)}
     return xr.Dataset(table, {"time": times, "rate": ("point", rates)})
-
-
-def _kick(network: Layer, saddle: LinearSaddle) -> tuple[np.ndarray, np.ndarray]:
-    """A small step along the top singular vectors of Σ̃, in a mixture of units that is silent."""
-    theta = np.concatenate((network.u, network.v), axis=1)
-    silent = np.linalg.svd(theta)[0][:, -1:]
-    q, _, r = np.linalg.svd(saddle.correlation)
-    return _KICK * silent * r[:1], _KICK * silent * q[:, :1].T
 
 
 def growth_rates(leaving: xr.Dataset) -> np.ndarray:

@@ -271,7 +271,7 @@ def growth(say: Ledger, name: str, table: xr.Dataset, more: int = 1) -> None:
     error, words, jumps = error.where(alone), PANELS[name][0], ("seed", "fall")
     if not error.count():
         return
-    size, scales = np.sqrt((error**2).mean(jumps)).dropna("scale"), table["scale"].values
+    size, scales = ((error**2).mean(jumps) ** 0.5).dropna("scale"), table["scale"].values
     say(
         f"{words}: a jump is missed by a small part of the time in which weights grow by e (root "
         "mean square of the relative error, times ln(1/ε))",
@@ -281,7 +281,7 @@ def growth(say: Ledger, name: str, table: xr.Dataset, more: int = 1) -> None:
     fall = float(np.log(scales[0]) / np.log(scales[-1]))
     if fall <= _FAR and error.count(jumps).min() >= _JUMPS:
         ratio = agree(size[-1] / size[0], fall, within=_FALLEN)
-        say(f"{words}: its root mean square falls with ε, as 1/ln(1/ε)", ratio)
+        say(f"{words}: the error of a jump time falls with ε, as 1/ln(1/ε)", ratio)
 
 
 def later(say: Ledger, table: xr.Dataset) -> None:
