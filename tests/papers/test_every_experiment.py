@@ -97,10 +97,11 @@ def alterations(run):
             values = variable.values
             kind = values.dtype.kind
             if kind == "f":
+                known = np.abs(values[np.isfinite(values)])  # a unit that never escapes: infinity
                 changed = [
                     values * rng.lognormal(0.0, 1.0, values.shape),
-                    values + rng.normal(size=values.shape) * np.nanmax(np.abs(values), initial=1.0),
-                    values * 0.0,
+                    values + rng.normal(size=values.shape) * known.max(initial=1.0),
+                    np.zeros_like(values),
                     np.full_like(values, np.nan),
                 ]
             elif kind == "b":
