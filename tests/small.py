@@ -13,9 +13,9 @@ SMALL: dict[str, dict[str, Any]] = {
     # linear.chains
     "linear/hierarchy-of-saddles": {},
     # linear.decisions
-    "linear/decisions": {},
-    "linear/decision-saddles": {},
-    "linear/decision-depth": {},
+    "linear/decisions": {"seeds": 2, "runs": 4, "learning_rate": 0.02, "duration": 150.0},
+    "linear/decision-saddles": {"seeds": 2},
+    "linear/decision-depth": {"seeds": 2},
     # linear.balanced
     "linear/partitioned-solution": {},
     "linear/exponential-to-sigmoidal": {},
@@ -44,8 +44,8 @@ SMALL: dict[str, dict[str, Any]] = {
     "saddles/lemma-6": {},
     "saddles/staircase": {},
     # saddles.digits
-    "saddles/figure-3": {},
-    "saddles/table-1": {},
+    "saddles/figure-3": {"pairs": ("3/5",), "width": 60, "steps": 1000, "judged": 500},
+    "saddles/table-1": {"pairs": ("0/8", "3/5"), "width": 5},
     # saddles.figure_4
     "saddles/figure-4a": {},
     "saddles/figure-4b": {},
