@@ -66,9 +66,8 @@ def herd(parameters: AnimalParameters, key: PRNGKeyArray | None) -> tuple[Animal
 
 def reconstructed(say: Ledger) -> Callable[..., None]:
     """`say`, with a note of what of the model is ours in every claim."""
-    return lambda *claim, note="", **known: say(
-        *claim, note="; ".join(filter(None, (note, _OURS))), **known
-    )
+    noted = lambda note: "; ".join(filter(None, (note, _OURS)))
+    return lambda *claim, note="", **known: say(*claim, note=noted(note), **known)
 
 
 def told_apart(table: xr.Dataset, ratio: float) -> np.ndarray:

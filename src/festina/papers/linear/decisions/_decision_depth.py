@@ -19,36 +19,19 @@ from ....theory.decisions import Animals, DecisionModel
 from ....theory.decisions._model import Architecture
 from ..._frame import experiment
 from ..._registry import Progress
-from ...claims import Ledger, agree, apart, asserts, most, same
+from ...claims import Ledger, agree, apart, asserts, most
 from ...figures import THEORY, both, finish, sheet, styled
-from ._animals import (
-    COLORS,
-    DRAWN,
-    LEFT_FIRST,
-    RIGHT_FIRST,
-    AnimalParameters,
-    draw_ways,
-    herd,
-    reconstructed,
-    slope_with_gain,
-    told_apart,
-)
+from . import _animals as mice
 
-_POINTS: dict[Architecture, int] = {"shallow": 1, "deep": 8}
-"""Of rest, by architecture."""
-
+_POINTS: dict[Architecture, int] = {"shallow": 1, "deep": 8}  # of rest
 _CONSTANT, _LEFT_CONSTANT = 3, 5
-_RATIO = 3.0
-"""Of gains, from which on an animal learns in stages."""
-
+_RATIO = 3.0  # of gains, from which on an animal learns in stages
 _SAMPLES = 801
-_LATER, _LATE_SAMPLES = 100.0, 100
-"""Weights are followed for longer than choices: what matters little is learned slowly."""
-
+_LATER, _LATE_SAMPLES = 100.0, 100  # weights that matter little for choices are learned slowly
 _STARTS, _AT_REST = 300, 1e-9
 
 
-class Parameters(AnimalParameters):
+class Parameters(mice.AnimalParameters):
     """The same animals, shallow and deep."""
 
     shallow_duration: float = Field(default=20.0, ge=10.0, le=2000.0)
@@ -58,7 +41,7 @@ class Parameters(AnimalParameters):
 @experiment("linear/decision-depth")
 def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
     """Let the same animals learn with one layer and with two."""
-    animals, _ = herd(parameters, key)
+    animals, _ = mice.herd(parameters, key)
     ends = {"shallow": parameters.shallow_duration, "deep": parameters.duration}
     tables = {}
     for place, name in enumerate(_POINTS):
@@ -73,7 +56,7 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
 def _learn(model: DecisionModel, animals: Animals, times: np.ndarray) -> xr.Dataset:
     late = times[-1] * np.geomspace(1.0, _LATER, _LATE_SAMPLES)[1:]
     learning = decisions.mean_field(model, animals, np.concatenate([times, late]))
-    soon, beta = slice(len(times)), model.inverse_temperature
+    soon, beta, unit = slice(len(times)), model.inverse_temperature, {"units": "τ"}
     return xr.Dataset(
         {
             "gain": (("animal", "side"), animals.gains[:, :2]),
@@ -81,11 +64,7 @@ def _learn(model: DecisionModel, animals: Animals, times: np.ndarray) -> xr.Data
             "influence": (("animal", "time", "side"), _influence(learning.products, beta)[:, soon]),
             "lean": (("animal", "until_late", "side"), _lean(learning.products)),
         },
-        {
-            "time": ("time", times, {"units": "τ"}),
-            "until_late": ("until_late", learning.time, {"units": "τ"}),
-            "animal": np.arange(len(animals)),
-        },
+        {"time": ("time", times, unit), "until_late": ("until_late", learning.time, unit)},
     )
 
 
@@ -149,15 +128,14 @@ def _search(model: DecisionModel) -> int:
 @asserts("Saxe, slides", "“Saddle points arise through depth”")
 def claims(run: xr.DataTree, say: Ledger) -> None:
     """One point against eight, at once against in stages."""
-    ours, (shallow, deep) = reconstructed(say), (run[name].ds for name in _POINTS)
+    ours, (shallow, deep) = mice.reconstructed(say), (run[name].ds for name in _POINTS)
     for name, count in _POINTS.items():
-        table = run[name].ds
+        found, index = int(run[name]["found"]), run[name]["point_index"]
         ours(
-            f"{name}: points of rest that a search from random weights finds, random choices",
-            same(int(table["found"]), count),
+            f"{name}: points of rest that a search finds (random choices), and stable ones",
+            agree([found, int((index == 0).sum())], [count, 1]),
             note="for a fixed policy there are no others; the softmax is followed from there",
         )
-        ours(f"{name}: one of them is stable", same(int((table["point_index"] == 0).sum()), 1))
     at_once, staged = shallow["use"].values, deep["use"].values
     longest = float(np.abs(np.diff(at_once, axis=1)).max())
     ours(
@@ -167,39 +145,36 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
     )
     ours(
         "shallow: the time of first use does not depend on the gain (slope with its logarithm)",
-        agree(slope_with_gain(shallow, at_once), 0.0, within=0.2),
+        agree(mice.slope_with_gain(shallow, at_once), 0.0, within=0.2),
     )
-    distinct = told_apart(deep, _RATIO)
+    distinct = mice.told_apart(deep, _RATIO)
     if np.isfinite(staged.min(axis=1)).all():
-        later, rate = -slope_with_gain(deep, staged), float(deep["escape_rate"][_CONSTANT])
+        later, rate = -mice.slope_with_gain(deep, staged), float(deep["escape_rate"][_CONSTANT])
         ours(
             "deep: it comes later by this for each factor e in the larger gain (τ)",
             agree(later, 1.0 / rate, within=0.15, relative=True),
             note="predicted: one over the escape rate where the constant line alone is in use",
         )
-        if distinct[DRAWN:].any():
-            between = np.abs(np.diff(staged, axis=1))[DRAWN:][distinct[DRAWN:]]
+        if distinct[mice.DRAWN :].any():
+            between = np.abs(np.diff(staged, axis=1))[mice.DRAWN :][distinct[mice.DRAWN :]]
             ours(
-                f"deep: drawn animals of gains at a ratio above {_RATIO:g} have sides ten times "
-                "further apart in time than any shallow one's",
+                f"deep: sides of drawn animals are ten times further apart in time, at a ratio of "
+                f"gains above {_RATIO:g}",
                 most(between > 10 * (longest + float(shallow["time"][1])), of="animals"),
             )
     # How far the weights of one side are ahead of the other's, over what is to be learned.
     goal = float(shallow["point_lean"][-1, 0])
-    together, ahead = (
-        np.abs(table["lean"].diff("side")).max(("until_late", "side")).values / goal
-        for table in (shallow, deep)
-    )
+    lead = lambda table: np.abs(np.diff(table["lean"].values)).max(axis=(1, 2)) / goal
+    together, ahead = lead(shallow), lead(deep)
     ours(
         "shallow: weights of both sides grow together (largest lead of one over the goal)",
         apart(together, within=0.05),
     )
     ours(
-        f"deep: in animals of gains at a ratio above {_RATIO:g} one side gets ten times as far "
-        "ahead as with one layer",
+        f"deep: one side gets ten times as far ahead, at a ratio of gains above {_RATIO:g}",
         most((ahead > 10 * together)[distinct], of="animals"),
-        note=f"left-first: by {ahead[LEFT_FIRST]:.2f} of the goal; at the saddle {{L 0}} it would "
-        f"be {float(deep['point_lean'][_LEFT_CONSTANT, 0]) / goal:.2f}",
+        note=f"left-first: by {ahead[mice.LEFT_FIRST]:.2f} of the goal; at the saddle {{L 0}} by "
+        f"{float(deep['point_lean'][_LEFT_CONSTANT, 0]) / goal:.2f}",
     )
 
 
@@ -216,13 +191,11 @@ def draw(run: xr.DataTree) -> Figure:
         "shallow": ("one point of rest", "both sides at once"),
         "deep": ("8 points of rest, two of them at 0", "one side after the other"),
     }
-    for (sketch, weights, choices), (name, (rests, order)) in zip(
-        rows, titles.items(), strict=True
-    ):
-        table = run[name].ds
+    for row, (name, (rests, order)) in zip(rows, titles.items(), strict=True):
+        (sketch, weights, choices), table = row, run[name].ds
         _draw_network(sketch, deep=name == "deep")
         sketch.set_title(name, weight="bold")
-        draw_ways(weights, *np.moveaxis(table["lean"].values, -1, 0))
+        mice.draw_ways(weights, *np.moveaxis(table["lean"].values, -1, 0))
         for lean, index in zip(table["point_lean"].values, table["point_index"], strict=True):
             face = "white" if index else "black"
             weights.plot(*lean, "o", ms=6, mfc=face, mec="black", zorder=5)
@@ -257,11 +230,10 @@ def _draw_network(ax: Axes, *, deep: bool) -> None:
 
 
 def _draw_influence(ax: Axes, table: xr.Dataset) -> None:
-    one = table.sel(animal=LEFT_FIRST)
-    for side, (words, animal) in enumerate({"left": LEFT_FIRST, "right": RIGHT_FIRST}.items()):
-        color, use = COLORS[animal], float(one["use"][side])
-        influence = one["influence"][:, side]
-        both(ax, one["time"], influence, color=color, alpha=0.8, label=f"{words} stimulus")
+    one = table.isel(animal=mice.LEFT_FIRST)
+    for side, words in enumerate(("left stimulus", "right stimulus")):
+        color, use = mice.COLORS[side], float(one["use"][side])
+        both(ax, one["time"], one["influence"][:, side], color=color, alpha=0.8, label=words)
         if np.isfinite(use):
             ax.plot([use, use], [0, 0.25], color=color, lw=1, ls=":")
     ax.axhline(float(table["point_influence"][-1, 0]), **THEORY, label="theory: expert")

@@ -2,9 +2,8 @@ r"""The stationary points behind the strategies of mice, and how near to them an
 
 A deep network with `total` teaching rests wherever each of its three lines (left, right, constant)
 is either silent or has nothing left to learn: $2^3$ nested points. What `stationary_points` says of
-them is held against the flow itself, which is started on, near and far from them. Animals behave as
-at a one-sided saddle for a while, but their weights do not come near it: it is approached more
-slowly than it is left.
+them is held against the flow, started near and far from them. Animals behave as at a one-sided
+saddle for a while, but their weights do not come near: they approach it more slowly than leave.
 """
 
 import itertools
@@ -22,46 +21,33 @@ from ..._frame import experiment, parameters_of
 from ..._registry import Progress
 from ...claims import Ledger, agree, apart, asserts, most, same
 from ...figures import PALE, finish, law, sheet, styled
-from ._animals import (
-    DRAWN,
-    LEFT_FIRST,
-    MADE_ON_PURPOSE,
-    RIGHT_FIRST,
-    AnimalParameters,
-    draw_ways,
-    herd,
-    reconstructed,
-)
+from . import _animals as mice
 
 NOTHING, LEFT, RIGHT, CONSTANT, STIMULI, LEFT_CONSTANT, RIGHT_CONSTANT, ALL = range(8)
 """Points in the order of their number of active lines."""
 
 NAMES = ("nothing", "L", "R", "0", "L R", "L 0", "R 0", "L R 0")
+Points = tuple[StationaryPoint, ...]
 _SAMPLES = 601
-_SEED_OF_GROWTH = 1e-8
-_WINDOW = (1e-6, 1e-4)
-"""Growth is measured while a gain is between these: late enough to be a pure exponential."""
-
+_SEED_OF_GROWTH, _WINDOW = 1e-8, (1e-6, 1e-4)  # within the latter growth is a pure exponential
 _GAINS = np.geomspace(1e-2, 1e-6, 5)
 
 
-class Parameters(AnimalParameters):
+class Parameters(mice.AnimalParameters):
     """Animals on their way through the hierarchy, and animals put on and beside each point."""
 
 
 @experiment("linear/decision-saddles")
 def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
-    """The points for random choices and for the softmax, and the paths of animals among them."""
-    animals, _ = herd(parameters, key)
+    """The points, and the paths of animals among them."""
+    animals, _ = mice.herd(parameters, key)
     model = DecisionModel(inverse_temperature=parameters.inverse_temperature)
-    say("stationary points for random choices", 0.0)
-    uniform = _points(DecisionModel(inverse_temperature=0.0))
-    say("stationary points for a softmax", 0.3)
+    say("stationary points", 0.0)
     softmax, points = _points(model), decisions.stationary_points(model)
     say(f"paths of {len(animals)} animals", 0.6)
     paths = _paths(model, points, animals, np.linspace(0.0, parameters.duration, _SAMPLES))
     approach = _approach(model, points, parameters.largest_gain)
-    return {"uniform": uniform, "softmax": softmax, "paths": paths, "approach": approach}
+    return {"softmax": softmax, "paths": paths, "approach": approach}
 
 
 def _points(model: DecisionModel) -> xr.Dataset:
@@ -78,7 +64,7 @@ def _points(model: DecisionModel) -> xr.Dataset:
             "index": ("point", [point.index for point in points]),
             "eigenvalues": (("point", "unknown"), [np.real(p.eigenvalues) for p in points]),
             "escape_rate": (("point", "line"), rate),
-            "growth_rate": (("point", "line"), _growth(model, points)),
+            "growth_rate": (("point", "line"), _growth(model, points, ~active)),
             "right_probability": (("point", "contrast"), [p.right_probability for p in points]),
             "strength": (("point", "line"), np.linalg.norm(products, axis=1)),
             "distance": (("point", "other"), apart_by),
@@ -87,9 +73,8 @@ def _points(model: DecisionModel) -> xr.Dataset:
     )
 
 
-def _growth(model: DecisionModel, points: tuple[StationaryPoint, ...]) -> np.ndarray:
+def _growth(model: DecisionModel, points: Points, silent: np.ndarray) -> np.ndarray:
     """Rate at which the gain of each silent line grows, in animals put beside each point."""
-    silent = np.array([[line not in point.active for line in LINES] for point in points])
     place, line = np.nonzero(silent)
     gains = np.concatenate([points[each].animals.gains for each in place])
     striatum = np.concatenate([points[each].animals.striatum for each in place])
@@ -105,12 +90,7 @@ def _growth(model: DecisionModel, points: tuple[StationaryPoint, ...]) -> np.nda
     return rates
 
 
-def _paths(
-    model: DecisionModel,
-    points: tuple[StationaryPoint, ...],
-    animals: Animals,
-    times: np.ndarray,
-) -> xr.Dataset:
+def _paths(model: DecisionModel, points: Points, animals: Animals, times: np.ndarray) -> xr.Dataset:
     learning = decisions.mean_field(model, animals, times)
     visits = decisions.visited_points(learning, points)
     choices = np.stack([point.right_probability for point in points])
@@ -128,15 +108,13 @@ def _paths(
     )
 
 
-def _approach(
-    model: DecisionModel, points: tuple[StationaryPoint, ...], largest: float
-) -> xr.Dataset:
+def _approach(model: DecisionModel, points: Points, largest: float) -> xr.Dataset:
     """How near animals come if their gains are made smaller: even ones, then left-first ones."""
-    count, left = len(_GAINS), np.append(_GAINS, np.full(len(_GAINS), largest))
+    left = np.append(_GAINS, np.full(len(_GAINS), largest))
     animals = decisions.naive_animals(left, np.tile(_GAINS, 2))
     learning = decisions.mean_field(model, animals, np.arange(0.0, 600.0, 0.25), atol=1e-18)
-    closest = decisions.visited_points(learning, points).distance.min(axis=1)
-    table = {"constant": closest[:count, CONSTANT], "one_sided": closest[count:, LEFT_CONSTANT]}
+    even, one_sided = np.split(decisions.visited_points(learning, points).distance.min(axis=1), 2)
+    table = {"constant": even[:, CONSTANT], "one_sided": one_sided[:, LEFT_CONSTANT]}
     return xr.Dataset({name: ("gain", each) for name, each in table.items()}, {"gain": _GAINS})
 
 
@@ -145,7 +123,8 @@ def _exponents(points: xr.Dataset) -> dict[str, float]:
 
     Approached at the rate μ and left at r in each layer, from a gain v: at the closest
     e^{−μt} = v² e^{2rt}, so that the distance goes as v^{2μ/(μ + 2r)}. What is slowest counts, but
-    the slow way to {0} is a bias, which even animals do not have.
+    the slow way to {0} is a bias, which even animals do not have. Sharp choices make μ at {L 0} so
+    small that at the smallest gains the power is still a little larger.
     """
     even, slow = points["eigenvalues"][CONSTANT], points["eigenvalues"][LEFT_CONSTANT]
     rates = {
@@ -158,40 +137,38 @@ def _exponents(points: xr.Dataset) -> dict[str, float]:
 @asserts("Saxe, slides", "“Dynamics pass near a hierarchy of saddle points”")
 def claims(run: xr.DataTree, say: Ledger) -> None:
     """Points, indices, rates, paths, and how near."""
-    ours, parameters = reconstructed(say), parameters_of(run, Parameters)
-    for group, policy in {"uniform": "random choices", "softmax": "softmax"}.items():
-        points = run[group].ds
-        leaving = np.isfinite(points["escape_rate"].values)
-        ours(
-            f"{policy}: each of the eight points has as many unstable directions as silent lines",
-            agree(points["index"], (1 - points["active"]).sum("line")),
-            note="measured: eigenvalues of the Jacobian",
-        )
-        seen, rate = (points[name].values[leaving] for name in ("growth_rate", "escape_rate"))
-        ours(
-            f"{policy}: animals put beside the saddles leave along silent lines at |g_i|/τ",
-            apart(seen, rate, within=2e-3, relative=True),
-        )
-    paths, points, approach = (run[name].ds for name in ("paths", "softmax", "approach"))
+    ours, parameters = mice.reconstructed(say), parameters_of(run, Parameters)
+    points = run["softmax"].ds
+    leaving = np.isfinite(points["escape_rate"].values)
+    seen, rate = (points[name].values[leaving] for name in ("growth_rate", "escape_rate"))
+    ours(
+        "each of the eight points has as many unstable directions as silent lines",
+        agree(points["index"], (1 - points["active"]).sum("line")),
+        note="measured: eigenvalues of the Jacobian",
+    )
+    ours(
+        "animals put beside the saddles leave along silent lines at the rate |g_i|/τ",
+        apart(seen, rate, within=2e-3, relative=True),
+    )
+    paths, approach = run["paths"].ds, run["approach"].ds
     nearest, beta = paths["nearest"].values, parameters.inverse_temperature
     # Gains far enough apart for a one-sided stage, and a time long enough to leave it.
     ratio = parameters.largest_gain / parameters.smallest_gain
-    lingers = ratio >= 30 and nearest[LEFT_FIRST, -1] == ALL
-    in_words = lambda places: " → ".join(f"{{{NAMES[place]}}}" for place in places)
+    lingers = ratio >= 30 and nearest[mice.LEFT_FIRST, -1] == ALL
     if lingers and beta <= 5:  # sharper choices try too little for weights to get there
-        for animal, between in ((LEFT_FIRST, LEFT_CONSTANT), (RIGHT_FIRST, RIGHT_CONSTANT)):
-            passed = [place for place, _ in itertools.groupby(nearest[animal])]
+        for animal, between in ((mice.LEFT_FIRST, "L 0"), (mice.RIGHT_FIRST, "R 0")):
+            passed = [NAMES[place] for place, _ in itertools.groupby(nearest[animal])]
+            who = mice.MADE_ON_PURPOSE[animal]
             ours(
-                f"the {MADE_ON_PURPOSE[animal]} animal is nearest to one point after the other",
-                same(in_words(passed), in_words((NOTHING, CONSTANT, between, ALL))),
+                f"the {who} animal is nearest to one point after the other",
+                same(" → ".join(passed), f"nothing → 0 → {between} → L R 0"),
             )
-    drawn, gain = nearest[DRAWN:], paths["gain"].values[DRAWN:]
+    drawn, gain = nearest[mice.DRAWN :], paths["gain"].values[mice.DRAWN :]
     own = np.where(gain[:, 0] > gain[:, 1], LEFT_CONSTANT, RIGHT_CONSTANT)[:, None]
     ours(
         "no drawn animal is ever nearest to the saddle of the side with the smaller gain",
         most((drawn != LEFT_CONSTANT + RIGHT_CONSTANT - own).all(axis=1), of="animals"),
-        note=f"{(drawn == own).any(axis=1).sum()} of {len(drawn)} are for a while nearest to that "
-        "of the larger gain; the others go from {0} to {L R 0} without",
+        note=f"{(drawn == own).any(axis=1).sum()} are for a while nearest to that of the larger",
     )
     ours(
         "no animal is ever nearest to {L}, {R} or {L R}",
@@ -207,7 +184,7 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
     )
     if not lingers:
         return
-    one = paths.isel(animal=LEFT_FIRST, point=LEFT_CONSTANT)
+    one = paths.isel(animal=mice.LEFT_FIRST, point=LEFT_CONSTANT)
     ours(
         "the left-first animal behaves as at {L 0} for a while (difference in P(R) at its least)",
         agree(one["choice_distance"].min(), 0.0, within=0.15),
@@ -232,10 +209,9 @@ def draw(run: xr.DataTree) -> Figure:
     cube, points, paths = axes[0, 0], run["softmax"].ds, run["paths"].ds
     cube.set_subplotspec(cube.get_gridspec()[:, 0])
     _draw_cube(cube, points)
-    draw_ways(cube, paths["strength"].values @ _OBLIQUE, paths["loss"].values)
+    mice.draw_ways(cube, paths["strength"].values @ _OBLIQUE, paths["loss"].values)
     cube.legend(loc="lower left", title="animals")
-    _draw_choices(cube, points)
-    _draw_distance(axes[0, 1], paths.isel(animal=LEFT_FIRST))
+    _draw_distance(axes[0, 1], paths.isel(animal=mice.LEFT_FIRST))
     _draw_approach(axes[1, 1], run["approach"].ds, points)
     return figure
 
@@ -263,19 +239,10 @@ def _draw_cube(ax: Axes, points: xr.Dataset) -> None:
         ax.plot(x[[one, other]], loss[[one, other]], color="0.82", lw=1.2, zorder=1)
         middle = 0.6 * x[one] + 0.4 * x[other], loss[one] ** 0.6 * loss[other] ** 0.4
         ax.text(*middle, f"{rate[one, added.argmax()]:.2g}", bbox=_ON_WHITE, **_SMALL_PRINT)
-    finish(
-        ax,
-        "$|W_R| - |W_L| + 0.45\\,|W_0|$, an oblique view of the cube",
-        "loss",
-        "grey: rate at which a silent line leaves (1/τ); curves: $P(R)$ against contrast",
-        yscale="log",
-        xlim=(x.min() - 0.75, x.max() + 0.75),
-        ylim=(0.4 * loss.min(), 2.2 * loss.max()),
-    )
-
-
-def _draw_choices(ax: Axes, points: xr.Dataset) -> None:
-    x, loss = points["strength"].values @ _OBLIQUE, points["loss"].values
+    words = ("$|W_R| - |W_L| + 0.45\\,|W_0|$, an oblique view of the cube", "loss")
+    title = "grey: rate at which a silent line leaves (1/τ); curves: $P(R)$ against contrast"
+    limits = (x.min() - 0.75, x.max() + 0.75), (0.4 * loss.min(), 2.2 * loss.max())
+    finish(ax, *words, title, yscale="log", xlim=limits[0], ylim=limits[1])
     for point, (name, (aside, above)) in enumerate(zip(NAMES, _BESIDE, strict=True)):
         face = "white" if points["index"][point] else "black"
         ax.plot(x[point], loss[point], "o", ms=6, mfc=face, mec="black", zorder=5)
@@ -307,12 +274,6 @@ def _draw_approach(ax: Axes, approach: xr.Dataset, points: xr.Dataset) -> None:
     law(ax, gain, even[-1], _exponents(points)["constant"])
     ax.text(gain[2], 4 * float(approach["one_sided"][2]), "{L 0}, left-first animals", ha="center")
     ax.text(gain[0], even[-1], "{0}, even animals (theory dashed)", ha="right", va="center")
-    finish(
-        ax,
-        "initial gain of the right stimulus",
-        "closest approach",
-        "smaller gains, nearer saddles",
-        xscale="log",
-        yscale="log",
-        ylim=(0.3 * even.min(), 60),
-    )
+    words = ("initial gain of the right stimulus", "closest approach")
+    around = {"xscale": "log", "yscale": "log", "ylim": (0.3 * even.min(), 60)}
+    finish(ax, *words, "smaller gains, nearer saddles", **around)

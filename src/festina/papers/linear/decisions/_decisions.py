@@ -25,15 +25,7 @@ from ..._frame import experiment, parameters_of
 from ..._registry import Progress
 from ...claims import Judgement, Ledger, agree, apart, asserts, most
 from ...figures import PALE, both, finish, sheet, styled
-from ._animals import (
-    DRAWN,
-    LEFT_FIRST,
-    AnimalParameters,
-    herd,
-    reconstructed,
-    slope_with_gain,
-    told_apart,
-)
+from . import _animals as mice
 
 TEACHINGS: dict[Teaching, str] = {
     "total": "one error\nteaches all weights",
@@ -41,26 +33,20 @@ TEACHINGS: dict[Teaching, str] = {
 }
 _SYSTEMATIC = "“Learning trajectories are individually diverse but systematic”"
 _MODEL = "“Model captures behavior”"
-_RECORDS = 400
-_LUCK = 1
-_LARGEST_STEP = 0.7
-"""Of ηβ²: choices fluctuate by its root, and beyond this leave the mean field altogether."""
-
-_LEARNED = 0.8
-"""An animal that uses both stimuli by this fraction of the time is held to be an expert."""
-
-_RATIO = 5.0
-"""Of gains, from which on luck does not turn the order around."""
+_RECORDS, _LUCK = 400, 1
+_LARGEST_STEP = 0.7  # of ηβ²: choices fluctuate by its root, and beyond leave the mean field
+_LEARNED = 0.8  # an animal that uses both stimuli by this fraction of the time is an expert
+_RATIO = 5.0  # of gains, from which on luck does not turn the order around
 
 
-class Parameters(AnimalParameters):
+class Parameters(mice.AnimalParameters):
     """Animals that learn trial by trial, each of them several times over."""
 
     runs: int = Field(default=8, ge=4)
     """How often each animal learns, with different luck."""
 
     learning_rate: float = Field(default=0.01, ge=1e-3, le=0.02)
-    """decisions.Learning rate η of a trial; n trials are the time ηn in units of τ."""
+    """Learning rate η of a trial; n trials are the time ηn in units of τ."""
 
     @model_validator(mode="after")
     def _many_trials_count(self) -> "Parameters":
@@ -77,7 +63,7 @@ class Parameters(AnimalParameters):
 @experiment("linear/decisions")
 def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
     """Let the same animals learn under both kinds of teaching."""
-    animals, keys = herd(parameters, key)
+    animals, keys = mice.herd(parameters, key)
     tables = {}
     for index, teaching in enumerate(TEACHINGS):
         say(f"{len(animals)} animals, {teaching} teaching", index / len(TEACHINGS))
@@ -86,23 +72,17 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
     return tables
 
 
-def _learn(
-    parameters: Parameters, model: DecisionModel, animals: Animals, keys: Keys
-) -> xr.Dataset:
+def _learn(given: Parameters, model: DecisionModel, animals: Animals, keys: Keys) -> xr.Dataset:
     """Trials and their mean field, side by side."""
-    between = max(1, round(parameters.duration / (_RECORDS * parameters.learning_rate)))
-    records = round(parameters.duration / (between * parameters.learning_rate))
+    between = max(1, round(given.duration / (_RECORDS * given.learning_rate)))
+    records = round(given.duration / (between * given.learning_rate))
+    how = {"learning_rate": given.learning_rate, "key": jax.random.fold_in(keys[0], _LUCK)}
     trials = decisions.simulate_trials(
-        model,
-        animals.repeated(parameters.runs),
-        records * between,
-        learning_rate=parameters.learning_rate,
-        record_every=between,
-        key=jax.random.fold_in(keys[0], _LUCK),
+        model, animals.repeated(given.runs), records * between, record_every=between, **how
     )
     mean = decisions.mean_field(model, animals, trials.time)
     points = {point.active: point for point in decisions.stationary_points(model)}
-    luck = lambda values: values.reshape(len(animals), parameters.runs, *values.shape[1:])
+    luck = lambda values: values.reshape(len(animals), given.runs, *values.shape[1:])
     table: dict[str, Any] = {
         "gain": (("animal", "side"), animals.gains[:, :2]),
         "use": (("animal", "run", "side"), luck(decisions.stimulus_use_times(trials))),
@@ -113,18 +93,13 @@ def _learn(
         over = ("animal", "time", *rest)
         table[name] = (over, luck(getattr(trials, name)).mean(axis=1))
         table[f"{name}_theory"] = (over, getattr(mean, name))
-    coordinates = {
-        "time": ("time", trials.time, {"units": "τ"}),
-        "contrast": np.asarray(model.contrasts),
-        "animal": np.arange(len(animals)),
-    }
+    time, contrast = ("time", trials.time, {"units": "τ"}), np.asarray(model.contrasts)
+    coordinates = {"time": time, "contrast": contrast, "animal": np.arange(len(animals))}
     rate = points["constant",].escape_rates["left"]
     return xr.Dataset(table, coordinates, {"escape_rate": rate})
 
 
-def _stage_choices(
-    model: DecisionModel, points: dict[tuple[str, ...], StationaryPoint]
-) -> np.ndarray:
+def _stage_choices(model: DecisionModel, points: dict[Any, StationaryPoint]) -> np.ndarray:
     """P(R | c) at which theory sees the left-first animal: one-sided, then expert."""
     if model.teaching == "total":
         stages = (points["left", "constant"], points["left", "right", "constant"])
@@ -138,11 +113,8 @@ def _stage_choices(
 
 
 def _stage_times(table: xr.Dataset) -> np.ndarray | None:
-    """Places in time of naive, one-sided and expert for the left-first animal, if it is all three.
-
-    One-sided is half way between the use of the first and of the second stimulus.
-    """
-    first, second = table["use_theory"].values[LEFT_FIRST]
+    """When the left-first animal is naive, half way between its two sides, and expert, if it is."""
+    first, second = table["use_theory"].values[mice.LEFT_FIRST]
     time = table["time"].values
     if not (2.0 * first < second < _LEARNED * time[-1]):
         return None
@@ -152,7 +124,7 @@ def _stage_times(table: xr.Dataset) -> np.ndarray | None:
 @asserts("Saxe, slides", "“Mice exhibit diverse learning trajectories”")
 def claims(run: xr.DataTree, say: Ledger) -> None:
     """The stages, their order, and trials against the mean over trials."""
-    ours, parameters = reconstructed(say), parameters_of(run, Parameters)
+    ours, parameters = mice.reconstructed(say), parameters_of(run, Parameters)
     # P(R) in the mean of 16 runs at a learning rate of 0.01 and β = 5 stays within 0.1 of the mean
     # field. Values fluctuate with the root of the learning rate and choices with β times that; more
     # runs do not help, since their mean itself is off by the order of the learning rate.
@@ -162,8 +134,8 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         table, who = run[teaching].ds, f"{teaching} teaching"
         for words, judged in _stages(table, max(0.15, allowed)).items():
             ours(f"{who}, left-first animal: {words}", judged)
-        drawn = table.isel(animal=slice(DRAWN, None))
-        distinct, larger = told_apart(drawn, _RATIO), drawn["gain"].argmax("side")
+        drawn = table.isel(animal=slice(mice.DRAWN, None))
+        distinct, larger = mice.told_apart(drawn, _RATIO), drawn["gain"].argmax("side")
         ahead = lambda use, larger=larger: use.isel(side=larger) <= use.isel(side=1 - larger)
         ours(
             f"{who}: drawn animals use the side of the larger gain first (mean field)",
@@ -182,7 +154,7 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
             expected = -1.0 / table.attrs["escape_rate"]
             ours(
                 f"{who}: slope of the time of first use with the logarithm of the larger gain",
-                agree(slope_with_gain(table, typical), expected, within=0.15, relative=True),
+                agree(mice.slope_with_gain(table, typical), expected, within=0.15, relative=True),
                 _SYSTEMATIC,
                 note="predicted: −1 over the escape rate where the constant line alone is in use",
             )
@@ -208,16 +180,12 @@ def _stages(table: xr.Dataset, near: float) -> dict[str, Judgement]:
     """What the left-first animal is on its way, if it comes so far."""
     if (places := _stage_times(table)) is None:
         return {}
-    _, one_sided, expert = table["right_probability"].values[LEFT_FIRST, places]
+    _, seen, expert = table["right_probability"].values[mice.LEFT_FIRST, places]
     stage, end = table["stage_choices"].values
-    known = np.isfinite(stage)
-    other = "takes its absence for the right one (P(R) for each contrast)"
-    if not known.all():  # nothing rests at that stage
-        other = "stays near chance without it (P(R) for c ≥ 0)"
+    known = np.isfinite(stage)  # all, unless nothing rests at that stage
+    other = "takes its absence for the right one" if known.all() else "else stays near chance"
     return {
-        f"it uses the left stimulus and {other}": agree(
-            one_sided[known], stage[known], within=near
-        ),
+        f"it uses the left stimulus and {other}": agree(seen[known], stage[known], within=near),
         "at last an expert on both sides": agree(expert, end, within=near),
     }
 
@@ -262,11 +230,10 @@ def draw(run: xr.DataTree) -> Figure:
 def _draw_stages(ax: Axes, table: xr.Dataset) -> None:
     """Psychometric curves of the left-first animal at three times, which the legend gives."""
     places, contrast = _stage_times(table), 100 * table["contrast"].values
-    if places is None:
-        places = np.linspace(0, table.sizes["time"] - 1, 3).astype(int)
+    places = [0, table.sizes["time"] // 2, -1] if places is None else places
     looks = {"naive": "0.6", "one-sided": "#cc79a7", "expert": "#56b4e9"}
     for place, (stage, color) in zip(places, looks.items(), strict=True):
-        one = table.isel(animal=LEFT_FIRST, time=place)
+        one = table.isel(animal=mice.LEFT_FIRST, time=place)
         seen, theory = one["right_probability"], one["right_probability_theory"]
         label = f"{stage}, {float(one['time']):.0f} τ"
         both(ax, contrast, seen, theory, color=color, alpha=1.0, label=label)

@@ -39,13 +39,8 @@ def narrow_networks(
 
 def _imitating(start: Layer, data: Data, max_steps: int) -> Layer:
     structure = start.structure
-    found = minimize(
-        loss_function(structure, data),
-        structure.columns(*start.parts)[:, 0],
-        jac=True,
-        method="L-BFGS-B",
-        options={"maxiter": max_steps},
-    )
+    loss, weights = loss_function(structure, data), structure.columns(*start.parts)[:, 0]
+    found = minimize(loss, weights, jac=True, method="L-BFGS-B", options={"maxiter": max_steps})
     return start.with_parts(*structure.arrays(found.x))
 
 
