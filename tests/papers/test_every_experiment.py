@@ -106,7 +106,11 @@ def alterations(run):
             elif kind == "b":
                 changed = [~values, np.zeros_like(values), np.ones_like(values)]
             elif kind in "iu":
-                changed = [values + 1, np.maximum(values - 1, 0), values[..., ::-1].copy()]
+                changed = [
+                    values + 1,
+                    np.maximum(values - 1, 0),
+                    values.T[::-1].T if values.ndim else 2 * values,
+                ]
             else:
                 changed = [np.full(values.shape, "?")]
             for new in changed:

@@ -26,9 +26,8 @@ from . import _animals as mice
 _POINTS: dict[Architecture, int] = {"shallow": 1, "deep": 8}  # of rest
 _CONSTANT, _LEFT_CONSTANT = 3, 5
 _RATIO = 3.0  # of gains, from which on an animal learns in stages
-_SAMPLES = 801
 _LATER, _LATE_SAMPLES = 100.0, 100  # weights that matter little for choices are learned slowly
-_STARTS, _AT_REST = 300, 1e-9
+_SAMPLES, _STARTS, _AT_REST = 801, 300, 1e-9
 
 
 class Parameters(mice.AnimalParameters):
@@ -184,8 +183,7 @@ def draw(run: xr.DataTree) -> Figure:
     title = "Only depth has saddles: the same animals with one layer and with two"
     figure, rows = sheet(title, 3, 2, width=3.33, height=2.8, width_ratios=(0.9, 1, 1.3))
     limit = 1.12 * float(run["deep"]["point_lean"].max())
-    around = {"xlim": (-0.12, limit), "ylim": (-0.12, limit)}
-    ticks = {"xticks": (0, 1, 2), "yticks": (0, 1, 2)}
+    around = {"xlim": (-0.12, limit), "ylim": (-0.12, limit), "xticks": (0, 1, 2)}
     sides = ("left stimulus, $W_{LL} - W_{RL}$", "right stimulus, $W_{RR} - W_{LR}$")
     titles = {
         "shallow": ("one point of rest", "both sides at once"),
@@ -199,7 +197,7 @@ def draw(run: xr.DataTree) -> Figure:
         for lean, index in zip(table["point_lean"].values, table["point_index"], strict=True):
             face = "white" if index else "black"
             weights.plot(*lean, "o", ms=6, mfc=face, mec="black", zorder=5)
-        finish(weights, *sides, rests, legend=None, **around, **ticks)
+        finish(weights, *sides, rests, legend=None, yticks=(0, 1, 2), **around)
         _draw_influence(choices, table)
         choices.set_title(f"left-first animal: {order}")
     rows[0, 1].legend(loc="lower right")

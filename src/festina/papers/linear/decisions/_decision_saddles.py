@@ -28,9 +28,8 @@ NOTHING, LEFT, RIGHT, CONSTANT, STIMULI, LEFT_CONSTANT, RIGHT_CONSTANT, ALL = ra
 
 NAMES = ("nothing", "L", "R", "0", "L R", "L 0", "R 0", "L R 0")
 Points = tuple[StationaryPoint, ...]
-_SAMPLES = 601
 _SEED_OF_GROWTH, _WINDOW = 1e-8, (1e-6, 1e-4)  # within the latter growth is a pure exponential
-_GAINS = np.geomspace(1e-2, 1e-6, 5)
+_SAMPLES, _GAINS = 601, np.geomspace(1e-2, 1e-6, 5)
 
 
 class Parameters(mice.AnimalParameters):
@@ -144,7 +143,6 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
     ours(
         "each of the eight points has as many unstable directions as silent lines",
         agree(points["index"], (1 - points["active"]).sum("line")),
-        note="measured: eigenvalues of the Jacobian",
     )
     ours(
         "animals put beside the saddles leave along silent lines at the rate |g_i|/τ",
@@ -261,9 +259,9 @@ def _draw_distance(ax: Axes, one: xr.Dataset) -> None:
     for point, color in looks.items():
         label = f"{{{NAMES[point]}}}" if point else "{ }"
         ax.plot(one["time"], one["distance"].isel(point=point), **PALE, color=color, label=label)
-    title = "the left-first animal and its saddles"
-    finish(ax, "time $t/τ$", "distance $\\|W - W^*\\|$", title, xlim=(0, float(one["time"][-1])))
-    ax.set_ylim(0, 1.35 * ax.get_ylim()[1])
+    title, end = "the left-first animal and its saddles", float(one["time"][-1])
+    top = 1.35 * ax.get_ylim()[1]
+    finish(ax, "time $t/τ$", "distance $\\|W - W^*\\|$", title, xlim=(0, end), ylim=(0, top))
     ax.legend(ncols=4, loc="upper center", handlelength=1.0, columnspacing=1.0)
 
 

@@ -31,6 +31,7 @@ TEACHINGS: dict[Teaching, str] = {
     "total": "one error\nteaches all weights",
     "heterogeneous": "each part is taught\nby its own error",
 }
+_TITLES = ("accuracy", "bias: choices without a stimulus", "an animal that learns left first")
 _SYSTEMATIC = "“Learning trajectories are individually diverse but systematic”"
 _MODEL = "“Model captures behavior”"
 _RECORDS, _LUCK = 400, 1
@@ -197,12 +198,10 @@ def draw(run: xr.DataTree) -> Figure:
     columns = {"sharex": "col", "sharey": "col", "width_ratios": (1, 1, 0.9)}
     figure, rows = sheet(title, 3, 2, width=3.13, height=2.8, **columns)
     left, right = run["total"]["gain"].values.T
-    ratio = np.log10(right / left)
+    ratio, widest = np.log10(right / left), np.abs(np.log10(right / left)).max()
     sides = ["#0072b2", "#8ab8d4", "#b8b8b8", "#e8ab84", "#d55e00"]
-    shades = ScalarMappable(
-        Normalize(-np.abs(ratio).max(), np.abs(ratio).max()),
-        LinearSegmentedColormap.from_list("sides", sides),
-    )
+    colours = LinearSegmentedColormap.from_list("sides", sides)
+    shades = ScalarMappable(Normalize(-widest, widest), colours)
     for (accuracy, bias, choices), (teaching, title) in zip(rows, TEACHINGS.items(), strict=True):
         table = run[teaching].ds
         for ax, name in ((accuracy, "accuracy"), (bias, "bias")):
@@ -213,11 +212,10 @@ def draw(run: xr.DataTree) -> Figure:
         finish(accuracy, "", f"{title}\n\nfraction correct", ylim=(0.45, 1.02))
         finish(bias, "", "$P(R\\,|\\,0) - ½$", ylim=(-0.5, 0.5))
         finish(choices, "", "$P(R)$", legend=None, ylim=(-0.05, 1.05))
-    titles = ("accuracy", "bias: choices without a stimulus", "an animal that learns left first")
-    for ax, title in zip(rows[0], titles, strict=True):
+    for ax, title in zip(rows[0], _TITLES, strict=True):
         ax.set_title(title)
-    end = float(run["total"]["time"][-1])
     rows[1, 1].plot([], [], **PALE, color="0.6", label="trial by trial, mean of runs")
+    end = float(run["total"]["time"][-1])
     finish(rows[1, 0], "time $t/τ$", xlim=(0, end))
     finish(rows[1, 1], "time $t/τ$", theory="mean field", legend="lower right", xlim=(0, end))
     rows[1, 2].set_xlabel("contrast in %")

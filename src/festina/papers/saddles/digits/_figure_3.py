@@ -20,16 +20,18 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field
 
+from ...._objective import Data
 from ....diagnose import effective_width, plateaus
 from ....networks import Layer, fully_connected
 from ....tasks import Task, mnist, task
+from ....theory.saddles._loss_function import loss_function
+from ....theory.saddles._merged_units import Narrowing
 from ... import _parameters
 from ..._frame import experiment, keys_of
 from ..._registry import Progress
 from ...claims import Ledger, agree, asserts, listed, rises, same
 from ...figures import PALE, THEORY, sheet, styled
 from ._lessons import Lesson, teach
-from ._narrow import accuracy, difference, narrow_networks
 from ._pairs import PRINTED, Pairs, correlations, descent_rate, digits
 
 NETWORKS = {"linear": "linear", "relu": "ReLU"}
@@ -38,6 +40,8 @@ _NOTED_EVERY = 0.1  # time ηn between two notes of a network's state
 _THRESHOLD = 0.1  # of a singular value of U, still exponential, by which its growth is timed
 _ALIKE = 0.1  # error in function space, targets having size one, up to which networks are alike
 _PLATEAUS = 3
+_FAN = 0.6  # radians: so wide a part of the fan of a ReLU network's units gives one to start from
+_EXACT = 1e-3  # an error in function space that leaves nothing to improve
 _SECOND = "with the second singular value of Σ_yx, not with Table 1's second row"
 
 
@@ -76,12 +80,8 @@ QUICK: dict[str, Any] = {"pairs": ("3/5",), "width": 200, "steps": 1500, "judged
 def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
     """Train every network, find its drops, and reduce it on the plateau and after."""
     keys, eta = keys_of(parameters, key), parameters.learning_rate
-    labels = {
-        "pair": list(parameters.pairs),
-        "seed": (parameters.seed + np.arange(parameters.seeds)).tolist(),
-        "network": list(NETWORKS),
-    }
-    count = parameters.seeds * len(parameters.pairs) * len(NETWORKS)
+    labels = {"pair": list(parameters.pairs), "seed": parameters.seed + np.arange(len(keys))}
+    index = pd.MultiIndex.from_product([*labels.values(), NETWORKS], names=[*labels, "network"])
     tables: dict[str, list[xr.Dataset]] = {"simulation": [], "reduction": [], "theory": []}
     for p, pair in enumerate(parameters.pairs):
         say(f"reading {pair}", p / len(parameters.pairs))
@@ -96,7 +96,7 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
                 784, parameters.width, 2, activation=kind, scale=parameters.scale, key=weights
             )
             done, words = len(tables["theory"]), f"{pair}, {kind}"
-            progress = lambda f, n=done, words=words: say(words, (n + f) / count)
+            progress = lambda f, n=done, words=words: say(words, (n + f) / len(index))
             how = {"batch_size": parameters.batch_size, "steps": parameters.steps}
             every = max(1, round(_NOTED_EVERY / eta))
             how |= {"learning_rate": eta, "every": every, "key": shuffling, "progress": progress}
@@ -105,18 +105,14 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
             tables["simulation"].append(simulation)
             tables["reduction"].append(_narrowed(lesson, simulation, judged, test))
             tables["theory"].append(_predicted(network, sigma_yx, eta))
-    index = pd.MultiIndex.from_product(labels.values(), names=list(labels))
     coords = xr.Coordinates.from_pandas_multiindex(index, "one")
     whole = {name: xr.concat(each, "one").assign_coords(coords) for name, each in tables.items()}
-    over = ("seed", "pair", "network", ...)
+    over, labels = ("seed", "pair", "network", ...), {**labels, "network": list(NETWORKS)}
     return {name: each.unstack("one").sel(labels).transpose(*over) for name, each in whole.items()}
 
 
 def _measured(lesson: Lesson, learning_rate: float) -> xr.Dataset:
-    """Loss and singular values of the first layer, plateaus, when and how fast each value grows.
-
-    Of a loss with other than three plateaus only their number is told.
-    """
+    """Loss, singular values of U, when and how fast they grow, and plateaus, if there are three."""
     found = plateaus(lesson.step.astype(float), lesson.loss)
     values, clean = lesson.singular_value, len(found) == _PLATEAUS
     told = lambda each, count: np.asarray(each, float) if clean else np.full(count, np.nan)
@@ -137,10 +133,7 @@ def _measured(lesson: Lesson, learning_rate: float) -> xr.Dataset:
 
 
 def passage(steps: np.ndarray, values: np.ndarray, threshold: float) -> float:
-    """Step at which values first pass the threshold; NaN if never, or from the start.
-
-    Interpolated in ln between saves.
-    """
+    """When values first pass the threshold, interpolated in ln; NaN if never or from the start."""
     above = int(np.argmax(values > threshold))
     if above == 0:
         return np.nan
@@ -181,26 +174,42 @@ def _narrowed(lesson: Lesson, simulation: xr.Dataset, judged: Task, test: Task) 
     - `ray_width`: how many units the nearest invariant manifold has without optimising.
     """
     errors, tests = np.full((len(STAGES), 3), np.nan), np.full((4, len(STAGES)), np.nan)
+    off = lambda one, other: np.sqrt(np.mean(np.sum((one - other) ** 2, axis=1)))
+    right = lambda outputs: np.mean(outputs.argmax(axis=1) == test.y.argmax(axis=1))
     if int(simulation["count"]) == _PLATEAUS:
         rest, settled = float(simulation["rest"][1]), float(simulation["start"][2])
         for stage, step in enumerate((rest, settled, lesson.step[-1])):
             single = lesson.networks[int(np.searchsorted(lesson.step, step))]
             wide = single.with_parts(*(np.asarray(part, float) for part in single.parts))
             outputs, tested = wide.predict(judged.x), wide.predict(test.x)
-            narrow = narrow_networks(wide, (1, 2), judged)
-            guesses = [np.zeros_like(outputs), *(each.predict(judged.x) for each in narrow)]
-            errors[stage] = [difference(outputs, guess) for guess in guesses]
-            guessed = narrow[1].predict(test.x)
-            tests[:, stage] = (
-                difference(tested, guessed),
-                accuracy(tested, test),
-                accuracy(guessed, test),
-                effective_width(wide, judged).width,
-            )
+            reduction = effective_width(wide, judged, angle=_FAN).narrowings[-1]
+            data = Data(judged.x, outputs, 2.0 * judged.weight)
+            one, two = (_narrow_network(reduction, width, data) for width in (1, 2))
+            guesses = (0.0 * outputs, one.predict(judged.x), two.predict(judged.x))
+            errors[stage] = [off(outputs, guess) for guess in guesses]
+            guessed, rays = two.predict(test.x), effective_width(wide, judged).width
+            tests[:, stage] = off(tested, guessed), right(tested), right(guessed), rays
     names = ("test_error", "accuracy", "narrow_accuracy", "ray_width")
     table = {name: ("stage", values) for name, values in zip(names, tests, strict=True)}
     coords = {"stage": list(STAGES), "width": [0, 1, 2]}
     return xr.Dataset({"error": (("stage", "width"), errors), **table}, coords)
+
+
+def _narrow_network(reduction: Narrowing, width: int, data: Data) -> Layer:
+    """The network of few units that comes closest to the outputs of a wide one.
+
+    Quasi-Newton descent of ⟨‖f − f_h‖²⟩ from the leading units of the reduction (F.3) of the
+    richest kind that the unit admits: directions for linear units, which need no descent where
+    there are as many as the weights have ranks; rays for ReLU.
+    """
+    from scipy.optimize import minimize
+
+    start = reduction.narrow(width)
+    if reduction.error[width] <= _EXACT:
+        return start
+    loss, weights = loss_function(start.structure, data), start.structure.columns(*start.parts)
+    found = minimize(loss, weights[:, 0], jac=True, method="L-BFGS-B", options={"maxiter": 100})
+    return start.with_parts(*start.structure.arrays(found.x))
 
 
 @asserts("Zhang, Saxe & Latham", "Figure 3")
@@ -212,12 +221,9 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
     for kind, words in NETWORKS.items():
         simulation, reduction, theory = (table.sel(network=kind) for table in tables)
         passed = simulation["passage"]
-        say(
-            f"{words}: the loss falls in two drops ({pairs})",
-            agree(simulation["count"], _PLATEAUS),
-            note="plateaus found from the loss alone",
-        )
-        if not (simulation["count"] == _PLATEAUS).all():
+        counted = agree(simulation["count"], _PLATEAUS)
+        say(f"{words}: the loss falls in two drops, that is, has three plateaus ({pairs})", counted)
+        if not counted.holds:
             continue  # of a curve without the two drops there is nothing else to say
         say(
             f"{words}: each singular value of U passes 0.1 where a drop is (steps)",
@@ -233,15 +239,14 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
                 agree(passed, linear, within=0.08, relative=True),
             )
             _third(say, pairs, simulation)
-        _widths(say, words, pairs, reduction)
+        _widths(say, words, reduction)
 
 
 def _linear(say: Ledger, pairs: str, simulation: xr.Dataset, theory: xr.Dataset) -> None:
     third = simulation["singular_value"].sel(rank=3)
-    noise = float(third.isel(save=0).max())  # which larger initial weights are more of
     say(
         "linear: the third singular value of U stays close to zero (largest)",
-        agree(third.max(), 0.0, within=max(5e-4, 1.5 * noise)),
+        agree(third.max(), 0.0, within=max(5e-4, 1.5 * float(third.isel(save=0).max()))),
     )
     for mode, order, corrected in ((0, "first", ""), (1, "second", _SECOND)):
         seen, expected = simulation.sel(mode=mode), theory.sel(mode=mode)
@@ -263,9 +268,8 @@ def _linear(say: Ledger, pairs: str, simulation: xr.Dataset, theory: xr.Dataset)
 def _difficulty(
     say: Ledger, simulation: xr.Dataset, theory: xr.Dataset, reduction: xr.Dataset
 ) -> None:
-    """Of the paper's pairs: others may be as hard as each other."""
     known = [pair for pair in map(str, simulation["pair"].values) if pair in PRINTED]
-    if len(known) < 2:
+    if len(known) < 2:  # others may be as hard as each other
         return
     steps = (simulation["end"] - simulation["start"]).sel(plateau=1, pair=known).mean("seed")
     mistakes = 1 - reduction["accuracy"].sel(stage="end", pair=known).mean("seed")
@@ -304,7 +308,7 @@ def _third(say: Ledger, pairs: str, simulation: xr.Dataset) -> None:
         )
 
 
-def _widths(say: Ledger, words: str, pairs: str, reduction: xr.Dataset) -> None:
+def _widths(say: Ledger, words: str, reduction: xr.Dataset) -> None:
     """The smallest width whose network comes close enough, and how close that of width two is."""
     at, close = "Figure 3 and F.3", reduction["error"] <= _ALIKE
     smallest = xr.where(close.any("width"), close.argmax("width"), np.inf)
@@ -318,17 +322,11 @@ def _widths(say: Ledger, words: str, pairs: str, reduction: xr.Dataset) -> None:
         at,
         corrected=fan * (words == "ReLU"),
     )
-    alike = f"{words}: after the second drop a network of width two"
     say(
-        f"{alike} predicts the same on the test set (root mean square; targets have size one)",
+        f"{words}: then a network of width two predicts the same on the test set (r.m.s.)",
         agree(late["test_error"], 0.0, within=_ALIKE),
         at,
         note=f"at the end of training {listed(end['test_error'], 2)}",
-    )
-    say(
-        f"{alike} has the same accuracy on the test set ({pairs})",
-        agree(late["narrow_accuracy"], late["accuracy"], within=0.01),
-        at,
     )
 
 
@@ -338,9 +336,8 @@ def draw(run: xr.DataTree) -> Figure:
     simulation, theory = run["simulation"].ds, run["theory"].ds
     pairs = simulation["pair"].values
     title = "3   Two digits at a time: each drop of the loss is one more singular value"
-    wide, shared = max(8.0, 1.5 + 2.2 * len(pairs)), {"sharex": "col", "sharey": True}
-    size = {"width": wide / len(pairs), "height": 2.4, "squeeze": False}
-    figure, grid = sheet(title, len(pairs), 2, **size, **shared)
+    wide, how = max(8.0, 1.5 + 2.2 * len(pairs)) / len(pairs), {"sharex": "col", "sharey": True}
+    figure, grid = sheet(title, len(pairs), 2, width=wide, height=2.4, squeeze=False, **how)
     for row, (kind, words) in zip(grid, NETWORKS.items(), strict=True):
         for ax, pair in zip(row, pairs, strict=True):
             at = {"pair": pair, "network": kind}
@@ -355,17 +352,14 @@ def draw(run: xr.DataTree) -> Figure:
 
 
 def _draw_one(ax: Axes, simulation: xr.Dataset, theory: xr.Dataset | None) -> None:
-    step = simulation["step"].values
-    for seed in range(simulation.sizes["seed"]):
-        one = simulation.isel(seed=seed)
-        label = lambda words, first=seed == 0: words if first else None
-        ax.plot(step, one["loss"], **PALE, color="0.5", alpha=0.5, label=label("loss"))
-        for rank, value in one["singular_value"].groupby("rank"):
-            look = {**PALE, "color": f"C{rank - 1}", "alpha": 0.6}
-            ax.plot(step, value.squeeze(), **look, label=label(f"singular value {rank}"))
-        for passed in () if theory is None else theory["passage"].isel(seed=seed).values:
-            ax.axvline(passed, **THEORY)
+    step, values = simulation["step"].values, simulation["singular_value"]
+    curves = {f"singular value {k}": (values.sel(rank=k), f"C{k - 1}") for k in (1, 2, 3)}
+    for words, (seeds, color) in {"loss": (simulation["loss"], "0.5"), **curves}.items():
+        lines = ax.plot(step, seeds.transpose("save", "seed"), **PALE, color=color, alpha=0.6)
+        lines[0].set_label(words)
     if theory is not None:
         ax.plot([], [], **THEORY, label="theory: passes 0.1")
+        for passed in theory["passage"].values.ravel():
+            ax.axvline(passed, **THEORY)
     last = float(simulation["start"].sel(plateau=2).max())
     ax.set(xlim=(0, 1.4 * last if np.isfinite(last) else step[-1]), ylim=(-0.03, 1.06))

@@ -4,7 +4,6 @@ import re
 from typing import Annotated
 
 import numpy as np
-from jaxtyping import Float
 from pydantic import AfterValidator
 
 from ....tasks import Task
@@ -32,9 +31,7 @@ def _known(pairs: tuple[str, ...]) -> tuple[str, ...]:
 Pairs = Annotated[tuple[str, ...], AfterValidator(_known)]
 
 
-def correlations(
-    task: Task,
-) -> tuple[Float[np.ndarray, "output input"], Float[np.ndarray, "input input"]]:
+def correlations(task: Task) -> tuple[np.ndarray, np.ndarray]:
     """Σ_yx = ⟨y xᵀ⟩ and Σ_xx = ⟨x xᵀ⟩, neither of them centred."""
     weighted = task.weight[:, None] * task.x
     return task.y.T @ weighted, task.x.T @ weighted
