@@ -13,7 +13,7 @@ SMALL: dict[str, dict[str, Any]] = {
     # linear.chains
     "linear/hierarchy-of-saddles": {},
     # linear.decisions
-    "linear/decisions": {"seeds": 2, "runs": 4, "learning_rate": 0.02, "duration": 150.0},
+    "linear/decisions": {"seeds": 1, "runs": 4, "learning_rate": 0.02, "duration": 150.0},
     "linear/decision-saddles": {"seeds": 2},
     "linear/decision-depth": {"seeds": 2},
     # linear.balanced

@@ -83,7 +83,7 @@ def test_every_claim_can_break(name):
             before.claim
             for before, after in zip(claims, altered, strict=False)
             if after.broken and before.source == after.source
-        }
+        } | {claim.claim for claim in altered if claim.broken}  # others may not be made any more
         if not unbroken:
             return
     assert unbroken == set()
@@ -106,11 +106,8 @@ def alterations(run):
             elif kind == "b":
                 changed = [~values, np.zeros_like(values), np.ones_like(values)]
             elif kind in "iu":
-                changed = [
-                    values + 1,
-                    np.maximum(values - 1, 0),
-                    values.T[::-1].T if values.ndim else 2 * values,
-                ]
+                turned = [values[::-1].copy(), values[..., ::-1].copy()] if values.ndim else []
+                changed = [values + 1, np.maximum(values - 1, 0), 2 * values, *turned]
             else:
                 changed = [np.full(values.shape, "?")]
             for new in changed:

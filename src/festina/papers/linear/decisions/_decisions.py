@@ -139,7 +139,7 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         distinct, larger = mice.told_apart(drawn, _RATIO), drawn["gain"].argmax("side")
         ahead = lambda use, larger=larger: use.isel(side=larger) <= use.isel(side=1 - larger)
         ours(
-            f"{who}: drawn animals use the side of the larger gain first (mean field)",
+            f"{who}: drawn animals use the side of the larger gain no later (mean field)",
             most(ahead(drawn["use_theory"]), of="animals"),
             _SYSTEMATIC,
         )
