@@ -39,9 +39,8 @@ STAGES = ("plateau", "second drop", "end")  # where networks are reduced
 _NOTED_EVERY = 0.1  # time ηn between two notes of a network's state
 _THRESHOLD = 0.1  # of a singular value of U, still exponential, by which its growth is timed
 _ALIKE = 0.1  # error in function space, targets having size one, up to which networks are alike
-_PLATEAUS = 3
 _FAN = 0.6  # radians: so wide a part of the fan of a ReLU network's units gives one to start from
-_EXACT = 1e-3  # an error in function space that leaves nothing to improve
+_PLATEAUS, _EXACT = 3, 1e-3  # the latter an error in function space not worth improving
 _SECOND = "with the second singular value of Σ_yx, not with Table 1's second row"
 
 
@@ -258,7 +257,7 @@ def _linear(say: Ledger, pairs: str, simulation: xr.Dataset, theory: xr.Dataset)
             note="ln(1 + 2ηs)/2η, as gradient descent has it",
         )
         say(
-            f"linear: step at which it passes 0.1, from initial weights and Σ_yx alone ({order})",
+            f"linear: step at which the {order} one passes 0.1, from initial weights and Σ_yx alone",
             agree(seen["passage"], expected["passage"], within=0.03, relative=True),
             "Theorem 4 and Eq. (35)",
             corrected=corrected,
@@ -301,7 +300,7 @@ def _third(say: Ledger, pairs: str, simulation: xr.Dataset) -> None:
     if (1.3 * settled < step[-1]).all():  # long enough to see it grow
         over = third.where(step <= settled).max("save")
         say(
-            f"ReLU: to the end it is a small fraction of the second ({pairs})",
+            f"ReLU: to the end the third is a small fraction of the second singular value ({pairs})",
             agree(last / second.isel(save=-1), 0.0, within=0.1),
             wrong="it starts to grow with the second drop, slowly",
             instead=rises([float(each.mean()) for each in (resting, over, last)]),
@@ -323,7 +322,7 @@ def _widths(say: Ledger, words: str, reduction: xr.Dataset) -> None:
         corrected=fan * (words == "ReLU"),
     )
     say(
-        f"{words}: then a network of width two predicts the same on the test set (r.m.s.)",
+        f"{words}: after it a network of width two predicts the same on the test set (r.m.s.)",
         agree(late["test_error"], 0.0, within=_ALIKE),
         at,
         note=f"at the end of training {listed(end['test_error'], 2)}",

@@ -30,8 +30,7 @@ from ._pairs import PRINTED, Pairs, correlations, descent_rate, digits
 # Some pixels are blank in every image and others almost: Σ_xx has no inverse. Eigenvalues that a
 # pseudo-inverse leaves out, as fractions of the largest; and what is added to all of them instead.
 CUT_OFFS, RIDGES, RECIPE = (1e-6, 1e-8, 1e-10, 1e-12, 1e-14), (1e-5, 1e-7, 1e-9), "cut-off 1e-10"
-_RIDGE = 1e-7  # where pixels are counted from another origin
-_MEAN, _DEVIATION = 0.1307, 0.3081  # of all pixels of MNIST, by which many divide
+_RIDGE, _MEAN, _DEVIATION = 1e-7, 0.1307, 0.3081  # the latter of all pixels: many standardise so
 _DIGITS = 0.0055  # half of the last digit that is printed, and a little
 _SMALL = (3e-3, 3e-2)  # singular values of U that are above noise and still grow exponentially
 
