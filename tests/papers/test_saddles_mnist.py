@@ -40,7 +40,7 @@ def claim_on(name, words, run=None):
 
 
 def test_the_second_growth_of_a_linear_network_follows_from_its_initial_weights():
-    words = "the second one passes 0.1, from initial weights"
+    words = "the second passes 0.1, from initial weights"
     late = altered(
         small(FIGURE), "simulation", "passage", lambda step: 1.1 * step, network="linear"
     )

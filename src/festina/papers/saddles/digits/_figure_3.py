@@ -257,7 +257,7 @@ def _linear(say: Ledger, pairs: str, simulation: xr.Dataset, theory: xr.Dataset)
             note="ln(1 + 2ηs)/2η, as gradient descent has it",
         )
         say(
-            f"linear: step at which the {order} one passes 0.1, from initial weights and Σ_yx alone",
+            f"linear: step at which step at which the {order} passes 0.1, from initial weights and Σ_yx alone",
             agree(seen["passage"], expected["passage"], within=0.03, relative=True),
             "Theorem 4 and Eq. (35)",
             corrected=corrected,
@@ -300,7 +300,7 @@ def _third(say: Ledger, pairs: str, simulation: xr.Dataset) -> None:
     if (1.3 * settled < step[-1]).all():  # long enough to see it grow
         over = third.where(step <= settled).max("save")
         say(
-            f"ReLU: to the end the third is a small fraction of the second singular value ({pairs})",
+            f"ReLU: to the end the third singular value is small beside the second ({pairs})",
             agree(last / second.isel(save=-1), 0.0, within=0.1),
             wrong="it starts to grow with the second drop, slowly",
             instead=rises([float(each.mean()) for each in (resting, over, last)]),
