@@ -257,7 +257,7 @@ def _linear(say: Ledger, pairs: str, simulation: xr.Dataset, theory: xr.Dataset)
             note="ln(1 + 2ηs)/2η, as gradient descent has it",
         )
         say(
-            f"linear: step at which step at which the {order} passes 0.1, from initial weights and Σ_yx alone",
+            f"linear: step at which the {order} passes 0.1, from initial weights and Σ_yx alone",
             agree(seen["passage"], expected["passage"], within=0.03, relative=True),
             "Theorem 4 and Eq. (35)",
             corrected=corrected,
