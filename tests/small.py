@@ -50,9 +50,9 @@ SMALL: dict[str, dict[str, Any]] = {
         "initial_strength": 1e-6,
     },
     # linear.decisions
-    "linear/decisions": {},
-    "linear/decision-saddles": {},
-    "linear/decision-depth": {},
+    "linear/decisions": {"seeds": 1, "runs": 4, "learning_rate": 0.02, "duration": 150.0},
+    "linear/decision-saddles": {"seeds": 2},
+    "linear/decision-depth": {"seeds": 2},
     # linear.balanced
     "linear/partitioned-solution": {"seeds": 1, "balances": (-3.0, 2.0)},
     "linear/exponential-to-sigmoidal": {"seeds": 1, "balances": (0.0, 6.0)},
@@ -124,8 +124,8 @@ SMALL: dict[str, dict[str, Any]] = {
         "seed": 11,
     },
     # saddles.digits
-    "saddles/figure-3": {},
-    "saddles/table-1": {},
+    "saddles/figure-3": {"pairs": ("3/5",), "width": 60, "steps": 1000, "judged": 500},
+    "saddles/table-1": {"pairs": ("0/8",), "width": 5},
     # saddles.figure_4
     "saddles/figure-4a": {},
     "saddles/figure-4b": {},
