@@ -179,7 +179,10 @@ def test_no_claim_is_broken_on_fresh_seeds(seed):
 def test_claims_are_json_and_follow_from_the_numbers():
     assert written(experiment, tiny())
     alone = "relative scale alone, function kept: sooner with a small embedding (median factor)"
-    versus = "equal function: sooner with a small embedding than a small readout (mean factor)"
+    versus = (
+        "equal function: sooner with a small embedding than a small readout (mean factor, and two "
+        "standard errors)"
+    )
     balanced = "equal function: sooner with a small embedding than balanced (median factor)"
     slow = altered(tiny(), embedding=10.0, both=10.0, readout=np.nan, exchange=np.nan)
     slow["simulation"]["grok_time"].loc[{"factor": 1.0}] = 20.0

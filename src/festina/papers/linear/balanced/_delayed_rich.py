@@ -80,7 +80,7 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
     sizes = (parameters.inputs, len(s), len(s))
     correlation = np.eye(len(s), parameters.inputs) * s[:, None]
     networks = [
-        random_networks(sizes, -np.array(balances), parameters.scale, rng)
+        random_networks(sizes, [-lam for lam in balances], parameters.scale, rng)
         for rng in generators(parameters.seeds, parameters.seed, key)
     ]
     first, second = jax.tree.map(lambda *w: np.stack(w, axis=1), *networks).weights

@@ -223,7 +223,7 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         ("", "becomes ΣᵀΣ/λ, specific to the task", -1, s**2 / lam[-1]),
         ("−", "is |λ| in every direction of the task, whatever its strength", 0, lam[-1] + 0 * s),
     ):
-        off, least = inward[:, end] - np.diag(expected), 2 * (max(s) / lam[-1]) ** 2
+        off, least = inward[:, end] - np.diag(expected), 2 * float(max(s) / lam[-1]) ** 2
         say(
             f"λ = {sign}{lam[-1]:g}: W₁ᵀW₁ {words}",
             apart(off, over=max(expected), within=least),

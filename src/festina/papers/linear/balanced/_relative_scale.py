@@ -231,15 +231,16 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
     readout, equal = later.sel(way="readout").values, later.sel(way="both").values
     middle, spread = readout.mean(), 2 * readout.std(ddof=1) / seeds**0.5
     say(
-        "equal function: sooner with a small embedding than a small readout (mean factor)",
+        "equal function: sooner with a small embedding than a small readout (mean factor, and two "
+        "standard errors)",
         above(np.exp(middle + spread), 1),
         kunin,
-        note=f"geometric mean {np.exp(middle):.3g} and two standard errors, a factor of "
+        note=f"geometric mean {np.exp(middle):.3g}, two errors a factor of "
         f"{np.exp(spread):.3g}; sooner in {int((readout > 0).sum())} of {seeds} seeds",
     )
     say(
         "equal function: sooner with a small embedding than balanced (median factor)",
-        above(np.exp(np.median(equal)), _NO_LESS),
+        above(np.median(np.exp(equal)), _NO_LESS),
         wrong="a balanced network with as small a function groks about as soon",
         instead=mean(equal, 0.0, equal.std(ddof=1)),
         note="of the logarithm of the factor",

@@ -6,6 +6,7 @@ they were stopped early.
 """
 
 import math
+import sys
 from typing import Annotated
 
 import jax
@@ -204,7 +205,7 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         apart(*creeps, within=1e-7),
     )
     # Rounding of w₁ − w₂ grows as e^{st} where w₁ + w₂ falls as e^{−st}; of a it is the square.
-    least = (np.finfo(float).eps * math.exp(2 * _TRAPPED)) ** 2
+    least = (sys.float_info.epsilon * math.exp(2 * _TRAPPED)) ** 2
     say(
         "balance 0: it never passes zero, whatever is left of it follows the closed form too",
         apart(*creeps, relative=True, within=least),
