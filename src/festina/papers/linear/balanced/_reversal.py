@@ -237,8 +237,8 @@ def draw(run: xr.DataTree) -> Figure:
     """One mode over time, when modes pass through zero, and learning that was stopped early."""
     data, trapped = run["converged"].ds, run["trapped"].ds
     title = "Learning the opposite: the nearer to balance 0, the longer it takes"
-    size = {"width": 3.0, "height": 3.2}
-    figure, (curves, crossing, early) = sheet(title, 3, **size, width_ratios=(1.15, 1, 1))
+    ratios = (1.15, 1, 1)
+    figure, (curves, crossing, early) = sheet(title, 3, width=3, height=3.2, width_ratios=ratios)
     s = float(trapped["singular_value"])
     for balance, shade, label in family([0.0, *data["balance"].values]):
         curve = data.sel(balance=balance, mode=s).isel(seed=0) if balance else trapped
