@@ -29,7 +29,7 @@ OTHERS = {
     },
     "linear/regimes": {"seed": 11, "singular_values": (1.6, 0.7, 0.5), "wide": 4, "scale": 0.1},
     "linear/delayed-rich": {"seed": 23, "singular_values": (1.9, 0.8, 0.6), "inputs": 5},
-    "linear/continual": {"seed": 500, "size": 3, "tasks": 3, "balance": -2.0, "scale": 0.2},
+    "linear/continual": {"seed": 500, "size": 3, "tasks": 3, "balance": 0.7, "scale": 0.2},
     "linear/reversal": {"seed": 500, "singular_values": (1.9, 1.3, 0.5), "size": 4},
 }
 
