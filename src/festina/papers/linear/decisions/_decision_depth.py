@@ -129,7 +129,7 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
     """One point against eight, at once against in stages."""
     ours, (shallow, deep) = mice.reconstructed(say), (run[name].ds for name in _POINTS)
     for name, count in _POINTS.items():
-        found, index = int(run[name]["found"]), run[name]["point_index"]
+        found, index = int(run[name].ds["found"]), run[name].ds["point_index"]
         ours(
             f"{name}: points of rest that a search finds (random choices), and stable ones",
             agree([found, int((index == 0).sum())], [count, 1]),
@@ -182,7 +182,7 @@ def draw(run: xr.DataTree) -> Figure:
     """A row for each architecture, from the same initial choices."""
     title = "Only depth has saddles: the same animals with one layer and with two"
     figure, rows = sheet(title, 3, 2, width=3.33, height=2.8, width_ratios=(0.9, 1, 1.3))
-    limit = 1.12 * float(run["deep"]["point_lean"].max())
+    limit = 1.12 * float(run["deep"].ds["point_lean"].max())
     around = {"xlim": (-0.12, limit), "ylim": (-0.12, limit), "xticks": (0, 1, 2)}
     sides = ("left stimulus, $W_{LL} - W_{RL}$", "right stimulus, $W_{RR} - W_{LR}$")
     titles = {

@@ -173,7 +173,7 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         most(~np.isin(nearest, (LEFT, RIGHT, STIMULI)).any(axis=1), of="animals"),
         note="the constant line leaves {} fastest, so three of the eight are never visited",
     )
-    expected, smallest = _exponents(points), np.log(approach).diff("gain").isel(gain=-1)
+    expected, smallest = _exponents(points), approach.map(np.log).diff("gain").isel(gain=-1)
     slope = smallest / np.log(approach["gain"]).diff("gain")[-1]
     ours(
         "even animals come nearer to {0} the smaller their gains (exponent)",

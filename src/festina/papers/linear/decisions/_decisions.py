@@ -197,7 +197,7 @@ def draw(run: xr.DataTree) -> Figure:
     title = "Every animal learns in its own way, and by one rule"
     columns = {"sharex": "col", "sharey": "col", "width_ratios": (1, 1, 0.9)}
     figure, rows = sheet(title, 3, 2, width=3.13, height=2.8, **columns)
-    left, right = run["total"]["gain"].values.T
+    left, right = run["total"].ds["gain"].values.T
     ratio, widest = np.log10(right / left), np.abs(np.log10(right / left)).max()
     sides = ["#0072b2", "#8ab8d4", "#b8b8b8", "#e8ab84", "#d55e00"]
     colours = LinearSegmentedColormap.from_list("sides", sides)
@@ -215,7 +215,7 @@ def draw(run: xr.DataTree) -> Figure:
     for ax, title in zip(rows[0], _TITLES, strict=True):
         ax.set_title(title)
     rows[1, 1].plot([], [], **PALE, color="0.6", label="trial by trial, mean of runs")
-    end = float(run["total"]["time"][-1])
+    end = float(run["total"].ds["time"][-1])
     finish(rows[1, 0], "time $t/τ$", xlim=(0, end))
     finish(rows[1, 1], "time $t/τ$", theory="mean field", legend="lower right", xlim=(0, end))
     rows[1, 2].set_xlabel("contrast in %")

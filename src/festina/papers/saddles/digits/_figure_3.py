@@ -96,7 +96,7 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
             )
             done, words = len(tables["theory"]), f"{pair}, {kind}"
             progress = lambda f, n=done, words=words: say(words, (n + f) / len(index))
-            how = {"batch_size": parameters.batch_size, "steps": parameters.steps}
+            how: dict[str, Any] = {"batch_size": parameters.batch_size, "steps": parameters.steps}
             every = max(1, round(_NOTED_EVERY / eta))
             how |= {"learning_rate": eta, "every": every, "key": shuffling, "progress": progress}
             lesson = teach(network, train, judged, **how)
