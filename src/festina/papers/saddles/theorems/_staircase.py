@@ -52,7 +52,7 @@ class Parameters(BaseParameters):
     """Four networks. The seed also draws the data of the first three."""
 
     seeds: int = Field(default=16, ge=2)
-    """Initialisations of the attention heads, whose later jumps are compared as distributions."""
+    """Initialisations of the attention heads, whose later jumps are compared in the median."""
 
     repeats: int = Field(default=4, ge=1)
     """Initialisations of each of the other networks."""
