@@ -52,7 +52,7 @@ class Parameters(BaseParameters):
     """Four networks. The seed also draws the data of the first three."""
 
     seeds: int = Field(default=16, ge=2)
-    """Initialisations of the attention heads, whose later jumps are compared as distributions."""
+    """Initialisations of the attention heads, whose later jumps are compared in the median."""
 
     repeats: int = Field(default=4, ge=1)
     """Initialisations of each of the other networks."""
@@ -218,7 +218,7 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
     for name in ("power", "mixed", "diagonal"):
         table, (words, *source), linear = run[name].ds, PANELS[name], name != "diagonal"
         told = Ledger(say.experiment, *source)
-        here = table.isel(scale=int(np.abs(np.log(table["scale"] / 1e-8)).argmin()))
+        here = table.isel(scale=int(np.abs(np.log(table["scale"].values / 1e-8)).argmin()))
         clean, away = (here["strength"] >= _CLEAN).values, abs(here["level"] - here["rest"])
         kept = clean & here["rest"].shift(plateau=-1).notnull().values  # the last is the floor
         if kept.any():
@@ -308,7 +308,7 @@ def later(say: Ledger, table: xr.Dataset) -> None:
 def draw(run: xr.DataTree) -> Figure:
     """Losses wide and pale, predicted levels and jumps thin and dashed."""
     title = "Staircases predicted from data statistics and initial weights"
-    figure, axes = sheet(title, 2, 2, width=4.2, height=3.0)
+    figure, axes = sheet(title, 2, 2, width=4.2, height=3.0, sharey=True)
     colours = ("#0072B2", "#E69F00", "#009E73")
     for ax, (name, (words, *_)) in zip(axes.ravel(), PANELS.items(), strict=True):
         table, latest = run[name].ds, 0.0

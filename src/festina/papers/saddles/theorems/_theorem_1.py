@@ -329,7 +329,7 @@ def draw(run: xr.DataTree) -> Figure:
     left.set(xscale="log", xlim=(3e-18, 3e4), ylim=(len(names) - 0.5, -0.5))
     title = "filled: $φ$ has the property that the equation needs; open: it has not"
     xlabel = r"gradient $|\partial L/\partial\theta|$ in the wide network"
-    finish(left, xlabel, "", title, legend=None)
+    finish(left, xlabel, "architecture", title, legend=None)
     figure.legend(*left.get_legend_handles_labels(), loc="outside lower left", ncols=5)
     radius = panels["radius"].values
     for index, gain in enumerate(panels["gain"].values):

@@ -315,6 +315,6 @@ def draw(run: xr.DataTree) -> Figure:
     right.set_axisbelow(True)
     words = "gradient descent step", "distance from the manifold / |θ|"
     finish(left, *words, "distance while training (largest over seeds)", legend=None)
-    words = "error of the network with one unit less / ⟨y²⟩$^{1/2}$", ""
+    words = "error of the network with one unit less / ⟨y²⟩$^{1/2}$", "architecture: relation"
     finish(right, *words, "reduced by F.3 (dots: seeds, worst moment)")
     return figure
