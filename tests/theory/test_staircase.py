@@ -30,7 +30,7 @@ from festina.theory.saddles import (
     winner,
 )
 from festina.theory.saddles._linear_jump import Moments, jump
-from festina.theory.saddles._staircase import warn_unless_ended
+from festina.theory.saddles._stairs import warn_unless_ended
 
 WEIGHTS = np.array([[1.0, 0.5], [-0.5, 0.25]])  # a teacher whose modes mix those of the inputs
 COVARIANCE = np.array([[1.0, 1.0], [1.0, 4.0]])

@@ -69,7 +69,7 @@ def carry_out(tokens: list[str]) -> int:
     except cyclopts.CycloptsError as error:
         from ._words import usage
 
-        complain(usage(error), debug=debug)
+        complain(usage(error, COMMANDS), debug=debug)
     except Exception as error:
         complain(describe(error), debug=debug)
     return 2

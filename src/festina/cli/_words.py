@@ -25,16 +25,14 @@ BOUNDS = {
 """Constraints of pydantic, in words."""
 
 
-def usage(error: cyclopts.CycloptsError) -> str:
-    """A command line that cannot be read."""
-    from ._main import COMMANDS
-
+def usage(error: cyclopts.CycloptsError, commands: Sequence[str]) -> str:
+    """A command line that cannot be read, of one of these commands."""
     where = (
         " of `" + " ".join(["festina", *error.command_chain]) + "`" if error.command_chain else ""
     )
     if isinstance(error, cyclopts.UnknownCommandError) and error.unused_tokens:
         hint = " `festina --help` shows them all."
-        return unknown("command", error.unused_tokens[0], tuple(COMMANDS)) + hint
+        return unknown("command", error.unused_tokens[0], commands) + hint
     if isinstance(error, cyclopts.UnknownOptionError):
         flags = [name for x in error.argument_collection if x.parse for name in x.names]
         return unknown("flag", error.token.keyword or error.token.value, [*flags, "--help"])

@@ -1,6 +1,6 @@
 """What a run shows, or weights in plain arrays.
 
-- `plateaus` of a loss curve, with or without gradients, and its drops;
+- `plateaus` of a loss curve, with or without gradients, and its drops; `rests` of a whole batch;
 - `effective_width` of weights, `effective_widths` along a run: how few units compute the same, and
   which kind of fixed point that is; `fitted_width`: how few would do with other weights;
   `confirm` whether it is one;
@@ -25,6 +25,7 @@ from ._plateaus import Plateaus as Plateaus
 from ._plateaus import plateaus as plateaus
 from ._rays import Rays as Rays
 from ._rays import rays as rays
+from ._rests import rests as rests
 from ._stairs import Stairs as Stairs
 from ._stairs import effective_widths as effective_widths
 from ._width import EffectiveWidth as EffectiveWidth

@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._drops import log_rate, split, strength
+from .._drops import PROMINENCE, log_rate, split, strength
 from ._passage import passage
 from ._plateaus_loss import from_loss
 from ._plateaus_result import Plateaus
@@ -19,7 +19,7 @@ def plateaus(
     squared_gradient: ArrayLike | None = None,
     *,
     slope: ArrayLike | None = None,
-    prominence: float = 0.5,
+    prominence: float = PROMINENCE,
     merge: float = 1e-3,
     edge: float = 0.05,
     levels: Literal["linear", "log"] = "linear",

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from .._drops import RATE_FLOOR, log_rate, split, strength
 from ._blocks import block_length, by_blocks
-from ._drops import RATE_FLOOR, log_rate, split, strength
 from ._scatter import grain, last_digit, scatter_by_level
 
 # What scatter does. Stays are counted at a resolution of _RESOLUTION standard deviations, in steps

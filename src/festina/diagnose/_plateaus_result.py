@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+_DECADES = 2.0  # between levels, from which on the lower ones could not be told apart
+
+
 @dataclass(frozen=True, eq=False)
 class Plateaus:
     """The plateaus of one trajectory, the initial and the final one included.
@@ -102,8 +105,6 @@ class Plateaus:
         The axis of the loss is logarithmic where levels differ by more than two decades and no
         loss is zero.
         """
-        from ._plateaus_draw import draw
-
         t, l = (np.asarray(part, float) for part in (time, loss))  # noqa: E741
         if t.ndim != 1 or t.shape != l.shape or self.index.max() >= t.size:
             raise ValueError(
@@ -113,7 +114,30 @@ class Plateaus:
             )
         if not np.array_equal(t[self.index], self.time):
             raise ValueError("`draw` takes the `time` that the plateaus were found in, got others.")
-        return draw(self, t, l, ax)
+        if ax is None:
+            import matplotlib.pyplot as plt
+
+            _, ax = plt.subplots(figsize=(6.4, 3.4), layout="constrained")
+        ax.plot(t, l, color="C0", alpha=0.7, lw=2.0, label="loss")
+        ax.hlines(
+            self.level,
+            self.start,
+            self.end,
+            colors="black",
+            linestyles="--",
+            linewidths=1.0,
+            label="plateaus",
+        )
+        for k, drop in enumerate(self.drop_time):
+            ax.axvline(drop, color="0.5", ls=":", lw=1.0, label=None if k else "drops")
+        for k, (begin, end) in enumerate(self.rises):
+            ax.axvspan(begin, end, color="C3", alpha=0.15, lw=0, label=None if k else "passed over")
+        if l.min() > 0 and np.log10(self.level.max() / self.level.min()) > _DECADES:
+            ax.set_yscale("log")
+        ax.set(xlabel="time", ylabel="loss")
+        # Above the axes: within them there is no place that no curve passes.
+        ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=4, frameon=False)
+        return ax
 
     def to_dataset(self) -> "xr.Dataset":
         """The same numbers as an `xarray.Dataset` with the dimensions `plateau`, `drop`, `rise`."""

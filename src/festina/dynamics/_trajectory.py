@@ -167,7 +167,7 @@ class Trajectory(Generic[Network]):
 
         from .._objective import loss_formula
 
-        batch = _default_dims(len(self.batch_shape)) if dims is None else dims
+        batch = default_dims(len(self.batch_shape)) if dims is None else dims
         if len(batch) != len(self.batch_shape):
             raise ValueError(f"`dims` must name the axes {self.batch_shape}, got {batch}.")
         axis = "time" if self.shared_times else "save"
@@ -206,7 +206,7 @@ class Trajectory(Generic[Network]):
         )
 
 
-def _default_dims(axes: int) -> tuple[str, ...]:
+def default_dims(axes: int) -> tuple[str, ...]:
     """Keys broadcast against scales from the right, so that seeds are the last axis."""
     if axes <= 2:
         return ("scale", "seed")[2 - axes :]

@@ -47,10 +47,10 @@ from ._narrow_minima import NarrowMinima as NarrowMinima
 from ._narrow_minima import minima_from as minima_from
 from ._narrow_minima import narrow_minima as narrow_minima
 from ._reduction import reduce_width as reduce_width
-from ._staircase import Staircase as Staircase
 from ._staircase import staircase as staircase
 from ._staircase_diagonal import diagonal_staircase as diagonal_staircase
 from ._staircase_linear import linear_staircase as linear_staircase
 from ._staircase_units import unit_staircase as unit_staircase
+from ._stairs import Staircase as Staircase
 from ._units import escape_times as escape_times
 from ._units import winner as winner

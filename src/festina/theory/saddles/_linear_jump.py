@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from ._staircase import root, warn_unless_ended
+from ._stairs import root, warn_unless_ended
 
 # A jump has ended when the active columns' gradient is this fraction of that at its start, or this
 # fraction of the largest there is, below which an integration is not exact.

@@ -29,7 +29,8 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from ._staircase import Staircase, joining_times, root
+from ..._drops import resting
+from ._stairs import Staircase, joining_times, root
 from ._statistics import covariance_of, finite, inverse_on, number
 
 # The loss has fallen by half when β = (1 − 1/√2) β*: there β/(1 − β/β*) is this part of β*.
@@ -144,15 +145,13 @@ class _Descent:
 
     def resting(self) -> list[int]:
         """The saddles at which the flow slows down, judged as a simulation is."""
-        from ...diagnose import plateaus
-
         if not self.jumps:
             return [0]
         times = [jump.time for jump in self.jumps]
         steps = np.linspace(-_WIDE, _WIDE, 401)
         around = np.concatenate([jump.time + steps / jump.pull for jump in self.jumps])
         time = np.unique(np.maximum(around, 0.0))
-        found = plateaus(time, *self.excess(time), merge=0.0).time
+        found = time[resting(*self.excess(time))]
         return sorted({0, len(times), *np.searchsorted(times, found).tolist()})
 
     def passage(self, first: int, last: int) -> float:

@@ -23,9 +23,10 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
+from ..._drops import resting
 from ._linear_jump import Jump, Moments, grow, jump, turn
 from ._linear_saddles import LinearModes, LinearSaddle, linear_modes
-from ._staircase import Staircase, joining_times, root
+from ._stairs import Staircase, joining_times, root
 from ._statistics import finite, number
 
 # Dormant columns become active at this fraction of the weights' final size. What they do to W until
@@ -151,8 +152,6 @@ def _passage(jumps: list[Jump], excess: float) -> float:
 
 def _resting(jumps: list[Jump], saddles: list[LinearSaddle]) -> list[int]:
     """The saddles at which the flow slows down, judged as a simulation is."""
-    from ...diagnose import plateaus
-
     if not jumps:
         return [0]
     rows = [
@@ -167,8 +166,9 @@ def _resting(jumps: list[Jump], saddles: list[LinearSaddle]) -> list[int]:
         if jump.settled and later.start > jump.end
     ]
     time, excess, slopes = np.array(sorted(rows)).T
+    _, once = np.unique(time, return_index=True)
+    found = excess[once][resting(excess[once], slopes[once])]
     levels = np.array([saddle.loss for saddle in saddles])
-    found = plateaus(time, excess, slopes, merge=0.0).level  # however little a mode is worth
     return sorted({int(np.abs(levels - level).argmin()) for level in found} | {0})
 
 

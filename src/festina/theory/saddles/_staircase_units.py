@@ -30,7 +30,7 @@ from ..._types import Array
 from ...networks import AbstractStructure, Layer
 from ...networks._given import check_alone
 from ...tasks import AbstractTask
-from ._staircase import Staircase, joining_times, root, warn_unless_ended
+from ._stairs import Staircase, joining_times, root, warn_unless_ended
 from ._unit_race import ATOL, RTOL, Escape, Race
 
 _JUMP_RTOL = 1e-7

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float
 
-from ._staircase import root
+from ._stairs import root
 
 if TYPE_CHECKING:
     from scipy.integrate import DOP853

@@ -8,6 +8,14 @@ import numpy as np
 # all values count as equal.
 RATE_FLOOR = 1e-24
 
+PROMINENCE = 0.5  # decades by which a drop stands out above the valleys beside it
+
+
+def resting(loss: np.ndarray, rate: np.ndarray) -> np.ndarray:
+    """Samples at which a loss that falls at this rate rests, however little it falls in between."""
+    speed = log_rate(rate)
+    return split(speed, speed, loss, PROMINENCE, np.zeros_like(loss))[0]
+
 
 def log_rate(r: np.ndarray) -> np.ndarray:
     """log₁₀ of the rate relative to the fastest, cut off where it is round-off."""

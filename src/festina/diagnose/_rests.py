@@ -1,0 +1,116 @@
+"""Plateaus of every network of a batch, as one table."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..dynamics import Trajectory
+from ..dynamics._trajectory import default_dims
+from ._passage import passage_time
+from ._plateaus import Plateaus, plateaus
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+_PLATEAU = {"level": np.nan, "strength": np.nan, "start": np.nan, "end": np.nan, "index": -1}
+"""What is known of each plateau, and what stands where a network has fewer."""
+
+
+def rests(
+    trajectory: Trajectory, levels: ArrayLike | None = None, *, merge: float = 1e-3
+) -> "xr.Dataset":
+    """Plateaus of every network of a batch, and when it passes the middle between given levels.
+
+    Slowness is judged by the gradient, along mini-batch descent by the loss alone.
+
+    **Arguments:**
+
+    - `trajectory`: of one network or of a batch; times below are on its clock.
+    - `levels`: losses of plateaus that theory expects, falling. Left out, there is no `passage` and
+      no `save`.
+    - `merge`: smallest drop, as a fraction of the initial loss.
+
+    **Returns:** a dataset over the axes of the batch, as `trajectory.to_dataset()` names and counts
+    them, and
+
+    - over `plateau` the `level`, `strength`, `start`, `end` and `index` of `plateaus`; over `fall`
+      its `drop_time`. Networks with fewer plateaus than another are padded with NaN, `index`
+      with −1; `count` says how many each has: none, if it failed before its first sample.
+    - over `middle`, one between each two `levels`, `passage`: when the loss first gets there, which
+      exists however weakly a network rests; and `save`: the first sample at or below it. NaN and
+      −1 where a network starts below it or never gets there.
+    """
+    import xarray as xr
+
+    middles = _middles(levels)
+    batch = trajectory.batch_shape
+    over = default_dims(len(batch))
+    lanes = [trajectory.lane(*index) for index in np.ndindex(*batch)]
+    found = [_plateaus(lane, merge) if lane.saves else None for lane in lanes]
+    count = np.array([0 if each is None else len(each) for each in found])
+    most = max(int(count.max(initial=0)), 1)
+
+    def padded(name: str, length: int, fill: float | int) -> np.ndarray:
+        table = np.full((len(found), length), fill)
+        for row, each in zip(table, found, strict=True):
+            values = [] if each is None else getattr(each, name)
+            row[: len(values)] = values
+        return table.reshape(*batch, length)
+
+    table = xr.Dataset(
+        {
+            "count": (over, count.reshape(batch)),
+            **{
+                name: ((*over, "plateau"), padded(name, most, fill))
+                for name, fill in _PLATEAU.items()
+            },
+            "drop_time": ((*over, "fall"), padded("drop_time", most - 1, np.nan)),
+        },
+        {
+            **{name: np.arange(length) for name, length in zip(over, batch, strict=True)},
+            "plateau": np.arange(most),
+            "fall": np.arange(most - 1),
+        },
+    )
+    if levels is None:
+        return table
+    passage = np.array([[_passage(lane, middle) for middle in middles] for lane in lanes])
+    save = np.array([[_first_below(lane, middle) for middle in middles] for lane in lanes])
+    passage, save = (each.reshape(*batch, len(middles)) for each in (passage, save))
+    return table.assign(
+        passage=((*over, "middle"), passage),
+        save=((*over, "middle"), np.where(np.isnan(passage), -1, save)),
+    )
+
+
+def _plateaus(lane: Trajectory, merge: float) -> Plateaus:
+    slope = _slope(lane)
+    speed = None if slope is None else lane.squared_gradient
+    return plateaus(lane.time, lane.loss, speed, slope=slope, merge=merge)
+
+
+def _passage(lane: Trajectory, middle: float) -> float:
+    return passage_time(lane.time, lane.loss, middle, slope=_slope(lane))
+
+
+def _first_below(lane: Trajectory, middle: float) -> int:
+    return int(np.sum(np.minimum.accumulate(lane.loss) > middle))
+
+
+def _slope(lane: Trajectory) -> np.ndarray | None:
+    """dL/dt on the trajectory's clock, to first order in the rate; mini-batches do not tell it."""
+    if "batch_size" in lane.settings:
+        return None
+    return -lane.squared_gradient * lane.time_per_step
+
+
+def _middles(levels: ArrayLike | None) -> list[float]:
+    if levels is None:
+        return []
+    given = np.asarray(levels, dtype=float)
+    if given.ndim != 1 or given.size < 2 or not (np.diff(given) < 0).all():
+        raise ValueError(
+            f"`levels` is {given.tolist()}, expected at least two losses, one below the other."
+        )
+    return ((given[1:] + given[:-1]) / 2).tolist()

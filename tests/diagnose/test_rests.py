@@ -1,0 +1,136 @@
+"""Plateaus and passages of whole batches: lane by lane the same, and against a logistic."""
+
+import functools
+from dataclasses import replace
+
+import jax
+import numpy as np
+import pytest
+
+from festina.diagnose import plateaus, rests
+from festina.dynamics import gradient_descent, gradient_flow
+from festina.networks import fully_connected, layer, seeds
+from festina.networks._units import unit_of
+from festina.tasks import quadratic_teacher, task
+
+
+@functools.cache
+def trained():
+    """Two scales of three networks; the larger scale leaves fewer plateaus."""
+    scale = np.array([5e-3, 0.2])[:, None]
+    network = fully_connected(2, 10, activation="quadratic", scale=scale, key=seeds(3, first=2))
+    return gradient_descent(network, quadratic_teacher(np.eye(2)), 0.04, loss="mean-square")
+
+
+def test_each_network_has_the_plateaus_of_its_lane():
+    run = trained()
+    table = rests(run)
+    assert len(np.unique(table["count"])) > 1
+    assert set(table.data_vars) == {
+        "count", "level", "strength", "start", "end", "index", "drop_time"
+    }  # fmt: skip
+    for scale, seed in np.ndindex(run.batch_shape):
+        lane = run.lane(scale, seed)
+        alone = plateaus(
+            lane.time,
+            lane.loss,
+            lane.squared_gradient,
+            slope=-lane.squared_gradient * lane.time_per_step,
+        )
+        row = table.isel(scale=scale, seed=seed)
+        assert row["count"] == len(alone)
+        for name in ("level", "strength", "start", "end", "index"):
+            np.testing.assert_array_equal(row[name][: len(alone)], getattr(alone, name))
+        np.testing.assert_array_equal(row["drop_time"][: len(alone) - 1], alone.drop_time)
+        beyond = row.isel(plateau=slice(len(alone), None), fall=slice(len(alone) - 1, None))
+        assert (beyond["index"] == -1).all()
+        for name in ("level", "strength", "start", "end", "drop_time"):
+            assert beyond[name].isnull().all()
+
+
+def test_merging_drops_leaves_fewer_plateaus():
+    assert (rests(trained(), merge=0.9)["count"] <= rests(trained())["count"]).all()
+    assert rests(trained(), merge=0.9)["count"].sum() < rests(trained())["count"].sum()
+
+
+def test_axes_are_those_of_the_trajectory():
+    run = trained()
+    table, record = rests(run, [4.0, 1.0, 0.0]), run.to_dataset()
+    for name in ("scale", "seed"):
+        np.testing.assert_array_equal(table[name], record[name])
+    assert table["level"].dims == ("scale", "seed", "plateau")
+    assert table["drop_time"].dims == ("scale", "seed", "fall")
+    assert table["passage"].dims == table["save"].dims == ("scale", "seed", "middle")
+    assert "drop" not in table.dims
+    assert table["index"].dtype.kind == table["save"].dtype.kind == "i"
+
+
+def scalar(start: np.ndarray):
+    """x ↦ v u x with u = v and vu = `start`, for each of its entries."""
+    root = np.sqrt(start)[:, None, None]
+    return layer(unit_of("linear"), root, root)
+
+
+def test_passages_follow_the_logistic():
+    s, start = 2.0, np.array([1e-2, 1e-4, 1e-6])
+    run = gradient_flow(scalar(start), task([[1.0]], [[s]]), rtol=1e-10)
+    table = rests(run, [s**2 / 2, 0.0])
+    half = s * (1 - np.sqrt(0.5))  # where the loss, (s − vu)²/2, is half of that of no weights
+    exact = np.log(half * (s - start) / (start * (s - half))) / (2 * s)
+    np.testing.assert_allclose(table["passage"][:, 0], exact, rtol=1e-6)
+    # A network of its own starts a little lower, and so does the middle of its plateaus.
+    np.testing.assert_allclose(table["drop_time"][1:, 0], exact[1:], rtol=1e-4)
+    for lane, save in enumerate(table["save"][:, 0].values):
+        assert run.loss[lane, save] <= s**2 / 4 < run.loss[lane, save - 1]
+
+
+def test_what_is_never_passed_has_no_time():
+    run = gradient_flow(scalar(np.array([1e-2, 1.0])), task([[1.0]], [[2.0]]))
+    table = rests(run, [2.0, 0.0, -1.0])  # the second starts at a loss of one half, below one
+    np.testing.assert_array_equal(table["passage"].isnull(), [[False, True], [True, True]])
+    np.testing.assert_array_equal(table["save"] == -1, table["passage"].isnull())
+
+
+def test_one_network_has_no_axis_of_a_batch():
+    lane = trained().lane(0, 1)
+    table = rests(lane, [4.0, 1.0])
+    assert table["count"].dims == ()
+    assert table.identical(
+        rests(trained(), [4.0, 1.0])
+        .isel(scale=0, seed=1)
+        .drop_vars(["scale", "seed"])
+        .isel(plateau=slice(int(table["count"])), fall=slice(int(table["count"]) - 1))
+    )
+
+
+def test_a_network_that_failed_at_once_has_none():
+    run = trained()
+    saves = run.saves.copy()
+    saves[1, 2] = 0
+    table = rests(replace(run, saves=saves), [4.0, 1.0])
+    assert table["count"][1, 2] == 0
+    assert table["level"][1, 2].isnull().all()
+    assert table["passage"][1, 2].isnull().all()
+    assert (table["save"][1, 2] == -1).all()
+    others = rests(run, [4.0, 1.0])
+    assert table.isel(scale=0).identical(others.isel(scale=0))
+
+
+def test_mini_batches_are_judged_by_the_loss():
+    x = np.random.default_rng(0).standard_normal((64, 2))
+    network = fully_connected(2, 4, activation="linear", scale=1e-2, key=seeds(2))
+    data = task(x, x @ [[3.0], [1.0]] + 0.1 * np.sin(50 * x[:, :1]))
+    run = gradient_descent(network, data, 0.02, 400, batch_size=8, key=jax.random.key(0))
+    table = rests(run)
+    for seed in range(2):
+        alone = plateaus(run.lane(seed).time, run.lane(seed).loss)
+        assert table["count"][seed] == len(alone)
+        np.testing.assert_array_equal(table["level"][seed][: len(alone)], alone.level)
+
+
+@pytest.mark.parametrize(
+    "levels", [np.ones(()), [1.0], [0.0, 1.0], [1.0, 1.0], [1.0, np.nan], [[1.0, 0]]]
+)
+def test_levels_fall(levels):
+    with pytest.raises(ValueError, match="expected at least two losses, one below the other"):
+        rests(trained(), levels)

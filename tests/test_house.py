@@ -1,0 +1,138 @@
+"""The house as docs/architecture.md draws it: data flow one way, and no module asks in a circle."""
+
+import ast
+import functools
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+HOUSE = Path(__file__).parents[1] / "src" / "festina"
+
+ORDER = (
+    "networks",
+    "tasks",
+    "_objective",
+    "dynamics",
+    "theory",
+    "diagnose",
+    "papers",
+    "cli",
+    "__main__",
+)
+"""Rooms of the house; each asks only those before it. What is in none of them lies below all."""
+
+CIRCLES_STILL_IN = {"festina.papers"}
+"""Rooms in which circles are left to be removed."""
+
+
+def modules() -> dict[str, Path]:
+    found = {}
+    for path in sorted(HOUSE.rglob("*.py")):
+        parts = path.relative_to(HOUSE.parent).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+MODULES = modules()
+
+
+def imports(name: str) -> Iterator[str]:
+    """Modules of the house that this one asks, wherever in it, but for type checkers.
+
+    A name that is handed on by a package stands for the module that has it, so that a package that
+    re-exports its own modules is in no circle with them.
+    """
+    path = MODULES[name]
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    for node in _run(_tree(name)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in MODULES)
+        elif isinstance(node, ast.ImportFrom):
+            above = package.split(".")[: package.count(".") + 2 - node.level]
+            base = ".".join((*above, *filter(None, [node.module]))) if node.level else node.module
+            for alias in node.names:
+                if base in MODULES:
+                    yield _home(base, alias.name)
+
+
+@functools.cache
+def _tree(name: str) -> ast.Module:
+    return ast.parse(MODULES[name].read_text(encoding="utf-8"))
+
+
+def _run(tree: ast.AST) -> Iterator[ast.AST]:
+    """All nodes but those that only a type checker reads."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            continue
+        yield node
+        yield from _run(node)
+
+
+def _home(package: str, name: str) -> str:
+    """The module in which a name that a package hands on was made."""
+    if f"{package}.{name}" in MODULES:
+        return f"{package}.{name}"
+    if MODULES[package].name == "__init__.py":
+        for node in _tree(package).body:
+            if isinstance(node, ast.ImportFrom) and node.level == 1:
+                for alias in node.names:
+                    if (alias.asname or alias.name) == name:
+                        inner = f"{package}.{node.module}" if node.module else package
+                        return _home(inner, alias.name) if inner in MODULES else package
+    return package
+
+
+def room(name: str) -> int:
+    """Where it stands in the order, −1 for what lies below."""
+    part = [*name.split("."), ""][1]
+    return ORDER.index(part) if part in ORDER else -1
+
+
+def circle(asks: dict[str, set[str]]) -> list[str]:
+    try:
+        TopologicalSorter(asks).prepare()
+    except CycleError as error:
+        return error.args[1]
+    return []
+
+
+def house() -> dict[str, set[str]]:
+    return {name: set(imports(name)) - {name} for name in MODULES}
+
+
+def test_no_module_asks_in_a_circle():
+    asks = {
+        name: those
+        for name, those in house().items()
+        if not any(name.startswith(f"{left}.") for left in CIRCLES_STILL_IN)
+    }
+    assert circle(asks) == []
+
+
+def test_rooms_ask_only_downwards():
+    upwards = [
+        f"{name} asks {other}"
+        for name, those in house().items()
+        for other in those
+        if room(other) > room(name)
+    ]
+    assert upwards == []
+
+
+def test_what_is_tested_is_the_house():
+    """Imports are found in functions, through packages that hand names on, and not for types."""
+    asks = house()
+    assert "festina.cli._show" in asks["festina.cli._cite"]  # within a function
+    assert "festina.theory.saddles._stairs" in asks["festina.theory.saddles._staircase"]
+    assert "festina.dynamics._trajectory" in asks["festina.diagnose._rests"]  # by the package
+    assert asks["festina"] == set()  # names are imported when first used
+    assert {room(name) for name in asks} == {-1, *range(len(ORDER))}
+
+
+@pytest.mark.parametrize("length", [2, 3])
+def test_a_circle_is_found(length):
+    asks = {str(k): {str((k + 1) % length)} for k in range(length)}
+    assert len(circle(asks)) == length + 1
