@@ -106,7 +106,8 @@ def alterations(run):
             elif kind == "b":
                 changed = [~values, np.zeros_like(values), np.ones_like(values)]
             elif kind in "iu":
-                changed = [values + 1, np.maximum(values - 1, 0), values[..., ::-1].copy()]
+                turned = [values[::-1].copy(), values[..., ::-1].copy()] if values.ndim else []
+                changed = [values + 1, np.maximum(values - 1, 0), 2 * values, *turned]
             else:
                 changed = [np.full(values.shape, "?")]
             for new in changed:

@@ -22,8 +22,9 @@ from ._models import (
     STAIRS,
     counted,
     draw_pair,
+    fall_times,
+    rest_levels,
     spectrum,
-    staircase,
     stay,
     sweep,
 )
@@ -68,17 +69,19 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
 @asserts("Zhang, Saxe & Latham", "Figure 2A")
 def claims(run: xr.DataTree, say: Ledger) -> None:
     """What width does, and what it does not."""
-    parameters = parameters_of(run, Parameters)
+    p = parameters_of(run, Parameters)
     for model, share in ((LINEAR, 1.0), (ATTENTION, 0.75)):
         data = run[model.name].ds
-        staircase(say, model, data, "width")
-        words = f"{model.words}: at every width the loss shows {STAIRS} plateaus"
-        counted(say, words, data["count"], data["count"] >= STAIRS, share)
+        rest_levels(say, model, data, "width")
+        fall_times(say, model, data, "width")
+        if model is ATTENTION or (p.kappa >= 1 and p.linear_scale <= 1e-6):  # else they overlap
+            words = f"{model.words}: at every width the loss shows {STAIRS} plateaus"
+            counted(say, words, data["count"], data["count"] >= STAIRS, share)
     linear = run["linear"].ds
     drops = linear["drop_time"].transpose("seed", "width", "fall")
     s, widths = linear["singular_value"].values[0], linear["width"].values
-    if parameters.kappa >= 1:  # drops of a flatter spectrum overlap
-        expected, variance = _distribution(widths, s, parameters.linear_scale)
+    if p.kappa >= 1:  # drops of a flatter spectrum overlap
+        expected, variance = _distribution(widths, s, p.linear_scale)
         between = np.diff(expected), np.sqrt(variance[:, 1:] + variance[:, :-1])
         for words, seen, known in (
             ("drop times", drops, (expected, np.sqrt(variance))),
@@ -101,6 +104,9 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
             agree(last / octaves, -1 / (2 * s), within=within, relative=True),
             note="wider networks are a little faster: ‘little effect’, not none",
         )
+    few, *_, many = p.attention_widths
+    if few > 25 or many < 4 * few:  # from a hundred heads on there is hardly more to gain
+        return
     stays = [stay(run[model.name].ds) for model in MODELS]
     say(
         "linear attention: more heads shorten the intermediate plateaus",

@@ -31,7 +31,7 @@ DIRECTIONS, CONTEXT = 3, 32
 STAIRS = DIRECTIONS + 1
 """Plateaus of a full staircase, the initial and the final one included."""
 
-_SAMPLES, _STRIDE = 4000, 10
+_SAMPLES, _STRIDE, _RESTS = 4000, 10, 8
 
 
 def spectrum(kappa: float) -> Float[np.ndarray, " mode"]:
@@ -76,7 +76,7 @@ def _linear_theory(network: Layer, s: np.ndarray) -> dict[str, Any]:
     times = np.linspace(0.0, 1.3 * half.max(), _SAMPLES)
     # Half of a mode's share of the loss is gone at a strength of 1 − 1/√2: logit ln(√2 − 1).
     logit = np.log(np.sqrt(2) - 1) + 2 * s * (times[:, None] - half[:, None])
-    losses = (s**2 / (1 + np.exp(np.minimum(logit, 700.0))) ** 2).sum(axis=-1)
+    losses = (s**2 / (1 + np.exp(np.minimum(logit, 300.0))) ** 2).sum(axis=-1)
     middles = (_linear_levels(s)[1:] + _linear_levels(s)[:-1]) / 2
     passed = [np.interp(-middles, -loss, times, left=np.nan) for loss in losses]
     return {
@@ -179,7 +179,7 @@ def sweep(
         tables.append(_train(model, s, network))
     longest = max(table.sizes["save"] for table in tables)
     tables = [table.pad(save=(0, longest - table.sizes["save"]), mode="edge") for table in tables]
-    whole = xr.concat(tables, xr.Variable(axis, list(settings)), join="outer")
+    whole = xr.concat(tables, xr.Variable(axis, list(settings)))
     return whole.assign_coords(seed=first_seed + np.arange(whole.sizes["seed"]))
 
 
@@ -189,6 +189,7 @@ def _train(model: Model, s: np.ndarray, network: Layer) -> xr.Dataset:
     levels, speed = model.levels(s), flow.squared_gradient
     found = rests(flow, levels / 2)[["count", "level", "passage"]]
     found = found.rename(level="visited", plateau="rest", passage="drop_time", middle="fall")
+    found = found.reindex(rest=range(_RESTS))
     learned = model.strengths(flow.network, s) >= 0.5  # (seed, save, mode)
     first = np.where(learned.any(axis=1), learned.argmax(axis=1), learned.shape[1])
     theta = [np.asarray(w).reshape(*w.shape[:2], -1) for w in flow.final.parts]
@@ -206,26 +207,31 @@ def _train(model: Model, s: np.ndarray, network: Layer) -> xr.Dataset:
     )
 
 
-def staircase(say: Ledger, model: Model, data: xr.Dataset, axis: str) -> None:
-    """Where the loss rests, and when it drops, from the initial weights alone."""
-    full = (data["count"] == STAIRS) & data["in_order"]
-    steep = full.mean("seed").values > 0.5
-    if steep.any():
-        kept = data.where(full).isel({axis: steep, "rest": slice(STAIRS)})
-        levels = data["level"].isel({axis: steep}).transpose(axis, ...).values
+def rest_levels(say: Ledger, model: Model, data: xr.Dataset, axis: str) -> None:
+    """Where the loss rests: of all seeds with a full staircase, where most of them have one."""
+    if model is LINEAR:  # drops of a flatter spectrum than that of κ = 1 overlap
+        first, second, _ = data["singular_value"].transpose("mode", axis).values
+        data = data.isel({axis: first > 1.99 * second})
+    if data.sizes[axis]:
+        full = (data["count"] == STAIRS) & data["in_order"]
+        kept = data.where(full).isel({axis: full.mean("seed").values > 0.5})
+        levels = data["level"].sel({axis: kept[axis]}).transpose(axis, "plateau")
         say(
             f"{model.words}: the loss rests where none, one, two and three directions are learned",
             apart(
-                kept["visited"].median("seed").transpose(axis, ...),
+                kept["visited"].isel(rest=slice(STAIRS)).median("seed").transpose(axis, "rest"),
                 levels,
                 within=model.level_within,
-                over=levels[:, :1],
+                over=levels.isel(plateau=[0]),
             ),
             model.level_from,
         )
+
+
+def fall_times(say: Ledger, model: Model, data: xr.Dataset, axis: str) -> None:
+    """When the loss drops, from the initial weights alone."""
     if data.sizes[axis]:
-        error = abs(data["drop_time"] / data["predicted_time"] - 1)
-        linear = model is LINEAR
+        error, linear = abs(data["drop_time"] / data["predicted_time"] - 1), model is LINEAR
         say(
             f"{model.words}: {'every' if linear else 'the first'} drop is predicted from the "
             "initial weights alone",
