@@ -80,10 +80,8 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
 @asserts("Zhang, Saxe & Latham", "Figure 2B")
 def claims(run: xr.DataTree, say: Ledger) -> None:
     """Which plateaus a flatter spectrum shortens, and which it makes disappear."""
-    p, (linear, attention) = (
-        parameters_of(run, Parameters),
-        (run[model.name].ds for model in MODELS),
-    )
+    p = parameters_of(run, Parameters)
+    linear, attention = (run[model.name].ds for model in MODELS)
     few = p.linear_width < 10  # whose amplitudes scatter so much that close directions mix
     unequal = slice(_STEEP if few else None, None)
     flattest, steepest = (spectrum(kappa)[0] for kappa in (p.kappas[0], p.kappas[-1]))
