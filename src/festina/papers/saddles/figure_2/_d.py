@@ -90,7 +90,7 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
             most(median.diff("scale") <= 0, of="steps from scale to scale"),
             note=f"median number {listed(median)}",
         )
-        if scales[0] <= _CLEAN[model.name]:
+        if scales[0] <= _CLEAN[model.name] and (kappa >= 1 or model is ATTENTION):
             words = f"{model.words}: at the smallest ε the loss shows {STAIRS} plateaus"
             counted(say, words, counts[0], counts[0] >= STAIRS, 0.9)
         if scales[-1] >= 0.1 and kappa <= 1:  # a steeper spectrum keeps some
