@@ -214,15 +214,16 @@ def rest_levels(say: Ledger, model: Model, data: xr.Dataset, axis: str) -> None:
         data = data.isel({axis: first > 1.99 * second})
     if data.sizes[axis]:
         full = (data["count"] == STAIRS) & data["in_order"]
-        kept = data.where(full).isel({axis: full.mean("seed").values > 0.5})
-        levels = data["level"].sel({axis: kept[axis]}).transpose(axis, "plateau")
+        most_have = {axis: full.mean("seed").values > 0.5}
+        seen = data["visited"].where(full).isel(most_have).isel(rest=slice(STAIRS)).median("seed")
+        levels = data["level"].isel(most_have).transpose(axis, "plateau").values
         say(
             f"{model.words}: the loss rests where none, one, two and three directions are learned",
             apart(
-                kept["visited"].isel(rest=slice(STAIRS)).median("seed").transpose(axis, "rest"),
+                seen.transpose(axis, "rest"),
                 levels,
                 within=model.level_within,
-                over=levels.isel(plateau=[0]),
+                over=levels[:, :1],
             ),
             model.level_from,
         )
