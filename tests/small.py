@@ -95,10 +95,19 @@ SMALL: dict[str, dict[str, Any]] = {
     "saddles/figure-1f": {"seeds": 3, "method": "flow"},
     "saddles/figure-1g": {"seeds": 3},
     # saddles.figure_2
-    "saddles/figure-2a": {},
-    "saddles/figure-2b": {},
-    "saddles/figure-2c": {},
-    "saddles/figure-2d": {},
+    "saddles/figure-2a": {
+        "seeds": 4,
+        "linear_widths": (20, 100),
+        "attention_widths": (3, 12),
+    },
+    "saddles/figure-2b": {"seeds": 6, "kappas": (0.0, 1.0), "attention_width": 12},
+    "saddles/figure-2c": {"seeds": 4},
+    "saddles/figure-2d": {
+        "seeds": 4,
+        "linear_scales": (1e-8, 1e-6, 0.1),
+        "attention_scales": (5e-3, 0.02, 0.1),
+        "attention_width": 12,
+    },
     # saddles.theorems
     "saddles/theorem-1": {"seeds": 2, "samples": 32, "width": 3},
     "saddles/theorem-3": {"seeds": 2, "steps": 250, "architectures": ("relu", "tanh")},
@@ -143,5 +152,5 @@ SMALL: dict[str, dict[str, Any]] = {
     "saddles/figure-5e": {},
     "saddles/figure-5f": {},
     # saddles
-    "saddles/figure-6": {},
+    "saddles/figure-6": {"seeds": 2},
 }

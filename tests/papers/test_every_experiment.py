@@ -108,7 +108,7 @@ def alterations(run):
                 changed = [~values, np.zeros_like(values), np.ones_like(values)]
             elif kind in "iu":
                 turned = [values[::-1].copy(), values[..., ::-1].copy()] if values.ndim else []
-                changed = [values + 1, np.maximum(values - 1, 0), 2 * values, *turned]
+                changed = [values + 1, np.maximum(values - 1, 0), 2 * values, 0 * values, *turned]
             else:
                 changed = [np.full(values.shape, "?")]
             for new in changed:
