@@ -15,10 +15,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field
 
+from ..._types import Keys
 from ...diagnose import rests
 from ...dynamics import gradient_descent
 from ...networks import Stack, seeds, stack, stack_from
-from ...networks._seeds import Keys
 from ...tasks import AbstractTask, linear_teacher, orthogonal_points
 from ...theory.saddles import minima_from
 from .._frame import experiment, keys_of, parameters_of

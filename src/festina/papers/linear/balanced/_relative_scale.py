@@ -28,9 +28,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from pydantic import Field, field_validator
 
+from ...._types import Keys
 from ....dynamics import Trajectory, gradient_flow
 from ....networks import Layer, fully_connected
-from ....networks._seeds import Keys
 from ....tasks import Task, modular_addition
 from ..._frame import experiment, keys_of, parameters_of, part_of
 from ..._parameters import Parameters as BaseParameters

@@ -17,10 +17,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field, PositiveFloat, model_validator
 
+from ...._types import Keys
 from ....diagnose import passage_time
 from ....dynamics import gradient_flow
 from ....networks import DeepLinear, balanced, orthogonal
-from ....networks._seeds import Keys
 from ....tasks import linear_teacher
 from ....theory.linear import balanced_flow, reversal_time, unbalanced_strength
 from ..._frame import experiment, keys_of

@@ -9,7 +9,7 @@ from jaxtyping import PRNGKeyArray
 from matplotlib.axes import Axes
 from pydantic import Field, model_validator
 
-from ....networks._seeds import Keys
+from ...._types import Keys
 from ....theory.decisions import Animals, draw_naive_animals, naive_animals
 from ..._frame import keys_of
 from ..._parameters import Parameters as BaseParameters

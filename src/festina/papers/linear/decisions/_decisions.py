@@ -17,7 +17,7 @@ from matplotlib.colors import LinearSegmentedColormap, Normalize
 from matplotlib.figure import Figure
 from pydantic import Field, model_validator
 
-from ....networks._seeds import Keys
+from ...._types import Keys
 from ....theory import decisions
 from ....theory.decisions import Animals, DecisionModel, StationaryPoint
 from ....theory.decisions._model import Teaching

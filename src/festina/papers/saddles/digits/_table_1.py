@@ -16,9 +16,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field
 
+from ...._types import Keys
 from ....dynamics import gradient_descent
 from ....networks import fully_connected
-from ....networks._seeds import Keys
 from ....tasks import Task, mnist
 from ... import _parameters
 from ..._frame import experiment, keys_of, parameters_of

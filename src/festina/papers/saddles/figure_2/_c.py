@@ -12,8 +12,8 @@ from jaxtyping import PRNGKeyArray
 from matplotlib.figure import Figure
 from pydantic import Field
 
+from ...._types import Keys
 from ....networks import Layer, low_rank
-from ....networks._seeds import Keys
 from ..._frame import experiment, keys_of, parameters_of
 from ..._parameters import Parameters as BaseParameters
 from ..._registry import Progress

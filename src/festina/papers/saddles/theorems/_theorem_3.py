@@ -15,9 +15,9 @@ from jaxtyping import PRNGKeyArray
 from matplotlib.figure import Figure
 from pydantic import Field, model_validator
 
+from ...._types import Keys
 from ....dynamics import gradient_descent
 from ....networks import Layer, attention, convolutional, fully_connected
-from ....networks._seeds import Keys
 from ....tasks import Task, task
 from ....theory import saddles
 from ....theory.saddles import Constraint, manifold_distance, reduce_width
