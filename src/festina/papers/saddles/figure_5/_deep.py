@@ -31,7 +31,6 @@ from ..panels._tables import Tables
 _MERGE = 0.02  # of the loss; a ReLU network of depth makes many smaller drops, at every kink
 _RESTS = 1.0  # decades by which the squared gradient dips
 _BESIDE = 6.0  # degrees from a ray of the data
-_MAIN = ("angle", "share")  # of the ray that carries most
 
 Network: TypeAlias = Callable[[Any, Keys], Stack]
 Found: TypeAlias = dict[str, xr.Dataset]
@@ -101,9 +100,8 @@ def cleaner(network: Network) -> Also:
             return {}
         small = p.model_copy(update={"scale": p.cleaner})
         trajectory = panels.train(small, network(small, keys), task, say)
-        levels = found["theory"]["level"].values
-        record = panels.records(small, trajectory, levels, merge=_MERGE)
-        end = _first_layer(record["simulation"]).isel(save=-1)
+        record = panels.records(small, trajectory, found["theory"]["level"].values, merge=_MERGE)
+        end = _first_layer(record["simulation"].isel(save=slice(-1, None))).isel(save=0)
         table = record["plateaus"].assign({name: end[name].variable for name in ("u", "v")})
         return {"cleaner": table.assign_attrs(scale=p.cleaner)}
 
@@ -149,11 +147,11 @@ def directions(reading: Reading, say: Ledger) -> None:
     Layer by layer the next direction can be seen long before the loss leaves its plateau: its size
     is the third root of what passes through three.
     """
-    at, through = "Figure 5, text; Eq. (7)", "product of the layers' second singular values"
+    at, through = "Figure 5, text; Eq. (7)", "the product of the second singular values of layers"
     product = reading.run["layers"].ds["singular_value"].prod("layer", skipna=False).values
     second = product[..., 1] / product[..., 0]
     if seeds := resting(reading):
-        # As large as what it takes off the loss, whose gradient is of order 4/3 in it.
+        # With w in each layer it passes w³, and the squared gradient of that is of order w⁴.
         bound = 0.5 * 10 ** (-0.75 * reading.strengths[seeds])
         say(
             f"on the plateau one direction passes through all layers: {through} over the first's, "
@@ -163,12 +161,8 @@ def directions(reading: Reading, say: Ledger) -> None:
             note=f"at most {second[seeds, PLATEAU].max():.2g}",
         )
     end = second[np.arange(reading.seeds), reading.counts - 1]
-    say(
-        f"at the end two directions pass through all layers: {through} above 0.1 of the first's",
-        most(end > 0.1, 0.9),
-        at,
-        note=f"{end.min():.2g} at least",
-    )
+    words = f"at the end two directions pass through all layers: {through} above 0.1 of the first's"
+    say(words, most(end > 0.1, 0.9), at, note=f"{end.min():.2g} at least")
 
 
 def one_ray_then_two(reading: Reading, say: Ledger) -> None:
@@ -176,7 +170,7 @@ def one_ray_then_two(reading: Reading, say: Ledger) -> None:
     at, expected = "Figure 5, text; Eq. (6)", reading.theory["ray_angle"].values
     if seeds := resting(reading):
         found = [rays(*reading.weights(seed, PLATEAU)) for seed in seeds]
-        main, share = (np.array([getattr(each, name)[0] for each in found]) for name in _MAIN)
+        main, share = np.transpose([(each.angle[0], each.share[0]) for each in found])
         off = np.abs((main[:, None] - expected + 180) % 360 - 180).min(axis=1)
         say(
             "on the plateau one ray carries more of the first layer than all others together, and "
@@ -188,12 +182,9 @@ def one_ray_then_two(reading: Reading, say: Ledger) -> None:
     found = [rays(*reading.weights(seed, END)) for seed in np.flatnonzero(reading.trained).tolist()]
     near = np.array([nearest_rays(each, expected) for each in found])
     off = np.abs((near - expected + 180) % 360 - 180).max(axis=1)
-    say(
-        f"at the end there are units along both rays of the data, within {_BESIDE:g} degrees",
-        most(off <= _BESIDE, 0.9),
-        at,
-        note=f"{listed([len(each) for each in found])} rays by seed",
-    )
+    words = f"at the end there are units along both rays of the data, within {_BESIDE:g} degrees"
+    note = f"{listed([len(each) for each in found])} rays by seed"
+    say(words, most(off <= _BESIDE, 0.9), at, note=note)
 
 
 def from_smaller_weights(
@@ -206,8 +197,7 @@ def from_smaller_weights(
     index = np.stack((0 * count, np.maximum(count - 2, 1), count - 1), axis=1)
     again.plateaus = table.isel(seed=seed, plateau=xr.DataArray(index, dims=("seed", "plateau")))
     again.plateaus["count"] = ("seed", np.minimum(count, 3))
-    large = f"ε = {reading.parameters.scale:g} is large for a clean plateau"
-    known: Any = {"corrected": large + more}
+    known: Any = {"corrected": f"ε = {reading.parameters.scale:g} is large for a plateau{more}"}
     away = np.abs(again.plateaus["level"].values[:, PLATEAU] - float(reading.theory["level"][1]))
     rests = np.isin(np.arange(reading.seeds), resting(again)) & (away <= within)
     words = f"most seeds rest within {within:g} of the minimum of a narrow network"
