@@ -179,7 +179,7 @@ def _asserts(reading: Reading, say: Ledger) -> None:
         note = f"in {controls.attrs['steps']:.3g} steps; |⟨y x_q⟩| = {size:.2g} as drawn"
         for name, what, corrected in (
             ("without_residual", "the residual connection of Eq. (69)", "it is needed"),
-            ("uncorrelated", "a correlation of target and query, as in the population", started),
+            ("uncorrelated", "a correlation of target and query, as in the population,", started),
         ):
             words = f"without {what} nothing is learned by the time of the drops: share of the loss"
             judged = apart(controls[name], within=1e-3)
