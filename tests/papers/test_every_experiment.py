@@ -106,9 +106,9 @@ def alterations(run):
             yield with_variables(run, {at: values})
 
 
-def changed(values, rng=np.random.default_rng(0)):
+def changed(values):
     """Other values, in ways that their type allows."""
-    kind = values.dtype.kind
+    kind, rng = values.dtype.kind, np.random.default_rng(values.size)
     if kind == "f":
         known = np.abs(values[np.isfinite(values)])  # a unit that never escapes: infinity
         return [
