@@ -11,17 +11,18 @@ from typing import Any
 
 import jax
 import numpy as np
+import xarray as xr
 from jaxtyping import PRNGKeyArray
+from matplotlib.figure import Figure
 from pydantic import Field, field_validator
 
+from ...._types import Keys
 from ....networks import Layer, attention
-from ....networks._seeds import Keys
 from ....tasks import AbstractTask, in_context_regression
-from ...claims import Claim
-from ..panels._panel import Panel
-from ..panels._reading import PLATEAU, Reading
-from ._claims import FIGURE
-from ._panel import Levels, OtherPanel, OtherParameters
+from ...claims import Ledger, apart, exponent
+from ...figures import PALE, THEORY, styled
+from ..panels import PLATEAU, Panel, Reading
+from ._panel import OtherParameters, draw_other, order, tables
 
 _MORE = 16  # times the samples, to see how the first drop depends on their number
 _DATA_SETS = 8
@@ -58,36 +59,31 @@ class Parameters(OtherParameters):
         return samples
 
 
-PRESETS: dict[str, dict[str, Any]] = {}
 QUICK: dict[str, Any] = {"samples": 128, "max_steps": 1_500}
 
 
 def _task(parameters: Parameters, key: PRNGKeyArray | None) -> AbstractTask:
-    return in_context_regression(
-        parameters.dimension, parameters.context, samples=parameters.samples, key=key
-    )
+    d, n = parameters.dimension, parameters.context
+    return in_context_regression(d, n, samples=parameters.samples, key=key)
 
 
 def _network(parameters: Parameters, keys: Keys) -> Layer:
-    return attention(
-        parameters.dimension, parameters.width, softmax=True, scale=parameters.scale, key=keys
-    )
+    d, heads = parameters.dimension, parameters.width
+    return attention(d, heads, softmax=True, scale=parameters.scale, key=keys)
 
 
-def _known(parameters: Parameters, task: AbstractTask, network: Layer) -> Levels:
+def _known(
+    parameters: Parameters, task: AbstractTask, network: Layer
+) -> tuple[float, dict[str, Any]]:
     """Least squares on the mean token, for the data set and for larger ones."""
-    samples = parameters.samples or 0
     rest, _ = _uniform_fit(task, network)
-    keys = jax.random.split(jax.random.key(parameters.seed), 2 * _DATA_SETS)
+    sizes = np.repeat((1, _MORE), _DATA_SETS) * (parameters.samples or 0)
+    keys = jax.random.split(jax.random.key(parameters.seed), len(sizes))
     gains = [
         _uniform_fit(_task(parameters.model_copy(update={"samples": size}), key), network)[1]
-        for size, half in ((samples, keys[:_DATA_SETS]), (_MORE * samples, keys[_DATA_SETS:]))
-        for key in half
+        for size, key in zip(sizes.tolist(), keys, strict=True)
     ]
-    return Levels(
-        rest=rest,
-        tables={"gain": (("size", "data_set"), np.reshape(gains, (2, _DATA_SETS)))},
-    )
+    return rest, {"gain": (("size", "data_set"), np.reshape(gains, (2, _DATA_SETS)))}
 
 
 def _uniform_fit(task: AbstractTask, network: Layer) -> tuple[float, float]:
@@ -99,54 +95,54 @@ def _uniform_fit(task: AbstractTask, network: Layer) -> tuple[float, float]:
     return float(left), float(1 - left / all_of_it)
 
 
-def _structure(reading: Reading) -> list[Claim]:
-    gain = reading.theory["gain"].values.mean(axis=1)
-    claims = [
-        reading.compare(
-            "the first drop is an effect of the sample: exponent with which it falls with the "
-            "number of sequences",
-            -1.0,
-            float(np.log(gain[1] / gain[0]) / np.log(_MORE)),
-            tolerance=0.4,
-            source=f"{FIGURE}A; in the population the mean token does not correlate with the "
-            "target",
-            note=f"{100 * gain[0]:.2g} % and {100 * gain[1]:.2g} % of the loss with "
-            f"{reading.parameters.samples} sequences and with {_MORE} times as many",
-        )
-    ]
+def _asserts(reading: Reading, say: Ledger) -> None:
+    order(reading, say, 0)
+    gain, samples = reading.theory["gain"].values.mean(axis=1), reading.parameters.samples
+    say(
+        "the first drop is an effect of the sample: exponent with which it falls with the number "
+        "of sequences",
+        exponent((1, _MORE), gain, -1, within=0.4),
+        "Figure 4A; in the population the mean token does not correlate with the target",
+        note=f"{100 * gain[0]:.2g} % and {100 * gain[1]:.2g} % of the loss with {samples} "
+        f"sequences and with {_MORE} times as many",
+    )
     if (reading.counts >= 2).all():
-        levels = reading.plateaus["level"].values[:, PLATEAU]
-        fit = float(reading.theory["level"][1])
-        claims.append(
-            reading.compare(
-                "the second plateau is the least-squares fit of uniform attention: largest "
-                "relative difference over seeds",
-                0.0,
-                float(np.max(np.abs(levels / fit - 1))),
-                tolerance=1e-4,
-                source=f"{FIGURE}A; φ is of order zero",
-                note=f"level {fit:.6g}",
-            )
+        levels, fit = reading.plateaus["level"].values[:, PLATEAU], reading.theory["level"].values
+        say(
+            "the second plateau is the least-squares fit of uniform attention",
+            apart(levels, fit[1], within=1e-4, relative=True),
+            "Figure 4A; φ is of order zero",
+            note=f"level {fit[1]:.6g}",
         )
-    return claims
 
 
-PANEL = OtherPanel(
-    panel=Panel(
-        name="saddles/figure-4a",
-        title="softmax attention",
-        parameters=Parameters,
-        task=_task,
-        network=_network,
-        structure=_structure,
-        # Dots are the queries.
-        drawn={"key_query": 1, "rank": 0},
-        symbol="q",
-    ),
-    order=0,
-    known=_known,
-    merge=1e-5,
-    axes=("log", "linear"),
-    end=None,
+@styled
+def draw(run: xr.DataTree) -> Figure:
+    """The first drop, too small to be seen beside the others, is also on a scale of its own."""
+    figure, reading = draw_other(PANEL, run, x="log"), PANEL.reading(run)
+    inset = figure.axes[0].inset_axes((0.16, 0.3, 0.5, 0.42))
+    for step, loss in zip(*reading.curves, strict=True):
+        inset.plot(np.maximum(step, 0.1), loss, **PALE, color="C0", alpha=0.7)
+    above, below = reading.theory["level"].values[:2]
+    for level in (above, below):
+        inset.axhline(level, **THEORY)
+    margin = 0.4 * (above - below)
+    inset.set(xscale="log", xlim=figure.axes[0].get_xlim(), ylim=(below - margin, above + margin))
+    inset.set_title("the first drop", fontsize="small")
+    inset.tick_params(labelsize="small")
+    return figure
+
+
+PANEL = Panel(
+    "4A",
+    "softmax attention",
+    Parameters,
+    _task,
+    _network,
+    tables(_known, merge=1e-5),
+    _asserts,
+    # Dots are the queries.
+    drawn={"key_query": 1, "rank": 0},
+    symbol="q",
 )
-run, claims, draw = PANEL.run, PANEL.claims, PANEL.draw
+run, claims = PANEL.run, PANEL.claims

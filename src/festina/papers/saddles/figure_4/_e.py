@@ -3,6 +3,7 @@
 1 − cos z shows what the paper says of the panel, and so does ReLU(z)².
 """
 
+import functools
 from typing import Any, Literal
 
 import numpy as np
@@ -11,9 +12,17 @@ from pydantic import Field
 from ....networks import Layer
 from ....tasks import AbstractTask
 from ....theory.saddles import narrow_minima
-from ._claims import unnamed_claims
-from ._panel import Levels, OtherPanel
-from ._teacher import FewUnitsParameters, fixed_points, teacher_panel
+from ...claims import Ledger
+from ..panels import Reading
+from ._panel import (
+    FewUnitsParameters,
+    draw_other,
+    fixed_points,
+    tables,
+    teacher_panel,
+    units,
+    unnamed,
+)
 
 
 class Parameters(FewUnitsParameters):
@@ -33,30 +42,21 @@ PRESETS: dict[str, dict[str, Any]] = {"squared-relu": {"activation": "squared-re
 QUICK: dict[str, Any] = {"seeds": 4}
 
 
-def _known(parameters: Parameters, task: AbstractTask, network: Layer) -> Levels:
+def _known(
+    parameters: Parameters, task: AbstractTask, network: Layer
+) -> tuple[float, dict[str, Any]]:
     """Fixed points of one unit; for ReLU(z)², of which they are whole rays, its minima alone."""
     if parameters.activation == "1-cos":
         return fixed_points(parameters, task, network)
-    minima = narrow_minima(network.unit, task, loss=parameters.loss, seed=parameters.seed)
-    return Levels(
-        rest=float(minima.loss[0]),
-        tables={
-            "width_one_level": ("point", minima.loss),
-            "width_one_minimum": ("point", np.ones(len(minima.loss), dtype=bool)),
-        },
-    )
+    minima = narrow_minima(network.unit, task, loss=parameters.loss, seed=parameters.seed).loss
+    lowest = np.ones(len(minima), bool)
+    points = {"width_one_level": ("point", minima), "width_one_minimum": ("point", lowest)}
+    return float(minima[0]), points
 
 
-PANEL = OtherPanel(
-    panel=teacher_panel(
-        name="saddles/figure-4e",
-        title="order two, unnamed",
-        parameters=Parameters,
-        structure=unnamed_claims,
-        level_fraction=0.75,
-        count_fraction=0.75,
-    ),
-    order=2,
-    known=_known,
-)
-run, claims, draw = PANEL.run, PANEL.claims, PANEL.draw
+def _asserts(reading: Reading, say: Ledger) -> None:
+    units(reading, say, 2, 0.75, unnamed(reading.parameters))
+
+
+PANEL = teacher_panel("4E", "order two, unnamed", Parameters, tables(_known), _asserts)
+run, claims, draw = PANEL.run, PANEL.claims, functools.partial(draw_other, PANEL)

@@ -4,6 +4,7 @@ A width-1 network has no minimum at finite weights here. With the best v its los
 grows, towards that of φ = |z|, so that the plateau drifts and lies above the infimum.
 """
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,9 @@ from pydantic import Field
 
 from ....networks import Layer
 from ....tasks import AbstractTask
-from ...claims import Claim
-from ..panels._reading import PLATEAU, Reading
-from ._claims import FIGURE, unit_claims
-from ._panel import Levels, OtherPanel
-from ._teacher import FewUnitsParameters, teacher_panel
+from ...claims import Ledger, above, exponent, most
+from ..panels import PLATEAU, Reading
+from ._panel import FewUnitsParameters, draw_other, tables, teacher_panel, units
 
 _LENGTHS = 2.0 ** np.arange(8)
 
@@ -27,11 +26,12 @@ class Parameters(FewUnitsParameters):
     """Most steps of training for each seed."""
 
 
-PRESETS: dict[str, dict[str, Any]] = {}
 QUICK: dict[str, Any] = {"seeds": 4, "max_steps": 12_000}
 
 
-def _known(parameters: Parameters, task: AbstractTask, network: Layer) -> Levels:
+def _known(
+    parameters: Parameters, task: AbstractTask, network: Layer
+) -> tuple[float, dict[str, Any]]:
     """Loss of one unit along the teacher's longer axis, against its length, and for φ = |z|.
 
     Along an axis Gaussian averages are products of integrals over one variable each, exact however
@@ -44,91 +44,54 @@ def _known(parameters: Parameters, task: AbstractTask, network: Layer) -> Levels
     phi = lambda length: length * x * np.tanh(length * x)
     short, long = (phi(length) for length in sorted(parameters.teacher))
     power = mean(short**2) + mean(long**2) + 2 * mean(short) * mean(long)
-
-    def left(unit: np.ndarray) -> float:
-        explained = mean(short) * mean(unit) + mean(long * unit)
-        return power - explained**2 / mean(unit**2)
-
-    infimum = left(x)
-    return Levels(
-        rest=infimum,
-        tables={
-            "length": ("length", _LENGTHS),
-            "width_one_loss": ("length", [left(phi(length)) for length in _LENGTHS]),
-            "infimum": ((), infimum),
-        },
-    )
+    explained = lambda unit: mean(short) * mean(unit) + mean(long * unit)
+    left = lambda unit: power - explained(unit) ** 2 / mean(unit**2)
+    return left(x), {
+        "length": ("length", _LENGTHS),
+        "width_one_loss": ("length", [left(phi(length)) for length in _LENGTHS]),
+        "infimum": ((), left(x)),
+    }
 
 
-def _structure(reading: Reading) -> list[Claim]:
-    return [*unit_claims(reading), *_infimum_claims(reading)]
-
-
-def _infimum_claims(reading: Reading) -> list[Claim]:
-    """The infimum of one unit is at infinity; the plateau lies above it and drifts."""
+def _asserts(reading: Reading, say: Ledger) -> None:
+    units(reading, say, 2, 0.6)
     infimum = float(reading.theory["infimum"])
-    above = reading.theory["width_one_loss"].values - infimum
-    # From |u| = 8 on: φ differs from |z| on a strip of width 1/|u|, where |z| itself is as small.
-    fall = np.log2(above[3:-1] / above[4:])
-    claims = [
-        reading.compare(
-            "a width-1 network has its infimum at infinite weights: what is left above that of |z| "
-            "falls with the square of |u|",
-            2.0,
-            float(fall[-1]),
-            tolerance=0.05,
-            source=f"{FIGURE}F; Gaussian averages along an axis",
-            note=f"infimum {infimum:.5g}; all of them above it: {bool((above > 0).all())}",
-        )
-    ]
-    seeds = np.array(reading.staircases, dtype=int)
-    if not len(seeds):
-        return claims
-    parameters = reading.parameters
-    assert isinstance(parameters, Parameters)
-    levels = reading.plateaus["level"].values[seeds, PLATEAU]
-    start, end = (
-        np.array([_longest(reading, seed, edge) for seed in seeds.tolist()])
-        for edge in ("start", "end")
+    left = reading.theory["width_one_loss"].values - infimum
+    # Of the longest: φ differs from |z| on a strip of width 1/|u|, where |z| itself is as small.
+    say(
+        "a width-1 network has its infimum at infinite weights: what is left above that of |z| "
+        "falls with the square of |u|",
+        exponent(_LENGTHS[-2:], left[-2:], -2, within=0.05),
+        "Figure 4F; Gaussian averages along an axis",
+        note=f"infimum {infimum:.5g}; all of them above it: {bool((left > 0).all())}",
     )
-    return [
-        *claims,
-        reading.at_least(
+    seeds = reading.staircases
+    if not seeds:
+        return
+    if reading.parameters.samples is None:
+        say(
             "the plateau lies above the infimum of width-1 networks",
-            1.0,
-            levels > infimum,
-            source=f"{FIGURE}F",
-            note=f"from {levels.min():.4g} to {levels.max():.4g}, no fixed point among them",
-        ),
-        reading.at_least(
-            "along the plateau the active unit grows, |u| by more than a tenth",
-            0.9,
-            end > 1.1 * start,
-            source=f"{FIGURE}F",
-            note=f"|u| from {np.median(start):.3g} to {np.median(end):.3g} in the median, beyond "
-            f"the teacher's longest in {np.sum(end > max(parameters.teacher))} of {len(end)}",
-        ),
-    ]
+            above(reading.levels, infimum),
+            note=f"up to {reading.levels.max():.4g}, no fixed point among them",
+        )
+    start, end = np.array(
+        [[_longest(reading, seed, edge) for seed in seeds] for edge in ("start", "end")]
+    )
+    beyond = np.sum(end > max(reading.parameters.teacher))
+    say(
+        "along the plateau the active unit grows, |u| by more than a tenth",
+        most(end > 1.1 * start, 0.9),
+        note=f"|u| from {np.median(start):.3g} to {np.median(end):.3g} in the median, beyond the "
+        f"teacher's longest in {beyond} of {len(end)}",
+    )
 
 
 def _longest(reading: Reading, seed: int, edge: str) -> float:
     """Largest |u| at the start or the end of the plateau."""
     step = reading.plateaus[edge].values[seed, PLATEAU]
-    save = int(np.searchsorted(reading.simulation["step"].values[seed], step))
-    u, _ = reading.weights_at(seed, save)
+    u, _ = reading.weights_at(seed, int(np.searchsorted(reading.curves[0][seed], step)))
     return float(np.linalg.norm(u.values, axis=1).max())
 
 
-PANEL = OtherPanel(
-    panel=teacher_panel(
-        name="saddles/figure-4f",
-        title="z tanh z",
-        parameters=Parameters,
-        activation="z-tanh",
-        structure=_structure,
-        count_fraction=0.6,
-    ),
-    order=2,
-    known=_known,
-)
-run, claims, draw = PANEL.run, PANEL.claims, PANEL.draw
+PANEL = teacher_panel("4F", "z tanh z", Parameters, tables(_known), _asserts, "z-tanh")
+run, claims, draw = PANEL.run, PANEL.claims, functools.partial(draw_other, PANEL)
