@@ -101,9 +101,7 @@ def _first_below(lane: Trajectory, middle: float) -> int:
 
 def _slope(lane: Trajectory) -> np.ndarray | None:
     """dL/dt on the trajectory's clock, to first order in the rate; mini-batches do not tell it."""
-    if "batch_size" in lane.settings:
-        return None
-    return -lane.squared_gradient * lane.time_per_step
+    return None if "batch_size" in lane.settings else lane.slope
 
 
 def _middles(levels: ArrayLike | None) -> list[float]:
