@@ -50,9 +50,9 @@ SMALL: dict[str, dict[str, Any]] = {
         "initial_strength": 1e-6,
     },
     # linear.decisions
-    "linear/decisions": {},
-    "linear/decision-saddles": {},
-    "linear/decision-depth": {},
+    "linear/decisions": {"seeds": 1, "runs": 4, "learning_rate": 0.02, "duration": 150.0},
+    "linear/decision-saddles": {"seeds": 2},
+    "linear/decision-depth": {"seeds": 2},
     # linear.balanced
     "linear/partitioned-solution": {"seeds": 1, "balances": (-3.0, 2.0)},
     "linear/exponential-to-sigmoidal": {"seeds": 1, "balances": (0.0, 6.0)},
@@ -95,20 +95,46 @@ SMALL: dict[str, dict[str, Any]] = {
     "saddles/figure-1f": {"seeds": 3, "method": "flow"},
     "saddles/figure-1g": {"seeds": 3},
     # saddles.figure_2
-    "saddles/figure-2a": {},
-    "saddles/figure-2b": {},
-    "saddles/figure-2c": {},
-    "saddles/figure-2d": {},
+    "saddles/figure-2a": {
+        "seeds": 4,
+        "linear_widths": (20, 100),
+        "attention_widths": (3, 12),
+    },
+    "saddles/figure-2b": {"seeds": 6, "kappas": (0.0, 1.0), "attention_width": 12},
+    "saddles/figure-2c": {"seeds": 4},
+    "saddles/figure-2d": {
+        "seeds": 4,
+        "linear_scales": (1e-8, 1e-6, 0.1),
+        "attention_scales": (5e-3, 0.02, 0.1),
+        "attention_width": 12,
+    },
     # saddles.theorems
-    "saddles/theorem-1": {},
-    "saddles/theorem-3": {},
-    "saddles/theorem-4": {},
-    "saddles/proposition-5": {},
-    "saddles/lemma-6": {},
-    "saddles/staircase": {},
+    "saddles/theorem-1": {"seeds": 2, "samples": 32, "width": 3},
+    "saddles/theorem-3": {"seeds": 2, "steps": 250, "architectures": ("relu", "tanh")},
+    "saddles/theorem-4": {
+        "ratios": (0.6, 0.3),
+        "multiplicities": (1, 2),
+        "scales": (1e-5, 1e-9),
+        "width": 10,
+    },
+    "saddles/proposition-5": {"seeds": 2, "units": 40, "draws": 100, "scales": (5e-3, 5e-4)},
+    "saddles/lemma-6": {"inputs": 3, "outputs": 2, "width": 3},
+    "saddles/staircase": {
+        "seeds": 2,
+        "repeats": 1,
+        "scales": (1e-3, 1e-8),
+        "dimension": 4,
+        "modes": 3,
+        "features": 4,
+        "coefficients": (2.0, -1.0),
+        "token_dimension": 1,
+        "heads": 2,
+        "attention_scale": 1e-2,
+        "seed": 11,
+    },
     # saddles.digits
-    "saddles/figure-3": {},
-    "saddles/table-1": {},
+    "saddles/figure-3": {"pairs": ("3/5",), "width": 60, "steps": 1000, "judged": 500},
+    "saddles/table-1": {"pairs": ("0/8",), "width": 5},
     # saddles.figure_4
     "saddles/figure-4a": {},
     "saddles/figure-4b": {},
@@ -126,5 +152,5 @@ SMALL: dict[str, dict[str, Any]] = {
     "saddles/figure-5e": {},
     "saddles/figure-5f": {},
     # saddles
-    "saddles/figure-6": {},
+    "saddles/figure-6": {"seeds": 2},
 }

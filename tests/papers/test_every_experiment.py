@@ -53,7 +53,7 @@ def test_its_figure_can_be_read(name):
     experiment, run = small(name)
     figure = experiment.draw(run)
     assert is_whole(figure, slack=0.02)
-    drawn = [ax for ax in figure.axes if ax.axison]
+    drawn = [ax for ax in figure.axes if ax.axison and ax.get_label() != "<colorbar>"]
     for ax in drawn:
         beside = [other for other in ax.get_shared_y_axes().get_siblings(ax)]
         below = [other for other in ax.get_shared_x_axes().get_siblings(ax)]
@@ -77,13 +77,13 @@ def test_every_claim_can_break(name):
     for change in alterations(run):
         try:
             altered = experiment.claims(change)
-        except (ValueError, IndexError, KeyError, np.linalg.LinAlgError, RuntimeWarning):
+        except (ArithmeticError, LookupError, ValueError, np.linalg.LinAlgError, RuntimeWarning):
             continue  # numbers of which nothing can be said at all
         unbroken -= {
             before.claim
             for before, after in zip(claims, altered, strict=False)
             if after.broken and before.source == after.source
-        }
+        } | {claim.claim for claim in altered if claim.broken}  # others may not be made any more
         if not unbroken:
             return
     assert unbroken == set()
@@ -97,16 +97,18 @@ def alterations(run):
             values = variable.values
             kind = values.dtype.kind
             if kind == "f":
+                known = np.abs(values[np.isfinite(values)])  # a unit that never escapes: infinity
                 changed = [
                     values * rng.lognormal(0.0, 1.0, values.shape),
-                    values + rng.normal(size=values.shape) * np.nanmax(np.abs(values), initial=1.0),
-                    values * 0.0,
+                    values + rng.normal(size=values.shape) * known.max(initial=1.0),
+                    np.zeros_like(values),
                     np.full_like(values, np.nan),
                 ]
             elif kind == "b":
                 changed = [~values, np.zeros_like(values), np.ones_like(values)]
             elif kind in "iu":
-                changed = [values + 1, np.maximum(values - 1, 0), values[..., ::-1].copy()]
+                turned = [values[::-1].copy(), values[..., ::-1].copy()] if values.ndim else []
+                changed = [values + 1, np.maximum(values - 1, 0), 2 * values, 0 * values, *turned]
             else:
                 changed = [np.full(values.shape, "?")]
             for new in changed:

@@ -29,7 +29,7 @@ OTHERS = {
     },
     "linear/regimes": {"seed": 11, "singular_values": (1.6, 0.7, 0.5), "wide": 4, "scale": 0.1},
     "linear/delayed-rich": {"seed": 23, "singular_values": (1.9, 0.8, 0.6), "inputs": 5},
-    "linear/continual": {"seed": 500, "size": 3, "tasks": 3, "balance": -2.0, "scale": 0.2},
+    "linear/continual": {"seed": 500, "size": 3, "tasks": 3, "balance": 0.7, "scale": 0.2},
     "linear/reversal": {"seed": 500, "singular_values": (1.9, 1.3, 0.5), "size": 4},
 }
 
@@ -68,8 +68,8 @@ def test_no_claim_is_broken_for_other_sizes_and_draws(name):
         ("reversal", {"singular_values": (1.0, 0.0)}, "greater than 0"),
         ("reversal", {"balances": (0.0, 1.0)}, "increasing numbers from 0.0001"),
         ("reversal", {"balances": (1.0,)}, "2 or more"),
-        ("reversal", {"stops": (1.0, 3.0)}, "from 2 up up to 8"),
-        ("reversal", {"stops": (3.0, 20.0)}, "from 2 up up to 8"),
+        ("reversal", {"stops": (1.0, 3.0)}, "from 2 to 8"),
+        ("reversal", {"stops": (3.0, 20.0)}, "from 2 to 8"),
         ("reversal", {"size": 3}, "must be even"),
     ],
 )

@@ -60,7 +60,7 @@ def test_times_of_small_weights():
     """s = 1, b₀ = 0.5, to 0.9 s, at depths 4, 6, …, 12; then at depth 8 for s = 1, 2, 4, 8."""
     times = [9.0179, 26.4257, 88.7639, 324.3204, 1233.9599]
     np.testing.assert_allclose(depth._small(depth.Parameters())["time"], times, rtol=1e-4)
-    for s, product in zip((1, 2, 4, 8), (88.764, 87.468, 86.650, 86.140), strict=True):
+    for s, product in zip((1.0, 2.0, 4.0, 8.0), (88.764, 87.468, 86.650, 86.140), strict=True):
         seen = depth.integrate(0.5, 8, s, 0.9)
         assert s * seen == pytest.approx(product, rel=1e-4)
         assert seen == pytest.approx(training_time([8], 0.5, correlation=s)[0], rel=1e-5)

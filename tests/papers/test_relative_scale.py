@@ -179,9 +179,13 @@ def test_no_claim_is_broken_on_fresh_seeds(seed):
 def test_claims_are_json_and_follow_from_the_numbers():
     assert written(experiment, tiny())
     alone = "relative scale alone, function kept: sooner with a small embedding (median factor)"
-    versus = "equal function: sooner with a small embedding than a small readout (mean factor)"
+    versus = (
+        "equal function: sooner with a small embedding than a small readout (mean factor, and two "
+        "standard errors)"
+    )
     balanced = "equal function: sooner with a small embedding than balanced (median factor)"
-    slow = altered(tiny(), embedding=10.0, both=10.0, readout=np.nan, exchange=np.nan)
+    apart = np.array([0.9, 1.0, 1.0, 1.0, 1.1])
+    slow = altered(tiny(), embedding=10.0, both=10 * apart, readout=np.nan, exchange=np.nan)
     slow["simulation"]["grok_time"].loc[{"factor": 1.0}] = 20.0
     found = verdicts(slow)
     assert (found[alone], found[versus], found[balanced]) == (
@@ -189,7 +193,7 @@ def test_claims_are_json_and_follow_from_the_numbers():
         "holds",
         "does not hold",
     )
-    fast = altered(slow, both=30.0, readout=5.0, exchange=5.0)
+    fast = altered(slow, both=30 * apart, readout=5.0, exchange=5.0)
     found = verdicts(fast)
     assert (found[alone], found[versus], found[balanced]) == ("holds", "does not hold", "holds")
     # 60 is the end, which stands for who has not grokked.

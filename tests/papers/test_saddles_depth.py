@@ -1,4 +1,4 @@
-"""Figures 5 and 6 of the saddle-to-saddle paper: deep networks, on fresh seeds."""
+"""Figure 5 of the saddle-to-saddle paper: deep networks, on fresh seeds."""
 
 import functools
 
@@ -30,12 +30,6 @@ def fresh(letter, **options):
     experiment = panel(letter)
     chosen = {"seed": 100, "seeds": 6} | SMALL.get(letter, {}) | options
     return experiment.run(experiment.parameters(**chosen))
-
-
-@functools.cache
-def skips():
-    experiment = load("saddles/figure-6")
-    return experiment.run(experiment.parameters(seed=100, seeds=3))
 
 
 def verdict(experiment, run, words):
@@ -189,74 +183,3 @@ def test_bad_parameters_are_refused():
         panel("e").run(panel("e").parameters(samples=None))
     with pytest.raises(ValidationError, match="split"):
         panel("d").parameters(split="half")
-    with pytest.raises(ValidationError, match="scale"):
-        load("saddles/figure-6").parameters(scale=0.0)
-
-
-# Figure 6
-
-
-@pytest.mark.slow
-def test_figure_6_no_claim_is_broken_and_a_saved_run_says_the_same(tmp_path):
-    experiment, run = load("saddles/figure-6"), skips()
-    assert broken(experiment, run) == []
-    reloaded(experiment, run, tmp_path)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "factor"), [("linear_0", 3), ("linear_1", 2), ("relu_0", 4), ("relu_1", 4)]
-)
-def test_figure_6_later_drops_than_plain_descent_has_would_be_noticed(name, factor):
-    experiment = load("saddles/figure-6")
-    late = altered(skips(), name, "drop_step", lambda step: factor * step)
-    found = [claim for claim in broken(experiment, late) if "mean step of the" in claim]
-    assert len(found) == 2
-    late = altered(skips(), name, "drop_step", lambda step: step + 0.2)
-    assert len(broken(experiment, late)) == 1  # from the same weights they come at the same step
-
-
-@pytest.mark.slow
-def test_figure_6_numbers_whose_drop_has_not_come_are_left_out():
-    """As in a run that ends too soon; the figure then ends where training does."""
-    experiment = load("saddles/figure-6")
-    short = altered(skips(), "relu_2", "loss", lambda loss: 0 * loss + 1.0)
-    for name in ("linear_0", "relu_0"):
-        short = altered(short, name, "drop_step", lambda step: np.nan * step)
-    words = [claim.claim for claim in experiment.claims(short) if "other seeds" in claim.source]
-    assert len(words) == 7
-    assert not [claim for claim in words if "ReLU, 2 skipped" in claim or "0 skipped" in claim]
-    assert experiment.draw(short).axes[0].get_xlim()[1] > skips()["linear_0"]["step"].values.max()
-
-
-@pytest.mark.slow
-def test_figure_6_from_large_weights_two_skipped_layers_leave_no_plateau():
-    """At ε = 0.05; with one layer skipped it is still there."""
-    experiment = load("saddles/figure-6")
-    run = experiment.run(experiment.parameters(seed=100, seeds=3, scale=0.05))
-    for family in ("linear", "relu"):
-        counts = [run[f"{family}_{skipped}"]["count"].values for skipped in range(3)]
-        assert (np.array(counts[:2]) == 3).all()
-        assert (counts[2] == 2).all()
-
-
-@pytest.mark.slow
-def test_figure_6_a_skip_that_made_no_difference_would_be_noticed():
-    experiment, run = load("saddles/figure-6"), skips()
-    same = run.copy()
-    same["linear_2"] = run["linear_0"]
-    found = broken(experiment, same)
-    assert any("sooner comes the first drop" in claim for claim in found)
-    assert any("two-layer network" in claim for claim in found)
-
-
-@pytest.mark.slow
-def test_figure_6_has_two_families_on_two_clocks():
-    figure = load("saddles/figure-6").draw(skips())
-    assert [ax.get_xscale() for ax in figure.axes] == ["linear", "linear", "log", "log"]
-    words = [text.get_text() for text in figure.legends[0].get_texts()]
-    families = ("no skip", "skips one layer", "skips two layers")
-    assert words[:3] == [f"{family}, 3 seeds" for family in families]
-    for ax in figure.axes:
-        assert "step" in ax.get_xlabel()
-        assert "loss" in ax.get_ylabel()

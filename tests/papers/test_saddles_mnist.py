@@ -9,9 +9,9 @@ import os
 import numpy as np
 import pytest
 
-from experiments import altered, broken, is_whole, reloaded
+from experiments import altered, broken
 from festina.papers import load
-from festina.papers.saddles.digits._figure_3_measure import passage
+from festina.papers.saddles.digits._figure_3 import passage
 
 pytestmark = pytest.mark.skipif(
     "FESTINA_DATA" not in os.environ, reason="FESTINA_DATA names no MNIST folder"
@@ -19,10 +19,9 @@ pytestmark = pytest.mark.skipif(
 
 FIGURE, TABLE = "saddles/figure-3", "saddles/table-1"
 SMALL = {
-    FIGURE: {"pairs": ("3/5",), "width": 60, "steps": 900, "judged": 500, "seed": 11},
+    FIGURE: {"pairs": ("3/5",), "width": 60, "steps": 1000, "judged": 500, "seed": 11},
     TABLE: {"pairs": ("0/8", "3/5"), "width": 5, "seed": 11},
 }
-each = pytest.mark.parametrize("name", SMALL)
 
 
 @functools.cache
@@ -37,23 +36,11 @@ def claim_on(name, words, run=None):
     return found
 
 
-@each
-def test_no_claim_is_broken_at_another_seed_and_size(name):
-    assert broken(load(name), small(name)) == []
-
-
-@each
-def test_claims_and_figure_survive_a_round_trip(name, tmp_path):
-    experiment, run = load(name), small(name)
-    figure = experiment.draw(reloaded(experiment, run, tmp_path))
-    assert is_whole(figure, slack=1e-6)
-
-
 # Figure 3
 
 
 def test_the_second_growth_of_a_linear_network_follows_from_its_initial_weights():
-    words = "linear: step at which the second singular value of U passes 0.1, from"
+    words = "the second passes 0.1, from initial weights"
     late = altered(
         small(FIGURE), "simulation", "passage", lambda step: 1.1 * step, network="linear"
     )
@@ -111,7 +98,19 @@ def test_figure_3_numbers_of_the_paper_s_networks():
     third = run["simulation"]["singular_value"].sel(network="relu", rank=3).isel(save=-1).values
     assert (third > 0.095).all()
     assert (third < 0.285).all()
-    assert any("independent implementation" in claim.source for claim in experiment.claims(run))
+    # Plain mini-batch descent of an independent implementation: loss on the plateau, and steps at
+    # which the first and the second singular value of the linear network's U pass 0.24 and 0.2; of
+    # the first, the middle of the ten steps in which it does.
+    linear = run["simulation"].sel(network="linear").isel(seed=0)
+    np.testing.assert_allclose(linear["level"].sel(plateau=1), [0.54, 0.52, 0.52, 0.52], atol=0.012)
+    steps, values = linear["step"].values, linear["singular_value"].transpose("rank", "pair", ...)
+    first, second = (
+        np.array([passage(steps, each, threshold) for each in values.sel(rank=rank).values])
+        for rank, threshold in ((1, 0.24), (2, 0.2))
+    )
+    np.testing.assert_allclose(first, [115, 95, 125, 105], rtol=0.08)
+    np.testing.assert_allclose(second, [202, 238, 299, 446], rtol=0.08)
+    np.testing.assert_allclose(second - first, [87, 143, 174, 341], atol=10)
 
 
 # Table 1
@@ -130,18 +129,26 @@ def test_table_1_growth_rates_are_those_of_an_independent_implementation():
         np.testing.assert_allclose(claim.measured, reported, rtol=0.025)
 
 
-def test_table_1_rows_that_are_wrong_are_noticed():
-    for name, words in (("singular_value", "first row by"), ("recipe", "second row by")):
-        assert claim_on(TABLE, words).verdict == "holds"
-        moved = altered(small(TABLE), "pairs", name, lambda value: value + 0.02)
-        assert claim_on(TABLE, words, moved).broken
+def test_table_1_rows_are_those_of_an_independent_implementation():
+    """Of its recipe, on raw pixels in [0, 1]: 0/8 and 3/5."""
+    here = small(TABLE)["pairs"]
+    np.testing.assert_allclose(here["singular_value"].sel(mode=0), [5.206, 4.617], atol=0.002)
+    np.testing.assert_allclose(here["recipe"], [2.117, 1.377], atol=0.01)
+
+
+def test_pairs_that_are_not_in_table_1_have_no_entry_for_it():
+    other = small(TABLE).copy()
+    other["pairs"].dataset = other["pairs"].to_dataset().assign_coords(pair=["0/7", "2/4"])
+    in_legend = lambda run: str([*load(TABLE).draw(run).axes[1].get_legend().get_texts()])
+    assert "Table 1" in in_legend(small(TABLE))
+    assert "Table 1" not in in_legend(other)
 
 
 def test_table_1_second_row_is_what_no_recipe_gives():
     assert claim_on(TABLE, "second row, 3/5").verdict == "holds"
-    for words in ("second row, 0/8: the first singular", "second row, 0/8: the nearest of"):
-        wrong = claim_on(TABLE, words)
-        assert wrong.verdict == wrong.expected == "does not hold"
+    wrong = claim_on(TABLE, "second row, 0/8: the first singular")
+    assert wrong.verdict == wrong.expected == "does not hold"
+    assert not wrong.broken
     assert claim_on(TABLE, "0/8: what is printed").verdict == "holds with a correction"
 
 

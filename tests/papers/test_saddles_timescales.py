@@ -4,86 +4,10 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from experiments import altered, broken, is_labelled, is_whole, once, reloaded, unexpected
 from festina.papers.saddles._units_flow import blow_up
 from festina.papers.saddles.theorems import _proposition_5 as units
 from festina.papers.saddles.theorems import _theorem_4 as directions
-from festina.papers.saddles.theorems._proposition_5_claims import BOUNCING, QUANTILES, USUAL, WIDTH
-
-SMALL = {
-    directions: {
-        "ratios": (0.6, 0.3),
-        "multiplicities": (1, 1),
-        "scales": (1e-5, 1e-7, 1e-9),
-        "width": 20,
-        "seed": 11,
-    },
-    units: {"seeds": 4, "units": 60, "draws": 100, "seed": 11, "scales": (5e-3, 5e-4)},
-}
-each = pytest.mark.parametrize("experiment", list(SMALL), ids=["theorem-4", "proposition-5"])
-
-
-small = once(SMALL)
-
-
-@each
-def test_no_claim_is_broken(experiment):
-    assert broken(experiment, small(experiment)) == []
-
-
-@pytest.mark.slow
-@each
-@pytest.mark.parametrize("quick", [False, True])
-def test_quick_has_the_verdicts_of_the_whole(experiment, quick):
-    changes = experiment.QUICK if quick else {}
-    run = experiment.run(experiment.Parameters(**changes))
-    assert unexpected(experiment, run) == []
-
-
-@each
-def test_a_saved_run_gives_the_same_claims_and_figure(experiment, tmp_path):
-    again = reloaded(experiment, small(experiment), tmp_path)
-    assert len(experiment.draw(again).axes) == 2
-
-
-@each
-def test_the_figure_is_legible(experiment):
-    figure = experiment.draw(small(experiment))
-    assert is_whole(figure)
-    assert is_labelled(figure, "xlabel", "title")
-
-
-@pytest.mark.parametrize(
-    ("experiment", "group", "name", "change", "where", "words"),
-    [
-        (directions, "linear", "escape_measured", lambda t: t + 1e-5, {}, "is one at"),
-        (directions, "linear", "exponent", lambda p: p + 0.01, {"spectrum": 1}, "left of a unit"),
-        (directions, "network", "exponent", lambda p: p + 0.02, {"spectrum": 0}, "in the network"),
-        (units, "both_signs", "measured", lambda t: t * (1 + 2e-5), {}, "both signs"),
-        (units, "reduced", "corrected", lambda d: d + 1e-5, {}, "Eq. (55) along the way"),
-        (units, "both_signs", "printed", lambda t: t * (1 + 1e-11), {}, "v keeps its sign"),
-        (units, "both_signs", "bounces", lambda b: ~b, {}, "units that bounce"),
-        (units, "rivals", "second", lambda x: 2 * x, {}, "below 10.51 ε"),
-        (units, "one_sign", "never", lambda b: ~b, {}, "never escape"),
-        (units, "networks", "strongest", lambda i: i + 1, {}, "makes the first drop"),
-        (units, "networks", "drop_time", lambda t: 1.01 * t, {}, "shortest escape time"),
-        (units, "rivals", "second", lambda x: x / x["scale"], {}, "others are O(ε)"),
-        (units, "gradients", "u", lambda x: x + 1e-6, {}, "44b"),
-    ],
-)
-def test_data_that_differ_break_the_claim(experiment, group, name, change, where, words):
-    found = broken(experiment, altered(small(experiment), group, name, change, **where))
-    assert any(words in claim for claim in found)
-
-
-def test_what_the_paper_misprints_is_said():
-    known = {
-        claim.claim: claim
-        for claim in units.claims(small(units))
-        if claim.expected == "does not hold"
-    }
-    assert len(known) == 6
-    assert all(claim.verdict == "does not hold" for claim in known.values())
+from festina.papers.saddles.theorems._proposition_5 import BOUNCING, QUANTILES, USUAL, WIDTH
 
 
 def test_equation_56_is_imaginary_for_a_unit_that_bounces():
@@ -143,11 +67,9 @@ def test_the_second_largest_unit_by_closed_form():
         scatter = np.sqrt(share * (1 - share) / draws)
         assert np.mean(sizes < value) == pytest.approx(share, abs=3 * scatter)
     # Network by network, as integrated: until the first one is 1/ε, when 1/x is larger by ε.
-    draw = np.random.default_rng((11, 5)).normal
-    draw(size=(60, 4))
-    expected = second_largest(draw(size=(100, 10, 3)))
-    found = small(units)["rivals"]["second"].isel(scale=-1).values
-    np.testing.assert_allclose(1 / found, 1 / expected + 1e-5, rtol=1e-3)
+    weights = np.random.default_rng(11).normal(size=(50, WIDTH, 3))
+    found = units._rivals(weights, np.full(2, 4.0))["second"].isel(scale=-1)
+    np.testing.assert_allclose(1 / found, 1 / second_largest(weights) + 1e-5, rtol=1e-3)
 
 
 def test_a_single_number_blows_up_at_its_inverse():
@@ -163,7 +85,7 @@ def test_a_single_number_blows_up_at_its_inverse():
         (directions, {"ratios": (1.0,), "multiplicities": (1,)}, "between 0.15"),
         (directions, {"multiplicities": (1,)}, "for each of the 5 ratios"),
         (directions, {"scales": (1e-6, 1e-8)}, "four decades"),
-        (directions, {"scales": (1e-8, 1e-6)}, "must fall"),
+        (directions, {"scales": (1e-8, 1e-6)}, "falling"),
         (units, {"eigenvalues": (1.0, 0.5)}, "both signs"),
         (units, {"eigenvalues": (1.0, -0.01)}, "factor of ten"),
         (units, {"scales": (0.1, 0.01)}, "falling"),

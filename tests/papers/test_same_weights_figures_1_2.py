@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import festina
+from festina.diagnose import rests
 from festina.papers import load
-from festina.papers.saddles.figure_2._models import ATTENTION, LINEAR, passages, spectrum
+from festina.papers.saddles.figure_2._models import ATTENTION, LINEAR, spectrum
 from festina.theory.saddles import winner
 from same_weights import drawn, heads, seen, two_layers
 
@@ -102,8 +103,7 @@ def linear_times(kappa=1.0, width=100, scale=1e-6, weights=None):
     s = spectrum(kappa)
     network = festina.networks.layer(festina.networks.Neuron(), u, v)
     run = festina.gradient_descent(network, LINEAR.task(s), 0.01, loss="mean-square")
-    lanes = [run.lane(seed) for seed in range(5)]
-    times = [passages(0.02 * lane.time, lane.loss, LINEAR.levels(s)) for lane in lanes]
+    times = 0.02 * rests(run, LINEAR.levels(s))["passage"].values
     found = seen(run)
     times = np.nan_to_num(times)  # none where training starts below the middle
     return times.mean(axis=0), [len(each.level) for each in found], found
@@ -177,9 +177,7 @@ def attention_times(kappa=1.0, width=25, scale=5e-3):
     unit = ATTENTION.network(width, scale, festina.seeds(1)).unit
     network = heads(range(5), unit, width, 4, scale)
     run = festina.gradient_flow(network, ATTENTION.task(s), converged=1e-4)
-    lanes = [run.lane(seed) for seed in range(5)]
-    times = [passages(lane.time, 2 * lane.loss, ATTENTION.levels(s)) for lane in lanes]
-    return np.array(times), seen(run)
+    return rests(run, ATTENTION.levels(s) / 2)["passage"].values, seen(run)
 
 
 @pytest.mark.slow

@@ -155,12 +155,11 @@ def test_figure_5f():
 @functools.cache
 def skipping(family, skipped, scale=0.02):
     """Three networks of Figure 6."""
-    parameters = load("saddles/figure-6").parameters()
-    chosen = skips.families()[family]
-    like = skips._network(parameters, chosen, skipped, scale, festina.seeds(1))
+    task = skips.task_of(family)
+    like = skips.skipping(family, task, skipped, 50, scale, festina.seeds(1))
     network = from_the_first_layer_on(3, like, scale)
     return network, festina.gradient_descent(
-        network, chosen.task, parameters.learning_rate, loss="mean-square", max_steps=30_000
+        network, task, 0.01, loss="mean-square", max_steps=30_000
     )
 
 

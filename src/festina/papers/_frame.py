@@ -9,8 +9,8 @@ import xarray as xr
 from jaxtyping import PRNGKeyArray
 
 from .._precision import float64
+from .._types import Keys
 from ..networks import seeds
-from ..networks._seeds import Keys
 from ._parameters import Parameters
 from ._registry import Progress
 

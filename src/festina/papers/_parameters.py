@@ -95,11 +95,10 @@ def _ordered(given: Any, least: float | int, most: float | int, count: int, word
     ordered = sorted(set(given), reverse=words == "falling")
     inside = given and least <= min(given) and max(given) <= most
     if len(given) < count or list(given) != ordered or not inside:
-        below, above = f" from {least:g} up" * (least > -math.inf), f" up to {most:g}"
-        raise ValueError(
-            f"must be {count} or more {words} numbers{below}{above * (most < math.inf)}, "
-            f"got {given}"
-        )
+        low, high = least > -math.inf, most < math.inf
+        bounds = f" from {least:g}{'' if high else ' up'}" * low
+        bounds += f"{'' if low else ' up'} to {most:g}" * high
+        raise ValueError(f"must be {count} or more {words} numbers{bounds}, got {given}")
     return given
 
 

@@ -40,7 +40,7 @@ def apart(
     off = np.abs(np.asarray(measured, float) - np.asarray(predicted, float)) / scale
     largest = float(off.max()) if off.size else math.nan
     words = f"largest {'relative ' * relative}difference of {off.size}"
-    return Judgement(0.0, largest, within, largest <= within, words * (off.size > 1))
+    return Judgement(0.0, largest, within, bool(largest <= within), words * (off.size > 1))
 
 
 def most(holds: Any, share: float | int = 1, *, of: str = "seeds") -> Judgement:
@@ -101,7 +101,7 @@ def above(measured: Any, bound: float | int) -> Judgement:
     values = np.asarray(measured, float)
     least = float(values.min()) if values.size else math.nan
     words = f"smallest of {values.size}" * (values.size > 1)
-    return Judgement(f"> {bound:g}", least, "above", math.inf > least > bound, words)
+    return Judgement(f"> {bound:g}", least, "above", bool(math.inf > least > bound), words)
 
 
 def below(measured: Any, bound: float | int) -> Judgement:
@@ -109,7 +109,7 @@ def below(measured: Any, bound: float | int) -> Judgement:
     values = np.asarray(measured, float)
     largest = float(values.max()) if values.size else math.nan
     words = f"largest of {values.size}" * (values.size > 1)
-    return Judgement(f"< {bound:g}", largest, "below", -math.inf < largest < bound, words)
+    return Judgement(f"< {bound:g}", largest, "below", bool(-math.inf < largest < bound), words)
 
 
 def falls(values: Any) -> Judgement:

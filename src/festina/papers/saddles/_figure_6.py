@@ -6,35 +6,37 @@ carries the activity of the first layer past one or two others. Each network wit
 against the one that is left without the layers skipped, trained from the same weights.
 """
 
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import xarray as xr
 from jaxtyping import PRNGKeyArray
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from pydantic import Field
 
-from ...diagnose import passage_time, plateaus
-from ...dynamics import Trajectory, gradient_descent
+from ..._types import Keys
+from ...diagnose import rests
+from ...dynamics import gradient_descent
 from ...networks import Stack, seeds, stack, stack_from
-from ...networks._seeds import Keys
 from ...tasks import AbstractTask, linear_teacher, orthogonal_points
 from ...theory.saddles import minima_from
-from .._frame import keys_of
-from .._old import experiment, run_tree
-from .._parameters import Parameters as Base
+from .._frame import experiment, keys_of, parameters_of
+from .._parameters import Parameters as BaseParameters
 from .._registry import Progress
-from ..claims import Claim
-from ._figure_6_claims import all_claims
-from ._plain_descent import plain_drops
+from ..claims import Ledger, agree, asserts, listed, most
+from ..figures import THEORY, finish, sheet, stairs, styled
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+FAMILIES = {"linear": "linear", "relu": "ReLU"}
+"""Activations, in words: the two columns of the figure."""
 
-NAME = "saddles/figure-6"
 LOSS: Literal["mean-square"] = "mean-square"
+_SKIPS = ("no skip", "skips one layer", "skips two layers")
+_COLOURS = ("#0072B2", "#E69F00", "#009E73")  # of Okabe and Ito
+_SHOWN = 6  # seeds; more would hide each other
 
 
-class Parameters(Base):
+class Parameters(BaseParameters):
     """Four layers, Eq. (18)."""
 
     seeds: int = Field(default=12, ge=1)
@@ -56,136 +58,181 @@ class Parameters(Base):
     """Most steps of training for each seed."""
 
 
-PRESETS: dict[str, dict[str, Any]] = {}
 QUICK: dict[str, Any] = {"seeds": 3}
 
 
-class Family(NamedTuple):
-    """Networks with one activation, and what they learn."""
-
-    activation: str
-    task: AbstractTask
-
-
-def families() -> dict[str, Family]:
-    """The two columns of the figure."""
-    sigma = np.array([[1.0, 1.0], [1.0, 4.0]])
-    return {
-        "linear": Family("linear", linear_teacher(np.eye(2), sigma)),
-        "relu": Family("relu", orthogonal_points()),
-    }
-
-
-@experiment
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> xr.DataTree:
+@experiment("saddles/figure-6")
+def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
     """Train the three networks of both families, and the shallower ones that two come down to."""
-    keys = keys_of(parameters, key)
-    groups = {}
-    for column, (name, family) in enumerate(families().items()):
-        levels = _levels(parameters, family)
-        groups[f"{name}_theory"] = xr.Dataset({"level": ("plateau", levels)})
-        for skipped in range(3):
-            say(f"{name}, {skipped} layers skipped", (3 * column + skipped) / 7)
-            network = _network(parameters, family, skipped, parameters.scale, keys)
-            plain = plain_drops(
-                network,
-                family.task,
-                parameters.learning_rate,
-                (levels[:-1] + levels[1:]) / 2,
-                parameters.max_steps,
-            )
-            groups[f"{name}_{skipped}"] = _record(parameters, network, family.task, levels).assign(
-                plain_step=(("seed", "drop"), plain)
-            )
-            if skipped:
-                shallow = _shallow(network, skipped)
-                groups[f"{name}_{skipped}_shallow"] = _record(
-                    parameters, shallow, family.task, levels
-                )
-        small = _network(parameters, family, 2, parameters.smaller_scale, keys)
-        groups[f"{name}_2_smaller"] = _record(parameters, small, family.task, levels)
-    return run_tree(NAME, parameters, **groups)
+    p, keys = parameters, keys_of(parameters, key)
+    tables = {}
+    for column, family in enumerate(FAMILIES):
+        task = task_of(family)
+        levels = _levels(family, task, p.seed)
+        tables[f"{family}_theory"] = xr.Dataset({"level": ("plateau", levels)})
+        for skipped, words in enumerate(_SKIPS):
+            say(f"{FAMILIES[family]}, {words}", (3 * column + skipped) / 6)
+            network = skipping(family, task, skipped, p.width, p.scale, keys)
+            tables[f"{family}_{skipped}"] = _train(p, network, task, levels)
+            if skipped:  # with the weights of the layers that are left
+                kept = (network.weights[0], *network.weights[1 + skipped :])
+                shallow = stack_from(network.unit, kept, activations=family)
+                tables[f"{family}_{skipped}_shallow"] = _train(p, shallow, task, levels)
+        small = skipping(family, task, 2, p.width, p.smaller_scale, keys)
+        tables[f"{family}_2_smaller"] = _train(p, small, task, levels)
+    return tables
 
 
-def claims(run: xr.DataTree) -> list[Claim]:
-    """What the figure asserts. Computes nothing that was not saved."""
-    return all_claims(run)
+def task_of(family: str) -> AbstractTask:
+    """What networks with this activation learn."""
+    if family == "relu":
+        return orthogonal_points()
+    return linear_teacher(np.eye(2), np.array([[1.0, 1.0], [1.0, 4.0]]))
 
 
-def draw(run: xr.DataTree) -> "Figure":
-    """Loss curves of both families, on linear and on logarithmic time."""
-    from ._figure_6_draw import draw_skips
-
-    return draw_skips(run)
-
-
-def _network(
-    parameters: Parameters, family: Family, skipped: int, scale: float, keys: Keys
+def skipping(
+    family: str, task: AbstractTask, skipped: int, width: int, scale: float, keys: Keys
 ) -> Stack:
     """Eq. (18a) to (18c): the activity of layer 1 is added `skipped` layers further on."""
-    width = parameters.width
     return stack(
-        (2, width, width, width, family.task.outputs),
-        activations=family.activation,
+        (2, width, width, width, task.outputs),
+        activations=family,
         skips=((1, 1 + skipped),) if skipped else (),
         scale=scale,
         key=keys,
     )
 
 
-def _shallow(network: Stack, skipped: int) -> Stack:
-    """The network without the layers that are skipped, with the weights of the others."""
-    kept = (network.weights[0], *network.weights[1 + skipped :])
-    return stack_from(network.unit, kept, activations=network.activations[0])
-
-
-def _levels(parameters: Parameters, family: Family) -> np.ndarray:
+def _levels(family: str, task: AbstractTask, seed: int) -> np.ndarray:
     """Of the loss: with no network at all, with one unit in every layer, and with all."""
-    widths = (2, 1, 1, family.task.outputs)
-    starts = stack(
-        widths, activations=family.activation, scale=0.7, key=seeds(24, first=parameters.seed)
-    )
-    statistics = family.task.statistics(starts.view)
+    sizes = (2, 1, 1, task.outputs)
+    starts = stack(sizes, activations=family, scale=0.7, key=seeds(24, first=seed))
+    statistics = task.statistics(starts.view)
     power = float(statistics.weight @ (statistics.y**2).sum(axis=1)) + 2 * statistics.floor
-    return np.array([power, minima_from(starts, family.task, loss=LOSS).loss[0], 0.0])
+    return np.array([power, minima_from(starts, task, loss=LOSS).loss[0], 0.0])
 
 
-def _record(
-    parameters: Parameters, network: Stack, task: AbstractTask, levels: np.ndarray
-) -> xr.Dataset:
+def _train(p: Parameters, network: Stack, task: AbstractTask, levels: np.ndarray) -> xr.Dataset:
     """Loss curve, plateaus, drops, and how much every layer has grown."""
-    trajectory = gradient_descent(
-        network, task, parameters.learning_rate, loss=LOSS, max_steps=parameters.max_steps
-    )
-    count, drops = _stairs(trajectory, levels)
-    norms = [
-        np.linalg.norm(part[:, [0, -1]], ord=2, axis=(-2, -1)) for part in trajectory.network.parts
-    ]
-    grown = [
-        np.linalg.norm(part[:, -1] - part[:, 0], ord=2, axis=(-2, -1))
-        for part in trajectory.network.parts
-    ]
-    return xr.Dataset(
-        {
-            "step": (("seed", "save"), trajectory.time),
-            "loss": (("seed", "save"), trajectory.loss),
-            "count": ("seed", count),
-            "drop_step": (("seed", "drop"), drops),
-            "initial_norm": (("seed", "layer"), np.stack([n[:, 0] for n in norms], axis=1)),
-            "final_norm": (("seed", "layer"), np.stack([n[:, -1] for n in norms], axis=1)),
-            "growth": (("seed", "layer"), np.stack(grown, axis=1)),
-            "failed": ("seed", np.array([int(end.failed) for end in trajectory.endings])),
-        }
+    descent = gradient_descent(network, task, p.learning_rate, loss=LOSS, max_steps=p.max_steps)
+    found = rests(descent, levels, merge=0.02)[["count", "passage"]]
+    size = lambda weights: np.linalg.norm(weights, ord=2, axis=(-2, -1))
+    ends = [(part[:, 0], part[:, -1]) for part in descent.network.parts]
+    over = ("seed", "layer")
+    return found.rename(passage="drop_step", middle="fall").assign(
+        step=(("seed", "save"), descent.time),
+        loss=(("seed", "save"), descent.loss),
+        initial_norm=(over, np.stack([size(first) for first, _ in ends], axis=1)),
+        final_norm=(over, np.stack([size(last) for _, last in ends], axis=1)),
+        growth=(over, np.stack([size(last - first) for first, last in ends], axis=1)),
     )
 
 
-def _stairs(trajectory: Trajectory, levels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Number of plateaus, and when the loss passes the middle of each drop."""
-    middles = (levels[:-1] + levels[1:]) / 2
-    counts, drops = [], []
-    for seed in range(len(trajectory.saves)):
-        lane = trajectory.lane(seed)
-        found = plateaus(lane.time, lane.loss, lane.squared_gradient, slope=lane.slope, merge=0.02)
-        counts.append(len(found))
-        drops.append([passage_time(lane.time, lane.loss, m, slope=lane.slope) for m in middles])
-    return np.array(counts), np.array(drops)
+@asserts("Zhang, Saxe & Latham", "Figure 6")
+def claims(run: xr.DataTree, say: Ledger) -> None:
+    """Skipping more is faster, as fast as without the layers skipped."""
+    for family, words in FAMILIES.items():
+        tables = [run[f"{family}_{skipped}"].ds for skipped in range(3)]
+        drops = np.stack([table["drop_step"].values for table in tables])  # (skipped, seed, fall)
+        late = np.nan_to_num(drops, nan=np.inf)  # not come by the end of training
+        for fall, which in enumerate(("first", "second")):
+            say(
+                f"{words}: the more layers are skipped the sooner comes the {which} drop",
+                most((late[1:] < late[:-1]).all(axis=0)[:, fall]),
+                note=f"median steps {listed(np.median(late[..., fall], axis=1))}",
+            )
+        left = [run[f"{family}_{skipped}_shallow"].ds["drop_step"] for skipped in (1, 2)]
+        full, *medians = np.median(drops[..., 0], axis=1)
+        say(
+            f"{words}: with one and two layers skipped the median step of the first drop is about "
+            "that of the three-layer and the two-layer network with the same weights",
+            agree(
+                medians,
+                [np.median(steps.isel(fall=0)) for steps in left],
+                within=0.35,
+                relative=True,
+            ),
+            note=f"all four layers in turn take {full:.4g} steps",
+        )
+        for skipped in (1, 2):
+            inside = np.isin(np.arange(4), range(1, 1 + skipped))
+            growth, first, last = (
+                tables[skipped][name].values for name in ("growth", "initial_norm", "final_norm")
+            )
+            before, after = (np.median(norm[:, inside]) for norm in (first, last))
+            say(
+                f"{words}, {skipped} skipped: the weights of skipped layers change by less than "
+                "half of what those of any other layer do",
+                most(growth[:, inside].max(axis=1) < 0.5 * growth[:, ~inside].min(axis=1)),
+                note=f"their operator norm goes from {before:.2g} to {after:.2g}",
+            )
+        if family == "linear":
+            say(
+                "linear, none skipped: mean operator norm of each layer at the end",
+                agree(tables[0]["final_norm"].mean("seed"), 1.0, within=0.02, relative=True),
+                note="balanced layers share each singular value of W* = I equally",
+            )
+        _say_plateaus(run, say, family)
+
+
+def _say_plateaus(run: xr.DataTree, say: Ledger, family: str) -> None:
+    """Three plateaus: for two skipped layers weak or lost, but not from smaller initial weights."""
+    parameters = parameters_of(run, Parameters)
+    shows = {
+        name: run[f"{family}_{name}"].ds["count"].values >= 3
+        for name in ("0", "1", "2", "2_smaller")
+    }
+    say(
+        f"{FAMILIES[family]}: with no or one layer skipped the loss shows three plateaus",
+        most(np.concatenate((shows["0"], shows["1"])), 0.75, of="runs"),
+    )
+    say(
+        f"{FAMILIES[family]}: with two layers skipped the loss shows three plateaus, from initial "
+        f"weights of {parameters.smaller_scale:g}",
+        most(shows["2_smaller"], 0.75),
+        corrected="with two layers skipped the plateau is weak or lost at an ε that is small "
+        "enough without skips",
+        note=f"there are three in {shows['2'].sum()} of {shows['2'].size} runs at "
+        f"ε = {parameters.scale:g}",
+    )
+
+
+@styled
+def draw(run: xr.DataTree) -> Figure:
+    """Columns are linear and ReLU networks, rows linear and logarithmic time."""
+    title = "6   A network learns as if the layers that are skipped were not there"
+    figure, axes = sheet(title, 2, 2, width=3.6, height=2.5, sharey="col")
+    for column, family in enumerate(FAMILIES):
+        for ax, clock in zip(axes[:, column], ("linear", "log"), strict=True):
+            _draw_losses(ax, run, family, clock)
+        axes[0, column].set_title(f"{FAMILIES[family]} networks")
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    return figure
+
+
+def _draw_losses(ax: Axes, run: xr.DataTree, family: str, clock: str) -> None:
+    slowest = run[f"{family}_0"].ds.isel(seed=slice(_SHOWN))
+    drops, shown = slowest["drop_step"], slowest.sizes["seed"]
+    # Training that ends before there is a drop is shown to its end.
+    right = 1.15 * float((drops if drops.notnull().any() else slowest["step"]).max())
+
+    def curve(name: str, seed: int, **how: Any) -> None:
+        table = run[f"{family}_{name}"].ds.isel(seed=seed)
+        stairs(ax, table["step"].values, table["loss"].values, right=right, **how)
+
+    for skipped, (colour, words) in enumerate(zip(_COLOURS, _SKIPS, strict=True)):
+        label = f"{words}, {shown} seed{'s' * (shown > 1)}"
+        for seed in range(shown):
+            curve(f"{skipped}", seed, color=colour, alpha=0.35, label=None if seed else label)
+    for skipped, label in ((1, "without these layers, 1 seed"), (2, None)):
+        curve(f"{skipped}_shallow", 0, **THEORY, alpha=1, label=label)
+    top = float(run[f"{family}_theory"].ds["level"][0])
+    finish(
+        ax,
+        "gradient descent step" + ", logarithmic" * (clock == "log"),
+        "loss ⟨|y − f|²⟩",
+        legend=None,
+        xscale=clock,
+        xlim=(int(clock == "log"), right),
+        ylim=(-0.04 * top, 1.08 * top),
+    )

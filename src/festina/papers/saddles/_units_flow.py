@@ -9,6 +9,7 @@ $$\frac{dn}{d\sigma} = f(n) - n\,(n\cdot f(n)),\qquad \frac{d\ln\rho}{d\sigma} =
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -35,33 +36,21 @@ def blow_up(
     from scipy.integrate import solve_ivp
 
     units, size = weights.shape
-    rho = np.linalg.norm(weights, axis=1)
+    rho = np.linalg.norm(weights, axis=1, keepdims=True)
 
     def flow(_: float, state: np.ndarray) -> np.ndarray:
-        n, log_rho, _time = _parts(state, units, size)
+        n, log_rho, _time = np.split(state.reshape(units, -1), (size, size + 1), axis=1)
         f = field(n)
-        growth = np.sum(n * f, axis=1)
-        return np.concatenate(
-            ((f - growth[:, None] * n).ravel(), growth, np.exp(np.minimum(-log_rho, 700.0)))
-        )
+        growth = np.sum(n * f, axis=1, keepdims=True)
+        return np.hstack((f - growth * n, growth, np.exp(np.minimum(-log_rho, 700.0)))).ravel()
 
     # f is homogeneous: every unit starts at size one, and its time is divided by its true size.
-    state = np.concatenate(((weights / rho[:, None]).ravel(), np.zeros(2 * units)))
-    passed, sigma = [], 0.0
-    while sigma < longest:
-        solution = solve_ivp(
-            flow, (0.0, _CHUNK), state, method="DOP853", rtol=rtol, atol=1e-3 * rtol
-        )
-        passed.append(solution.y[: units * size].reshape(units, size, -1))
+    state, passed, sigma = np.hstack((weights / rho, np.zeros((units, 2)))).ravel(), [], 0.0
+    how: dict[str, Any] = {"method": "DOP853", "rtol": rtol, "atol": 1e-3 * rtol}
+    while sigma < longest and not (passed and (passed[-1][:, -2, -1] > _GROWTH).all()):
+        solution = solve_ivp(flow, (0.0, _CHUNK), state, **how)
+        passed.append(solution.y.reshape(units, size + 2, -1))
         state, sigma = solution.y[:, -1], sigma + _CHUNK
-        if (_parts(state, units, size)[1] > _GROWTH).all():
-            break
-    _, log_rho, time = _parts(state, units, size)
-    escaped = log_rho > _GROWTH
-    directions = np.concatenate(passed, axis=2).transpose(0, 2, 1)
-    return np.where(escaped, time / rho, np.inf), directions
-
-
-def _parts(state: np.ndarray, units: int, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    n, rest = state[: units * size].reshape(units, size), state[units * size :]
-    return n, rest[:units], rest[units:]
+    log_rho, time = passed[-1][:, -2:, -1].T
+    directions = np.concatenate(passed, axis=2)[:, :size].transpose(0, 2, 1)
+    return np.where(log_rho > _GROWTH, time / rho[:, 0], np.inf), directions

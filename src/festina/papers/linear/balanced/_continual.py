@@ -113,7 +113,7 @@ def _learn(
         maps.append(np.asarray(course.network.end_to_end()))
         trained = course.final
     weights = (np.asarray(w).reshape(-1, *w.shape[-2:]) for w in networks.weights)
-    exact = [continual(*pair, sigmas, stages) for pair in zip(*weights, strict=True)]
+    exact = [continual(w1, w2, sigmas, stages) for w1, w2 in zip(*weights, strict=True)]
     product = np.concatenate(maps, axis=len(batch))
     losses = np.stack([np.sum((product - s) ** 2, axis=(-2, -1)) / 2 for s in sigmas], axis=-1)
     theory = np.stack([course.map for course in exact]).reshape(product.shape)

@@ -80,7 +80,7 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
     sizes = (parameters.inputs, len(s), len(s))
     correlation = np.eye(len(s), parameters.inputs) * s[:, None]
     networks = [
-        random_networks(sizes, -np.array(balances), parameters.scale, rng)
+        random_networks(sizes, [-lam for lam in balances], parameters.scale, rng)
         for rng in generators(parameters.seeds, parameters.seed, key)
     ]
     first, second = jax.tree.map(lambda *w: np.stack(w, axis=1), *networks).weights
@@ -104,7 +104,8 @@ def _one_balance(network: DeepLinear, correlation: np.ndarray, balance: float) -
     times = np.concatenate([[0.0], np.geomspace(1e-2 / balance, end, _SAMPLES)])
     trained = train(network, correlation, times, rtol=1e-10)
     kernels = neural_tangent_kernel(trained, np.eye(correlation.shape[1]))
-    exact = balanced_flow(*network.weights, correlation, balance=-balance)(times)
+    first, second = network.weights
+    exact = balanced_flow(first, second, correlation, balance=-balance)(times)
     error = correlation - np.asarray(trained.end_to_end())
     dims = ("seed", "sample")
     return xr.Dataset(
@@ -204,7 +205,7 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
 @styled
 def draw(run: xr.DataTree) -> Figure:
     """The first seed over time for each λ; all seeds' times against |λ|."""
-    curves, lam = run["curves"].ds, run["curves"]["balance"].values
+    curves, lam = run["curves"].ds, run["curves"].ds["balance"].values
     title = "The loss drops at once, the features are learned much later"
     figure, (loss, kernel, times) = sheet(title, 3, width=3.33, height=3.2)
     for balance, shade, label in family(lam):

@@ -6,7 +6,7 @@ singular value s follows ȧ = √(λ² + 4a²) (s − a): logistic for λ = 0, e
 for large |λ|.
 """
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import xarray as xr
@@ -139,7 +139,7 @@ def _deviations(curves: xr.Dataset) -> xr.Dataset:
 @asserts("Saxe, slides", "“From exponential to sigmoidal dynamics”")
 def claims(run: xr.DataTree, say: Ledger) -> None:
     """Curves, their shape, and how fast the two limits are approached."""
-    curves, s = run["curves"].ds, run["curves"]["singular_value"].values
+    curves, s = run["curves"].ds, run["curves"].ds["singular_value"].values
     off = abs(curves["strength"] - curves["theory"]).max(("sign", "seed", "sample", "mode"))
     off = apart(np.maximum(off, curves["off_diagonal"]), within=1e-6)
     say("every mode follows its closed form, at each λ", off)
@@ -163,7 +163,7 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         ("exponential", "exponential", -2.0, "large λ: the exponential s + (a₀ − s) e^{−|λ|t/τ}"),
         ("sigmoid", "logistic", 2.0, "λ → 0: the sigmoid of two equal layers"),
     ):
-        off = run[name][limit]
+        off = run[name].ds[limit]
         say(
             f"{words}, with a deviation that goes as λ to this power",
             exponent(off["balance"], off, power, within=0.1),
@@ -207,7 +207,7 @@ def draw(run: xr.DataTree) -> Figure:
     # Until the slowest of the curves of this mode has learned it.
     end = 1.05 * float((curves["rate"] * curves["time_to"].isel(mark=-1)).max()) + 2
     words = "time $t/τ$ times final rate $2S_λ$", "strength $a/s$", "strongest mode"
-    box = {"xlim": (0, end), "ylim": (0, 1.05)}
+    box: dict[str, Any] = {"xlim": (0, end), "ylim": (0, 1.05)}
     finish(rise, *words, legend="lower right", legend_title="$λ/s$", **box)
     rest.plot([], [], **PALE, color="0.6", alpha=0.5, label="training")
     words = words[0], "$1 - a/s$", "what is left to learn"

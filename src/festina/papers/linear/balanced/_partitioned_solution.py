@@ -92,7 +92,7 @@ def _solutions(
     with warnings.catch_warnings():
         # Half of random square networks of balance 0 are: that is a claim of its own.
         warnings.simplefilter("ignore", ObstructionWarning)
-        exact = balanced_flow(first, second, correlation, balance=balances)(times).factor
+        exact = balanced_flow(first, second, correlation, balance=np.array(balances))(times).factor
     inward, outward = (np.asarray(weight) for weight in train(network, correlation, times).weights)
     q = np.stack([np.concatenate([inward.swapaxes(-1, -2), outward], axis=-2), exact])
     trained, theory = q @ q.swapaxes(-1, -2)
@@ -174,7 +174,7 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
             corrected="λ is not defined on the slide: W₂ᵀW₂ − W₁W₁ᵀ = λI, second minus first",
             note=f"the opposite sign gives {float(there['opposite']):.4g} there",
         )
-    stuck, weakest = run["obstruction"]["loss"][..., -1], run["obstruction"].attrs["weakest"]
+    stuck, weakest = run["obstruction"].ds["loss"][..., -1], run["obstruction"].attrs["weakest"]
     levels = xr.DataArray([0.0, weakest**2 / 2], dims="sign")
     say(
         "square, λ = 0: learned if det W₂W₁ has the sign of det Σ, else stuck at loss s_min²/2",
@@ -212,7 +212,7 @@ def draw(run: xr.DataTree) -> Figure:
     maps[0].legend(loc="center right", bbox_to_anchor=(1.0, 0.38))
     funnel, both_sides = run["funnel"].ds, ("row", "column")
     off = abs(funnel[["printed", "corrected"]] - funnel["trained"]).max(both_sides, skipna=False)
-    off = np.maximum(off, _FLOOR).isel(time=slice(1, None))
+    off = off.clip(min=_FLOOR).isel(time=slice(1, None))
     for balance, shade, label in family([b for b in funnel["balance"].values if b != 0]):
         errors.semilogy(off["time"], off["printed"].sel(balance=balance), color=shade, label=label)
     errors.semilogy(off["time"], off["corrected"].max("balance"), color="0.5", ls=":")

@@ -5,6 +5,8 @@ three shapes are trained to the end; their kernels are computed by differentiati
 semantic task has eight items, one input each, and features that split them like a tree.
 """
 
+from typing import Any
+
 import jax
 import numpy as np
 import xarray as xr
@@ -223,7 +225,7 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         ("", "becomes ΣᵀΣ/λ, specific to the task", -1, s**2 / lam[-1]),
         ("−", "is |λ| in every direction of the task, whatever its strength", 0, lam[-1] + 0 * s),
     ):
-        off, least = inward[:, end] - np.diag(expected), 2 * (max(s) / lam[-1]) ** 2
+        off, least = inward[:, end] - np.diag(expected), 2 * float(max(s) / lam[-1]) ** 2
         say(
             f"λ = {sign}{lam[-1]:g}: W₁ᵀW₁ {words}",
             apart(off, over=max(expected), within=least),
@@ -253,7 +255,7 @@ def draw(run: xr.DataTree) -> Figure:
         for ax, when in zip(axes[:, column], ("before", "after"), strict=True):
             # Each image on its own scale: what counts is the pattern.
             gram = run[name][when]
-            image = ax.imshow(gram / abs(gram).max(), cmap="RdBu_r", vmin=-1, vmax=1)
+            ax.imshow(gram / abs(gram).max(), cmap="RdBu_r", vmin=-1, vmax=1)
             ax.set(xticks=[], yticks=[])
             if column == 1:
                 ax.set_ylabel(f"{when} learning\nitem")
@@ -262,7 +264,8 @@ def draw(run: xr.DataTree) -> Figure:
         shape = "square" if features == 8 else "funnel"
         axes[0, column].set_title(f"{regime}\n{shape}, $λ = {balance:g}$")
         axes[1, column].set_xlabel("item")
-    bar = figure.colorbar(image, ax=axes[:, 1:], label="similarity in $W_1^⊤W_1$, over the largest")
+    words = "similarity in $W_1^⊤W_1$, over the largest"
+    bar = figure.colorbar(axes[0, 1].images[0], ax=axes[:, 1:], label=words)
     bar.ax.set_title("items")
     return figure
 
@@ -271,11 +274,11 @@ def _draw_distances(ax: Axes, run: xr.DataTree) -> None:
     """λ on an axis that is linear around zero and logarithmic beyond."""
     for index, shape in enumerate(SHAPES):
         moved, theory = run[shape]["kernel_distance"], run[f"theory_{shape}"]["kernel_distance"]
-        color = {"color": f"C{index}"}
+        color: dict[str, Any] = {"color": f"C{index}"}
         ax.plot(moved["balance"], moved, **DOTS, **color, alpha=0.4)
         ax.plot(theory["balance"], theory, **THEORY | color)
         ax.plot([], [], **DOTS, **color, label=shape)
-    inner, largest = run["theory_square"].attrs["inner"], float(run["square"]["balance"].max())
+    inner, largest = run["theory_square"].attrs["inner"], float(run["square"].ds["balance"].max())
     ax.set_xscale("symlog", linthresh=inner, linscale=0.6)
     sizes = np.array([size for size in (0.01, 0.1, 1.0, 10.0, 100.0) if inner < size <= largest])
     ticks = [*-sizes[::-1], 0.0, *sizes]

@@ -28,9 +28,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from pydantic import Field, field_validator
 
+from ...._types import Keys
 from ....dynamics import Trajectory, gradient_flow
 from ....networks import Layer, fully_connected
-from ....networks._seeds import Keys
 from ....tasks import Task, modular_addition
 from ..._frame import experiment, keys_of, parameters_of, part_of
 from ..._parameters import Parameters as BaseParameters
@@ -98,7 +98,8 @@ PRESETS: dict[str, dict[str, Any]] = {
 @experiment("linear/relative-scale")
 def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
     """Train every seed in every way, and note when it fits and when it groks."""
-    count, tables = parameters.seeds, []
+    count = parameters.seeds
+    tables: list[xr.Dataset] = []
     for index, each in enumerate(keys_of(parameters, key)):
         say(f"seed {index + 1} of {count}", index / count)
         tables.append(_one_seed(parameters, each, part_of(say, index / count, 1 / count)))
@@ -227,19 +228,20 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         kunin,
         note="so that it is no matter of the clock",
     )
-    later = np.log(smallest / smallest.sel(way="embedding", drop=True))
-    readout, equal = later.sel(way="readout").values, later.sel(way="both").values
+    later = smallest / smallest.sel(way="embedding", drop=True)
+    readout, equal = (np.log(later.sel(way=way).values) for way in ("readout", "both"))
     middle, spread = readout.mean(), 2 * readout.std(ddof=1) / seeds**0.5
     say(
-        "equal function: sooner with a small embedding than a small readout (mean factor)",
+        "equal function: sooner with a small embedding than a small readout (mean factor, and two "
+        "standard errors)",
         above(np.exp(middle + spread), 1),
         kunin,
-        note=f"geometric mean {np.exp(middle):.3g} and two standard errors, a factor of "
+        note=f"geometric mean {np.exp(middle):.3g}, two errors a factor of "
         f"{np.exp(spread):.3g}; sooner in {int((readout > 0).sum())} of {seeds} seeds",
     )
     say(
         "equal function: sooner with a small embedding than balanced (median factor)",
-        above(np.exp(np.median(equal)), _NO_LESS),
+        above(np.median(np.exp(equal)), _NO_LESS),
         wrong="a balanced network with as small a function groks about as soon",
         instead=mean(equal, 0.0, equal.std(ddof=1)),
         note="of the logarithm of the factor",
@@ -259,8 +261,8 @@ def draw(run: xr.DataTree) -> Figure:
     """Accuracies with a smaller embedding, the same with the function kept, and times to grok."""
     data, parameters = run["simulation"].ds, parameters_of(run, Parameters)
     title = f"Addition modulo {parameters.modulus}: when a network groks"
-    ratios = {"width_ratios": (1, 1, 1.2)}
-    figure, (smaller, kept, times) = sheet(title, 3, width=3.2, height=3.3, **ratios)
+    ratios = (1, 1, 1.2)
+    figure, (smaller, kept, times) = sheet(title, 3, width=3.2, height=3.3, width_ratios=ratios)
     factors = list(family(data["factor"].values[::-1], "$g$ ="))[::-1]  # the smallest is dark
     means = data.mean("seed").isel(time=slice(1, None))
     ends, dotted = means["time"].values[[0, -1]], {"lw": 1.2, "ls": ":"}

@@ -6,6 +6,7 @@ they were stopped early.
 """
 
 import math
+import sys
 from typing import Annotated
 
 import jax
@@ -16,10 +17,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field, PositiveFloat, model_validator
 
+from ...._types import Keys
 from ....diagnose import passage_time
 from ....dynamics import gradient_flow
 from ....networks import DeepLinear, balanced, orthogonal
-from ....networks._seeds import Keys
 from ....tasks import linear_teacher
 from ....theory.linear import balanced_flow, reversal_time, unbalanced_strength
 from ..._frame import experiment, keys_of
@@ -204,7 +205,7 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         apart(*creeps, within=1e-7),
     )
     # Rounding of w₁ − w₂ grows as e^{st} where w₁ + w₂ falls as e^{−st}; of a it is the square.
-    least = (np.finfo(float).eps * math.exp(2 * _TRAPPED)) ** 2
+    least = (sys.float_info.epsilon * math.exp(2 * _TRAPPED)) ** 2
     say(
         "balance 0: it never passes zero, whatever is left of it follows the closed form too",
         apart(*creeps, relative=True, within=least),
@@ -236,8 +237,8 @@ def draw(run: xr.DataTree) -> Figure:
     """One mode over time, when modes pass through zero, and learning that was stopped early."""
     data, trapped = run["converged"].ds, run["trapped"].ds
     title = "Learning the opposite: the nearer to balance 0, the longer it takes"
-    ratios = {"width_ratios": (1.15, 1, 1)}
-    figure, (curves, crossing, early) = sheet(title, 3, width=3.0, height=3.2, **ratios)
+    ratios = (1.15, 1, 1)
+    figure, (curves, crossing, early) = sheet(title, 3, width=3, height=3.2, width_ratios=ratios)
     s = float(trapped["singular_value"])
     for balance, shade, label in family([0.0, *data["balance"].values]):
         curve = data.sel(balance=balance, mode=s).isel(seed=0) if balance else trapped
@@ -253,12 +254,12 @@ def draw(run: xr.DataTree) -> Figure:
         ("relearned", "half relearned: slope 2", "C1", 2),
         ("crossing", "changes sign: slope 1", "C0", 1),
     ):
-        times = run["early"][name].transpose("stop", "seed")
+        times = run["early"].ds[name].transpose("stop", "seed")
         early.plot(times["stop"], times, **DOTS, color=color, alpha=0.4)
         early.plot([], [], **DOTS, color=color, alpha=0.6, label=label)
         law = float(times[-1].median()) + slope * (times["stop"] - times["stop"][-1])
         early.plot(times["stop"], law, **THEORY)
-    top = 1.35 * float(run["early"]["relearned"].max())
+    top = 1.35 * float(run["early"].ds["relearned"].max())
     words = "learned for a time $T$, in units of $τ$", "time since the reversal, in $τ$"
     finish(early, *words, "balance 0, stopped early", legend="upper left", ylim=(0, top))
     return figure

@@ -280,6 +280,6 @@ def draw(run: xr.DataTree) -> Figure:
         errors.plot(scale, middle, **PALE, color=color, alpha=0.35, label=label)
     law(errors, scale[::-1], middle[0], 2, "scale²")
     words = "scale of small random weights", "largest error of $W_2 W_1$", "random weights, $D = 2$"
-    finish(errors, *words, legend="lower right", xscale="log", yscale="log")
-    errors.set_ylim(top=10)
+    finish(errors, *words, legend="upper left", xscale="log", yscale="log")
+    errors.set_ylim(top=100)
     return figure

@@ -378,6 +378,7 @@ def draw(run: xr.DataTree) -> Figure:
     finish(networks, "depth $D$", "training time, in units of $τ/D$", size, **how)
     words = "$1/b_0$", "time of one module, in $τ$", "what pretraining costs"
     finish(modules, *words, **how, xscale="log")
+    chains.locator_params(axis="x", integer=True)
     places = 1 / run["modules"].ds["strength"].values
     modules.set_xticks(places, [f"{place:g}" for place in places])
     modules.set_xticks([], minor=True)

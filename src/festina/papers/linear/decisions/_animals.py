@@ -1,18 +1,20 @@
 """What the experiments on perceptual decisions share: the animals, and what of them is ours."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import xarray as xr
 from jaxtyping import PRNGKeyArray
+from matplotlib.axes import Axes
 from pydantic import Field, model_validator
 
-from ....networks._seeds import Keys
+from ...._types import Keys
 from ....theory.decisions import Animals, draw_naive_animals, naive_animals
 from ..._frame import keys_of
-from ..._old import compare
 from ..._parameters import Parameters as BaseParameters
-from ...claims import Claim
+from ...claims import Ledger
+from ...figures import PALE
 
 LEFT_FIRST, RIGHT_FIRST, EVEN, DRAWN = 0, 1, 2, 3
 """Places in the herd: three animals made on purpose, then those that were drawn."""
@@ -38,6 +40,9 @@ class AnimalParameters(BaseParameters):
     largest_gain: float = Field(default=0.1, le=0.15)
     """Largest initial gain of a stimulus."""
 
+    duration: float = Field(default=200.0, ge=50.0, le=2000.0)
+    """How long they learn, in units of τ."""
+
     @model_validator(mode="after")
     def _a_range(self) -> "AnimalParameters":
         if self.largest_gain < 10 * self.smallest_gain:
@@ -52,25 +57,36 @@ def herd(parameters: AnimalParameters, key: PRNGKeyArray | None) -> tuple[Animal
     """One for each side, one for both alike, then one for each seed; and the keys of the seeds."""
     keys = keys_of(parameters, key)
     low, high = parameters.smallest_gain, parameters.largest_gain
-    middle = float(np.sqrt(low * high))
+    middle = np.sqrt(low * high)
     drawn = [draw_naive_animals(1, smallest=low, largest=high, key=one).gains for one in keys]
-    gains = np.concatenate(
-        [[[high, low], [low, high], [middle, middle]], *(v[:, :2] for v in drawn)]
-    )
-    return naive_animals(gains[:, 0], gains[:, 1]), keys
+    made = [[high, low, 0.0], [low, high, 0.0], [middle, middle, 0.0]]
+    left, right, _ = np.concatenate([made, *drawn]).T
+    return naive_animals(left, right), keys
 
 
-def claimed(experiment: str, *, note: str = "", **rest: Any) -> Claim:
-    """A claim that says what of the model is ours."""
-    return compare(experiment=experiment, note="; ".join(filter(None, (note, _OURS))), **rest)
+def reconstructed(say: Ledger) -> Callable[..., None]:
+    """`say`, with a note of what of the model is ours in every claim."""
+    noted = lambda note: "; ".join(filter(None, (note, _OURS)))
+    return lambda *claim, note="", **known: say(*claim, note=noted(note), **known)
 
 
-def first_use(use: np.ndarray) -> np.ndarray:
-    """When an animal starts to use a stimulus at all."""
-    return use.min(axis=-1)
+def told_apart(table: xr.Dataset, ratio: float) -> np.ndarray:
+    """Which animals have gains so different that chance does not turn their order around."""
+    gain = table["gain"].values
+    return gain.max(axis=1) > ratio * gain.min(axis=1)
 
 
 def slope_with_gain(table: xr.Dataset, use: np.ndarray) -> float:
-    """Slope of the time of first use against the logarithm of the larger gain."""
+    """Slope of the time of first use, of either side, against the logarithm of the larger gain."""
     larger = np.log(table["gain"].values.max(axis=1))
-    return float(np.polyfit(larger, first_use(use), 1)[0])
+    return float(np.polyfit(larger, use.min(axis=-1), 1)[0])
+
+
+def draw_ways(ax: Axes, x: np.ndarray, y: np.ndarray) -> None:
+    """The way of every animal, `(animal, time)`: wide and in colour those made on purpose."""
+    for animal in reversed(range(len(x))):
+        look: dict[str, Any] = {"color": "0.6", "lw": 0.8, "zorder": 2}
+        if animal < DRAWN:
+            look = {**PALE, "color": COLORS[animal], "zorder": 3, "label": MADE_ON_PURPOSE[animal]}
+        ax.plot(x[animal], y[animal], **look, alpha=0.8)
+    ax.plot([], [], color="0.6", lw=0.8, label="drawn at random")

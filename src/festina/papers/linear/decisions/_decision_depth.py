@@ -4,92 +4,66 @@ A shallow animal has the products $W_{ai} = u_{ai} v_i$ of a deep one as its onl
 both start with the same behaviour.
 """
 
+import itertools
 from typing import Any
 
 import numpy as np
 import xarray as xr
 from jaxtyping import PRNGKeyArray
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from pydantic import Field
 
-from ....theory.decisions import (
-    Animals,
-    DecisionModel,
-    Learning,
-    StationaryPoint,
-    mean_field,
-    stationary_points,
-    stimulus_use_times,
-    weight_velocity,
-)
+from ....theory import decisions
+from ....theory.decisions import Animals, DecisionModel
 from ....theory.decisions._model import Architecture
-from ..._old import experiment, run_tree
+from ..._frame import experiment
 from ..._registry import Progress
-from ._animals import EVEN, AnimalParameters, herd
-from ._decision_depth_claims import NAME as NAME
-from ._decision_depth_claims import claims as claims
-from ._decision_depth_draw import draw as draw
+from ...claims import Ledger, agree, apart, asserts, most
+from ...figures import THEORY, both, finish, sheet, styled
+from . import _animals as mice
 
-_SAMPLES = 801
-_LATER, _LATE_SAMPLES = 100.0, 100
-"""Weights are followed for longer than choices: what matters little is learned slowly."""
-
-_STARTS = 300
-_AT_REST = 1e-9
-_LATE = 1e5
-"""Until then the even animal has settled."""
+_POINTS: dict[Architecture, int] = {"shallow": 1, "deep": 8}  # of rest
+_CONSTANT, _LEFT_CONSTANT = 3, 5
+_RATIO = 3.0  # of gains, from which on an animal learns in stages
+_LATER, _LATE_SAMPLES = 100.0, 100  # weights that matter little for choices are learned slowly
+_SAMPLES, _STARTS, _AT_REST = 801, 300, 1e-9
 
 
-class Parameters(AnimalParameters):
+class Parameters(mice.AnimalParameters):
     """The same animals, shallow and deep."""
-
-    duration: float = Field(default=200.0, ge=50.0, le=2000.0)
-    """How long the deep ones learn, in units of τ."""
 
     shallow_duration: float = Field(default=20.0, ge=10.0, le=2000.0)
     """How long the shallow ones learn."""
 
 
-PRESETS: dict[str, dict[str, Any]] = {}
-
-
-@experiment
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> xr.DataTree:
+@experiment("linear/decision-depth")
+def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
     """Let the same animals learn with one layer and with two."""
-    animals, _ = herd(parameters, key)
-    ends: dict[Architecture, float] = {
-        "shallow": parameters.shallow_duration,
-        "deep": parameters.duration,
-    }
+    animals, _ = mice.herd(parameters, key)
+    ends = {"shallow": parameters.shallow_duration, "deep": parameters.duration}
     tables = {}
-    for place, (architecture, end) in enumerate(ends.items()):
-        say(f"{len(animals)} {architecture} animals", place / len(ends))
-        model = DecisionModel(
-            inverse_temperature=parameters.inverse_temperature, architecture=architecture
-        )
-        tables[architecture] = _learn(model, animals, np.linspace(0.0, end, _SAMPLES)).assign(
-            _points(model, animals)
-        )
-    return run_tree(NAME, parameters, **tables)
+    for place, name in enumerate(_POINTS):
+        say(f"{len(animals)} {name} animals", place / len(_POINTS))
+        beta = parameters.inverse_temperature
+        model = DecisionModel(inverse_temperature=beta, architecture=name)
+        learned = _learn(model, animals, np.linspace(0.0, ends[name], _SAMPLES))
+        tables[name] = learned.assign(_points(model))
+    return tables
 
 
 def _learn(model: DecisionModel, animals: Animals, times: np.ndarray) -> xr.Dataset:
     late = times[-1] * np.geomspace(1.0, _LATER, _LATE_SAMPLES)[1:]
-    learning = mean_field(model, animals, np.concatenate([times, late]))
-    soon = slice(len(times))
+    learning = decisions.mean_field(model, animals, np.concatenate([times, late]))
+    soon, beta, unit = slice(len(times)), model.inverse_temperature, {"units": "τ"}
     return xr.Dataset(
         {
             "gain": (("animal", "side"), animals.gains[:, :2]),
-            "use": (("animal", "side"), stimulus_use_times(learning)),
-            "influence": (("animal", "time", "side"), _influence(learning)[:, soon]),
+            "use": (("animal", "side"), decisions.stimulus_use_times(learning)),
+            "influence": (("animal", "time", "side"), _influence(learning.products, beta)[:, soon]),
             "lean": (("animal", "until_late", "side"), _lean(learning.products)),
-            "start": (("animal", "contrast"), learning.right_probability[:, 0]),
         },
-        {
-            "time": ("time", times, {"units": "τ"}),
-            "until_late": ("until_late", learning.time, {"units": "τ"}),
-            "animal": np.arange(len(animals)),
-            "contrast": np.asarray(model.contrasts),
-        },
+        {"time": ("time", times, unit), "until_late": ("until_late", learning.time, unit)},
     )
 
 
@@ -99,45 +73,26 @@ def _lean(products: np.ndarray) -> np.ndarray:
     return np.stack([left[..., 0] - left[..., 1], right[..., 1] - right[..., 0]], axis=-1)
 
 
-def _influence(learning: Learning) -> np.ndarray:
+def _influence(products: np.ndarray, beta: float) -> np.ndarray:
     """How far a stimulus at full contrast moves choices towards its own side."""
-    w, beta = learning.products, learning.model.inverse_temperature
-    prefers_right = w[:, :, 1] - w[:, :, 0]
-    blank = prefers_right[..., 2]
-    right = lambda preference: 0.5 * (1.0 + np.tanh(0.5 * beta * preference))
-    return np.stack(
-        [
-            right(blank) - right(blank + prefers_right[..., 0]),
-            right(blank + prefers_right[..., 1]) - right(blank),
-        ],
-        axis=-1,
-    )
+    prefers_right = products[..., 1, :] - products[..., 0, :]
+    left, right, blank = np.moveaxis(prefers_right, -1, 0)
+    chosen = lambda preference: 0.5 * (1.0 + np.tanh(0.5 * beta * preference))
+    shifts = (chosen(blank) - chosen(blank + left), chosen(blank + right) - chosen(blank))
+    return np.stack(shifts, axis=-1)
 
 
-def _points(model: DecisionModel, animals: Animals) -> dict[str, Any]:
-    """Where the network rests, where it was found to rest, and where an animal ends."""
-    points = stationary_points(model)
-    even = Animals(animals.gains[[EVEN]], animals.striatum[[EVEN]])
-    moves = [weight_velocity(model, _resting(point, model)) for point in points]
-    products = np.stack([point.products for point in points])[:, None]
-    points_at_rest = Learning(model, np.zeros(1), np.ones((len(points), 1, 3)), products, "theory")
-    speed = [max(np.abs(m.gains).max(), np.abs(m.striatum).max()) for m in moves]
+def _points(model: DecisionModel) -> dict[str, Any]:
+    """Where the network rests, and where it is found to rest."""
+    points, beta = decisions.stationary_points(model), model.inverse_temperature
+    products = np.stack([point.products for point in points])
     return {
-        "point_lean": (("point", "side"), np.array([_lean(point.products) for point in points])),
+        "point_lean": (("point", "side"), _lean(products)),
         "point_index": ("point", [point.index for point in points]),
-        "point_active": ("point", [len(point.active) for point in points]),
-        "point_speed": ("point", speed),
+        "point_influence": (("point", "side"), _influence(products, beta)),
         "found": ((), _search(model)),
-        "point_influence": (("point", "side"), _influence(points_at_rest)[:, 0]),
-        "end": ("contrast", mean_field(model, even, [_LATE]).right_probability[0, 0]),
-        "expert": ("contrast", points[-1].right_probability),
-        "expert_products": (("action", "line"), points[-1].products),
         "escape_rate": ("point", [point.escape_rates.get("left", np.nan) for point in points]),
     }
-
-
-def _resting(point: StationaryPoint, model: DecisionModel) -> Animals:
-    return point.animals.merged() if model.architecture == "shallow" else point.animals
 
 
 def _search(model: DecisionModel) -> int:
@@ -148,26 +103,139 @@ def _search(model: DecisionModel) -> int:
     """
     from scipy.optimize import least_squares
 
-    x, reward = model.stimuli, model.rewards
-    h, target = 0.5 * x.T @ x / len(x), 0.5 * reward.T @ x / len(x)
+    x, deep = model.stimuli, model.architecture == "deep"
+    h, target = 0.5 * x.T @ x / len(x), 0.5 * model.rewards.T @ x / len(x)
+    weights = lambda theta: (theta[:-6] if deep else np.ones(3), theta[-6:].reshape(2, 3))
 
-    def shallow(w: np.ndarray) -> np.ndarray:
-        return (target - w.reshape(2, 3) @ h).ravel()
-
-    def deep(theta: np.ndarray) -> np.ndarray:
-        v, u = theta[:3], theta[3:].reshape(2, 3)
+    def velocity(theta: np.ndarray) -> np.ndarray:
+        v, u = weights(theta)
         pull = target - (u * v) @ h
-        return np.concatenate([(pull * u).sum(axis=0), (pull * v).ravel()])
+        return np.append((pull * u).sum(axis=0) if deep else [], pull * v)
 
     # A generator of its own: whether all are found must not depend on the seed of the animals.
-    rng, found = np.random.default_rng(0), []
-    flow, size = (shallow, 6) if model.architecture == "shallow" else (deep, 9)
-    for _ in range(_STARTS):
-        start = rng.uniform(-1.0, 1.0, size)
-        end = least_squares(flow, start, method="lm", xtol=1e-13, ftol=1e-13, gtol=1e-13)
-        if np.abs(end.fun).max() > _AT_REST:
-            continue
-        products = end.x.reshape(2, 3) if size == 6 else end.x[3:].reshape(2, 3) * end.x[:3]
-        if all(np.abs(products - other).max() > 1e-3 for other in found):
+    starts = np.random.default_rng(0).uniform(-1.0, 1.0, (_STARTS, 9 if deep else 6))
+    found: list[np.ndarray] = []
+    for start in starts:
+        end = least_squares(velocity, start, method="lm", xtol=1e-13, ftol=1e-13, gtol=1e-13)
+        products = np.multiply(*weights(end.x))
+        new = all(np.abs(products - other).max() > 1e-3 for other in found)
+        if new and np.abs(end.fun).max() <= _AT_REST:
             found.append(products)
     return len(found)
+
+
+@asserts("Saxe, slides", "“Saddle points arise through depth”")
+def claims(run: xr.DataTree, say: Ledger) -> None:
+    """One point against eight, at once against in stages."""
+    ours, (shallow, deep) = mice.reconstructed(say), (run[name].ds for name in _POINTS)
+    for name, count in _POINTS.items():
+        found, index = int(run[name].ds["found"]), run[name].ds["point_index"]
+        ours(
+            f"{name}: points of rest that a search finds (random choices), and stable ones",
+            agree([found, int((index == 0).sum())], [count, 1]),
+            note="for a fixed policy there are no others; the softmax is followed from there",
+        )
+    at_once, staged = shallow["use"].values, deep["use"].values
+    longest = float(np.abs(np.diff(at_once, axis=1)).max())
+    ours(
+        "shallow: time between the use of one side and of the other (largest of all animals)",
+        agree(longest, 0.0, within=0.5),
+        note=f"first use at {at_once.min():.2f} to {at_once.max():.2f}",
+    )
+    ours(
+        "shallow: the time of first use does not depend on the gain (slope with its logarithm)",
+        agree(mice.slope_with_gain(shallow, at_once), 0.0, within=0.2),
+    )
+    distinct = mice.told_apart(deep, _RATIO)
+    if np.isfinite(staged.min(axis=1)).all():
+        later, rate = -mice.slope_with_gain(deep, staged), float(deep["escape_rate"][_CONSTANT])
+        ours(
+            "deep: it comes later by this for each factor e in the larger gain (τ)",
+            agree(later, 1.0 / rate, within=0.15, relative=True),
+            note="predicted: one over the escape rate where the constant line alone is in use",
+        )
+        if distinct[mice.DRAWN :].any():
+            between = np.abs(np.diff(staged, axis=1))[mice.DRAWN :][distinct[mice.DRAWN :]]
+            ours(
+                f"deep: sides of drawn animals are ten times further apart in time, at a ratio of "
+                f"gains above {_RATIO:g}",
+                most(between > 10 * (longest + float(shallow["time"][1])), of="animals"),
+            )
+    # How far the weights of one side are ahead of the other's, over what is to be learned.
+    goal = float(shallow["point_lean"][-1, 0])
+    lead = lambda table: np.abs(np.diff(table["lean"].values)).max(axis=(1, 2)) / goal
+    together, ahead = lead(shallow), lead(deep)
+    ours(
+        "shallow: weights of both sides grow together (largest lead of one over the goal)",
+        apart(together, within=0.05),
+    )
+    ours(
+        f"deep: one side gets ten times as far ahead, at a ratio of gains above {_RATIO:g}",
+        most((ahead > 10 * together)[distinct], of="animals"),
+        note=f"left-first: by {ahead[mice.LEFT_FIRST]:.2f} of the goal; at the saddle {{L 0}} by "
+        f"{float(deep['point_lean'][_LEFT_CONSTANT, 0]) / goal:.2f}",
+    )
+
+
+@styled
+def draw(run: xr.DataTree) -> Figure:
+    """A row for each architecture, from the same initial choices."""
+    title = "Only depth has saddles: the same animals with one layer and with two"
+    figure, rows = sheet(title, 3, 2, width=3.33, height=2.8, width_ratios=(0.9, 1, 1.3))
+    limit = 1.12 * float(run["deep"].ds["point_lean"].max())
+    around = {"xlim": (-0.12, limit), "ylim": (-0.12, limit), "xticks": (0, 1, 2)}
+    sides = ("left stimulus, $W_{LL} - W_{RL}$", "right stimulus, $W_{RR} - W_{LR}$")
+    titles = {
+        "shallow": ("one point of rest", "both sides at once"),
+        "deep": ("8 points of rest, two of them at 0", "one side after the other"),
+    }
+    for row, (name, (rests, order)) in zip(rows, titles.items(), strict=True):
+        (sketch, weights, choices), table = row, run[name].ds
+        _draw_network(sketch, deep=name == "deep")
+        sketch.set_title(name, weight="bold")
+        mice.draw_ways(weights, *np.moveaxis(table["lean"].values, -1, 0))
+        for lean, index in zip(table["point_lean"].values, table["point_index"], strict=True):
+            face = "white" if index else "black"
+            weights.plot(*lean, "o", ms=6, mfc=face, mec="black", zorder=5)
+        finish(weights, *sides, rests, legend=None, yticks=(0, 1, 2), **around)
+        _draw_influence(choices, table)
+        choices.set_title(f"left-first animal: {order}")
+    rows[0, 1].legend(loc="lower right")
+    rows[0, 2].legend(loc="upper right", ncols=2)
+    return figure
+
+
+def _draw_network(ax: Axes, *, deep: bool) -> None:
+    """Lines from inputs to actions, by way of a gain for each input if there are two layers."""
+    inputs = np.array([0.85, 0.5, 0.15])
+    actions, stop, blue = np.array([0.7, 0.3]), 0.42 if deep else 0.0, "#0072b2"
+    for a, b in itertools.product(inputs, actions):
+        ax.plot([stop, 1.0], [a, b], color="0.7", lw=1.2, zorder=1)
+    columns = [(0.0, inputs, "black"), (1.0, actions, "black")]
+    if deep:
+        ax.plot([0.0, stop], [inputs, inputs], color=blue, lw=2.2, zorder=1)
+        columns.append((stop, inputs, blue))
+        ax.text(stop / 2, 0.93, "$v$", color=blue, ha="center")
+    ax.text(0.74, 0.88, "$u$" if deep else "$W$", color="0.4", ha="center")
+    for x, ys, color in columns:
+        ax.plot([x] * len(ys), ys, "o", ms=9, mfc="white", mec=color, zorder=2)
+    for y, words in zip(inputs, ("left", "right", "1"), strict=True):
+        ax.text(-0.1, y, words, ha="right", va="center")
+    for y, words in zip(actions, ("go left", "go right"), strict=True):
+        ax.text(1.12, y, words, ha="left", va="center")
+    ax.set(xlim=(-0.55, 2.0), ylim=(0, 1))
+    ax.axis("off")
+
+
+def _draw_influence(ax: Axes, table: xr.Dataset) -> None:
+    one = table.isel(animal=mice.LEFT_FIRST)
+    for side, words in enumerate(("left stimulus", "right stimulus")):
+        color, use = mice.COLORS[side], float(one["use"][side])
+        both(ax, one["time"], one["influence"][:, side], color=color, alpha=0.8, label=words)
+        if np.isfinite(use):
+            ax.plot([use, use], [0, 0.25], color=color, lw=1, ls=":")
+    ax.axhline(float(table["point_influence"][-1, 0]), **THEORY, label="theory: expert")
+    ax.plot([], [], color="0.4", lw=1, ls=":", label="used from here")
+    words = ("time $t/τ$", "shift of choices by a stimulus")
+    around = {"xlim": (0, float(one["time"][-1])), "ylim": (0, 1.35), "yticks": (0, 0.5, 1)}
+    finish(ax, *words, legend=None, **around)

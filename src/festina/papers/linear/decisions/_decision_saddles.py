@@ -2,81 +2,60 @@ r"""The stationary points behind the strategies of mice, and how near to them an
 
 A deep network with `total` teaching rests wherever each of its three lines (left, right, constant)
 is either silent or has nothing left to learn: $2^3$ nested points. What `stationary_points` says of
-them is held against the flow itself, which is started on, near and far from them.
+them is held against the flow, started near and far from them. Animals behave as at a one-sided
+saddle for a while, but their weights do not come near: they approach it more slowly than leave.
 """
 
-from typing import Any
+import itertools
 
 import numpy as np
 import xarray as xr
 from jaxtyping import PRNGKeyArray
-from pydantic import Field
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
-from ....theory.decisions import (
-    Animals,
-    DecisionModel,
-    StationaryPoint,
-    mean_field,
-    naive_animals,
-    stationary_points,
-    visited_points,
-)
+from ....theory import decisions
+from ....theory.decisions import Animals, DecisionModel, StationaryPoint
 from ....theory.decisions._model import LINES
-from ..._old import experiment, run_tree
+from ..._frame import experiment, parameters_of
 from ..._registry import Progress
-from ._animals import AnimalParameters, herd
-from ._decision_saddles_claims import NAME as NAME
-from ._decision_saddles_claims import claims as claims
-from ._decision_saddles_draw import draw as draw
+from ...claims import Ledger, agree, apart, asserts, most, same
+from ...figures import PALE, finish, law, sheet, styled
+from . import _animals as mice
 
-_SAMPLES = 601
-_LATE = 1e5
-"""Until then an animal whose silent lines are held at zero has settled."""
+NOTHING, LEFT, RIGHT, CONSTANT, STIMULI, LEFT_CONSTANT, RIGHT_CONSTANT, ALL = range(8)
+"""Points in the order of their number of active lines."""
 
-_SEED_OF_GROWTH = 1e-8
-_WINDOW = (1e-6, 1e-4)
-"""Growth is measured while a gain is between these: late enough to be a pure exponential."""
-
-_GAINS = np.geomspace(1e-2, 1e-6, 5)
+NAMES = ("nothing", "L", "R", "0", "L R", "L 0", "R 0", "L R 0")
+Points = tuple[StationaryPoint, ...]
+_SEED_OF_GROWTH, _WINDOW = 1e-8, (1e-6, 1e-4)  # within the latter growth is a pure exponential
+_SAMPLES, _GAINS = 601, np.geomspace(1e-2, 1e-6, 5)
 
 
-class Parameters(AnimalParameters):
+class Parameters(mice.AnimalParameters):
     """Animals on their way through the hierarchy, and animals put on and beside each point."""
 
-    duration: float = Field(default=200.0, ge=50.0, le=2000.0)
-    """How long they learn, in units of τ."""
 
-
-PRESETS: dict[str, dict[str, Any]] = {}
-
-
-@experiment
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> xr.DataTree:
-    """The points for random choices and for the softmax, and the paths of animals among them."""
-    animals, _ = herd(parameters, key)
+@experiment("linear/decision-saddles")
+def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+    """The points, and the paths of animals among them."""
+    animals, _ = mice.herd(parameters, key)
     model = DecisionModel(inverse_temperature=parameters.inverse_temperature)
-    say("stationary points for random choices", 0.0)
-    uniform = _points(DecisionModel(inverse_temperature=0.0))
-    say("stationary points for a softmax", 0.3)
-    softmax = _points(model)
+    say("stationary points", 0.0)
+    softmax, points = _points(model), decisions.stationary_points(model)
     say(f"paths of {len(animals)} animals", 0.6)
-    points = stationary_points(model)
-    return run_tree(
-        NAME,
-        parameters,
-        uniform=uniform,
-        softmax=softmax,
-        paths=_paths(model, points, animals, np.linspace(0.0, parameters.duration, _SAMPLES)),
-        approach=_approach(model, points, parameters.largest_gain),
-    )
+    paths = _paths(model, points, animals, np.linspace(0.0, parameters.duration, _SAMPLES))
+    approach = _approach(model, points, parameters.largest_gain)
+    return {"softmax": softmax, "paths": paths, "approach": approach}
 
 
 def _points(model: DecisionModel) -> xr.Dataset:
     """What theory says of every point, and what the flow does there."""
-    points = stationary_points(model)
-    settled = _settle(model, points)
+    points = decisions.stationary_points(model)
     active = np.array([[line in point.active for line in LINES] for point in points])
     rate = [[point.escape_rates.get(line, np.nan) for line in LINES] for point in points]
+    products = np.stack([point.products for point in points])
+    apart_by = np.linalg.norm(products[:, None] - products, axis=(2, 3))
     return xr.Dataset(
         {
             "active": (("point", "line"), active.astype(np.int64)),
@@ -84,53 +63,35 @@ def _points(model: DecisionModel) -> xr.Dataset:
             "index": ("point", [point.index for point in points]),
             "eigenvalues": (("point", "unknown"), [np.real(p.eigenvalues) for p in points]),
             "escape_rate": (("point", "line"), rate),
-            "growth_rate": (("point", "line"), _growth(model, points)),
+            "growth_rate": (("point", "line"), _growth(model, points, ~active)),
             "right_probability": (("point", "contrast"), [p.right_probability for p in points]),
-            "strength": (("point", "line"), [np.linalg.norm(p.products, axis=0) for p in points]),
-            "distance": (
-                ("point", "other"),
-                [[np.linalg.norm(a.products - b.products) for a in points] for b in points],
-            ),
-            "settled_loss": ("point", settled.loss[:, -1]),
-            "settled_right_probability": (("point", "contrast"), settled.right_probability[:, -1]),
+            "strength": (("point", "line"), np.linalg.norm(products, axis=1)),
+            "distance": (("point", "other"), apart_by),
         },
         {"contrast": np.asarray(model.contrasts)},
     )
 
 
-def _settle(model: DecisionModel, points: tuple[StationaryPoint, ...]):
-    """Animals whose silent lines are exactly zero, and so stay: they end on the saddle."""
-    gain = np.array([[0.3 if line in point.active else 0.0 for line in LINES] for point in points])
-    return mean_field(model, naive_animals(*gain.T), [_LATE])
-
-
-def _growth(model: DecisionModel, points: tuple[StationaryPoint, ...]) -> np.ndarray:
+def _growth(model: DecisionModel, points: Points, silent: np.ndarray) -> np.ndarray:
     """Rate at which the gain of each silent line grows, in animals put beside each point."""
-    places = [
-        (place, line)
-        for place, point in enumerate(points)
-        for line, name in enumerate(LINES)
-        if name not in point.active
-    ]
-    gains = np.concatenate([points[place].animals.gains for place, _ in places])
-    striatum = np.concatenate([points[place].animals.striatum for place, _ in places])
-    gains[range(len(places)), [line for _, line in places]] = _SEED_OF_GROWTH
+    place, line = np.nonzero(silent)
+    gains = np.concatenate([points[each].animals.gains for each in place])
+    striatum = np.concatenate([points[each].animals.striatum for each in place])
+    gains[np.arange(len(place)), line] = _SEED_OF_GROWTH
     # The slowest of all has a rate near 0.046, so that e^{rate · 300} is a million.
     times = np.arange(0.0, 300.0, 0.5)
-    learning = mean_field(model, Animals(gains, striatum), times, atol=1e-18)
-    rates = np.full((len(points), len(LINES)), np.nan)
-    for animal, (place, line) in enumerate(places):
-        gain = learning.gains[animal, :, line]
+    learning = decisions.mean_field(model, Animals(gains, striatum), times, atol=1e-18)
+    rates = np.full(silent.shape, np.nan)
+    for animal, at in enumerate(zip(place, line, strict=True)):
+        gain = learning.gains[animal, :, at[1]]
         beside = (gain > _WINDOW[0]) & (gain < _WINDOW[1])
-        rates[place, line] = np.polyfit(times[beside], np.log(gain[beside]), 1)[0]
+        rates[at] = np.polyfit(times[beside], np.log(gain[beside]), 1)[0]
     return rates
 
 
-def _paths(
-    model: DecisionModel, points: tuple[StationaryPoint, ...], animals: Animals, times: np.ndarray
-) -> xr.Dataset:
-    learning = mean_field(model, animals, times)
-    visits = visited_points(learning, points)
+def _paths(model: DecisionModel, points: Points, animals: Animals, times: np.ndarray) -> xr.Dataset:
+    learning = decisions.mean_field(model, animals, times)
+    visits = decisions.visited_points(learning, points)
     choices = np.stack([point.right_probability for point in points])
     behind = np.abs(learning.right_probability[:, :, None] - choices).max(axis=-1)
     return xr.Dataset(
@@ -146,21 +107,171 @@ def _paths(
     )
 
 
-def _approach(
-    model: DecisionModel, points: tuple[StationaryPoint, ...], largest: float
-) -> xr.Dataset:
-    """How near animals come if their gains are made smaller."""
-    lines = [point.active for point in points]
-    count = len(_GAINS)
-    animals = naive_animals(
-        np.concatenate([_GAINS, np.full(count, largest)]), np.concatenate([_GAINS, _GAINS])
+def _approach(model: DecisionModel, points: Points, largest: float) -> xr.Dataset:
+    """How near animals come if their gains are made smaller: even ones, then left-first ones."""
+    left = np.append(_GAINS, np.full(len(_GAINS), largest))
+    animals = decisions.naive_animals(left, np.tile(_GAINS, 2))
+    learning = decisions.mean_field(model, animals, np.arange(0.0, 600.0, 0.25), atol=1e-18)
+    even, one_sided = np.split(decisions.visited_points(learning, points).distance.min(axis=1), 2)
+    table = {"constant": even[:, CONSTANT], "one_sided": one_sided[:, LEFT_CONSTANT]}
+    return xr.Dataset({name: ("gain", each) for name, each in table.items()}, {"gain": _GAINS})
+
+
+def _exponents(points: xr.Dataset) -> dict[str, float]:
+    """Powers of the gain with which animals come nearer to {0}, if even, and to {L 0}.
+
+    Approached at the rate μ and left at r in each layer, from a gain v: at the closest
+    e^{−μt} = v² e^{2rt}, so that the distance goes as v^{2μ/(μ + 2r)}. What is slowest counts, but
+    the slow way to {0} is a bias, which even animals do not have. Sharp choices make μ at {L 0} so
+    small that at the smallest gains the power is still a little larger.
+    """
+    even, slow = points["eigenvalues"][CONSTANT], points["eigenvalues"][LEFT_CONSTANT]
+    rates = {
+        "constant": (-even.min(), points["escape_rate"][CONSTANT, 0]),
+        "one_sided": (-slow.where(slow < -1e-6).max(), points["escape_rate"][LEFT_CONSTANT, 1]),
+    }
+    return {name: float(2 * mu / (mu + 2 * r)) for name, (mu, r) in rates.items()}
+
+
+@asserts("Saxe, slides", "“Dynamics pass near a hierarchy of saddle points”")
+def claims(run: xr.DataTree, say: Ledger) -> None:
+    """Points, indices, rates, paths, and how near."""
+    ours, parameters = mice.reconstructed(say), parameters_of(run, Parameters)
+    points = run["softmax"].ds
+    leaving = np.isfinite(points["escape_rate"].values)
+    seen, rate = (points[name].values[leaving] for name in ("growth_rate", "escape_rate"))
+    ours(
+        "each of the eight points has as many unstable directions as silent lines",
+        agree(points["index"], (1 - points["active"]).sum("line")),
     )
-    learning = mean_field(model, animals, np.arange(0.0, 600.0, 0.25), atol=1e-18)
-    closest = visited_points(learning, points).distance.min(axis=1)
-    return xr.Dataset(
-        {
-            "constant": ("gain", closest[:count, lines.index(("constant",))]),
-            "one_sided": ("gain", closest[count:, lines.index(("left", "constant"))]),
-        },
-        {"gain": _GAINS},
+    ours(
+        "animals put beside the saddles leave along silent lines at the rate |g_i|/τ",
+        apart(seen, rate, within=2e-3, relative=True),
     )
+    paths, approach = run["paths"].ds, run["approach"].ds
+    nearest, beta = paths["nearest"].values, parameters.inverse_temperature
+    # Gains far enough apart for a one-sided stage, and a time long enough to leave it.
+    ratio = parameters.largest_gain / parameters.smallest_gain
+    lingers = ratio >= 30 and nearest[mice.LEFT_FIRST, -1] == ALL
+    if lingers and beta <= 5:  # sharper choices try too little for weights to get there
+        for animal, between in ((mice.LEFT_FIRST, "L 0"), (mice.RIGHT_FIRST, "R 0")):
+            passed = [NAMES[place] for place, _ in itertools.groupby(nearest[animal])]
+            who = mice.MADE_ON_PURPOSE[animal]
+            ours(
+                f"the {who} animal is nearest to one point after the other",
+                same(" → ".join(passed), f"nothing → 0 → {between} → L R 0"),
+            )
+    drawn, gain = nearest[mice.DRAWN :], paths["gain"].values[mice.DRAWN :]
+    own = np.where(gain[:, 0] > gain[:, 1], LEFT_CONSTANT, RIGHT_CONSTANT)[:, None]
+    ours(
+        "no drawn animal is ever nearest to the saddle of the side with the smaller gain",
+        most((drawn != LEFT_CONSTANT + RIGHT_CONSTANT - own).all(axis=1), of="animals"),
+        note=f"{(drawn == own).any(axis=1).sum()} are for a while nearest to that of the larger",
+    )
+    ours(
+        "no animal is ever nearest to {L}, {R} or {L R}",
+        most(~np.isin(nearest, (LEFT, RIGHT, STIMULI)).any(axis=1), of="animals"),
+        note="the constant line leaves {} fastest, so three of the eight are never visited",
+    )
+    expected, last = _exponents(points), approach.isel(gain=[-2, -1])
+    power = lambda name: np.polyfit(np.log(last["gain"]), np.log(last[name]), 1)[0]
+    ours(
+        "even animals come nearer to {0} the smaller their gains (exponent)",
+        agree(power("constant"), expected["constant"], within=0.02, relative=True),
+        note="predicted: 2μ/(μ + 2r), approached at the rate μ and left at r",
+    )
+    if not lingers:
+        return
+    one = paths.isel(animal=mice.LEFT_FIRST, point=LEFT_CONSTANT)
+    ours(
+        "the left-first animal behaves as at {L 0} for a while (difference in P(R) at its least)",
+        agree(one["choice_distance"].min(), 0.0, within=0.15),
+    )
+    if beta >= 5:
+        gap = points["distance"][CONSTANT, LEFT_CONSTANT]
+        ours(
+            "its weights, too, pass near {L 0} (closest approach over its distance from {0})",
+            agree(one["distance"].min() / gap, 0.0, within=0.1),
+            wrong="what the left stimulus says against going right is learned only when the animal "
+            "goes right, which it hardly does: the distance falls with a small power of the gain",
+            instead=agree(power("one_sided"), expected["one_sided"], within=0.05),
+        )
+
+
+@styled
+def draw(run: xr.DataTree) -> Figure:
+    """The cube of points with the paths of animals, and their distance from the saddles."""
+    title = "Eight points of rest, and the way that animals take among them"
+    figure, axes = sheet(title, 2, 2, width=5.0, height=2.7, width_ratios=(1.75, 1))
+    axes[1, 0].remove()
+    cube, points, paths = axes[0, 0], run["softmax"].ds, run["paths"].ds
+    cube.set_subplotspec(cube.get_gridspec()[:, 0])
+    _draw_cube(cube, points)
+    mice.draw_ways(cube, paths["strength"].values @ _OBLIQUE, paths["loss"].values)
+    cube.legend(loc="lower left", title="animals")
+    _draw_distance(axes[0, 1], paths.isel(animal=mice.LEFT_FIRST))
+    _draw_approach(axes[1, 1], run["approach"].ds, points)
+    return figure
+
+
+_OBLIQUE = np.array([-1.0, 1.0, 0.45])
+"""How far each line moves a point sideways: left and right to their sides, the constant a bit."""
+
+# Where the curve of a point is drawn, in fractions of the panel: away from paths and edges.
+_BESIDE = (
+    *((-0.05, 0.03), (-0.125, -0.03), (0.025, -0.03), (0.045, 0.005)),
+    *((-0.2, -0.05), (-0.115, -0.15), (0.015, -0.15), (-0.05, -0.135)),
+)
+
+_SMALL_PRINT = {"fontsize": 6.5, "color": "0.45", "zorder": 3.5, "ha": "center", "va": "center"}
+_ON_WHITE = {"boxstyle": "square,pad=0.1", "fc": "white", "ec": "none"}
+
+
+def _draw_cube(ax: Axes, points: xr.Dataset) -> None:
+    active, loss, rate = (points[name].values for name in ("active", "loss", "escape_rate"))
+    x = points["strength"].values @ _OBLIQUE
+    for one, other in itertools.permutations(range(len(loss)), 2):
+        added = active[other] - active[one]
+        if added.min() < 0 or added.sum() != 1:
+            continue
+        ax.plot(x[[one, other]], loss[[one, other]], color="0.82", lw=1.2, zorder=1)
+        middle = 0.6 * x[one] + 0.4 * x[other], loss[one] ** 0.6 * loss[other] ** 0.4
+        ax.text(*middle, f"{rate[one, added.argmax()]:.2g}", bbox=_ON_WHITE, **_SMALL_PRINT)
+    words = ("$|W_R| - |W_L| + 0.45\\,|W_0|$, an oblique view of the cube", "loss")
+    title = "grey: rate at which a silent line leaves (1/τ); curves: $P(R)$ against contrast"
+    limits = (x.min() - 0.75, x.max() + 0.75), (0.4 * loss.min(), 2.2 * loss.max())
+    finish(ax, *words, title, yscale="log", xlim=limits[0], ylim=limits[1])
+    for point, (name, (aside, above)) in enumerate(zip(NAMES, _BESIDE, strict=True)):
+        face = "white" if points["index"][point] else "black"
+        ax.plot(x[point], loss[point], "o", ms=6, mfc=face, mec="black", zorder=5)
+        at = ax.transData.transform((x[point], loss[point]))
+        across, up = ax.transAxes.inverted().transform(at)
+        small = ax.inset_axes((across + aside, up + above, 0.1, 0.095), zorder=4)
+        small.plot(points["contrast"], points["right_probability"][point], color="black", lw=1.3)
+        small.axhline(0.5, color="0.85", lw=0.6, zorder=0)
+        small.set(ylim=(-0.08, 1.08), xticks=[], yticks=[])
+        small.set_title(f"{{{name}}}" if point else "{ }", fontsize=7.5, pad=1.5)
+        small.patch.set_alpha(0.9)
+
+
+def _draw_distance(ax: Axes, one: xr.Dataset) -> None:
+    looks = {NOTHING: "0.75", CONSTANT: "#e69f00", LEFT_CONSTANT: "#cc79a7", ALL: "#56b4e9"}
+    for point, color in looks.items():
+        label = f"{{{NAMES[point]}}}" if point else "{ }"
+        ax.plot(one["time"], one["distance"].isel(point=point), **PALE, color=color, label=label)
+    title, end = "the left-first animal and its saddles", float(one["time"][-1])
+    top = 1.35 * ax.get_ylim()[1]
+    finish(ax, "time $t/τ$", "distance $\\|W - W^*\\|$", title, xlim=(0, end), ylim=(0, top))
+    ax.legend(ncols=4, loc="upper center", handlelength=1.0, columnspacing=1.0)
+
+
+def _draw_approach(ax: Axes, approach: xr.Dataset, points: xr.Dataset) -> None:
+    gain, even = approach["gain"].values, approach["constant"].values
+    ax.plot(gain, approach["one_sided"], "o-", **PALE, color="#cc79a7", alpha=0.7)
+    ax.plot(gain, even, "o-", **PALE, color="#e69f00", alpha=0.7)
+    law(ax, gain, even[-1], _exponents(points)["constant"])
+    ax.text(gain[2], 4 * float(approach["one_sided"][2]), "{L 0}, left-first animals", ha="center")
+    ax.text(gain[0], even[-1], "{0}, even animals (theory dashed)", ha="right", va="center")
+    words = ("initial gain of the right stimulus", "closest approach")
+    around = {"xscale": "log", "yscale": "log", "ylim": (0.3 * even.min(), 60)}
+    finish(ax, *words, "smaller gains, nearer saddles", **around)

@@ -177,7 +177,7 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
             "contrasts of each level",
             falls(hierarchy["variance"]),
         )
-    a0, weakest = parameters.initial_strength, float(deep["singular_value"].min())
+    a0, weakest = parameters.initial_strength, deep["singular_value"].values.min()
     theory = deep["chains_theory_half_time"]
     say(
         "half-rise times of the levels, broad to fine: ln(s/a₀ − 1)/2s",
@@ -185,13 +185,13 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         note="decoupled weights; levels come one after the other",
     )
     from_growing_part(say, [deep], a0, "levels are learned from the top")
-    farthest = float(np.linalg.norm(deep["place_theory"], axis=-1).max())
+    farthest = np.linalg.norm(deep["place_theory"], axis=-1).max()
     say(
         "small random weights: the items' places in the hidden layer at all times, in units of the "
         "farthest",
         apart(
             np.linalg.norm(deep["place"] - deep["place_theory"], axis=-1),
-            within=4 * (2 * a0) ** 0.5 / farthest,
+            within=float(4 * (2 * a0) ** 0.5 / farthest),
             over=farthest,
         ),
         note="at the start they are where random weights put them, within √(2a₀)",
@@ -204,7 +204,7 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
     same = apart(shallow["strength"], shallow["theory"], within=1e-6)
     say("shallow: all levels follow the same exponential", same)
     last = shallow["half_time"][-1] / shallow["half_time"][0]
-    same = agree(last, 1.0, within=4 * a0 / weakest + 1e-6)
+    same = agree(last, 1.0, within=float(4 * a0 / weakest) + 1e-6)
     say("shallow: no differentiation, the last level's half-rise time over the first's", same)
 
 

@@ -147,6 +147,6 @@ def from_growing_part(
     say(
         f"{order}: which of two neighbours comes first in small random weights",
         most(np.concatenate(right), of="pairs"),
-        corrected="levels that are close change places, as the weights predict",
+        corrected="levels that are close change places, as the weights predict" * (early > 0),
         note=f"{early} pairs are not in order",
     )

@@ -219,7 +219,7 @@ def _draw_modes(ax: Axes, world: xr.Dataset, shape: tuple[int, int]) -> None:
     ax.axis("off")
     _, first = np.unique(world["level_of_mode"].values, return_index=True)
     if len(first) > _SHOWN:
-        ax.set_title(f"the first {_SHOWN} of {len(first)}", fontsize=7, pad=2)
+        ax.set_title(f"the first {_SHOWN} of {len(first)} levels", fontsize=7, pad=2)
     for index, color, _ in family(range(len(first[:_SHOWN]))):
         v = world["mode_of_items"].values[:, first[index]]
         box = (0.14, 1 - (index + 0.9) / _SHOWN, 0.86, 0.78 / _SHOWN)

@@ -13,89 +13,352 @@ from typing import Any
 
 import jax
 import numpy as np
+import pandas as pd
 import xarray as xr
 from jaxtyping import PRNGKeyArray
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from pydantic import Field
 
-from ....networks import fully_connected
+from ...._objective import Data
+from ....diagnose import effective_width, plateaus
+from ....networks import Layer, fully_connected
 from ....tasks import Task, mnist, task
-from ..._frame import keys_of
-from ..._old import experiment, run_tree
+from ....theory.saddles._loss_function import loss_function
+from ....theory.saddles._merged_units import Narrowing
+from ... import _parameters
+from ..._frame import experiment, keys_of
 from ..._registry import Progress
-from ._figure_3_claims import claims as claims
-from ._figure_3_draw import draw as draw
-from ._figure_3_measure import curves, narrowed, predicted, staircase
-from ._figure_3_parameters import Parameters as Parameters
-from ._lessons import teach
-from ._pairs import correlations, digits
+from ...claims import Ledger, agree, asserts, listed, rises, same
+from ...figures import PALE, THEORY, sheet, styled
+from ._lessons import Lesson, teach
+from ._pairs import PRINTED, Pairs, correlations, descent_rate, digits
 
-NAME = "saddles/figure-3"
-NETWORKS = ("linear", "relu")
-_NOTED_EVERY = 0.1
-"""Time between two notes of a network's state, ηn."""
+NETWORKS = {"linear": "linear", "relu": "ReLU"}
+STAGES = ("plateau", "second drop", "end")  # where networks are reduced
+_NOTED_EVERY = 0.1  # time ηn between two notes of a network's state
+_THRESHOLD = 0.1  # of a singular value of U, still exponential, by which its growth is timed
+_ALIKE = 0.1  # error in function space, targets having size one, up to which networks are alike
+_FAN = 0.6  # radians: so wide a part of the fan of a ReLU network's units gives one to start from
+_PLATEAUS, _EXACT = 3, 1e-3  # the latter an error in function space not worth improving
+_SECOND = "with the second singular value of Σ_yx, not with Table 1's second row"
 
 
-PRESETS: dict[str, dict[str, Any]] = {}
+class Parameters(_parameters.Parameters):
+    """Appendix B.1, caption of Figure 3."""
+
+    seeds: int = Field(default=1, ge=1)
+    """How many networks of each kind are trained for each pair."""
+
+    pairs: Pairs = tuple(PRINTED)
+    """Which digits are told apart, such as 3/5."""
+
+    width: int = Field(default=1000, ge=10)
+    """Number of hidden units H."""
+
+    scale: float = Field(default=1e-6, gt=0, le=1e-4)
+    """Standard deviation ε of the initial weights."""
+
+    learning_rate: float = Field(default=0.01, gt=0)
+    """Learning rate η of stochastic gradient descent on ⟨‖y − f‖²⟩."""
+
+    batch_size: int = Field(default=64, ge=1, le=10_000)
+    """Images in a mini-batch."""
+
+    steps: int = Field(default=2000, ge=400)
+    """How many steps each network is trained for."""
+
+    judged: int = Field(default=2000, ge=100, le=10_000)
+    """How many of the training images the loss is taken over."""
+
+
 QUICK: dict[str, Any] = {"pairs": ("3/5",), "width": 200, "steps": 1500, "judged": 1000}
 
 
-@experiment
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> xr.DataTree:
+@experiment("saddles/figure-3")
+def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
     """Train every network, find its drops, and reduce it on the plateau and after."""
-    keys = keys_of(parameters, key)
-    whole = parameters.seeds * len(parameters.pairs) * len(NETWORKS)
+    keys, eta = keys_of(parameters, key), parameters.learning_rate
+    labels = {"pair": list(parameters.pairs), "seed": parameters.seed + np.arange(len(keys))}
+    index = pd.MultiIndex.from_product([*labels.values(), NETWORKS], names=[*labels, "network"])
     tables: dict[str, list[xr.Dataset]] = {"simulation": [], "reduction": [], "theory": []}
     for p, pair in enumerate(parameters.pairs):
         say(f"reading {pair}", p / len(parameters.pairs))
         train, test = mnist(digits(pair)), mnist(digits(pair), split="test")
-        judged = _some(train, parameters)
-        sigma_yx, _ = correlations(train)
+        # The images by which training is judged, the same for every network.
+        shuffled = np.random.default_rng(parameters.seed).permutation(len(train.x))
+        chosen = shuffled[: parameters.judged]
+        judged, sigma_yx = task(train.x[chosen], train.y[chosen]), correlations(train)[0]
         for seed, kind in itertools.product(range(parameters.seeds), NETWORKS):
             weights, shuffling = jax.random.split(jax.random.fold_in(keys[seed], p))
             network = fully_connected(
                 784, parameters.width, 2, activation=kind, scale=parameters.scale, key=weights
             )
-            done = len(tables["simulation"]) / whole
-            lesson = teach(
-                network,
-                train,
-                judged,
-                learning_rate=parameters.learning_rate,
-                batch_size=parameters.batch_size,
-                steps=parameters.steps,
-                every=max(1, round(_NOTED_EVERY / parameters.learning_rate)),
-                key=shuffling,
-                progress=lambda f, done=done, words=f"{pair}, {kind}": say(words, done + f / whole),
-            )
-            steps = staircase(lesson, parameters.learning_rate)
-            tables["simulation"].append(curves(lesson).merge(steps))
-            tables["reduction"].append(narrowed(lesson, steps, judged, test))
-            tables["theory"].append(predicted(network, sigma_yx, parameters.learning_rate))
-    shape = (len(parameters.pairs), parameters.seeds, len(NETWORKS))
-    labels = {
-        "pair": list(parameters.pairs),
-        "seed": parameters.seed + np.arange(parameters.seeds),
-        "network": list(NETWORKS),
-    }
-    return run_tree(
-        NAME,
-        parameters,
-        **{name: _together(each, shape, labels) for name, each in tables.items()},
+            done, words = len(tables["theory"]), f"{pair}, {kind}"
+            progress = lambda f, n=done, words=words: say(words, (n + f) / len(index))
+            how: dict[str, Any] = {"batch_size": parameters.batch_size, "steps": parameters.steps}
+            every = max(1, round(_NOTED_EVERY / eta))
+            how |= {"learning_rate": eta, "every": every, "key": shuffling, "progress": progress}
+            lesson = teach(network, train, judged, **how)
+            simulation = _measured(lesson, eta)
+            tables["simulation"].append(simulation)
+            tables["reduction"].append(_narrowed(lesson, simulation, judged, test))
+            tables["theory"].append(_predicted(network, sigma_yx, eta))
+    coords = xr.Coordinates.from_pandas_multiindex(index, "one")
+    whole = {name: xr.concat(each, "one").assign_coords(coords) for name, each in tables.items()}
+    over, labels = ("seed", "pair", "network", ...), {**labels, "network": list(NETWORKS)}
+    return {name: each.unstack("one").sel(labels).transpose(*over) for name, each in whole.items()}
+
+
+def _measured(lesson: Lesson, learning_rate: float) -> xr.Dataset:
+    """Loss, singular values of U, when and how fast they grow, and plateaus, if there are three."""
+    found = plateaus(lesson.step.astype(float), lesson.loss)
+    values, clean = lesson.singular_value, len(found) == _PLATEAUS
+    told = lambda each, count: np.asarray(each, float) if clean else np.full(count, np.nan)
+    rests = {"level": found.level, "start": found.start, "end": found.end, "rest": found.time}
+    growth = [_growth(lesson.step, s, values[0, 0], learning_rate) for s in values.T[:2]]
+    return xr.Dataset(
+        {
+            "loss": ("save", lesson.loss),
+            "singular_value": (("save", "rank"), values),
+            "count": ((), len(found)),
+            **{name: ("plateau", told(each, _PLATEAUS)) for name, each in rests.items()},
+            "drop_step": ("mode", told(found.drop_time, _PLATEAUS - 1)),
+            "passage": ("mode", [passage(lesson.step, s, _THRESHOLD) for s in values.T[:2]]),
+            "growth": ("mode", growth),
+        },
+        coords={"step": ("save", lesson.step), "rank": 1 + np.arange(3)},
     )
 
 
-def _some(train: Task, parameters: Parameters) -> Task:
-    """The images by which training is judged, the same for every network."""
-    chosen = np.random.default_rng(parameters.seed).permutation(len(train.x))[: parameters.judged]
-    return task(train.x[chosen], train.y[chosen])
+def passage(steps: np.ndarray, values: np.ndarray, threshold: float) -> float:
+    """When values first pass the threshold, interpolated in ln; NaN if never or from the start."""
+    above = int(np.argmax(values > threshold))
+    if above == 0:
+        return np.nan
+    pair = slice(above - 1, above + 1)
+    return float(np.interp(np.log(threshold), np.log(values[pair]), steps[pair]))
 
 
-def _together(
-    tables: list[xr.Dataset], shape: tuple[int, int, int], labels: dict[str, Any]
-) -> xr.Dataset:
-    """One table of all networks, with axes `seed`, `pair` and `network` in front."""
-    stacked = xr.concat(tables, "one")
-    which = {
-        name: ("one", index.ravel()) for name, index in zip(labels, np.indices(shape), strict=True)
-    }
-    each = stacked.assign_coords(which).set_index(one=list(labels)).unstack("one")
-    return each.assign_coords(labels).transpose("seed", "pair", "network", ...)
+def _growth(steps: np.ndarray, values: np.ndarray, noise: float, learning_rate: float) -> float:
+    """Rate of exponential growth in t = 2ηn, from well above noise to half the threshold."""
+    grown = int(np.argmax(values > _THRESHOLD / 2))
+    among = np.flatnonzero(values[:grown] > 10 * noise)
+    if len(among) < 2:
+        return np.nan
+    return float(np.polyfit(2 * learning_rate * steps[among], np.log(values[among]), 1)[0])
+
+
+def _predicted(network: Layer, sigma_yx: np.ndarray, learning_rate: float) -> xr.Dataset:
+    r"""The same from the data and the initial weights of a linear network alone.
+
+    Mode k of Σ_yx starts with $c_{ki} = (q_k\cdot v_i + r_k\cdot u_i)/\sqrt2$ in unit i, and grows
+    by $1 + 2\eta s_k$ a step (Theorem 4 and Eq. 35), half of it in U. As if nothing
+    else were learned: Σ_xx is so ill conditioned that the first mode, when it has been learned, has
+    hardly changed what is left of the second.
+    """
+    q, s, r = np.linalg.svd(sigma_yx, full_matrices=False)
+    c = (np.asarray(network.v) @ q + np.asarray(network.u) @ r.T) / np.sqrt(2)
+    initial = np.linalg.norm(c, axis=0) / np.sqrt(2)
+    steps = np.log(_THRESHOLD / initial) / np.log1p(2 * learning_rate * s)
+    numbers = {"singular_value": s, "growth": descent_rate(s, learning_rate), "passage": steps}
+    return xr.Dataset({name: ("mode", values) for name, values in numbers.items()})
+
+
+def _narrowed(lesson: Lesson, simulation: xr.Dataset, judged: Task, test: Task) -> xr.Dataset:
+    """Networks of width one and two that come closest to the wide one, at each of the stages.
+
+    - `error`: root mean square of f − f_h over training images, for h = 0, 1, 2.
+    - `test_error`, `accuracy`, `narrow_accuracy`: on the test set, for h = 2.
+    - `ray_width`: how many units the nearest invariant manifold has without optimising.
+    """
+    errors, tests = np.full((len(STAGES), 3), np.nan), np.full((4, len(STAGES)), np.nan)
+    off = lambda one, other: np.sqrt(np.mean(np.sum((one - other) ** 2, axis=1)))
+    right = lambda outputs: np.mean(outputs.argmax(axis=1) == test.y.argmax(axis=1))
+    if int(simulation["count"]) == _PLATEAUS:
+        rest, settled = float(simulation["rest"][1]), float(simulation["start"][2])
+        for stage, step in enumerate((rest, settled, lesson.step[-1])):
+            single = lesson.networks[int(np.searchsorted(lesson.step, step))]
+            wide = single.with_parts(*(np.asarray(part, float) for part in single.parts))
+            outputs, tested = wide.predict(judged.x), wide.predict(test.x)
+            reduction = effective_width(wide, judged, angle=_FAN).narrowings[-1]
+            data = Data(judged.x, outputs, 2.0 * judged.weight)
+            one, two = (_narrow_network(reduction, width, data) for width in (1, 2))
+            guesses = (0.0 * outputs, one.predict(judged.x), two.predict(judged.x))
+            errors[stage] = [off(outputs, guess) for guess in guesses]
+            guessed, rays = two.predict(test.x), effective_width(wide, judged).width
+            tests[:, stage] = off(tested, guessed), right(tested), right(guessed), rays
+    names = ("test_error", "accuracy", "narrow_accuracy", "ray_width")
+    table = {name: ("stage", values) for name, values in zip(names, tests, strict=True)}
+    coords = {"stage": list(STAGES), "width": [0, 1, 2]}
+    return xr.Dataset({"error": (("stage", "width"), errors), **table}, coords)
+
+
+def _narrow_network(reduction: Narrowing, width: int, data: Data) -> Layer:
+    """The network of few units that comes closest to the outputs of a wide one.
+
+    Quasi-Newton descent of ⟨‖f − f_h‖²⟩ from the leading units of the reduction (F.3) of the
+    richest kind that the unit admits: directions for linear units, which need no descent where
+    there are as many as the weights have ranks; rays for ReLU.
+    """
+    from scipy.optimize import minimize
+
+    start = reduction.narrow(width)
+    if reduction.error[width] <= _EXACT:
+        return start
+    loss, weights = loss_function(start.structure, data), start.structure.columns(*start.parts)
+    found = minimize(loss, weights[:, 0], jac=True, method="L-BFGS-B", options={"maxiter": 100})
+    return start.with_parts(*start.structure.arrays(found.x))
+
+
+@asserts("Zhang, Saxe & Latham", "Figure 3")
+def claims(run: xr.DataTree, say: Ledger) -> None:
+    """Drops, singular values, effective widths, for linear and for ReLU networks."""
+    names = ("simulation", "reduction", "theory")
+    tables = [run[name].ds.transpose("pair", "seed", ...) for name in names]
+    pairs = ", ".join(map(str, tables[0]["pair"].values))
+    for kind, words in NETWORKS.items():
+        simulation, reduction, theory = (table.sel(network=kind) for table in tables)
+        passed = simulation["passage"]
+        counted = agree(simulation["count"], _PLATEAUS)
+        say(f"{words}: the loss falls in two drops, that is, has three plateaus ({pairs})", counted)
+        if not counted.holds:
+            continue  # of a curve without the two drops there is nothing else to say
+        say(
+            f"{words}: each singular value of U passes 0.1 where a drop is (steps)",
+            agree(passed, simulation["drop_step"], within=0.2, relative=True),
+        )
+        if kind == "linear":
+            _linear(say, pairs, simulation, theory)
+            _difficulty(say, simulation, theory, reduction)
+        else:
+            linear = tables[0]["passage"].sel(network="linear")
+            say(
+                "ReLU: singular values grow when the linear network's do (steps)",
+                agree(passed, linear, within=0.08, relative=True),
+            )
+            _third(say, pairs, simulation)
+        _widths(say, words, reduction)
+
+
+def _linear(say: Ledger, pairs: str, simulation: xr.Dataset, theory: xr.Dataset) -> None:
+    third = simulation["singular_value"].sel(rank=3)
+    say(
+        "linear: the third singular value of U stays close to zero (largest)",
+        agree(third.max(), 0.0, within=max(5e-4, 1.5 * float(third.isel(save=0).max()))),
+    )
+    for mode, order, corrected in ((0, "first", ""), (1, "second", _SECOND)):
+        seen, expected = simulation.sel(mode=mode), theory.sel(mode=mode)
+        say(
+            f"linear: growth rate of the {order} singular value of U ({pairs})",
+            agree(seen["growth"], expected["growth"], within=0.04, relative=True),
+            "Theorem 4 and Table 1",
+            corrected=corrected,
+            note="ln(1 + 2ηs)/2η, as gradient descent has it",
+        )
+        say(
+            f"linear: step at which the {order} passes 0.1, from initial weights and Σ_yx alone",
+            agree(seen["passage"], expected["passage"], within=0.03, relative=True),
+            "Theorem 4 and Eq. (35)",
+            corrected=corrected,
+        )
+
+
+def _difficulty(
+    say: Ledger, simulation: xr.Dataset, theory: xr.Dataset, reduction: xr.Dataset
+) -> None:
+    known = [pair for pair in map(str, simulation["pair"].values) if pair in PRINTED]
+    if len(known) < 2:  # others may be as hard as each other
+        return
+    steps = (simulation["end"] - simulation["start"]).sel(plateau=1, pair=known).mean("seed")
+    mistakes = 1 - reduction["accuracy"].sel(stage="end", pair=known).mean("seed")
+    s = theory["singular_value"].sel(mode=1, pair=known).mean("seed")
+    in_order = lambda values: " < ".join(known[i] for i in np.argsort(values.values))
+    say(
+        "linear: the pair of most mistakes on the test set has the longest plateau",
+        same(str(steps.idxmax().item()), str(mistakes.idxmax().item())),
+        note=f"steps {listed(steps)}; mistakes {listed(mistakes, 2)}",
+    )
+    say(
+        "linear: pairs by the lengths of their plateaus are pairs by singular values of Σ_yx",
+        same(in_order(steps), in_order(-s)),
+        "Table 1",
+        corrected="by the second singular value, not by Table 1's second row",
+    )
+
+
+def _third(say: Ledger, pairs: str, simulation: xr.Dataset) -> None:
+    """The singular value of a ReLU network's U that the paper has close to zero."""
+    second, third = (simulation["singular_value"].sel(rank=rank) for rank in (2, 3))
+    step, settled = simulation["step"], simulation["start"].sel(plateau=2)
+    resting = third.where(step <= simulation["end"].sel(plateau=1)).max("save")
+    noise, last = float(third.isel(save=0).max()), third.isel(save=-1)
+    say(
+        "ReLU: on the plateau the third singular value of U is close to zero (largest)",
+        agree(resting.max(), 0.0, within=max(0.01, 10 * noise)),
+    )
+    if (1.3 * settled < step[-1]).all():  # long enough to see it grow
+        over = third.where(step <= settled).max("save")
+        say(
+            f"ReLU: to the end the third singular value is small beside the second ({pairs})",
+            agree(last / second.isel(save=-1), 0.0, within=0.1),
+            wrong="it starts to grow with the second drop, slowly",
+            instead=rises([float(each.mean()) for each in (resting, over, last)]),
+        )
+
+
+def _widths(say: Ledger, words: str, reduction: xr.Dataset) -> None:
+    """The smallest width whose network comes close enough, and how close that of width two is."""
+    at, close = "Figure 3 and F.3", reduction["error"] <= _ALIKE
+    smallest = xr.where(close.any("width"), close.argmax("width"), np.inf)
+    late, end = (reduction.sel(stage=stage) for stage in STAGES[1:])
+    fan = "for units that are optimised; those of the network lie in a fan, and "
+    fan += f"{listed(late['ray_width'])} rays are left when they are merged"
+    say(f"{words}: effective width on the plateau", agree(smallest.sel(stage="plateau"), 1), at)
+    say(
+        f"{words}: effective width after the second drop",
+        agree(smallest.sel(stage="second drop"), 2),
+        at,
+        corrected=fan * (words == "ReLU"),
+    )
+    say(
+        f"{words}: after it a network of width two predicts the same on the test set (r.m.s.)",
+        agree(late["test_error"], 0.0, within=_ALIKE),
+        at,
+        note=f"at the end of training {listed(end['test_error'], 2)}",
+    )
+
+
+@styled
+def draw(run: xr.DataTree) -> Figure:
+    """A column for each pair: linear networks above, ReLU below."""
+    simulation, theory = run["simulation"].ds, run["theory"].ds
+    pairs = simulation["pair"].values
+    title = "3   Two digits at a time: each drop of the loss is one more singular value"
+    wide, how = max(8.0, 1.5 + 2.2 * len(pairs)) / len(pairs), {"sharex": "col", "sharey": True}
+    figure, grid = sheet(title, len(pairs), 2, width=wide, height=2.4, squeeze=False, **how)
+    for row, (kind, words) in zip(grid, NETWORKS.items(), strict=True):
+        for ax, pair in zip(row, pairs, strict=True):
+            at = {"pair": pair, "network": kind}
+            _draw_one(ax, simulation.sel(at), theory.sel(at) if kind == "linear" else None)
+        row[0].set_ylabel(f"{words} network\nloss, singular values")
+    for top, bottom, pair in zip(*grid, pairs, strict=True):
+        top.set_title(f"{pair[0]} or {pair[-1]}")
+        bottom.set_xlabel("step")
+    handles, labels = grid[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
+    return figure
+
+
+def _draw_one(ax: Axes, simulation: xr.Dataset, theory: xr.Dataset | None) -> None:
+    step, values = simulation["step"].values, simulation["singular_value"]
+    curves = {f"singular value {k}": (values.sel(rank=k), f"C{k - 1}") for k in (1, 2, 3)}
+    for words, (seeds, color) in {"loss": (simulation["loss"], "0.5"), **curves}.items():
+        lines = ax.plot(step, seeds.transpose("save", "seed"), **PALE, color=color, alpha=0.6)
+        lines[0].set_label(words)
+    if theory is not None:
+        ax.plot([], [], **THEORY, label="theory: passes 0.1")
+        for passed in theory["passage"].values.ravel():
+            ax.axvline(passed, **THEORY)
+    last = float(simulation["start"].sel(plateau=2).max())
+    ax.set(xlim=(0, 1.4 * last if np.isfinite(last) else step[-1]), ylim=(-0.03, 1.06))

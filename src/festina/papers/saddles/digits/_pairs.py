@@ -4,21 +4,12 @@ import re
 from typing import Annotated
 
 import numpy as np
-from jaxtyping import Float
 from pydantic import AfterValidator
 
 from ....tasks import Task
 
 PRINTED = {"0/1": (4.20, 3.90), "0/8": (5.21, 5.21), "5/7": (4.13, 3.26), "3/5": (4.62, 1.38)}
 """Both rows of Table 1 of Zhang, Saxe & Latham."""
-
-COMPUTED = {
-    "0/1": (4.196, 3.834),
-    "0/8": (5.206, 2.117),
-    "5/7": (4.127, 2.404),
-    "3/5": (4.617, 1.377),
-}
-"""The same by an independent implementation of its recipe, on raw pixels in [0, 1]."""
 
 
 def digits(pair: str) -> tuple[int, int]:
@@ -28,24 +19,19 @@ def digits(pair: str) -> tuple[int, int]:
     return int(pair[0]), int(pair[2])
 
 
-def _named(pair: str) -> str:
-    digits(pair)
-    return pair
-
-
-Pair = Annotated[str, AfterValidator(_named)]
-
-
-def once_each(pairs: tuple[str, ...]) -> tuple[str, ...]:
-    """A name of every pair, so that results can be looked up by it."""
+def _known(pairs: tuple[str, ...]) -> tuple[str, ...]:
+    """Each once, so that results can be looked up by it."""
+    for pair in pairs:
+        digits(pair)
     if not pairs or len(set(pairs)) < len(pairs):
         raise ValueError(f"expected each pair once, and at least one, got {' '.join(pairs)}")
     return pairs
 
 
-def correlations(
-    task: Task,
-) -> tuple[Float[np.ndarray, "output input"], Float[np.ndarray, "input input"]]:
+Pairs = Annotated[tuple[str, ...], AfterValidator(_known)]
+
+
+def correlations(task: Task) -> tuple[np.ndarray, np.ndarray]:
     """Σ_yx = ⟨y xᵀ⟩ and Σ_xx = ⟨x xᵀ⟩, neither of them centred."""
     weighted = task.weight[:, None] * task.x
     return task.y.T @ weighted, task.x.T @ weighted

@@ -7,36 +7,30 @@ rate on the second plateau is the *second* singular value of Σ_yx. Σ_xx is so 
 training leaves long before it has come to the saddle.
 """
 
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import xarray as xr
-from jaxtyping import Float, PRNGKeyArray
-from pydantic import AfterValidator, Field
+from jaxtyping import PRNGKeyArray
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from pydantic import Field
 
-from ...._types import Array
+from ...._types import Keys
 from ....dynamics import gradient_descent
 from ....networks import fully_connected
 from ....tasks import Task, mnist
 from ... import _parameters
-from ..._frame import keys_of, parameters_of
-from ..._old import compare, experiment, run_tree
+from ..._frame import experiment, keys_of, parameters_of
 from ..._registry import Progress
-from ...claims import Claim
-from ..panels._reading import PAPER
-from ._pairs import (
-    COMPUTED,
-    PRINTED,
-    Pair,
-    correlations,
-    descent_rate,
-    digits,
-    once_each,
-)
-from ._table_1_draw import draw as draw
-from ._table_1_second_row import RECIPE, second_rows
+from ...claims import Ledger, above, agree, asserts, listed
+from ...figures import THEORY, both, finish, sheet, styled
+from ._pairs import PRINTED, Pairs, correlations, descent_rate, digits
 
-NAME = "saddles/table-1"
+# Some pixels are blank in every image and others almost: Σ_xx has no inverse. Eigenvalues that a
+# pseudo-inverse leaves out, as fractions of the largest; and what is added to all of them instead.
+CUT_OFFS, RIDGES, RECIPE = (1e-6, 1e-8, 1e-10, 1e-12, 1e-14), (1e-5, 1e-7, 1e-9), "cut-off 1e-10"
+_RIDGE, _MEAN, _DEVIATION = 1e-7, 0.1307, 0.3081  # the latter of all pixels: many standardise so
 _DIGITS = 0.0055  # half of the last digit that is printed, and a little
 _SMALL = (3e-3, 3e-2)  # singular values of U that are above noise and still grow exponentially
 
@@ -47,7 +41,7 @@ class Parameters(_parameters.Parameters):
     seeds: int = Field(default=1, ge=1)
     """How many networks are trained for each pair."""
 
-    pairs: Annotated[tuple[Pair, ...], AfterValidator(once_each)] = tuple(PRINTED)
+    pairs: Pairs = tuple(PRINTED)
     """Which digits are told apart, such as 3/5."""
 
     width: int = Field(default=20, ge=2)
@@ -60,39 +54,33 @@ class Parameters(_parameters.Parameters):
     """Learning rate η of full-batch gradient descent on ⟨‖y − f‖²⟩."""
 
 
-PRESETS: dict[str, dict[str, Any]] = {}
 QUICK: dict[str, Any] = {"pairs": ("0/1", "3/5")}
 
 
-@experiment
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> xr.DataTree:
+@experiment("saddles/table-1")
+def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
     """Singular values of each pair's images, and the growth of linear networks on them."""
-    keys = keys_of(parameters, key)
-    tables = []
+    keys, tables = keys_of(parameters, key), []
     for index, pair in enumerate(parameters.pairs):
         say(f"digits {pair}", index / len(parameters.pairs))
         tables.append(_pair(mnist(digits(pair)), parameters, keys))
-    whole = xr.concat(tables, "pair").assign_coords(pair=list(parameters.pairs))
-    return run_tree(NAME, parameters, pairs=whole)
+    return {"pairs": xr.concat(tables, "pair").assign_coords(pair=list(parameters.pairs))}
 
 
-def _pair(train: Task, parameters: Parameters, keys: Any) -> xr.Dataset:
-    sigma_yx, sigma_xx = correlations(train)
-    s = np.linalg.svd(sigma_yx, compute_uv=False)
-    eta = parameters.learning_rate
+def _pair(train: Task, parameters: Parameters, keys: Keys) -> xr.Dataset:
+    s, eta = np.linalg.svd(correlations(train)[0], compute_uv=False), parameters.learning_rate
     # Until the slower mode has grown from ε to one, and a fourth longer.
     steps = int(1.25 * np.log(1 / parameters.scale) / np.log1p(2 * eta * s[1]))
     network = fully_connected(784, parameters.width, 2, scale=parameters.scale, key=keys)
     trained = gradient_descent(network, train, eta, steps, loss="mean-square")
     grid = np.linspace(0.0, steps, 200)
-    values = np.stack(
-        [
-            _on_grid(grid, trained.lane(seed).time, trained.lane(seed).network.u)
-            for seed in range(parameters.seeds)
-        ]
-    )
+    values = np.empty((parameters.seeds, len(grid), 2))
+    for seed in range(parameters.seeds):
+        lane = trained.lane(seed)
+        grown = np.log(np.linalg.svd(np.asarray(lane.network.u), compute_uv=False)[:, :2])
+        values[seed] = np.exp([np.interp(grid, lane.time, mode) for mode in grown.T]).T
     growth = [[_growth(grid, mode, eta) for mode in seed.T] for seed in values]
-    tried = second_rows(sigma_yx, sigma_xx, train.weight @ train.x, train.weight @ train.y)
+    tried = second_rows(train)
     return xr.Dataset(
         {
             "singular_value": ("mode", s),
@@ -107,149 +95,131 @@ def _pair(train: Task, parameters: Parameters, keys: Any) -> xr.Dataset:
     )
 
 
-def _on_grid(
-    grid: Float[np.ndarray, " save"], time: np.ndarray, u: Array
-) -> Float[np.ndarray, "save 2"]:
-    """The two largest singular values of U at equally spaced steps."""
-    values = np.linalg.svd(np.asarray(u), compute_uv=False)[:, :2]
-    return np.stack([np.exp(np.interp(grid, time, np.log(mode))) for mode in values.T], axis=1)
-
-
 def _growth(grid: np.ndarray, values: np.ndarray, learning_rate: float) -> float:
     """Rate in t = 2ηn at which a singular value grows while it is small."""
     low, high = (np.interp(np.log(level), np.log(values), grid) for level in _SMALL)
     return float(np.log(_SMALL[1] / _SMALL[0]) / (2 * learning_rate * (high - low)))
 
 
-def claims(run: xr.DataTree) -> list[Claim]:
+def second_rows(train: Task) -> dict[str, float]:
+    """First singular value of (I − e₁e₁ᵀ) Σ_yx, with e₁ the first eigenvector of
+    Σ_yx Σ_xx⁻¹ Σ_xy (Zhang, Saxe & Latham, Appendix B.1 and Lemma 6), for each way to invert, to
+    centre or to scale; `RECIPE` is the text's, on raw pixels.
+    """
+    sigma_yx, sigma_xx = correlations(train)
+    mean_y, mean_x = train.weight @ train.y, train.weight @ train.x
+
+    def left_over(yx: np.ndarray, fit: np.ndarray, which: int = -1) -> float:
+        e = np.linalg.eigh(fit)[1][:, which]
+        return float(np.linalg.norm(yx - np.outer(e, e @ yx), 2))
+
+    def counted_from(origin: np.ndarray) -> float:
+        """With pixels counted from another origin: moments follow from the raw ones."""
+        yx, cross = sigma_yx - np.outer(mean_y, origin), np.outer(mean_x, origin)
+        xx = sigma_xx - cross - cross.T + np.outer(origin, origin)
+        return left_over(yx, yx @ np.linalg.solve(xx + _RIDGE * np.eye(len(xx)), yx.T))
+
+    s, axes = np.linalg.eigh(sigma_xx)
+    seen = sigma_yx @ axes
+    inverted = {f"cut-off {cut:g}": np.where(s > cut * s[-1], s, np.inf) for cut in CUT_OFFS}
+    inverted |= {f"ridge {ridge:g}": s + ridge for ridge in RIDGES}
+    fits = {way: (seen / divisor) @ seen.T for way, divisor in inverted.items()}
+    return {way: left_over(sigma_yx, fit) for way, fit in fits.items()} | {
+        "other eigenvector": left_over(sigma_yx, fits[RECIPE], which=0),
+        "centred": counted_from(mean_x),
+        "standardised": counted_from(np.full_like(mean_x, _MEAN)) / _DEVIATION,
+    }
+
+
+@asserts("Zhang, Saxe & Latham", "Table 1")
+def claims(run: xr.DataTree, say: Ledger) -> None:
     """Both rows as printed, and the growth rates that decide."""
-    data = run["pairs"].to_dataset()
+    data, eta = run["pairs"].ds, parameters_of(run, Parameters).learning_rate
     pairs = [str(pair) for pair in data["pair"].values]
     known = [pair for pair in pairs if pair in PRINTED]
-    here, found = data.sel(pair=known), []
+    here, printed = data.sel(pair=known), np.array([PRINTED[pair] for pair in known]).reshape(-1, 2)
+    growth, rate = data["growth"].mean("seed"), data["predicted_growth"]
+    decided = agree(growth.sel(mode=1), rate.sel(mode=1), within=0.04, relative=True)
     if known:
-        found.append(
-            _claim(
-                f"first row, the first singular value of Σ_yx ({', '.join(known)})",
-                [PRINTED[pair][0] for pair in known],
-                here["singular_value"].sel(mode=0).values,
-                tolerance=_DIGITS,
-            )
+        say(
+            f"first row, the first singular value of Σ_yx ({', '.join(known)})",
+            agree(here["singular_value"].sel(mode=0), printed[:, 0], within=_DIGITS),
         )
-        for pair in known:
-            found += _second_row(pair, here.sel(pair=pair))
-        found += _computed(here, known)
-    rate, growth = data["predicted_growth"], data["growth"].mean("seed")
-    found.append(
-        _claim(
-            f"the first row is the growth rate on the first plateau ({', '.join(pairs)})",
-            rate.sel(mode=0).values,
-            growth.sel(mode=0).values,
-            tolerance=0.02,
-            relative=True,
-            note="linear networks, all images; ln(1 + 2ηs)/2η, as gradient descent has it",
+    for pair, row in zip(known, printed[:, 1], strict=True):
+        one = here.sel(pair=pair)
+        words = f"second row, {pair}: the first singular value of (I − e₁e₁ᵀ)Σ_yx"
+        judged = agree(one["recipe"], row, within=_DIGITS)
+        if pair == "3/5":
+            say(words, judged)
+            continue
+        inverted = one["tried"][one["way"].str.match("cut-off|ridge")]
+        right = agree(inverted, one["recipe"], within=0.01, relative=True)
+        say(words, judged, wrong="however Σ_xx is inverted", instead=right)
+        say(
+            f"second row, {pair}: no way to invert, centre, scale or choose e₁ gives it (error)",
+            above(np.abs(one["tried"] - row), _DIGITS),
+            note=listed(one["tried"]),
         )
+    if "0/8" in known:
+        first = here["singular_value"].sel(pair="0/8", mode=0)
+        say(
+            "second row, 0/8: what is printed is the first singular value of Σ_yx once more",
+            agree(first, PRINTED["0/8"][1], within=_DIGITS),
+            corrected="as if e₁ were orthogonal to the first singular vector of Σ_yx",
+        )
+    say(
+        f"the first row is the growth rate on the first plateau ({', '.join(pairs)})",
+        agree(growth.sel(mode=0), rate.sel(mode=0), within=0.02, relative=True),
+        note="linear networks, all images; ln(1 + 2ηs)/2η, as gradient descent has it",
     )
     if known:
-        eta = parameters_of(run, Parameters).learning_rate
-        found.append(
-            _claim(
-                f"the second row is the growth rate on the second plateau ({', '.join(known)})",
-                descent_rate(np.array([PRINTED[pair][1] for pair in known]), eta),
-                growth.sel(mode=1, pair=known).values,
-                tolerance=0.1,
-                relative=True,
-                expected="does not hold",
-                note="as printed; the recipe of the text gives "
-                + ", ".join(f"{value:.3g}" for value in here["recipe"].values),
-            )
+        expected = descent_rate(printed[:, 1], eta)
+        say(
+            f"the second row is the growth rate on the second plateau ({', '.join(known)})",
+            agree(growth.sel(mode=1, pair=known), expected, within=0.1, relative=True),
+            wrong=f"neither as printed, nor by the text's recipe: {listed(here['recipe'], 3)}",
+            instead=decided,
         )
-    found.append(
-        _claim(
-            f"the growth rate on the second plateau ({', '.join(pairs)})",
-            rate.sel(mode=1).values,
-            growth.sel(mode=1).values,
-            tolerance=0.04,
-            relative=True,
-            correction="is given by the second singular value of Σ_yx itself",
-            note="Σ_xx is ill conditioned: training leaves long before the saddle of Lemma 6",
-        )
+    say(
+        f"the growth rate on the second plateau ({', '.join(pairs)})",
+        decided,
+        corrected="is given by the second singular value of Σ_yx itself",
+        note="Σ_xx is ill conditioned: training leaves long before the saddle of Lemma 6",
     )
-    return found
 
 
-def _second_row(pair: str, data: xr.Dataset) -> list[Claim]:
-    """As printed, by the recipe of the text; and where that fails, by any other that was tried."""
-    printed, recipe = PRINTED[pair][1], float(data["recipe"])
-    words = f"second row, {pair}: the first singular value of (I − e₁e₁ᵀ)Σ_yx"
-    if pair == "3/5":
-        return [_claim(words, printed, recipe, tolerance=_DIGITS)]
-    tried = data["tried"]
-    nearest = tried.isel(way=int(np.argmin(np.abs(tried.values - printed))))
-    found = [
-        _claim(words, printed, recipe, tolerance=_DIGITS, expected="does not hold"),
-        _claim(
-            f"second row, {pair}: the nearest of {tried.size} ways to invert Σ_xx, to centre, to "
-            "scale, or to choose e₁",
-            printed,
-            float(nearest),
-            tolerance=_DIGITS,
-            expected="does not hold",
-            note=f"{nearest['way'].item()}; all: "
-            + ", ".join(
-                f"{way} {value:.4g}"
-                for way, value in zip(tried["way"].values, tried.values, strict=True)
-            ),
-        ),
-    ]
-    if pair == "0/8":
-        found.append(
-            _claim(
-                "second row, 0/8: what is printed is the first singular value of Σ_yx once more",
-                printed,
-                float(data["singular_value"].sel(mode=0)),
-                tolerance=_DIGITS,
-                correction="as if e₁ were orthogonal to the first singular vector of Σ_yx",
-            )
-        )
-    return found
+@styled
+def draw(run: xr.DataTree) -> Figure:
+    """Singular values of U over training on the left; growth rates by pair on the right."""
+    title = "The second plateau is left at the second singular value of $\\Sigma_{yx}$"
+    figure, (growing, rates) = sheet(title, 2, height=3.6, width_ratios=(1.25, 1))
+    _draw_rates(rates, data := run["pairs"].ds)
+    for index, pair in enumerate(data["pair"].values):
+        one = data.sel(pair=pair, mode=1).isel(seed=0)
+        time, second = one["time"].values, one["weight_singular_value"].values
+        both(growing, time, second, color=f"C{index}", alpha=0.6, label=pair)
+        # A straight line of the predicted slope through where the growth is half over.
+        middle, slope = 1e-3, float(one["predicted_growth"])
+        through = float(np.interp(np.log(middle), np.log(second), time))
+        ends = through + np.array([-4.0, 5.0]) / slope
+        growing.plot(ends, middle * np.exp(slope * (ends - through)), **THEORY)
+    words = {"theory": "theory: slope", "legend": "lower right", "legend_title": "digits"}
+    finish(growing, "time t = 2ηn", "second singular value of U", yscale="log", **words)
+    return figure
 
 
-def _computed(data: xr.Dataset, pairs: list[str]) -> list[Claim]:
-    """Both rows against an independent implementation, and how little the inverse matters."""
-    source = f"{PAPER}, Table 1; its recipe in an independent implementation"
-    first, second = data["singular_value"].sel(mode=0).values, data["recipe"].values
-    ways = [way for way in map(str, data["way"].values) if way.startswith(("cut-off", "ridge"))]
-    scatter = abs(data["tried"].sel(way=ways) / data["recipe"] - 1)
-    rows = (("first", first, 0.002), ("second", second, 0.01))
-    return [
-        *(
-            _claim(
-                f"{row} row by its recipe ({', '.join(pairs)})",
-                [COMPUTED[pair][index] for pair in pairs],
-                values,
-                tolerance=tolerance,
-                source=source,
-            )
-            for index, (row, values, tolerance) in enumerate(rows)
-        ),
-        _claim(
-            "second row: largest relative difference that the cut-off of the inverse, or a ridge "
-            "in its place, makes",
-            0.0,
-            float(scatter.max()),
-            tolerance=0.01,
-            note=", ".join(ways),
-        ),
-    ]
-
-
-def _claim(claim: str, predicted: Any, measured: Any, **options: Any) -> Claim:
-    options.setdefault("source", f"{PAPER}, Table 1")
-    return compare(
-        experiment=NAME,
-        claim=claim,
-        predicted=predicted,
-        measured=measured,
-        **options,
-    )
+def _draw_rates(ax: Axes, data: xr.Dataset) -> None:
+    pairs = [str(pair) for pair in data["pair"].values]
+    places, recipe = np.arange(len(pairs)), data["recipe"].values
+    measured = data["growth"].sel(mode=1).mean("seed").values
+    ax.bar(places, measured, width=0.6, color="C0", alpha=0.4, label="measured growth rate")
+    second = data["predicted_growth"].sel(mode=1).values
+    look = {**THEORY, "label": "second singular value of $\\Sigma_{yx}$"}
+    ax.hlines(second, places - 0.38, places + 0.38, **look)
+    ax.plot(places, recipe, "D", color="C1", ms=6, mew=0, label="the text's recipe")
+    printed = np.array([PRINTED.get(pair, (np.nan, np.nan))[1] for pair in pairs])
+    if np.isfinite(printed).any():
+        ax.plot(places, printed, "X", color="C3", ms=8, mew=0, label="Table 1, second row")
+    top = 1.45 * np.nanmax([printed, measured, recipe])
+    finish(ax, "digits", "rate on the second plateau", legend="upper right", ylim=(0, top))
+    ax.set_xticks(places, pairs)

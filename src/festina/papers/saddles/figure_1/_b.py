@@ -13,9 +13,9 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
+from ...._types import Keys
 from ....dynamics import loss_factor
 from ....networks import Layer, fully_connected
-from ....networks._seeds import Keys
 from ....tasks import AbstractTask, linear_teacher
 from ....theory.saddles import mode_drop_times
 from ...claims import Ledger, most

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
+from ...._types import Keys
 from ....diagnose import rests
 from ....dynamics import gradient_flow
 from ....networks import Layer, convolutional, layer
-from ....networks._seeds import Keys
 from ....tasks import AbstractTask, convolutional_teacher
 from ...claims import Ledger
 from .. import panels

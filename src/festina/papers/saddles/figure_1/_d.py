@@ -1,7 +1,7 @@
 """Figure 1D: a ReLU network on two orthogonal points learns one ray of weights, then two."""
 
+from ...._types import Keys
 from ....networks import Layer, fully_connected
-from ....networks._seeds import Keys
 from ...claims import Ledger
 from .. import panels
 from ..panels import Panel, PanelParameters, Reading, staircase

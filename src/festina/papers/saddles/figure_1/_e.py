@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
+from ...._types import Keys
 from ....networks import Layer, convolutional
-from ....networks._seeds import Keys
 from ....tasks import AbstractTask, kernel_points
 from ...claims import Ledger
 from .. import panels

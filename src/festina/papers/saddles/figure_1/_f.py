@@ -11,8 +11,8 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 from pydantic import Field, PositiveFloat
 
+from ...._types import Keys
 from ....networks import Layer, attention
-from ....networks._seeds import Keys
 from ....tasks import AbstractTask, in_context_regression
 from ...claims import Ledger, listed, most
 from .. import panels

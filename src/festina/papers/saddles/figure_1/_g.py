@@ -11,9 +11,9 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 from pydantic import Field
 
+from ...._types import Keys
 from ....dynamics import loss_factor
 from ....networks import Layer, fully_connected
-from ....networks._seeds import Keys
 from ....tasks import AbstractTask, quadratic_teacher
 from ....theory.saddles import escape_times
 from ...claims import Ledger, most

@@ -7,28 +7,31 @@ of gradient flow on ½⟨‖y − f‖²⟩, t = 2ηn for n steps on the paper's
 is the one that is shown.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import xarray as xr
 from jaxtyping import Float
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
-from ....diagnose import passage_time, plateaus
-from ....dynamics import Trajectory, gradient_flow
+from ....diagnose import rests
+from ....dynamics import gradient_flow
 from ....networks import Layer, attention, fully_connected
-from ....networks._seeds import Keys
 from ....tasks import AbstractTask, in_context_regression, linear_teacher
 from ....theory.saddles import mode_drop_times
 from ..._registry import Progress
+from ...claims import Ledger, apart, most
+from ...figures import THEORY, family, finish, sheet, stairs
 from .._units_flow import blow_up
 
-DIRECTIONS = 3
-CONTEXT = 32
-_MOST_PLATEAUS = 8
-_THEORY_SAMPLES, _THEORY_STRIDE = 4000, 10
-_RTOL, _CONVERGED = 1e-5, 1e-4
+DIRECTIONS, CONTEXT = 3, 32
+STAIRS = DIRECTIONS + 1
+"""Plateaus of a full staircase, the initial and the final one included."""
+
+_SAMPLES, _STRIDE, _RESTS = 4000, 10, 8
 
 
 def spectrum(kappa: float) -> Float[np.ndarray, " mode"]:
@@ -42,26 +45,24 @@ class Model:
     """A network of the figure: its task, its weights, and what theory knows beforehand.
 
     - `levels`: ⟨‖y − f‖²⟩ with none, one, two and three directions learned.
-    - `predict`: drop times `(seed, drop)` from the initial weights, NaN where theory is silent.
-    - `curve`: times and the loss that theory predicts at them for each seed, if it does.
     - `strengths`: how far each direction is learned, one at the lowest loss.
+    - `predict`: `predicted_time` of every fall from the initial weights, NaN where theory is
+      silent, and where there is one the loss that theory predicts, at times of its own.
+    - `level_within`, `time_within`: tolerances, and what says so: `level_from`, `time_from`.
     """
 
     name: str
+    words: str
     task: Callable[[np.ndarray], AbstractTask]
     network: Callable[..., Layer]
     levels: Callable[[np.ndarray], np.ndarray]
-    predict: Callable[[Layer, np.ndarray], np.ndarray]
     strengths: Callable[[Layer, np.ndarray], np.ndarray]
-    curve: Callable[[Layer, np.ndarray], tuple[np.ndarray, np.ndarray]] | None = None
-
-
-def _linear_network(width: int, scale: Any, key: Keys) -> Layer:
-    return fully_connected(DIRECTIONS, width, DIRECTIONS, scale=scale, key=key)
-
-
-def _attention_network(width: int, scale: Any, key: Keys) -> Layer:
-    return attention(DIRECTIONS, width, scale=scale, key=key)
+    predict: Callable[[Layer, np.ndarray], dict[str, Any]]
+    level_from: str
+    level_within: float
+    time_from: str
+    time_within: float
+    corrected: str
 
 
 def _linear_levels(s: np.ndarray) -> np.ndarray:
@@ -69,10 +70,20 @@ def _linear_levels(s: np.ndarray) -> np.ndarray:
     return np.append(np.cumsum((s**2)[::-1])[::-1], 0.0)
 
 
-def _attention_levels(s: np.ndarray) -> np.ndarray:
-    """Each direction that is learned takes λ/(1 + (1 + tr Λ/λ)/N) off tr Λ."""
-    variances = np.sqrt(s)
-    return variances.sum() - np.append(0.0, np.cumsum(variances**2 * _attention_gain(s)))
+def _linear_theory(network: Layer, s: np.ndarray) -> dict[str, Any]:
+    """Modes of white inputs are logistic curves, each from its own part of the initial weights."""
+    half = mode_drop_times(network.u, network.v, np.diag(s), np.eye(DIRECTIONS))
+    times = np.linspace(0.0, 1.3 * half.max(), _SAMPLES)
+    # Half of a mode's share of the loss is gone at a strength of 1 − 1/√2: logit ln(√2 − 1).
+    logit = np.log(np.sqrt(2) - 1) + 2 * s * (times[:, None] - half[:, None])
+    losses = (s**2 / (1 + np.exp(np.minimum(logit, 300.0))) ** 2).sum(axis=-1)
+    middles = (_linear_levels(s)[1:] + _linear_levels(s)[:-1]) / 2
+    passed = [np.interp(-middles, -loss, times, left=np.nan) for loss in losses]
+    return {
+        "predicted_time": (("seed", "fall"), passed),
+        "theory_time": ("sample", times[::_STRIDE]),
+        "theory_loss": (("seed", "sample"), losses[:, ::_STRIDE]),
+    }
 
 
 def _attention_gain(s: np.ndarray) -> np.ndarray:
@@ -81,62 +92,9 @@ def _attention_gain(s: np.ndarray) -> np.ndarray:
     return 1.0 / (variances + (variances + variances.sum()) / CONTEXT)
 
 
-def _linear_theory(network: Layer, s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Modes of white inputs are logistic curves, each from its own part of the initial weights."""
-    half = mode_drop_times(network.u, network.v, np.diag(s), np.eye(DIRECTIONS))
-    times = np.linspace(0.0, 1.3 * half.max(), _THEORY_SAMPLES)
-    # Half of a mode's share of the loss is gone at a strength of 1 − 1/√2: logit ln(√2 − 1).
-    logit = np.log(np.sqrt(2) - 1) + 2 * s * (times[:, None] - half[:, None])
-    return times, (s**2 / (1 + np.exp(np.minimum(logit, 700.0))) ** 2).sum(axis=-1)
-
-
-def _linear_times(network: Layer, s: np.ndarray) -> np.ndarray:
-    """When the sum of all modes passes the middle between two levels."""
-    times, losses = _linear_theory(network, s)
-    return np.array([passages(times, loss, _linear_levels(s)) for loss in losses])
-
-
-def _attention_times(network: Layer, s: np.ndarray) -> np.ndarray:
-    """The first head that leaves zero makes the first drop; with it Σ_yZ changes for the others.
-
-    A head is a rank-one tensor, (v_y k + k_y v)·diag(s) q, with the label's entries of value and
-    key beside those of the tokens: more than the one value of Eq. (13), so that it is followed to
-    infinity numerically, each head by itself.
-    """
-    heads = np.concatenate(_heads(network), axis=-1)
-    escapes, _ = blow_up(
-        lambda theta: _head_field(theta, s), heads.reshape(-1, heads.shape[-1]), rtol=1e-6
-    )
-    times = np.full((len(heads), DIRECTIONS), np.nan)
-    times[:, 0] = escapes.reshape(heads.shape[:-1]).min(axis=-1)
-    return times
-
-
-def _head_field(theta: np.ndarray, s: np.ndarray) -> np.ndarray:
-    """Gradient of (v_y k + k_y v)·diag(s) q."""
-    k, q, v = np.split(theta, (DIRECTIONS + 1, 2 * DIRECTIONS + 1), axis=1)
-    k, k_y, v, v_y = k[:, :-1], k[:, -1:], v[:, :-1], v[:, -1:]
-    driven = s * q
-    return np.concatenate(
-        (
-            v_y * driven,
-            np.sum(v * driven, axis=1, keepdims=True),
-            s * (v_y * k + k_y * v),
-            k_y * driven,
-            np.sum(k * driven, axis=1, keepdims=True),
-        ),
-        axis=1,
-    )
-
-
-def _linear_strengths(network: Layer, s: np.ndarray) -> np.ndarray:
-    return np.einsum("...id,...id->...d", network.v, network.u) / s
-
-
-def _attention_strengths(network: Layer, s: np.ndarray) -> np.ndarray:
-    k, q, v = _heads(network)
-    read = v[..., -1:] * k[..., :-1] + k[..., -1:] * v[..., :-1]
-    return np.sum(read * q, axis=-2) / _attention_gain(s)
+def _attention_levels(s: np.ndarray) -> np.ndarray:
+    """Each direction that is learned takes λ/(1 + (1 + tr Λ/λ)/N) off tr Λ."""
+    return np.sqrt(s).sum() - np.append(0.0, np.cumsum(s * _attention_gain(s)))
 
 
 def _heads(network: Layer) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -145,113 +103,189 @@ def _heads(network: Layer) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return u[..., 0, 0, :], u[..., 1, 0, :-1], v[..., 0, :]
 
 
+def _attention_strengths(network: Layer, s: np.ndarray) -> np.ndarray:
+    k, q, v = _heads(network)
+    read = v[..., -1:] * k[..., :-1] + k[..., -1:] * v[..., :-1]
+    return np.sum(read * q, axis=-2) / _attention_gain(s)
+
+
+def _head_field(theta: np.ndarray, s: np.ndarray) -> np.ndarray:
+    """Gradient of (v_y k + k_y v)·diag(s) q."""
+    k, q, v = np.split(theta, (DIRECTIONS + 1, 2 * DIRECTIONS + 1), axis=1)
+    k, k_y, v, v_y = k[:, :-1], k[:, -1:], v[:, :-1], v[:, -1:]
+    read = lambda w: np.sum(w * s * q, axis=1, keepdims=True)
+    return np.hstack((v_y * s * q, read(v), s * (v_y * k + k_y * v), k_y * s * q, read(k)))
+
+
+def _attention_theory(network: Layer, s: np.ndarray) -> dict[str, Any]:
+    """The first head that leaves zero makes the first drop; with it Σ_yZ changes for the others.
+
+    A head is a rank-one tensor, with the label's entries of value and key beside those of the
+    tokens: more than the one value of Eq. (13), so that it is followed to infinity numerically,
+    each head by itself.
+    """
+    heads = np.concatenate(_heads(network), axis=-1)
+    each = heads.reshape(-1, heads.shape[-1])
+    escapes, _ = blow_up(lambda theta: _head_field(theta, s), each, rtol=1e-6)
+    times = np.full((len(heads), DIRECTIONS), np.nan)
+    times[:, 0] = escapes.reshape(heads.shape[:-1]).min(axis=-1)
+    return {"predicted_time": (("seed", "fall"), times)}
+
+
 LINEAR = Model(
     "linear",
-    lambda s: linear_teacher(np.diag(s)),
-    _linear_network,
-    _linear_levels,
-    _linear_times,
-    _linear_strengths,
-    _linear_theory,
+    "linear network",
+    task=lambda s: linear_teacher(np.diag(s)),
+    network=lambda width, scale, key: fully_connected(
+        DIRECTIONS, width, DIRECTIONS, scale=scale, key=key
+    ),
+    levels=_linear_levels,
+    strengths=lambda network, s: np.einsum("...id,...id->...d", network.v, network.u) / s,
+    predict=_linear_theory,
+    level_from="Lemma 6",
+    level_within=5e-3,
+    time_from="Theorem 4",
+    time_within=0.01,
+    corrected="with the part of a mode orthogonal, over units, to earlier ones",
 )
 ATTENTION = Model(
     "attention",
-    lambda s: in_context_regression(DIRECTIONS, CONTEXT, token_covariance=np.diag(np.sqrt(s))),
-    _attention_network,
-    _attention_levels,
-    _attention_times,
-    _attention_strengths,
+    "linear attention",
+    task=lambda s: in_context_regression(DIRECTIONS, CONTEXT, token_covariance=np.diag(s**0.5)),
+    network=lambda width, scale, key: attention(DIRECTIONS, width, scale=scale, key=key),
+    levels=_attention_levels,
+    strengths=_attention_strengths,
+    predict=_attention_theory,
+    level_from="Theorem 1",
+    level_within=0.02,
+    time_from="Proposition 5",
+    time_within=0.05,
+    corrected="with all entries of a head's key and value",
 )
-
-
-@dataclass(frozen=True)
-class Setting:
-    """One curve of the figure: where it stands on the axis that is swept, spectrum and weights."""
-
-    value: float | int
-    singular_values: np.ndarray
-    network: Layer
+MODELS = (LINEAR, ATTENTION)
 
 
 def sweep(
-    model: Model, axis: str, settings: Sequence[Setting], first_seed: int, progress: Progress
+    model: Model,
+    axis: str,
+    settings: Mapping[Any, tuple[np.ndarray, Layer]],
+    first_seed: int,
+    say: Progress,
 ) -> xr.Dataset:
-    """Train every seed of every setting; curves, plateaus and predictions side by side."""
+    """Train every seed at every setting: from its place on the axis to spectrum and weights."""
     tables = []
-    for index, setting in enumerate(settings):
-        progress(f"{model.name}, {axis} {setting.value:g}", index / len(settings))
-        tables.append(_staircases(model, setting))
+    for index, (value, (s, network)) in enumerate(settings.items()):
+        say(f"{model.words}, {axis} {value:g}", index / len(settings))
+        tables.append(_train(model, s, network))
     longest = max(table.sizes["save"] for table in tables)
-    padded = [table.pad(save=(0, longest - table.sizes["save"]), mode="edge") for table in tables]
-    data = xr.concat(padded, xr.Variable(axis, [setting.value for setting in settings]))
-    return data.assign_coords(seed=first_seed + np.arange(data.sizes["seed"]))
+    tables = [table.pad(save=(0, longest - table.sizes["save"]), mode="edge") for table in tables]
+    whole = xr.concat(tables, xr.Variable(axis, list(settings)))
+    return whole.assign_coords(seed=first_seed + np.arange(whole.sizes["seed"]))
 
 
-def _staircases(model: Model, setting: Setting) -> xr.Dataset:
-    s, network = setting.singular_values, setting.network
-    trajectory = gradient_flow(
-        network, model.task(s), loss="half", rtol=_RTOL, converged=_CONVERGED
+def _train(model: Model, s: np.ndarray, network: Layer) -> xr.Dataset:
+    """Curves, plateaus and predictions of every seed side by side."""
+    flow = gradient_flow(network, model.task(s), loss="half", rtol=1e-5, converged=1e-4)
+    levels, speed = model.levels(s), flow.squared_gradient
+    found = rests(flow, levels / 2)[["count", "level", "passage"]]
+    found = found.rename(level="visited", plateau="rest", passage="drop_time", middle="fall")
+    found = found.reindex(rest=range(_RESTS))
+    learned = model.strengths(flow.network, s) >= 0.5  # (seed, save, mode)
+    first = np.where(learned.any(axis=1), learned.argmax(axis=1), learned.shape[1])
+    theta = [np.asarray(w).reshape(*w.shape[:2], -1) for w in flow.final.parts]
+    size = np.linalg.svd(np.concatenate(theta, axis=-1), compute_uv=False)
+    return found.assign(
+        time=(("seed", "save"), flow.time, {"long_name": "time t = 2ηn"}),
+        loss=(("seed", "save"), 2 * flow.loss, {"long_name": "loss ⟨‖y − f‖²⟩"}),
+        singular_value=("mode", s),
+        level=("plateau", levels),
+        visited=2 * found["visited"],
+        in_order=("seed", (np.diff(first) >= 0)[:, np.diff(s) < 0].all(axis=1)),
+        initial_rate=("seed", speed[:, 0] / speed.max(axis=1)),
+        final_rank=("seed", np.sum(size > 0.01 * size[:, :1], axis=1)),
+        **model.predict(network, s),
     )
-    levels = model.levels(s)
-    lanes = [trajectory.lane(seed) for seed in range(len(trajectory.saves))]
-    found = [
-        plateaus(lane.time, lane.loss, lane.squared_gradient, slope=lane.slope) for lane in lanes
-    ]
-    drops = np.array([passages(lane.time, 2 * lane.loss, levels, 2 * lane.slope) for lane in lanes])
-    theory = {}
-    if model.curve is not None:
-        times, losses = model.curve(network, s)
-        theory["theory_time"] = ("sample", times[::_THEORY_STRIDE])
-        theory["theory_loss"] = (("seed", "sample"), losses[:, ::_THEORY_STRIDE])
-    in_order = np.array([_in_order(model, lane, s) for lane in lanes])
-    return xr.Dataset(
-        {
-            **theory,
-            "time": (("seed", "save"), trajectory.time, {"long_name": "time t = 2ηn"}),
-            "loss": (("seed", "save"), 2 * trajectory.loss, {"long_name": "loss ⟨‖y − f‖²⟩"}),
-            "singular_value": ("mode", s),
-            "level": ("plateau", levels),
-            "drop_time": (("seed", "drop"), drops),
-            "predicted_time": (("seed", "drop"), model.predict(network, s)),
-            "in_order": ("seed", in_order),
-            "initial_rate": (
-                "seed",
-                [lane.squared_gradient[0] / lane.squared_gradient.max() for lane in lanes],
+
+
+def rest_levels(say: Ledger, model: Model, data: xr.Dataset, axis: str) -> None:
+    """Where the loss rests: of all seeds with a full staircase, where most of them have one."""
+    if model is LINEAR:  # drops of a flatter spectrum than that of κ = 1 overlap
+        first, second, _ = data["singular_value"].transpose("mode", axis).values
+        data = data.isel({axis: first > 1.99 * second})
+    if data.sizes[axis]:
+        full = (data["count"] == STAIRS) & data["in_order"]
+        most_have = {axis: full.mean("seed").values > 0.5}
+        seen = data["visited"].where(full).isel(most_have).isel(rest=slice(STAIRS)).median("seed")
+        levels = data["level"].isel(most_have).transpose(axis, "plateau").values
+        say(
+            f"{model.words}: the loss rests where none, one, two and three directions are learned",
+            apart(
+                seen.transpose(axis, "rest"),
+                levels,
+                within=model.level_within,
+                over=levels[:, :1],
             ),
-            "final_rank": ("seed", [_rank(lane.final) for lane in lanes]),
-            "count": ("seed", [len(each) for each in found]),
-            "visited": (("seed", "rest"), [_padded(2 * each.level) for each in found]),
-            "strength": (("seed", "rest"), [_padded(each.strength) for each in found]),
-        }
-    )
+            model.level_from,
+        )
 
 
-def passages(
-    time: np.ndarray, loss: np.ndarray, levels: np.ndarray, slope: np.ndarray | None = None
-) -> list[float]:
-    """When the loss passes the middle between two levels."""
-    middles = (levels[:-1] + levels[1:]) / 2
-    return [passage_time(time, loss, middle, slope=slope) for middle in middles]
+def fall_times(say: Ledger, model: Model, data: xr.Dataset, axis: str) -> None:
+    """When the loss drops, from the initial weights alone."""
+    if data.sizes[axis]:
+        error, linear = abs(data["drop_time"] / data["predicted_time"] - 1), model is LINEAR
+        say(
+            f"{model.words}: {'every' if linear else 'the first'} drop is predicted from the "
+            "initial weights alone",
+            # Two heads that leave together drop the loss a little earlier than either would.
+            apart(error if linear else error.isel(fall=0).quantile(0.9), within=model.time_within),
+            model.time_from,
+            corrected=model.corrected,
+            note="relative error" + ", 90 % quantile over seeds and settings" * (not linear),
+        )
 
 
-def _in_order(model: Model, lane: Trajectory, s: np.ndarray) -> bool:
-    """Whether stronger directions are learned by half before weaker ones."""
-    learned = model.strengths(lane.network, s) >= 0.5
-    first = np.where(learned.any(axis=0), learned.argmax(axis=0), len(learned))
-    return bool((np.diff(first) >= 0)[np.diff(s) < 0].all())
+def counted(say: Ledger, words: str, counts: xr.DataArray, holds: Any, share: float = 1.0) -> None:
+    """That at least a share of seeds has so many plateaus."""
+    shown = ", ".join(f"{count:g}" for count in np.unique(counts))
+    say(words, most(holds, share), note=f"numbers of plateaus: {shown}")
 
 
-def _rank(network: Layer) -> int:
-    """Number of directions in which units differ, from one per cent of the strongest on."""
-    theta = np.concatenate(
-        [np.asarray(part).reshape(network.width, -1) for part in network.parts], axis=1
-    )
-    size = np.linalg.svd(theta, compute_uv=False)
-    return int(np.sum(size > 0.01 * size[0]))
+def stay(data: xr.Dataset) -> xr.DataArray:
+    """Median time between the first drop and the last: the intermediate plateaus together."""
+    drops = data["drop_time"]
+    return (drops.isel(fall=-1) - drops.isel(fall=0)).median("seed")
 
 
-def _padded(values: np.ndarray) -> np.ndarray:
-    table = np.full(_MOST_PLATEAUS, np.nan)
-    kept = values[:_MOST_PLATEAUS]
-    table[: len(kept)] = kept
-    return table
+def draw_pair(title: str, run: xr.DataTree, axis: str, symbol: str, theory: str) -> Figure:
+    """Linear network and linear attention side by side, a curve for each value of what is swept.
+
+    `theory` is what it draws for attention; of the linear network it draws all of it.
+    """
+    figure, axes = sheet(title, 2)
+    for ax, model, drawn in zip(axes, MODELS, ("theory", theory), strict=True):
+        draw_sweep(ax, run[model.name].ds, axis, symbol, title=model.words, theory=drawn)
+    return figure
+
+
+def draw_sweep(
+    ax: Axes, data: xr.Dataset, axis: str, symbol: str, xlabel: str = "time $t = 2ηn$", **how: str
+) -> None:
+    """One seed of every setting, with the predicted loss, or drops where there is none."""
+    one = data.isel(seed=0)
+    start = one["level"].isel(plateau=0)
+    levels, loss = one["level"] / start, one["loss"] / start
+    right = 1.12 * float(one["drop_time"].max())
+    for value, shade, label in family(data[axis].values, symbol):
+        row, at = one.sel({axis: value}), {axis: value}
+        curve = "theory_loss" in row and bool(row["theory_loss"].notnull().all())
+        falls = () if curve else row["predicted_time"].values
+        drawn = (row["time"].values, loss.sel(at).values, levels.sel(at).values, falls)
+        stairs(ax, *drawn, right=right, color=shade, label=label)
+        if curve:
+            ax.plot(row["theory_time"], row["theory_loss"] / start.sel(at), **THEORY)
+    if np.allclose(levels, levels.isel({axis: 0})):  # the same for all: no crowd of lines
+        for level in levels.isel({axis: 0}).values:
+            ax.axhline(level, **{**THEORY, "lw": 0.6}, zorder=0)
+    top = max(1.0, float(loss.max()))  # large weights may start above the loss of none
+    limits: dict[str, Any] = {"xlim": (0, right), "ylim": (-0.04 * top, 1.08 * top)}
+    finish(ax, xlabel, "loss / loss of zero weights", legend="beside", **how, **limits)

@@ -9,7 +9,7 @@ from jaxtyping import PRNGKeyArray
 from matplotlib.animation import FuncAnimation
 from matplotlib.figure import Figure
 
-from ....networks._seeds import Keys
+from ...._types import Keys
 from ....tasks import AbstractTask
 from ..._frame import Run, experiment, parameters_of
 from ..._registry import Progress

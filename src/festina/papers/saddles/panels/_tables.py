@@ -12,10 +12,10 @@ import numpy as np
 import xarray as xr
 from jaxtyping import PRNGKeyArray
 
+from ...._types import Keys
 from ....diagnose import effective_widths, rests
 from ....dynamics import Ending, Trajectory, gradient_descent, gradient_flow, loss_factor
 from ....networks import AbstractNetwork
-from ....networks._seeds import Keys
 from ....tasks import AbstractTask
 from ....theory.saddles import mechanism, narrow_minima
 from ..._frame import keys_of, part_of

@@ -10,19 +10,20 @@ import jax
 import numpy as np
 import xarray as xr
 from jaxtyping import PRNGKeyArray
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from pydantic import Field, model_validator
 
 from ....dynamics import gradient_flow
-from ....networks import Layer, seeds
+from ....networks import seeds
 from ....tasks import Task, linear_teacher
-from ....theory.saddles import LinearSaddle, escape, linear_saddles
+from ....theory.saddles import LinearSaddle, linear_saddles
 from ....theory.saddles._fixed_points import losses_and_gradients
-from ..._old import experiment, run_tree
+from ..._frame import experiment
 from ..._parameters import Parameters as BaseParameters
 from ..._registry import Progress
-from ._lemma_6_claims import NAME
-from ._lemma_6_claims import claims as claims
-from ._lemma_6_draw import draw as draw
+from ...claims import Ledger, agree, apart, asserts
+from ...figures import GUIDE, PALE, THEORY, finish, sheet, styled
 
 _SAMPLES = 241
 _KICK = 1e-7
@@ -49,8 +50,8 @@ class Parameters(BaseParameters):
         modes = min(self.inputs, self.outputs)
         if self.width <= modes:
             raise ValueError(
-                f"`width` must be above the number of modes, {modes}, got {self.width}: a unit "
-                "must be left over to leave each saddle with."
+                f"`width` must be above the number of modes, {modes}, got {self.width}: a unit has "
+                "to be left over to leave each saddle with."
             )
         return self
 
@@ -58,8 +59,8 @@ class Parameters(BaseParameters):
 PRESETS: dict[str, dict[str, Any]] = {"more-outputs": {"inputs": 3, "outputs": 4}}
 
 
-@experiment
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> xr.DataTree:
+@experiment("saddles/lemma-6")
+def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
     """Enumerate the fixed points, build a network at each, and train away from it."""
     key = seeds(1, first=parameters.seed)[0] if key is None else key
     task, correlation, covariance = _statistics(parameters, key)
@@ -71,15 +72,12 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> xr.D
         say(f"the fixed point {names[index]}", index / len(saddles))
         rows.append(_fixed_point(parameters, saddle, task, key))
     say("leaving the saddles", 0.9)
-    return run_tree(
-        NAME,
-        parameters,
-        points=xr.Dataset(
-            {name: ("point", [row[name] for row in rows]) for name in rows[0]},
-            {"point": names},
-        ),
-        leaving=_leave(parameters, saddles[:-1], names[:-1], task, key),
-    )
+    points = {name: ("point", [row[name] for row in rows]) for name in rows[0]}
+    leaving = _leave(parameters.width, saddles[:-1], task, key)
+    return {
+        "points": xr.Dataset(points, {"point": names}),
+        "leaving": leaving.assign_coords(point=names[:-1]),
+    }
 
 
 def _statistics(parameters: Parameters, key: PRNGKeyArray) -> tuple[Task, np.ndarray, np.ndarray]:
@@ -99,75 +97,127 @@ def _statistics(parameters: Parameters, key: PRNGKeyArray) -> tuple[Task, np.nda
 def _fixed_point(
     parameters: Parameters, saddle: LinearSaddle, task: Task, key: PRNGKeyArray
 ) -> dict[str, Any]:
-    """The lemma's numbers beside those of a network with random weights at the point."""
+    """The lemma's numbers beside those of a network with random weights at the point.
+
+    `unread` weights have parts outside the spans of Eq. (40), those of the map W, which exist where
+    there are not as many inputs as outputs.
+    """
     network = saddle.network(parameters.width, key=key)
     loss, slopes = losses_and_gradients(network, task)
-    found = escape(network, task)
-    more = {"unread_gradient": np.nan, "unread_loss": np.nan, "unread_outside": np.nan}
-    if parameters.inputs != parameters.outputs:
-        unread = saddle.network(parameters.width, key=key, unread=1.0)
-        there, gradient = losses_and_gradients(unread, task)
-        more = {
-            "unread_gradient": np.linalg.norm(gradient),
-            "unread_loss": there[0],
-            "unread_outside": _outside(unread, saddle),
-        }
-    return {
+    row = {
         "modes": len(saddle.modes),
         "loss": saddle.loss,
         "measured_loss": loss[0],
         "gradient": np.linalg.norm(slopes),
         "index": saddle.index(parameters.width),
-        "measured_index": found.index,
-        "rate": saddle.escape_rates.max(initial=0.0),
-        "measured_rate": found.rates.max(initial=0.0),
-        **more,
     }
+    if parameters.inputs != parameters.outputs:
+        unread = saddle.network(parameters.width, key=key, unread=1.0)
+        loss, slopes = losses_and_gradients(unread, task)
+        left, _, right = np.linalg.svd(saddle.map)
+        outside = unread.u @ right[len(saddle.modes) :].T, unread.v @ left[:, len(saddle.modes) :]
+        row |= {"unread_gradient": np.linalg.norm(slopes), "unread_loss": loss[0]}
+        row["unread_outside"] = np.linalg.norm(np.hstack(outside))
+    return row
 
 
-def _outside(network: Layer, saddle: LinearSaddle) -> float:
-    """Size of the part of u and v that lies outside the spans of Eq. (40), those of W."""
-    rank = len(saddle.modes)
-    left, _, right = np.linalg.svd(saddle.map)
-    u, v = network.u @ right[rank:].T, network.v @ left[:, rank:]
-    return float(np.sqrt(np.sum(u**2) + np.sum(v**2)))
+def _leave(width: int, saddles: list[LinearSaddle], task: Task, key: PRNGKeyArray) -> xr.Dataset:
+    """Train from close to each saddle, and watch how the distance from it grows.
+
+    The first step is along the top singular vectors of Σ̃, in a mixture of units that is silent.
+    """
+    networks = [saddle.network(width, key=key) for saddle in saddles]
+    at, kicks = np.stack([np.hstack((each.u, each.v)) for each in networks]), []
+    for theta, saddle in zip(at, saddles, strict=True):
+        q, _, r = np.linalg.svd(saddle.correlation)
+        kicks.append(np.linalg.svd(theta)[0][:, -1:] * np.append(r[0], q[:, 0]))
+    inputs = networks[0].u.shape[-1]
+    start = networks[0].with_parts(*np.split(at + _KICK * np.stack(kicks), [inputs], axis=-1))
+    rates = [saddle.escape_rates[0] for saddle in saddles]
+    times = np.linspace(0.0, np.log(1e5) / min(rates), _SAMPLES)
+    path = np.concatenate(gradient_flow(start, task, times, rtol=1e-10).network.parts, axis=-1)
+    distance = np.linalg.norm(path - at[:, None], axis=(-1, -2))
+    table = {"distance": (("point", "time"), distance)}
+    return xr.Dataset(table, {"time": times, "rate": ("point", rates)})
 
 
-def _leave(
-    parameters: Parameters,
-    saddles: list[LinearSaddle],
-    names: list[str],
-    task: Task,
-    key: PRNGKeyArray,
-) -> xr.Dataset:
-    """Train from close to each saddle, and watch how the distance from it grows."""
-    networks = [saddle.network(parameters.width, key=key) for saddle in saddles]
-    kicks = [_kick(network, saddle) for network, saddle in zip(networks, saddles, strict=True)]
-    at = [np.stack(parts) for parts in zip(*(n.parts for n in networks), strict=True)]
-    along = [np.stack(parts) for parts in zip(*kicks, strict=True)]
-    start = networks[0].with_parts(*(part + kick for part, kick in zip(at, along, strict=True)))
-    slowest = min(saddle.escape_rates[0] for saddle in saddles)
-    times = np.linspace(0.0, np.log(1e5) / slowest, _SAMPLES)
-    trained = gradient_flow(start, task, times, rtol=1e-10)
-    distance = np.sqrt(
-        sum(
-            np.sum((np.asarray(path) - part[:, None]) ** 2, axis=tuple(range(2, path.ndim)))
-            for path, part in zip(trained.network.parts, at, strict=True)
-        )
+def growth_rates(leaving: xr.Dataset) -> np.ndarray:
+    """Slopes of the logarithm of the distance while all is linear, to 10⁴ times the first."""
+    time, distance = leaving["time"].values, leaving["distance"].values
+    close = (distance < 1e4 * distance[:, :1]) | (np.arange(time.size) < 2)
+    ends = np.cumprod(close, axis=1).sum(axis=1)
+    fit = lambda row, end: np.polyfit(time[:end], np.log(row[:end]), 1)[0]
+    return np.array([fit(row, end) for row, end in zip(distance, ends, strict=True)])
+
+
+@asserts("Zhang, Saxe & Latham", "Lemma 6")
+def claims(run: xr.DataTree, say: Ledger) -> None:
+    """Sufficiency and the rates hold, necessity of the spans does not."""
+    points, leaving = run["points"].ds, run["leaving"].ds
+    words = (
+        f"weights with Eq. (40) are a fixed point, for all {points.sizes['point']} sets of modes"
     )
-    return xr.Dataset(
-        {"distance": (("point", "time"), distance)},
-        {
-            "point": names,
-            "time": times,
-            "rate": ("point", [saddle.escape_rates[0] for saddle in saddles]),
-        },
+    say(words, apart(points["gradient"], within=1e-12), "Eq. (40)")
+    words = "the loss at each is that at zero less what is learned, ½(⟨‖y‖²⟩ − Σ_{k∈A} μ_k)"
+    say(words, apart(points["measured_loss"], points["loss"], within=1e-10))
+    seen = agree(growth_rates(leaving), leaving["rate"], within=0.005, relative=True)
+    words = "training leaves each saddle at the largest singular value of Σ̃_yz"
+    say(words, seen, "Eqs. (41) and (42)")
+    if not np.isfinite(points.get("unread_gradient", np.nan)).all():
+        return  # as many inputs as outputs: the kernels are filled by the spans
+    say(
+        "Eq. (40) is necessary: at a fixed point no u_i or v_i has a part outside its span "
+        "(smallest such part, over sets of modes)",
+        apart(points["unread_outside"].min(), within=1e-10),
+        wrong="components in the kernel of Σ̃_yz that no other weight reads, or of Σ̃_yzᵀ that none "
+        "drives, are free: |∂L/∂θ| at such weights",
+        instead=apart(points["unread_gradient"], within=1e-12),
+    )
+    say(
+        "fixed points have u_i in the kernel of Σ̃_yz, v_i in that of its transpose, and the loss "
+        "of Σ v_i u_iᵀ = Π_A Σ_yz Σ_zz⁻¹",
+        apart(points["unread_loss"], points["loss"], within=1e-10),
+        corrected="kernels in place of the spans of Eq. (40)",
     )
 
 
-def _kick(network: Layer, saddle: LinearSaddle) -> tuple[np.ndarray, np.ndarray]:
-    """A small step along the top singular vectors of Σ̃, in a mixture of units that is silent."""
-    theta = np.concatenate((network.u, network.v), axis=1)
-    silent = np.linalg.svd(theta)[0][:, -1:]
-    q, _, r = np.linalg.svd(saddle.correlation)
-    return _KICK * silent * r[:1], _KICK * silent * q[:, :1].T
+@styled
+def draw(run: xr.DataTree) -> Figure:
+    """The lattice of fixed points, and the distance from each while it is left."""
+    title = "Every set of modes is a fixed point of a linear network"
+    figure, (left, right) = sheet(title, 2, width=5.5, height=4.4)
+    _lattice(left, run["points"].ds)
+    leaving = run["leaving"].ds
+    rates, time, many = growth_rates(leaving), leaving["time"].values, leaving.sizes["point"] > 8
+    for index, distance in enumerate(leaving["distance"]):
+        rate, first = float(distance["rate"]), float(distance[0])
+        label = None if many else f"{distance['point'].item()}: {rates[index]:.3f} / {rate:.3f}"
+        right.plot(time, distance, **PALE, color=f"C{index}", alpha=0.45, label=label)
+        clock = np.array([0.0, min(np.log(2.0 / first) / rate, time[-1])])
+        right.plot(clock, first * np.exp(rate * clock), **THEORY)
+    right.set(yscale="log", xlim=(0, time[-1]))
+    words = "time $t$ since the start, close to a saddle", "distance from the saddle"
+    title = r"how each is left: at the largest singular value $\tilde s_1$ of $\tildeΣ_{yz}$"
+    heading = None if many else r"modes learned: measured / $\tilde s_1$"
+    rate = r"$e^{\tilde s_1 t}$"
+    finish(right, *words, title, theory=rate, legend="beside", legend_title=heading)
+    return figure
+
+
+def _lattice(ax: Axes, points: xr.Dataset) -> None:
+    """Losses of all sets of modes, those that differ by one connected."""
+    size, loss, names = (points[name].values for name in ("modes", "loss", "point"))
+    sets = [set(name.strip("{}").split(", ")) - {""} for name in names]
+    for i, j in np.argwhere(size[:, None] + 1 == size):
+        if sets[i] < sets[j]:
+            ax.plot(size[[i, j]], loss[[i, j]], **GUIDE)
+    ax.plot(size, points["measured_loss"], "o", ms=11, color="C0", alpha=0.4, label="network")
+    ax.hlines(loss, size - 0.13, size + 0.13, color="black", lw=1, ls="--", label="Lemma 6")
+    for name, *at, ways in zip(names, size, loss, points["index"].values, strict=True):
+        if len(sets) <= 8:
+            words = f"{name}  {ways} ways down" if ways else f"{name}  minimum"
+            ax.annotate(words, tuple(at), (10, 5), textcoords="offset points", fontsize=7)
+    ax.set(xlim=(-0.3, size.max() + 1.1), ylim=np.array([-0.06, 1.12]) * loss.max())
+    ax.set_xticks(np.unique(size))
+    words = "number of modes learned", r"loss $\frac{1}{2}\langle\|y - f\|^2\rangle$"
+    finish(ax, *words, "losses of all fixed points", legend="upper right")

@@ -6,34 +6,41 @@ a unit whose v and drive disagree may *bounce*, and then it is imaginary. Times 
 loss ½⟨(y − f)²⟩, half of Section H.2's.
 """
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import xarray as xr
 from jaxtyping import PRNGKeyArray
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 from pydantic import Field, model_validator
 
-from ....diagnose import passage_time
+from ....diagnose import rests
 from ....dynamics import gradient_flow
 from ....networks import fully_connected
 from ....tasks import quadratic_teacher
 from ....theory.saddles import escape_times, winner
-from ..._frame import keys_of, parameters_of
-from ..._old import experiment, run_tree
+from ..._frame import experiment, keys_of, parameters_of
 from ..._parameters import Parameters as BaseParameters
+from ..._parameters import falling
 from ..._registry import Progress
-from ...claims import Claim
+from ...claims import Ledger, agree, apart, asserts, exponent, listed, most, same, share
+from ...figures import DOTS, PALE, equal, finish, law, sheet, styled
 from .._moments import correlation
-from .._units_flow import Field as Velocity
 from .._units_flow import blow_up
-from ._proposition_5_claims import all_claims
-from ._proposition_5_reduced import reduced_speeds
-from ._proposition_5_rivals import rivals
-from ._proposition_5_signs import sign_table
+from ._proposition_5_errata import errata, gradients, reduced_speeds
 
-NAME = "saddles/proposition-5"
+USUAL, BOUNCING = (1.0, 0.4, -0.7), 0.19199
+"""Probability that a unit with these eigenvalues and Gaussian weights bounces, by quadrature."""
+
+WIDTH, QUANTILES = 10, {0.5: 10.51, 0.9: 62.2}
+"""Of the second-largest of so many units in units of ε, for Σ_yZ = 4I and ε → 0: two million draws
+of the closed form of a unit's way, ± 0.01 and ± 0.13."""
+
 _ACCURACY = 1e-12  # of both integrals for a unit's time, Eq. (56) and its correction
+_SCALES = np.logspace(-2, -5, 7)
+_LEVELS = np.array([4.0, 4 / 3])  # half losses of zero weights and of the best single unit
+_BOUNCE = "with the bounce of units whose v changes sign"
 
 
 class Parameters(BaseParameters):
@@ -42,7 +49,7 @@ class Parameters(BaseParameters):
     seeds: int = Field(default=8, ge=1)
     """How many quadratic networks are trained at each scale."""
 
-    eigenvalues: tuple[float, ...] = (1.0, 0.4, -0.7)
+    eigenvalues: tuple[float, ...] = USUAL
     """Eigenvalues s_k of Σ_yZ, of both signs as the proposition asks."""
 
     units: int = Field(default=200, ge=20)
@@ -54,160 +61,216 @@ class Parameters(BaseParameters):
     draws: int = Field(default=400, ge=100)
     """Number of networks in which the second-largest unit is measured."""
 
-    scales: tuple[float, ...] = (5e-3, 1.5e-3, 5e-4)
+    scales: Annotated[tuple[float, ...], falling(0.01, 1e-5)] = (5e-3, 1.5e-3, 5e-4)
     """Standard deviations ε of the trained networks' weights, falling."""
 
     @model_validator(mode="after")
     def _possible(self) -> "Parameters":
         s = self.eigenvalues
         if len(s) < 2 or min(s) >= 0 or max(s) <= 0:
-            raise ValueError(
-                f"`eigenvalues` must have both signs, as Proposition 5 assumes, got {s}. "
-                "Positive ones alone are part of every run: Σ_yZ = 4I of Figure 1G."
-            )
-        if min(abs(each) for each in s) < 0.1 * max(abs(each) for each in s):
+            raise ValueError(f"`eigenvalues` must have both signs, as it assumes, got {s}.")
+        if np.min(np.abs(s)) < 0.1 * np.max(np.abs(s)):
             raise ValueError(f"`eigenvalues` must be within a factor of ten in size, got {s}.")
-        scales = self.scales
-        falling = list(scales) == sorted(set(scales), reverse=True)
-        if len(scales) < 2 or not falling or scales[-1] < 1e-5 or scales[0] > 0.01:
-            raise ValueError(
-                f"`scales` must be two or more, falling, from 0.01 at most to 1e-5 at least, got "
-                f"{scales}."
-            )
         return self
 
 
-PRESETS: dict[str, dict[str, Any]] = {}
 QUICK: dict[str, Any] = {"seeds": 4, "draws": 200}
 
 
-@experiment
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> xr.DataTree:
+@experiment("saddles/proposition-5")
+def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
     """Units of both signs and of one, networks of Figure 1G, and the gradients of Section H.1."""
-    size = len(parameters.eigenvalues)
-    draw = np.random.default_rng((parameters.seed, 5)).normal
-    weights = draw(size=(parameters.units, size + 1))
-    say("random units", 0.0)
     s = np.array(parameters.eigenvalues)
-    both = _escapes(weights, s)
-    reduced = reduced_speeds(_field(s), weights, s, both["predicted"].values)
+    draw = np.random.default_rng((parameters.seed, 5)).normal
+    weights = draw(size=(parameters.units, len(s) + 1))
+    say("random units", 0.0)
+    tables = {"both_signs": _escapes(weights, s), "gradients": gradients(parameters.seed)}
+    ends = tables["both_signs"]["predicted"].values
+    tables["reduced"] = reduced_speeds(lambda theta: _speed(theta, s), weights, s, ends)
     say("units of one sign", 0.2)
-    one = _escapes(weights, np.abs(s))
+    tables["one_sign"] = _escapes(weights, np.abs(s))
     say("the second-largest unit", 0.3)
-    rest = rivals(draw(size=(parameters.draws, parameters.width, 3)), np.full(2, 4.0))
+    tables["rivals"] = _rivals(draw(size=(parameters.draws, parameters.width, 3)), np.full(2, 4.0))
     say("networks", 0.5)
-    networks = _networks(parameters, key)
-    return run_tree(
-        NAME,
-        parameters,
-        both_signs=both,
-        reduced=reduced,
-        one_sign=one,
-        rivals=rest,
-        networks=networks,
-        gradients=sign_table(parameters.seed),
-    )
+    return tables | {"networks": _networks(parameters, key)}
 
 
-def _field(s: np.ndarray) -> Velocity:
-    """Eq. (14) for units θ = (u, v) in the eigenbasis of Σ_yZ."""
-
-    def field(theta: np.ndarray) -> np.ndarray:
-        u, v = theta[:, :-1], theta[:, -1:]
-        return np.concatenate((2 * v * s * u, np.sum(s * u**2, axis=1, keepdims=True)), axis=1)
-
-    return field
+def _speed(theta: np.ndarray, s: np.ndarray) -> np.ndarray:
+    """Eq. (14) for units θ = (u, v) in the eigenbasis of Σ_yZ, along the last axis."""
+    u, v = theta[..., :-1], theta[..., -1:]
+    return np.concatenate((2 * v * s * u, np.sum(s * u**2, axis=-1, keepdims=True)), axis=-1)
 
 
 def _escapes(weights: np.ndarray, s: np.ndarray) -> xr.Dataset:
-    """Units θ = (u, v) in the eigenbasis of Σ_yZ, integrated and predicted."""
-    measured, directions = blow_up(_field(s), weights, rtol=1e-11)
+    """When each unit reaches infinity: integrated, predicted, and by Eq. (56) as it stands."""
+    measured, directions = blow_up(lambda theta: _speed(theta, s), weights, rtol=1e-11)
     signs = np.sign(directions[:, :, -1])
     u, v = weights[:, :-1], weights[:, -1]
-    return xr.Dataset(
-        {
-            "measured": ("unit", measured),
-            "predicted": ("unit", escape_times(u, v, np.diag(s), tolerance=_ACCURACY)),
-            "printed": ("unit", [_printed(*unit, s) for unit in zip(u, v, strict=True)]),
-            "bounces": ("unit", (signs != signs[:, :1]).any(axis=1) & np.isfinite(measured)),
-            "never": ("unit", _never(u, v, s)),
-            "eigenvalue": ("mode", s),
-            "u": (("unit", "mode"), u),
-            "v": ("unit", v),
-        }
-    )
+    against = (s > 0).all() & (v < 0)
+    numbers = {
+        "measured": measured,
+        "predicted": escape_times(u, v, np.diag(s), tolerance=_ACCURACY),
+        "printed": [_printed(*unit, s) for unit in zip(u, v, strict=True)],
+        "bounces": (signs != signs[:, :1]).any(axis=1) & np.isfinite(measured),
+        # Units that stay near zero: v is against s and too strong for u to turn.
+        "never": against & (v**2 >= np.sum(u**2, axis=1) / 2),
+    }
+    return xr.Dataset({name: ("unit", values) for name, values in numbers.items()})
 
 
 def _printed(u: np.ndarray, v: float, s: np.ndarray) -> float:
     """Eq. (56) as it stands, with π = e^x; NaN where its radicand is negative on the way."""
     from scipy.integrate import quad
 
-    a2 = u**2 / 2
-    m = int(np.argmax(np.sign(v) * s))
-    power = 2 * s / s[m]
-
-    def radicand(x: np.ndarray | float) -> Any:
-        return v**2 + np.expm1(np.multiply.outer(x, power)) @ a2
-
-    far = 60.0
+    m, far = int(np.argmax(np.sign(v) * s)), 60.0
+    radicand = lambda x: v**2 + np.expm1(np.multiply.outer(x, 2 * s / s[m])) @ (u**2 / 2)
     if np.min(radicand(np.linspace(0.0, far, 20_001))) < 0 or np.sign(v) * s[m] <= 0:
         return np.nan
-    value, _ = quad(
-        lambda x: 1 / np.sqrt(radicand(x)), 0.0, far, epsabs=0, epsrel=_ACCURACY, limit=500
-    )
-    return value / abs(s[m]) / 2
+    slowness = lambda x: 1 / np.sqrt(radicand(x))
+    return quad(slowness, 0.0, far, epsabs=0, epsrel=_ACCURACY, limit=500)[0] / abs(s[m]) / 2
 
 
-def _never(u: np.ndarray, v: np.ndarray, s: np.ndarray) -> np.ndarray:
-    """Units that stay near zero: s of one sign, v against it and too strong for u to turn."""
-    sign = np.sign(s[0]) if (np.sign(s) == np.sign(s[0])).all() else 0.0
-    return (sign * v < 0) & (v**2 >= np.sum(u**2, axis=1) / 2) if sign else np.zeros(len(v), bool)
+def _rivals(weights: np.ndarray, s: np.ndarray) -> xr.Dataset:
+    """The second-largest unit of each network when the largest has norm one, in units of ε.
+
+    Homogeneity makes every scale of one: weights ε θ at time t/ε are ε times weights θ at time t.
+    The clock dσ = |θ| dt keeps the largest unit from reaching infinity; who is beyond every scale
+    of interest waits for the others.
+    """
+    from scipy.integrate import RK45
+
+    shape, grown = weights.shape, 1 / _SCALES.min()
+
+    def flow(_: float, state: np.ndarray) -> np.ndarray:
+        theta = state.reshape(shape)
+        total = np.linalg.norm(theta, axis=(1, 2), keepdims=True)
+        return np.where(total > 4 * grown, 0.0, _speed(theta, s) / total).ravel()
+
+    two_largest = lambda theta: np.sort(np.linalg.norm(theta, axis=2), axis=1)[:, -2:]
+    solver = RK45(flow, 0.0, weights.ravel(), 200 / s.max(), rtol=1e-6, atol=1e-9)
+    seen = [two_largest(weights)]
+    while solver.status == "running" and (seen[-1][:, 1] <= 2 * grown).any():
+        solver.step()
+        seen.append(two_largest(solver.y.reshape(shape)))
+    ratio = np.full((len(weights), _SCALES.size), np.nan)
+    for row, (other, rising) in zip(ratio, np.log(seen).transpose(1, 2, 0), strict=True):
+        start = int(np.argmin(rising))  # the largest one may shrink before it grows
+        if rising.max() >= np.log(grown):
+            row[:] = np.exp(np.interp(-np.log(_SCALES), rising[start:], other[start:]))
+    return xr.Dataset({"second": (("draw", "scale"), ratio)}, {"scale": _SCALES}).dropna("draw")
 
 
 def _networks(parameters: Parameters, key: PRNGKeyArray | None) -> xr.Dataset:
     """The quadratic network of Figure 1G, where Σ_yZ = 4I: first drop and who makes it."""
-    scales = np.array(parameters.scales)
-    keys = keys_of(parameters, key)
-    network = fully_connected(
-        2,
-        parameters.width,
-        activation="quadratic",
-        scale=scales[:, None],
-        key=keys.reshape(1, -1),
-    )
+    scales, keys = np.array(parameters.scales), keys_of(parameters, key)
+    size: dict[str, Any] = {"scale": scales[:, None], "key": keys.reshape(1, -1)}
+    network = fully_connected(2, parameters.width, activation="quadratic", **size)
     task = quadratic_teacher(np.eye(2))
     sigma = correlation(task, network.unit)[0]
     who, when = winner(network.u, network.v[..., 0], sigma)
     trained = gradient_flow(network, task, loss="half", rtol=1e-7, converged=1e-3)
-    # From ⟨y²⟩ = 8 the best single unit takes the loss to 8/3, in the half loss from 4 to 4/3.
-    middle = (4 + 4 / 3) / 2
-    drop, strongest = np.empty(who.shape), np.empty(who.shape, int)
-    for index in np.ndindex(who.shape):
-        lane = trained.lane(*index)
-        drop[index] = passage_time(lane.time, lane.loss, middle, slope=lane.slope)
-        at = int(np.argmax(lane.loss <= middle))
-        u, v = (np.asarray(part)[at] for part in (lane.network.u, lane.network.v))
-        strongest[index] = np.argmax(np.abs(v[:, 0]) * np.sum(u**2, axis=-1))
-    over = ("scale", "seed")
-    return xr.Dataset(
-        {
-            "drop_time": (over, drop),
-            "predicted_time": (over, when),
-            "winner": (over, who),
-            "strongest": (over, strongest),
-            "correlation": (("row", "column"), sigma),
-        },
-        {"scale": scales, "seed": parameters.seed + np.arange(parameters.seeds)},
-    )
+    found = rests(trained, _LEVELS).isel(middle=0)
+    at = found["save"].values[..., None, None, None]
+    u, v = (np.take_along_axis(np.asarray(part), at, axis=2) for part in trained.network.parts)
+    numbers = {
+        "drop_time": found["passage"].values,
+        "predicted_time": when,
+        "winner": who,
+        "strongest": np.argmax(np.abs(v[..., 0]) * np.sum(u**2, axis=-1), axis=-1)[..., 0],
+    }
+    table: dict[str, Any] = {name: (("scale", "seed"), each) for name, each in numbers.items()}
+    table["correlation"] = (("row", "column"), sigma)
+    seeds = parameters.seed + np.arange(parameters.seeds)
+    return xr.Dataset(table, {"scale": scales, "seed": seeds})
 
 
-def claims(run: xr.DataTree) -> list[Claim]:
+@asserts("Zhang, Saxe & Latham", "Proposition 5")
+def claims(run: xr.DataTree, say: Ledger) -> None:
     """What the proposition says, where it needs a correction, and its misprints."""
-    return all_claims(NAME, run, parameters_of(run, Parameters).width)
+    parameters, at = parameters_of(run, Parameters), "Eq. (56)"
+    both, one, networks = (run[name].ds for name in ("both_signs", "one_sign", "networks"))
+    for table, signs in ((both, "both signs"), (one, "one sign, against the assumption")):
+        escaped = ~table["never"].values
+        seen, predicted = table["measured"][escaped], table["predicted"][escaped]
+        words = f"eigenvalues of {signs}: t_∞ from the initial weights is that of integration"
+        note = f"{int(table['bounces'].sum())} of {escaped.size} units bounce"
+        judged = apart(seen, predicted, within=1e-5, relative=True)
+        say(words, judged, at, corrected=_BOUNCE, note=note)
+    real, bounces = np.isfinite(both["printed"]), both["bounces"]
+    say(
+        "Eq. (56) as printed gives a time for every unit",
+        most(real, of="units"),
+        at,
+        wrong="imaginary for those whose v changes sign, and for no others",
+        instead=most(real != bounces, of="units"),
+    )
+    off = apart(both["printed"][real], both["predicted"][real], within=_ACCURACY, relative=True)
+    say("Eq. (56) as printed is right for units whose v keeps its sign", off, at)
+    if parameters.eigenvalues == USUAL:
+        words = "Gaussian units bounce as often as quadrature over their weights says"
+        say(words, share(bounces, BOUNCING, of="units"), at)
+    say(
+        "eigenvalues of one sign: units with v₀ against them and v₀² ≥ Σa_k² never escape, all "
+        "others do",
+        most(one["never"] == ~np.isfinite(one["measured"]), of="units"),
+        corrected="the proposition excludes this case, which is that of Figure 1G",
+    )
+    s = np.linalg.eigvalsh(networks["correlation"])
+    say(
+        "its own example, Figure 1G, has eigenvalues of both signs",
+        same(float(np.sign(s[0] * s[-1])), -1.0),
+        wrong="Σ_yZ is a multiple of I",
+        instead=agree(s, 4.0, within=1e-10),
+    )
+    error = abs(networks["drop_time"] / networks["predicted_time"] - 1)
+    largest = error.max("seed")
+    say(
+        "Figure 1G: first drop at the shortest escape time, from the smallest weights",
+        apart(error.isel(scale=-1), within=max(0.0025, 5 * parameters.scales[-1])),
+        corrected=_BOUNCE,
+        note=listed(largest, 2),
+    )
+    words = "Figure 1G: the error of the first drop falls in proportion to ε"
+    say(words, exponent(networks["scale"], largest, 1.0, within=0.25))
+    words = "Figure 1G: the unit with the shortest escape time makes the first drop"
+    fastest = most(networks["winner"] == networks["strongest"], of="networks")
+    say(words, fastest, corrected=_BOUNCE)
+    second = run["rivals"].ds["second"]
+    size = (second * second["scale"]).median("draw")
+    words = "when one unit is O(1) the others are O(ε): the second-largest in the median"
+    say(words, exponent(second["scale"], size, 1.0, within=0.03))
+    for part, value in QUANTILES.items() if parameters.width == WIDTH else ():
+        say(
+            f"when one unit is O(1) the second-largest is below {value:g} ε in {100 * part:g} % of "
+            "networks, by the closed form of a unit's way",
+            share(second.isel(scale=-1) < value, part, of="networks"),
+            corrected="O(ε) with a heavy-tailed constant" * (part > 0.5),
+        )
+    errata(run, say)
 
 
+@styled
 def draw(run: xr.DataTree) -> Figure:
-    """Predicted and integrated times; the second-largest unit against ε."""
-    from ._proposition_5_draw import draw_units
-
-    return draw_units(run)
+    """Escape of random units on the left, the second-largest unit on the right."""
+    title = "Proposition 5   One unit leaves zero while the others are still small"
+    figure, (left, right) = sheet(title, 2)
+    data, second = run["both_signs"].ds, run["rivals"].ds["second"]
+    for index, label in enumerate(("Eq. (56) is right", "v changes sign: Eq. (56) imaginary")):
+        shown = data.isel(unit=np.flatnonzero(data["bounces"] == index))
+        x, y = shown["predicted"], shown["measured"]
+        left.loglog(x, y, **DOTS, color=f"C{index}", alpha=0.5, label=label)
+    equal(left, data["measured"].where(np.isfinite(data["measured"])))
+    for axis in (left.xaxis, left.yaxis):
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.set_major_formatter(StrMethodFormatter("{x:g}"))
+        axis.set_minor_formatter(NullFormatter())
+    words = "escape time predicted from the initial weights", "escape time by direct integration"
+    finish(left, *words, f"{data.sizes['unit']} random units", legend="upper left")
+    for part, alpha in ((0.9, 0.3), (0.5, 0.7), (0.1, 0.3)):
+        size = second["scale"] * second.quantile(part, "draw")
+        label = "median" if part == 0.5 else f"{100 * part:g} % quantile"
+        right.loglog(size["scale"], size, **PALE, color="C0", alpha=alpha, label=label)
+        law(right, size["scale"], float(size[-1]), 1.0)
+    words = "initial scale ε", "its norm when the largest has norm 1"
+    finish(right, *words, f"second-largest unit, {second.sizes['draw']} networks", theory="∝ ε")
+    return figure

@@ -5,54 +5,41 @@ of the four ways; where φ does not admit one, the same construction is a contro
 width-1 minima of Figure 1's tasks are embedded likewise, and left again. Loss ½⟨‖y − f‖²⟩.
 """
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from jaxtyping import Float, PRNGKeyArray
+from matplotlib.figure import Figure
 from pydantic import Field, model_validator
 
+from .... import networks, tasks
 from ...._types import Array
-from ....networks import (
-    AbstractNetwork,
-    AbstractUnit,
-    Algebra,
-    Kernel,
-    Layer,
-    LinearHead,
-    Neuron,
-    activation,
-    attention,
-    convolutional,
-    fully_connected,
-    layer,
-    stack,
-)
-from ....tasks import (
-    AbstractTask,
-    convolutional_teacher,
-    in_context_regression,
-    kernel_points,
-    linear_teacher,
-    orthogonal_points,
-    quadratic_teacher,
-    task,
-)
+from ....networks import AbstractNetwork, Layer
 from ....theory.saddles import embed_units, narrow_minima, stationary_task
 from ....theory.saddles._embedding import unit_defects
 from ....theory.saddles._fixed_points import losses_and_gradients
 from ....theory.saddles._hidden import hidden_layers, with_hidden_layer
 from ....theory.saddles._kinds import admissible
-from ..._frame import keys_of
-from ..._old import experiment, run_tree
+from ..._frame import experiment, keys_of
 from ..._parameters import Parameters as BaseParameters
 from ..._registry import Progress
-from ._theorem_1_claims import CASES, NAME
-from ._theorem_1_claims import claims as claims
-from ._theorem_1_draw import draw as draw
+from ...claims import Ledger, above, apart, asserts, exponent, same
+from ...figures import PALE, THEORY, finish, law, sheet, styled
+
+CASES = {
+    "equal": ("Eq. (4)", "", "C0", "o", "(4) equal"),
+    "zero": ("Eq. (5)", "φ(z; 0) = 0", "C2", "s", "(5) zero"),
+    "proportional": ("Eq. (6)", "homogeneity", "C1", "^", "(6) proportional"),
+    "linear": ("Eq. (7)", "linearity", "C4", "D", "(7) linear"),
+    "negative": ("Eq. (6)", "homogeneity over the reals", "0.35", "v", "(6) with $γ_u < 0$"),
+}
+"""Ways of embedding: equation, what it needs of φ, and look; the last is Eq. (6) with γ_u < 0."""
+
+_CLEARLY, _ROUNDINGS = 1e-2, 20.0
+_RADII, _DIRECTIONS = (3e-2, 1e-2, 3e-3, 1e-3), 512
 
 
 class Parameters(BaseParameters):
@@ -76,132 +63,91 @@ class Parameters(BaseParameters):
     @model_validator(mode="after")
     def _possible(self) -> "Parameters":
         if self.width <= self.units:
-            raise ValueError(
-                f"`width` must be above `units` {self.units}, got {self.width}: nothing would be "
-                "embedded."
-            )
+            raise ValueError(f"`width` must be above `units` {self.units}, got {self.width}.")
         if self.samples < 16 * self.units:
             raise ValueError(
                 f"`samples` must be at least 16 for each of the {self.units} `units`, got "
-                f"{self.samples}: with fewer only a perfect fit is stationary."
+                f"{self.samples}: else only a perfect fit is stationary."
             )
         return self
 
 
-PRESETS: dict[str, dict[str, Any]] = {}
 QUICK: dict[str, Any] = {"seeds": 2}
 
 
-class _Architecture(NamedTuple):
-    build: Callable[..., AbstractNetwork]  # from a key, the number of units and the scale
-    input_shape: tuple[int, ...]
-    hidden: int = 0  # the hidden layer that is widened
-
-
-def _neurons(name: str) -> _Architecture:
-    return _Architecture(
-        lambda key, units, scale: fully_connected(
-            4, units, 3, activation=name, scale=scale, key=key
-        ),
-        (4,),
-    )
-
-
-def _kernels(name: str) -> _Architecture:
-    return _Architecture(
-        lambda key, units, scale: convolutional(5, units, 2, activation=name, scale=scale, key=key),
-        (5,),
-    )
-
-
-def _heads(softmax: bool) -> _Architecture:
-    return _Architecture(
-        lambda key, units, scale: attention(2, units, softmax=softmax, scale=scale, key=key), (3, 5)
-    )
-
-
-def _between(key: Any, units: int, scale: float) -> AbstractNetwork:
-    """A layer of ReLU units with tanh layers before and behind it."""
-    return stack((3, 3, units, 3, 2), activations=("tanh", "relu", "tanh"), scale=scale, key=key)
-
-
-_ARCHITECTURES: dict[str, _Architecture] = {
-    "tanh": _neurons("tanh"),
-    "sigmoid": _neurons("sigmoid"),
-    "quadratic": _neurons("quadratic"),
-    "ReLU": _neurons("relu"),
-    "leaky ReLU": _neurons("leaky-relu"),
-    "linear": _neurons("linear"),
-    "conv ReLU": _kernels("relu"),
-    "conv linear": _kernels("linear"),
-    "linear attention": _heads(softmax=False),
-    "softmax attention": _heads(softmax=True),
-    "ReLU between tanh": _Architecture(_between, (3,), hidden=1),
+ARCHITECTURES = {  # shapes of inputs
+    **dict.fromkeys(("tanh", "sigmoid", "quadratic", "ReLU", "leaky ReLU", "linear"), (4,)),
+    **dict.fromkeys(("conv ReLU", "conv linear"), (5,)),
+    **dict.fromkeys(("linear attention", "softmax attention"), (3, 5)),
+    "ReLU between tanh": (3,),
 }
 
 
-@experiment
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> xr.DataTree:
+def _network(name: str, units: int, **how: Any) -> tuple[AbstractNetwork, int]:
+    """A network with so many units in the hidden layer of this number."""
+    kind = name.lower().replace(" ", "-")
+    if kind.endswith("attention"):
+        return networks.attention(2, units, softmax=kind.startswith("softmax"), **how), 0
+    if kind.startswith("conv"):
+        kind = kind.removeprefix("conv-")
+        return networks.convolutional(5, units, 2, activation=kind, **how), 0
+    if kind == "relu-between-tanh":
+        layers = ("tanh", "relu", "tanh")
+        return networks.stack((3, 3, units, 3, 2), activations=layers, **how), 1
+    return networks.fully_connected(4, units, 3, activation=kind, **how), 0
+
+
+@experiment("saddles/theorem-1")
+def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
     """Make fixed points, embed them in each way, allowed or not, and measure the gradient."""
-    keys = keys_of(parameters, key)
-    tables: list[xr.Dataset] = []
-    for index, (name, architecture) in enumerate(_ARCHITECTURES.items()):
-        say(f"fixed points of {name} networks", index / (len(_ARCHITECTURES) + 2))
-        tables.append(_embeddings(parameters, architecture, keys))
-    say("width-1 minima of Figure 1's tasks", len(tables) / (len(tables) + 2))
-    return run_tree(
-        NAME,
-        parameters,
-        embeddings=xr.concat(tables, xr.Variable("architecture", list(_ARCHITECTURES))),
-        panels=_panels(parameters),
-        section_e=_section_e(parameters, keys),
-    )
+    keys, tables, steps = keys_of(parameters, key), list[xr.Dataset](), len(ARCHITECTURES) + 2
+    for index, name in enumerate(ARCHITECTURES):
+        say(f"fixed points of {name} networks", index / steps)
+        rows = [_embeddings(parameters, name, key, seed) for seed, key in enumerate(keys)]
+        network, hidden = _network(name, parameters.units, scale=1.0, key=keys[0])
+        algebra = hidden_layers(network)[hidden][0].algebra
+        allowed = {*admissible(algebra), *(("negative",) * (algebra.homogeneous == "real"))}
+        admitted = ("case", [case in allowed for case in CASES])
+        tables.append(_table(rows, "seed", "case").assign(admitted=admitted))
+    whole = xr.concat(tables, xr.Variable("architecture", list(ARCHITECTURES)))
+    whole.attrs = {"units": parameters.units, "samples": parameters.samples}
+    say("width-1 minima of Figure 1's tasks", 1 - 2 / steps)
+    return {
+        "embeddings": whole.assign_coords(case=list(CASES)),
+        "panels": _panels(parameters.seed),
+        "section_e": _table([_section_e(parameters, key) for key in keys], "seed"),
+    }
 
 
-def _embeddings(parameters: Parameters, architecture: _Architecture, keys: Any) -> xr.Dataset:
-    """Gradient of each fixed point before, and after each way of embedding it."""
-    shape = (parameters.seeds, len(CASES))
-    before, after, otherwise = np.zeros(parameters.seeds), np.zeros(shape), np.zeros(shape)
-    moved = np.zeros(shape)
-    heard, heard_after = np.zeros(parameters.seeds), np.zeros(parameters.seeds)
-    algebra: Algebra | None = None
-    for seed, key in enumerate(keys):
-        rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))
-        x = rng.standard_normal((parameters.samples, *architecture.input_shape))
-        network = architecture.build(key, parameters.units, parameters.scale)
-        # Of the size at which what is left of a sum over samples does not depend on their number.
-        residual = np.sqrt(parameters.samples) / 3
-        y = stationary_task(network, x, residual=residual, key=key).y
-        f, before[seed] = _outputs_and_gradient(network, x, y)
-        signs = np.random.default_rng(seed).choice([-1.0, 1.0], y.shape)
-        unit, u, v = hidden_layers(network)[architecture.hidden]
-        algebra = unit.algebra
-        for index, case in enumerate(CASES):
-            mixing = _mixing(case, parameters, rng)
-            wide = with_hidden_layer(network, architecture.hidden, *embed_units(u, v, *mixing))
-            outputs, after[seed, index] = _outputs_and_gradient(wide, x, y)
-            _, otherwise[seed, index] = _outputs_and_gradient(wide, x, f + signs * (y - f))
-            moved[seed, index] = np.abs(outputs - f).max()
-        wide = with_hidden_layer(network, architecture.hidden, *_read_at_zero(u, v, rng))
-        outputs, heard_after[seed] = _outputs_and_gradient(wide, x, y)
-        heard[seed] = np.abs(outputs - f).max()
-    assert algebra is not None
-    allowed = admissible(algebra)
-    real = algebra.homogeneous == "real"
-    admitted = [real if case == "negative" else case in allowed for case in CASES]
-    return xr.Dataset(
-        {
-            "before": ("seed", before),
-            "after": (("seed", "case"), after),
-            "otherwise": (("seed", "case"), otherwise),
-            "map_change": (("seed", "case"), moved),
-            "heard": ("seed", heard),
-            "heard_after": ("seed", heard_after),
-            "admitted": ("case", admitted),
-        },
-        {"case": list(CASES), "seed": parameters.seed + np.arange(parameters.seeds)},
-        {"units": parameters.units, "samples": parameters.samples},
-    )
+def _table(rows: list[dict[str, Any]], *dims: str) -> xr.Dataset:
+    """Rows of numbers, or of numbers along a second dimension."""
+    columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+    return xr.Dataset({name: (dims[: each.ndim], each) for name, each in columns.items()})
+
+
+def _embeddings(parameters: Parameters, name: str, key: Any, seed: int) -> dict[str, Any]:
+    """Gradient of a fixed point after each way of embedding it, and with errors of other signs."""
+    rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))
+    x = rng.standard_normal((parameters.samples, *ARCHITECTURES[name]))
+    network, hidden = _network(name, parameters.units, scale=parameters.scale, key=key)
+    # Of the size at which what is left of a sum over samples does not depend on their number.
+    y = stationary_task(network, x, residual=np.sqrt(parameters.samples) / 3, key=key).y
+    f = network.predict(x)
+    other = f + np.random.default_rng(seed).choice([-1.0, 1.0], y.shape) * (y - f)
+    _, u, v = hidden_layers(network)[hidden]
+    row: dict[str, Any] = {"after": [], "otherwise": []}
+    for case in CASES:
+        units = embed_units(u, v, *_mixing(case, parameters, rng))
+        wide = with_hidden_layer(network, hidden, *units)
+        row["after"].append(_gradient(wide, x, y))
+        row["otherwise"].append(_gradient(wide, x, other))
+    # One more unit, with u_H = 0 and v_H as large as those of the others are.
+    u, v = np.asarray(u), np.asarray(v)
+    way = rng.standard_normal((1, *v.shape[1:]))
+    read = way * np.linalg.norm(v) / np.sqrt(len(v)) / np.linalg.norm(way)
+    units = np.concatenate((u, 0 * u[:1])), np.concatenate((v, read))
+    wide = with_hidden_layer(network, hidden, *units)
+    return row | {"heard_after": _gradient(wide, x, y)}
 
 
 def _mixing(
@@ -212,148 +158,188 @@ def _mixing(
     sizes = rng.uniform(0.4, 1.6, size=(2, added, units)) * rng.choice([-1, 1], (2, added, units))
     # γ_u away from one, at which a proportional unit would be an equal one.
     sizes[0] += np.sign(sizes[0]) * (np.abs(sizes[0]) > 1) - 0.2 * np.sign(sizes[0])
-    if case == "linear":
-        return sizes[0], sizes[1]
     one = np.eye(units)[np.arange(added) % units]
     first, second = np.abs(sizes[0]) * one, sizes[1] * one
     return {
         "equal": (one, second),
         "zero": (0 * one, 0 * one),
         "proportional": (first, second),
+        "linear": (sizes[0], sizes[1]),
         "negative": (-first, second),
     }[case]
 
 
-def _read_at_zero(u: Array, v: Array, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """One more unit, with u_H = 0 and v_H as large as those of the others are."""
-    u, v = np.asarray(u), np.asarray(v)
-    direction = rng.standard_normal((1, *v.shape[1:]))
-    size = np.linalg.norm(v) / np.sqrt(len(v)) / np.linalg.norm(direction)
-    return np.concatenate((u, 0 * u[:1])), np.concatenate((v, size * direction))
-
-
 @jax.jit
-def _outputs_and_gradient(
+def _gradient(
     network: AbstractNetwork, x: Float[Array, "sample ..."], y: Float[Array, "sample output"]
-) -> tuple[Array, Array]:
-    """f at every sample and |∂L/∂θ|, from the samples as they are."""
-
-    def loss(network: AbstractNetwork) -> tuple[Array, Array]:
-        f = jax.vmap(network)(x)
-        return 0.5 * jnp.mean(jnp.sum((y - f) ** 2, axis=1)), f
-
-    slopes, f = jax.grad(loss, has_aux=True)(network)
-    return f, jnp.sqrt(sum(jnp.sum(slope**2) for slope in jax.tree.leaves(slopes)))
+) -> Float[Array, ""]:
+    """|∂L/∂θ|, from the samples as they are."""
+    loss = lambda network: 0.5 * jnp.mean(jnp.sum((y - jax.vmap(network)(x)) ** 2, axis=1))
+    return jnp.sqrt(sum(jnp.sum(slope**2) for slope in jax.tree.leaves(jax.grad(loss)(network))))
 
 
-class _Panel(NamedTuple):
-    unit: AbstractUnit
-    task: AbstractTask
-    read_shape: tuple[int, ...]
-
-
-def _figure_1() -> dict[str, _Panel]:
-    covariance = np.array([[1.0, 1.0], [1.0, 4.0]])
-    teacher = np.array([[1.0, 0.0], [0.0, 1.0]])
-    relu = activation("relu")
-    return {
-        "B": _Panel(Neuron(), linear_teacher(teacher, covariance), ()),
-        "C": _Panel(Kernel(size=2, stride=2), convolutional_teacher(), (2,)),
-        "D": _Panel(Neuron(relu), orthogonal_points(), ()),
-        "E": _Panel(Kernel(relu, size=2, stride=2), kernel_points(), (2,)),
-        "F": _Panel(LinearHead(), in_context_regression(2, 32), (3,)),
-        "G": _Panel(Neuron(activation("quadratic")), quadratic_teacher(teacher), ()),
-    }
-
-
-_RADII = (3e-2, 1e-2, 3e-3, 1e-3)
-_DIRECTIONS = 512
-
-
-def _panels(parameters: Parameters) -> xr.Dataset:
+def _panels(seed: int) -> xr.Dataset:
     """The lowest minimum of one unit, embedded by Eq. (5), and what a silent unit can gain."""
-    rng = np.random.default_rng(parameters.seed)
-    rows: list[dict[str, Any]] = []
-    panels = _figure_1()
-    for panel in panels.values():
-        found = narrow_minima(panel.unit, panel.task, width=1, starts=12)
+    rng, rows = np.random.default_rng(seed), list[dict[str, Any]]()
+    relu, quadratic = (networks.activation(name) for name in ("relu", "quadratic"))
+    kernel: dict[str, Any] = {"size": 2, "stride": 2}
+    teacher = tasks.linear_teacher(np.eye(2), np.array([[1.0, 1.0], [1.0, 4.0]]))
+    panels: dict[str, tuple[Any, Any, tuple[int, ...]]] = {  # unit, task, shape of what v reads
+        "B": (networks.Neuron(), teacher, ()),
+        "C": (networks.Kernel(**kernel), tasks.convolutional_teacher(), (2,)),
+        "D": (networks.Neuron(relu), tasks.orthogonal_points(), ()),
+        "E": (networks.Kernel(relu, **kernel), tasks.kernel_points(), (2,)),
+        "F": (networks.LinearHead(), tasks.in_context_regression(2, 32), (3,)),
+        "G": (networks.Neuron(quadratic), tasks.quadratic_teacher(np.eye(2)), ()),
+    }
+    for unit, task, read_shape in panels.values():
+        found = narrow_minima(unit, task, width=1, starts=12)
         u, v = found.network.lane(0).parts
-        mixing = np.zeros((1, 1)), np.zeros((1, 1))
-        wide = layer(panel.unit, *embed_units(u, v, *mixing))
-        defects = unit_defects(panel.unit, u.shape[1:], panel.read_shape)
-        rows.append(
-            {
-                "level": found.loss[0],
-                "gradient": float(np.linalg.norm(losses_and_gradients(wide, panel.task)[1])),
-                "gain": _gains(wide, panel.task, rng),
-                "homogeneity_defect": defects.positive,
-                "order": panel.unit.algebra.order,
-            }
-        )
-    return xr.Dataset(
-        {
-            name: (("panel", "radius") if name == "gain" else "panel", [row[name] for row in rows])
-            for name in rows[0]
-        },
-        {"panel": list(panels), "radius": list(_RADII)},
-    )
+        wide = networks.layer(unit, *embed_units(u, v, np.zeros((1, 1)), np.zeros((1, 1))))
+        row = {"gain": _gains(wide, task, rng), "order": unit.algebra.order}
+        row["gradient"] = np.linalg.norm(losses_and_gradients(wide, task)[1])
+        row["homogeneity_defect"] = unit_defects(unit, u.shape[1:], read_shape).positive
+        rows.append(row)
+    coords = {"panel": list(panels), "radius": list(_RADII)}
+    return _table(rows, "panel", "radius").assign_coords(coords)
 
 
-def _gains(wide: Layer, task: AbstractTask, rng: np.random.Generator) -> np.ndarray:
+def _gains(wide: Layer, task: tasks.AbstractTask, rng: np.random.Generator) -> np.ndarray:
     """Most that the loss falls when only the silent unit moves so far, over random directions."""
-    u = rng.standard_normal((_DIRECTIONS, *wide.u[1].shape))
-    v = rng.standard_normal((_DIRECTIONS, *wide.v[1].shape))
-    size = np.sqrt(sum(np.sum(part.reshape(len(part), -1) ** 2, axis=1) for part in (u, v)))
-    # For each radius every direction, and once none.
-    radii = np.append(np.repeat(_RADII, _DIRECTIONS) / np.tile(size, len(_RADII)), 0.0)
-    directions = np.append(np.tile(np.arange(_DIRECTIONS), len(_RADII)), 0)
+    ways = [rng.standard_normal((_DIRECTIONS, *part[1].shape)) for part in wide.parts]
+    size = np.linalg.norm(np.hstack([way.reshape(_DIRECTIONS, -1) for way in ways]), axis=1)
     parts = []
-    for part, change in ((wide.u, u), (wide.v, v)):
-        moved = np.repeat(np.asarray(part)[None], len(radii), axis=0)
-        moved[:, 1] = radii.reshape(-1, *(1,) * (change.ndim - 1)) * change[directions]
-        parts.append(moved)
-    losses, _ = losses_and_gradients(wide.with_parts(*parts), task)
-    return losses[-1] - losses[:-1].reshape(len(_RADII), _DIRECTIONS).min(axis=1)
+    for part, way in zip(wide.parts, ways, strict=True):
+        unit = way / size.reshape(-1, *(1,) * (way.ndim - 1))
+        moved = np.concatenate([radius * unit for radius in (*_RADII, 0.0)])
+        parts.append(np.repeat(np.asarray(part)[None], len(moved), axis=0))
+        parts[-1][:, 1] = moved
+    losses = losses_and_gradients(wide.with_parts(*parts), task)[0].reshape(-1, _DIRECTIONS)
+    return losses[-1, 0] - losses[:-1].min(axis=1)
 
 
-def _section_e(parameters: Parameters, keys: Any) -> xr.Dataset:
+def _section_e(parameters: Parameters, key: Any) -> dict[str, float]:
     """Gradients after Eq. (7), away from a fixed point, where signs can be seen."""
-    rows: list[dict[str, float]] = []
-    for key in keys:
-        rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))
-        network = fully_connected(
-            4, parameters.units, 3, activation="linear", scale=parameters.scale, key=key
-        )
-        x = rng.standard_normal((parameters.samples, 4))
-        data = task(x, rng.standard_normal((parameters.samples, 3)))
-        added = np.zeros((parameters.width - parameters.units - 1, parameters.units))
-        gamma = rng.standard_normal((2, 1, parameters.units))
-        mixing = (np.concatenate((row, added)) for row in gamma)
-        wide = layer(network.unit, *embed_units(network.u, network.v, *mixing))
-        (u_before, v_before), (u_after, v_after) = (_speeds(net, data) for net in (network, wide))
-        u_after = u_after[: parameters.units]
-        # u̇_i = u̇*_i ∓ γ_ui Σ_j γ_vj u̇*_j
-        term = gamma[0, 0][:, None] * (gamma[1, 0] @ u_before)
-        # −⟨φ(z; u_H)ᵀ ∂ℓ/∂ζ⟩ = Σ_i γ_ui v̇*_i
-        new, drive = parameters.units, gamma[0, 0] @ v_before
-        rows.append(
-            {
-                "printed": np.abs(u_after - (u_before + term)).max(),
-                "corrected": np.abs(u_after - (u_before - term)).max(),
-                "size": np.abs(u_after).max(),
-                "printed_v": np.abs(wide.v[new] - drive).max(),
-                "corrected_v": np.abs(v_after[new] - drive).max(),
-                "size_v": np.abs(drive).max(),
-            }
-        )
-    return xr.Dataset(
-        {name: ("seed", [row[name] for row in rows]) for name in rows[0]},
-        {"seed": parameters.seed + np.arange(parameters.seeds)},
+    rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))
+    units, added = parameters.units, parameters.width - parameters.units
+    network = networks.fully_connected(4, units, 3, scale=parameters.scale, key=key)
+    x = rng.standard_normal((parameters.samples, 4))
+    data = tasks.task(x, rng.standard_normal((parameters.samples, 3)))
+    gamma = rng.standard_normal((2, 1, units))
+    mixing = np.pad(gamma, ((0, 0), (0, added - 1), (0, 0)))
+    wide = networks.layer(network.unit, *embed_units(network.u, network.v, *mixing))
+    speeds = lambda net: net.structure.arrays(-losses_and_gradients(net, data)[1][0])
+    (u_before, v_before), (u_after, v_after) = speeds(network), speeds(wide)
+    u_after = u_after[:units]
+    # u̇_i = u̇*_i ∓ γ_ui Σ_j γ_vj u̇*_j, and −⟨φ(z; u_H)ᵀ ∂ℓ/∂ζ⟩ = Σ_i γ_ui v̇*_i
+    term, drive = gamma[0, 0][:, None] * (gamma[1, 0] @ u_before), gamma[0, 0] @ v_before
+    numbers = {
+        "printed": u_after - (u_before + term),
+        "corrected": u_after - (u_before - term),
+        "size": u_after,
+        "printed_v": wide.v[units] - drive,
+        "corrected_v": v_after[units] - drive,
+        "size_v": drive,
+    }
+    return {name: float(np.abs(each).max()) for name, each in numbers.items()}
+
+
+@asserts("Zhang, Saxe & Latham", "Theorem 1")
+def claims(run: xr.DataTree, say: Ledger) -> None:
+    """Fixed points stay fixed points, controls do not, and the text's slips."""
+    table, panels, section_e = (run[name].ds for name in ("embeddings", "panels", "section_e"))
+    for case, (equation, needs, *_) in CASES.items():
+        one, words = table.sel(case=case), equation + " with γ_u < 0" * (case == "negative")
+        chosen, others = (one.isel(architecture=one["admitted"].values == a) for a in (True, False))
+        # What is left is rounding in a sum over samples, of terms as this gradient has them.
+        size = float(chosen["otherwise"].max())
+        rounding = np.finfo(float).eps * np.sqrt(table.attrs["samples"]) * size
+        within = max(1e-12, float(f"{_ROUNDINGS * rounding:.1e}"))
+        note = f"{size:.2g} for errors of the same size with random signs; "
+        what = f"{words}: fixed points stay so in the wider network (|∂L/∂θ|)"
+        note += ", ".join(chosen["architecture"].values)
+        say(what, apart(chosen["after"], within=within), equation, note=note)
+        if not needs or (case == "linear" and table.attrs["units"] == 1):
+            continue  # always allowed; of one unit Eq. (7) is Eq. (6), which asks for less
+        # Small weights make small gradients. Those of a silent unit are means of residuals, as many
+        # as there are outputs, which may happen to be small in one network.
+        sizes = others["after"] / np.minimum(1.0, others["otherwise"])
+        sizes = sizes.median("seed") if case == "zero" else sizes
+        what = f"{words} needs {needs}: without it the same construction is no fixed point"
+        note = ", ".join(others["architecture"].values)
+        say(what, above(sizes, _CLEARLY), equation, note=note)
+    # A unit with u_H = 0 adds φ(z; 0)v_H to the output of every sample. The others stand still: v_i
+    # get ⟨φ(z; u_i)ᵀφ(z; 0)⟩v_H and nothing else, no mean of residuals.
+    silent = table["admitted"].sel(case="zero").values
+    words = "where φ(z; 0) ≠ 0 a unit with u_H = 0 and v_H as large as others is no fixed point"
+    say(words, above(table["heard_after"].isel(architecture=~silent), _CLEARLY), "Eq. (5)")
+    words = "width-1 minima of Figure 1's panels are fixed points of a wider network (|∂L/∂θ|)"
+    say(words, apart(panels["gradient"], within=1e-9), "Section 3 and Eq. (5)")
+    last = panels.isel(radius=slice(-2, None))
+    say(
+        f"panels {', '.join(panels['panel'].values)}: they are saddles, a silent unit that moves "
+        "by δ lowers the loss by δ to the power of one plus the order of φ",
+        exponent(last["radius"], last["gain"].T, 1.0 + panels["order"], within=0.01),
+        "Section 3",
+        note="by the best of random directions",
     )
+    say(
+        "panels of Figure 1 whose units admit neither Eq. (6) nor (7), so that saddles with few "
+        "large units are those of Eq. (5)",
+        same(", ".join(panels["panel"].values[panels["homogeneity_defect"] > 1e-9]), "F, G"),
+        "Section 3",
+        corrected="the text has 'panels (E,F)', and E also under Eq. (6)",
+    )
+    for name, size, words, corrected in (
+        ("", "size", "u̇_i in terms of the narrow network's",
+         "u̇_i = u̇*_i − γ_ui Σ_j γ_vj u̇*_j, where the last line has +"),
+        ("_v", "size_v", "−⟨φ(z; u_H)ᵀ ∂ℓ/∂ζ⟩ = Σ_i γ_ui v̇*_i is the new unit's v̇_H",
+         "v̇_H, where the text has v_H"),
+    ):  # fmt: skip
+        off = 100 * float((section_e[f"printed{name}"] / section_e[size]).median())
+        say(
+            f"Eq. (7) away from a fixed point: {words}",
+            apart(section_e[f"corrected{name}"], within=1e-12),
+            "Section E (iv)",
+            corrected=corrected,
+            note=f"as printed it is off by {off:.3g} % in the median",
+        )
 
 
-def _speeds(network: Layer, data: AbstractTask) -> tuple[np.ndarray, np.ndarray]:
-    """u̇ and v̇ of every unit by automatic differentiation."""
-    _, slopes = losses_and_gradients(network, data)
-    u, v = network.structure.arrays(slopes[0])
-    return -u, -v
+@styled
+def draw(run: xr.DataTree) -> Figure:
+    """On the left every architecture and way of embedding, on the right the way out."""
+    title = "Fixed points of a narrow network are saddles of a wider one"
+    figure, (left, right) = sheet(title, 2, width=5, height=4.8, width_ratios=(1.7, 1))
+    table, panels = run["embeddings"].ds, run["panels"].ds
+    rows, names = np.arange(table.sizes["architecture"]), table["architecture"].values
+    offsets = np.linspace(-0.28, 0.28, len(CASES))
+    for offset, (case, (*_, color, marker, label)) in zip(offsets, CASES.items(), strict=True):
+        one = table.sel(case=case).transpose("architecture", ...)
+        x = np.maximum(one["after"].values, 1e-17)
+        y = np.broadcast_to(rows[:, None] + offset, x.shape)
+        look: dict[str, Any] = {"marker": marker, "ls": "none", "color": color, "alpha": 0.7}
+        for chosen, fill in ((one["admitted"].values, color), (~one["admitted"].values, "none")):
+            left.plot(x[chosen].ravel(), y[chosen].ravel(), **look, ms=4, mfc=fill)
+        left.plot([], [], **look, ms=4, label=label)
+    left.axvspan(1e-18, 1e-12, color="0.95", zorder=0)
+    left.hlines(rows[1:] - 0.5, 0, 1, transform=left.get_yaxis_transform(), color="0.9", lw=0.6)
+    left.set_yticks(rows, names)
+    left.tick_params(axis="y", length=0)
+    left.set(xscale="log", xlim=(3e-18, 3e4), ylim=(len(names) - 0.5, -0.5))
+    title = "filled: $φ$ has the property that the equation needs; open: it has not"
+    xlabel = r"gradient $|\partial L/\partial\theta|$ in the wide network"
+    finish(left, xlabel, "architecture", title, legend=None)
+    figure.legend(*left.get_legend_handles_labels(), loc="outside lower left", ncols=5)
+    radius = panels["radius"].values
+    for index, gain in enumerate(panels["gain"].values):
+        slope = np.diff(np.log(gain[-2:])) / np.diff(np.log(radius[-2:]))
+        words = f"{panels['panel'].values[index]}: {slope[0]:.2f}"
+        right.loglog(radius, gain, **PALE, color=f"C{index}", alpha=0.5, label=words)
+        law(right, radius, gain[-1], 1 + int(panels["order"][index]))
+    right.plot([], [], **THEORY, label="power of theory")
+    right.legend(title="panel: exponent of $δ$", loc="upper left", ncols=3)
+    right.set_ylim(None, 3e3 * float(panels["gain"].max()))
+    words = "distance $δ$ of a silent unit from zero", "largest fall of the loss"
+    finish(right, *words, "width-1 minima of Figure 1's panels", legend=None)
+    return figure

@@ -6,42 +6,87 @@ keep. Two manifolds that the theorem does not list are among those kept: mirrore
 and opposite units of odd φ.
 """
 
-import functools
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal, NamedTuple, get_args
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from jaxtyping import Float, Int, PRNGKeyArray
+from jaxtyping import PRNGKeyArray
+from matplotlib.figure import Figure
 from pydantic import Field, model_validator
 
-from ...._objective import Data, descent, objective
-from ...._types import Array
-from ....networks import Layer, Structure, attention, convolutional, fully_connected
-from ....networks._seeds import Keys
+from ...._types import Keys
+from ....dynamics import gradient_descent
+from ....networks import Layer, attention, convolutional, fully_connected
 from ....tasks import Task, task
-from ....theory.saddles import (
-    Constraint,
-    embed,
-    manifold_distance,
-    project_on_manifold,
-    readout_on_manifold,
-    reduce_width,
-)
-from ....theory.saddles._kinds import Kind
-from ..._frame import keys_of
-from ..._old import experiment, run_tree
+from ....theory import saddles
+from ....theory.saddles import Constraint, manifold_distance, reduce_width
+from ..._frame import experiment, keys_of
 from ..._parameters import Parameters as BaseParameters
 from ..._registry import Progress
-from ...claims import Claim
-from ._theorem_3_cases import ARCHITECTURES, CASES, Architecture, Case
+from ...claims import Ledger, above, apart, asserts
+from ...figures import DOTS, PALE, THEORY, finish, sheet, styled
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+Architecture = Literal[
+    "tanh", "relu", "convolutional relu", "linear", "quadratic", "linear attention",
+    "softmax attention",
+]  # fmt: skip
+ARCHITECTURES: tuple[Architecture, ...] = get_args(Architecture)
 
-NAME = "saddles/theorem-3"
+
+class Case(NamedTuple):
+    """A relation on an architecture.
+
+    `group` is the condition of Theorem 3 that it stands for, the parity of φ for a manifold that is
+    not listed there, or a control that training does not keep. `learns_alike`: whether the reduced
+    network is trained beside it.
+    """
+
+    architecture: Architecture
+    words: str
+    constraint: Constraint
+    group: str
+    learns_alike: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"{self.architecture}: {self.words}"
+
+
+_EQUAL, _ZERO = Constraint("equal", 1, (0,)), Constraint("zero", 3)
+_MIRRORED = Constraint("mirrored", 1, (0,))
+_AHEAD, _BACK, _OPPOSITE = (Constraint("proportional", 1, (0,), (g,)) for g in (1.7, -0.8, -1.0))
+_COMBINED = Constraint("linear", 2, (0, 1, 3), (0.5, -1.2, 0.3))
+CASES = (
+    Case("tanh", "equal", _EQUAL, "(i)"),
+    Case("tanh", "zero", _ZERO, "(ii)"),
+    Case("tanh", "opposite", _OPPOSITE, "odd"),
+    Case("tanh", "proportional", _AHEAD, "control"),
+    Case("relu", "equal", _EQUAL, "(i)"),
+    Case("relu", "proportional", _AHEAD, "(iii)", learns_alike=True),
+    Case("relu", "γ < 0", _BACK, "control"),
+    Case("relu", "combination", _COMBINED, "control"),
+    Case("convolutional relu", "proportional", _AHEAD, "(iii)"),
+    Case("linear", "proportional", _BACK, "(iii)"),
+    Case("linear", "combination", _COMBINED, "(iv)", learns_alike=True),
+    Case("quadratic", "zero", _ZERO, "(ii)"),
+    Case("quadratic", "mirrored", _MIRRORED, "even"),
+    Case("quadratic", "proportional", _AHEAD, "control"),
+    Case("linear attention", "zero", _ZERO, "(ii)"),
+    Case("linear attention", "mirrored", _MIRRORED, "even"),
+    Case("softmax attention", "equal", _EQUAL, "(i)"),
+    Case("softmax attention", "mirrored", _MIRRORED, "even"),
+)
+_KEPT = {
+    "(i)": "equal units stay equal",
+    "(ii)": "silent units stay silent",
+    "(iii)": "proportional units of homogeneous φ stay proportional",
+    "(iv)": "linear units stay linearly dependent",
+    "even": "mirrored units, u_i = −u_j and v_i = v_j, of even φ stay mirrored",
+    "odd": "opposite units, θ_i = −θ_j, of odd φ stay opposite",
+}
 _MOMENTS = 50  # of training at which distances and errors are taken
+_ROUNDING, _CLEARLY = 1e-10, 1e-2
 
 
 class Parameters(BaseParameters):
@@ -72,33 +117,27 @@ class Parameters(BaseParameters):
     def _long_enough(self) -> "Parameters":
         if self.steps * self.learning_rate < 5:
             raise ValueError(
-                "`steps` times `learning_rate` must be at least 5, or the controls have no time to "
-                f"leave: got {self.steps * self.learning_rate:g}."
+                "`steps` times `learning_rate` is below 5: the controls have no time to leave."
             )
         return self
 
 
-PRESETS: dict[str, dict[str, Any]] = {}
 QUICK: dict[str, Any] = {"seeds": 2, "steps": 500}
 
 
-@experiment
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> xr.DataTree:
+@experiment("saddles/theorem-3")
+def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
     """Train all cases of an architecture together, and measure how far they drift."""
-    keys = keys_of(parameters, key)
-    rng = np.random.default_rng(parameters.seed)
-    kinds = parameters.architectures
-    tables: list[xr.Dataset] = []
+    keys, rng = keys_of(parameters, key), np.random.default_rng(parameters.seed)
+    tables, kinds = list[xr.Dataset](), parameters.architectures
     for index, kind in enumerate(kinds):
         say(f"training {kind}", index / len(kinds))
         cases = [case for case in CASES if case.architecture == kind]
-        tables.append(_train(parameters, kind, cases, keys, rng))
-    return run_tree(
-        NAME,
-        parameters,
-        drift=xr.concat(tables, "case", join="outer"),
-        embedding=_embedding(parameters, keys, rng),
-    )
+        tables.append(_train(parameters, *_setting(parameters, kind, keys, rng), cases))
+    drift = xr.concat(tables, "case", join="outer")
+    drift.coords["seed"] = parameters.seed + np.arange(parameters.seeds)
+    network, _ = _setting(parameters, "linear", keys, rng)
+    return {"drift": drift, "embedding": _embedding(network, rng)}
 
 
 def _setting(
@@ -118,102 +157,80 @@ def _setting(
     return network, task(x, rng.normal(size=parameters.samples))
 
 
-def _train(
-    parameters: Parameters,
-    kind: Architecture,
-    cases: list[Case],
-    keys: Keys,
-    rng: np.random.Generator,
-) -> xr.Dataset:
-    network, data = _setting(parameters, kind, keys, rng)
-    start = [project_on_manifold(network, case.constraint) for case in cases]
+def _train(parameters: Parameters, network: Layer, data: Task, cases: list[Case]) -> xr.Dataset:
+    """Distance from the manifold, error of the reduced network, and whether that learns alike."""
+    count, relations = len(cases), [case.constraint for case in cases]
+    start = [saddles.project_on_manifold(network, relation) for relation in relations]
+    alike = [index for index, case in enumerate(cases) if case.learns_alike]
     # A narrow network with a silent unit, which stays silent, is as wide and needs no new program.
     narrow = [
-        [_padded(reduce_width(one, case.constraint, same_flow=even), one) for even in (False, True)]
-        for one, case in zip(start, cases, strict=True)
-        if case.learns_alike
+        _padded(reduce_width(start[index], relations[index], same_flow=even), network)
+        for index in alike
+        for even in (False, True)
     ]
-    networks = _stacked([*start, *(one for pair in narrow for one in pair)])
-    problem = objective(networks, data, "half")
-    structure, stride = networks.structure, parameters.steps // _MOMENTS
-    columns = _descend(
-        structure,
-        structure.columns(*networks.parts),
-        problem.data,
-        parameters.learning_rate,
-        stride,
+    networks = _stacked([*start, *narrow])
+    # In batches of all samples: training takes every step, which else ends when it has converged.
+    rate, steps, every = parameters.learning_rate, parameters.steps, parameters.steps // _MOMENTS
+    shuffle, whole = jax.random.key(parameters.seed), parameters.samples
+    trained = gradient_descent(
+        networks, data, rate, steps, batch_size=whole, save_every=every, key=shuffle
     )
-    weights = np.asarray(columns).reshape(*columns.shape[:2], *networks.batch_shape)
-    if not np.isfinite(weights).all():
+    if any(ending.reason == "diverged" for ending in trained.endings):
         raise ValueError(
-            f"Training of {kind} diverged at `learning_rate` {parameters.learning_rate:g}: take a "
+            f"Training of {cases[0].architecture} diverged at `learning_rate` {rate:g}: take a "
             "smaller one, or a smaller `scale`."
         )
-    moments = networks.with_parts(*structure.arrays(np.moveaxis(weights, 0, -1)))
-    count = len(cases)
-    wide = [_lane(moments, index) for index in range(count)]
-    distance = [manifold_distance(w, c.constraint) for w, c in zip(wide, cases, strict=True)]
-    size = np.sqrt(np.sum(weights[:, :, :count] ** 2, axis=1))  # (moment, case, seed)
-    reduced = [_padded(reduce_width(w, c.constraint), w) for w, c in zip(wide, cases, strict=True)]
-    ends = [_lane(moments, index) for index in range(count, len(moments.u))]
-    outputs = _outputs(_stacked([*wide, *reduced, *ends]), data)
+    # Of every case (seed, moment) networks.
+    lanes = [network.with_parts(*parts) for parts in zip(*trained.network.parts, strict=True)]
+    wide = list(zip(lanes[:count], relations, strict=True))
+    distance = np.array([manifold_distance(*each) / _size(each[0]) for each in wide])
+    reduced = [_padded(reduce_width(*each), each[0]) for each in wide]
+    f = _stacked([*lanes, *reduced]).predict(data.x)[..., 0]
     rms = lambda f: np.sqrt(np.mean(f**2, axis=-1)) / np.sqrt(np.mean(data.y**2))
-    alike = np.full((count, 2, parameters.seeds), np.nan)
-    companions = iter(outputs[2 * count :])
-    for index in (index for index, case in enumerate(cases) if case.learns_alike):
-        for form in (0, 1):
-            alike[index, form] = rms(next(companions) - outputs[index])[:, -1]
-    over = ("case", "seed", "moment")
-    return xr.Dataset(
-        {
-            "distance": (over, np.array(distance) / np.moveaxis(size, 0, -1)),
-            "reduction_error": (over, rms(outputs[count : 2 * count] - outputs[:count])),
-            "flow_error": (("case", "form", "seed"), alike),
-        },
-        {
-            "case": [case.name for case in cases],
-            "step": ("moment", stride * np.arange(_MOMENTS + 1)),
-            "form": ["F.3", "even"],
-            "seed": parameters.seed + np.arange(parameters.seeds),
-        },
-    )
+    flow = np.full((count, 2, parameters.seeds), np.nan)
+    ends = f[count:-count, :, -1].reshape(len(alike), 2, *f[0, :, -1].shape)
+    flow[alike] = rms(ends - f[alike][:, None, :, -1])
+    table: dict[str, Any] = {
+        "distance": (("case", "seed", "moment"), distance),
+        "reduction_error": (("case", "seed", "moment"), rms(f[-count:] - f[:count])),
+        "flow_error": (("case", "form", "seed"), flow),
+    }
+    coords = {"step": ("moment", trained.time[0, 0]), "form": ["F.3", "even"]}
+    return xr.Dataset(table, coords | {"case": [case.name for case in cases]})
 
 
-def _embedding(parameters: Parameters, keys: Keys, rng: np.random.Generator) -> xr.Dataset:
+def _size(network: Layer) -> np.ndarray:
+    """|θ| of every network of a batch."""
+    axes = lambda part: tuple(range(len(network.batch_shape), part.ndim))
+    return np.sqrt(sum(np.sum(np.square(part), axis=axes(part)) for part in network.parts))
+
+
+def _embedding(network: Layer, rng: np.random.Generator) -> xr.Dataset:
     """F.4: how far embeddings of Eqs. (6) and (7) are from a manifold, by γ_v over its formula."""
-    network, _ = _setting(parameters, "linear", keys, rng)
-    width = parameters.width
-    factors = np.linspace(0.0, 2.0, 21)
-    one = rng.normal()
-    several = rng.normal(size=(1, width)) / np.sqrt(width)
+    width, factors = network.width, np.linspace(0.0, 2.0, 21)
+    one, several = rng.normal(), rng.normal(size=(1, width)) / np.sqrt(width)
     units = tuple(range(width))
-    kinds: dict[Kind, Any] = {
+    kinds: dict[Any, Any] = {
         "proportional": (one, 0, Constraint("proportional", width, (0,), (one,))),
         "linear": (several, None, Constraint("linear", width, units, tuple(several[0].tolist()))),
     }
-
-    def distance(kind: Kind, factor: float) -> float:
-        gamma, parent, constraint = kinds[kind]
-        readout = factor * readout_on_manifold(gamma)
-        wider = embed(network, width + 1, kind, gamma_u=gamma, gamma_v=readout, parent=parent)
-        return float(manifold_distance(wider, constraint).max())
-
-    return xr.Dataset(
-        {"distance": (("kind", "factor"), [[distance(k, f) for f in factors] for k in kinds])},
-        {"kind": list(kinds), "factor": factors},
-    )
+    distance = np.empty((len(kinds), len(factors)))
+    for row, (kind, (gamma, parent, constraint)) in zip(distance, kinds.items(), strict=True):
+        for index, factor in enumerate(factors):
+            readout = factor * saddles.readout_on_manifold(gamma)
+            wider = saddles.embed(
+                network, width + 1, kind, gamma_u=gamma, gamma_v=readout, parent=parent
+            )
+            row[index] = manifold_distance(wider, constraint).max()
+    coords = {"kind": list(kinds), "factor": factors}
+    return xr.Dataset({"distance": (("kind", "factor"), distance)}, coords)
 
 
 def _padded(narrow: Layer, like: Layer) -> Layer:
     """With silent units behind, as wide as another network."""
-    axis = len(like.batch_shape)
-
-    def fill(part: np.ndarray) -> np.ndarray:
-        missing = [(0, 0)] * part.ndim
-        missing[axis] = (0, like.width - part.shape[axis])
-        return np.pad(part, missing)
-
-    return narrow.with_parts(*(fill(np.asarray(part)) for part in narrow.parts))
+    batch, missing = len(narrow.batch_shape), (0, like.width - narrow.width)
+    pad = lambda part: [missing if axis == batch else (0, 0) for axis in range(part.ndim)]
+    return narrow.with_parts(*(np.pad(part, pad(part)) for part in narrow.parts))
 
 
 def _stacked(networks: list[Layer]) -> Layer:
@@ -221,57 +238,83 @@ def _stacked(networks: list[Layer]) -> Layer:
     return networks[0].with_parts(*(np.stack(part) for part in parts))
 
 
-def _lane(networks: Layer, index: int) -> Layer:
-    """One case: `(seed, moment)` networks."""
-    return networks.with_parts(*(part[index] for part in networks.parts))
-
-
-@functools.partial(jax.jit, static_argnums=0)
-def _descend(
-    structure: Structure,
-    weights: Float[Array, "weight lane"],
-    data: Data,
-    rate: Float[Array, ""] | float,
-    stride: Int[Array, ""] | int,
-) -> Float[Array, "moment weight lane"]:
-    """Plain gradient descent, kept at equal distances, the start included.
-
-    Rounding is what is measured here, and every lane is wanted to the last step.
-    """
-    step = lambda _, weights: weights + rate * descent(structure, weights, data)[1]
-
-    def stage(weights: Array, _: None) -> tuple[Array, Array]:
-        after = jax.lax.fori_loop(0, stride, step, weights)
-        return after, after
-
-    _, kept = jax.lax.scan(stage, weights, None, length=_MOMENTS)
-    return jnp.concatenate((weights[None], kept))
-
-
-def _outputs(networks: Layer, data: Task) -> Float[np.ndarray, "*batch sample"]:
-    """Of the one output, but for a residual connection, which is the same for all."""
-    structure = networks.structure
-    psi = np.asarray(jax.vmap(networks.unit.features)(data.x))
-    found = np.asarray(_compute(structure, structure.columns(*networks.parts), psi))
-    return np.moveaxis(found[:, 0], 0, -1).reshape(*networks.batch_shape, -1)
-
-
-@functools.partial(jax.jit, static_argnums=0)
-def _compute(
-    structure: Structure, weights: Float[Array, "weight lane"], psi: Float[Array, "sample ..."]
-) -> Float[Array, "sample output lane"]:
-    return structure.outputs(psi, *structure.split(weights))
-
-
-def claims(run: xr.DataTree) -> list[Claim]:
+@asserts("Zhang, Saxe & Latham", "Theorem 3")
+def claims(run: xr.DataTree, say: Ledger) -> None:
     """What is kept, what is not, and what the narrower networks compute and learn."""
-    from ._theorem_3_claims import theorem_claims
+    drift, embedding, at = run["drift"].ds, run["embedding"].ds, "F.4, Eqs. (29) to (31)"
+    furthest, error = drift["distance"].max("moment"), drift["reduction_error"].max("moment")
+    cases = _cases(drift)
+    for group, words in _KEPT.items():
+        if names := [case.name for case in cases if case.group == group]:
+            listed = group.startswith("(")
+            new = "" if listed else "a manifold that Theorem 3 does not list"
+            away, off = (
+                apart(each.sel(case=names), within=_ROUNDING) for each in (furthest, error)
+            )
+            where, note = f"Theorem 3{group * listed}", ", ".join(names)
+            say(f"{words}: distance from it over |θ|", away, where, corrected=new, note=note)
+            words += ": with one unit less the function is the same (error over ⟨y²⟩^½)"
+            say(words, off, f"F.3{group * listed}", corrected=new)
+    for case in cases:
+        if case.group == "control":
+            far = above(furthest.sel(case=case.name).median(), _CLEARLY)
+            say(f"control, {case.name}: training leaves it (median)", far, "F.2")
+    if names := [case.name for case in cases if case.learns_alike]:
+        final = drift["flow_error"].sel(case=names)
+        say(
+            "trained from there, the reduced network learns the same function at the same speed",
+            apart(final.sel(form="even"), within=1e-8),
+            "F.3",
+            corrected="with the factor split evenly between both layers",
+            note=f"with all of it in v, as in F.3, off by {float(final.sel(form='F.3').max()):.2g}",
+        )
+    here = np.isclose(embedding["factor"], 1)
+    for kind, distance in zip(embedding["kind"].values, embedding["distance"].values, strict=True):
+        words = f"{kind} embeddings with γ_v = γ_u/(1 + |γ_u|²) lie on the manifold"
+        say(words, apart(distance[here], within=_ROUNDING), at)
+        words = f"{kind} embeddings with another multiple of that γ_v do not (distance)"
+        say(words, above(distance[~here], _ROUNDING), at)
 
-    return theorem_claims(NAME, run)
+
+def _cases(drift: xr.Dataset) -> list[Case]:
+    """The cases that a run has, in their order."""
+    return [case for case in CASES if case.name in drift["case"].values]
 
 
-def draw(run: xr.DataTree) -> "Figure":
-    """Distance from the manifold over training, and the error of the reduced networks."""
-    from ._theorem_3_draw import draw_theorem
-
-    return draw_theorem(run)
+@styled
+def draw(run: xr.DataTree) -> Figure:
+    """Left: distance from the manifold over training. Right: error with one unit less, by case."""
+    drift, floor = run["drift"].ds, 1e-17  # where exact zeros are drawn
+    title = "Units that are related stay related, and one of them can be left out"
+    figure, (left, right) = sheet(title, 2, width=4.5, height=4.2, width_ratios=(1, 1.15))
+    colours = {"(": "#0072B2", "e": "#009E73", "o": "#009E73", "c": "#D55E00"}
+    for group, words in (
+        ("c", "controls: φ does not allow it"),
+        ("e", "even or odd φ, not in the theorem"),
+        ("(", "Theorem 3(i)–(iv)"),
+    ):
+        left.plot([], [], **PALE, color=colours[group], alpha=0.6, label=words)
+    cases = _cases(drift)[::-1]
+    for row, case in enumerate(cases):
+        one, color = drift.sel(case=case.name), colours[case.group[0]]
+        lines = np.maximum(one["distance"].max("seed"), floor)
+        left.plot(drift["step"], lines, **PALE, color=color, alpha=0.45)
+        dots = np.maximum(one["reduction_error"].max("moment"), floor)
+        right.plot(dots, np.full(dots.size, row), **DOTS | {"ms": 6}, color=color, alpha=0.5)
+    left.axhline(_ROUNDING, **THEORY, label="counts as zero below")
+    right.axvline(_ROUNDING, **THEORY)
+    end = drift["step"].values[-1]
+    left.text(end, 1.6 * floor, "exactly zero", ha="right", size=8, color="0.3")
+    left.set(yscale="log", ylim=(0.3 * floor, 30))
+    right.set(xscale="log", xlim=(0.3 * floor, 30))
+    left.legend(loc="center", bbox_to_anchor=(0.5, 0.66))
+    listed = [f"{case.name}  {case.group if case.group[0] == '(' else ''}" for case in cases]
+    right.set_yticks(range(len(cases)), listed)
+    right.tick_params(axis="y", labelsize=7.5, length=0)
+    right.grid(axis="y", color="0.93", lw=0.8)
+    right.set_axisbelow(True)
+    words = "gradient descent step", "distance from the manifold / |θ|"
+    finish(left, *words, "distance while training (largest over seeds)", legend=None)
+    words = "error of the network with one unit less / ⟨y²⟩$^{1/2}$", "architecture: relation"
+    finish(right, *words, "reduced by F.3 (dots: seeds, worst moment)")
+    return figure

@@ -1,50 +1,67 @@
-"""How runs are held against numbers of other implementations."""
+"""Figure 6: skip connections, and a plain loop that comes to each drop at the same step."""
 
 import numpy as np
 import pytest
+import xarray as xr
 
+from festina.diagnose import rests
+from festina.dynamics import gradient_descent
 from festina.networks import convolutional_stack, seeds, stack
-from festina.papers._old import compare
-from festina.papers.saddles._comparison import Reported
-from festina.papers.saddles._plain_descent import _loss_and_gradients, furthest, plain_drops
+from festina.papers.saddles import _figure_6 as skips
 from festina.papers.saddles.figure_5._e_escape import mode_amplitude
 from festina.tasks import linear_teacher
+from plain_descent import furthest, loss_and_gradients, plain_drops
 
-
-def reported_claim(reported, ours, **options):
-    def judge(words, predicted, measured, **options):
-        judged = {"claim": words, "predicted": predicted, "measured": measured}
-        return compare(experiment="", source="", **judged, **options)
-
-    return reported.claim(judge, "step", np.asarray(ours), **options)
+slow = pytest.mark.slow  # compiles what the networks compute
 
 
 @pytest.mark.parametrize(
-    ("n", "told"), [(1, "mean"), (3, "mean"), (2, "range"), (3, "range"), (4, "range")]
+    ("family", "skipped"),
+    [
+        pytest.param(family, skipped, marks=[] if (family, skipped) == ("relu", 1) else slow)
+        for family in skips.FAMILIES
+        for skipped in range(3)
+    ],
 )
-def test_chance_moves_what_is_reported_by_a_known_factor(n, told):
-    """Errors in units of what is allowed, which is three and a half standard deviations."""
-    rng, spread, off = np.random.default_rng(n), 0.1, []
-    for there, ours in zip(
-        np.exp(spread * rng.standard_normal((1500, n))),
-        np.exp(spread * rng.standard_normal((1500, 8))),
-        strict=True,
-    ):
-        values = (there.min(), there.max()) if told == "range" else (np.exp(np.log(there).mean()),)
-        claim = reported_claim(Reported(values, n, spread), ours)
-        allowed = np.log(float(claim.tolerance.split()[1]))
-        off.append(np.log(claim.measured / claim.predicted) / allowed)
-    assert np.std(off) == pytest.approx(1 / 3.5, rel=0.05)
+def test_every_drop_comes_when_a_plain_loop_has_it(family, skipped):
+    """From the same weights, its derivatives written out by hand."""
+    task = skips.task_of(family)
+    network = skips.skipping(family, task, skipped, 10, 0.1, seeds(2))
+    run = gradient_descent(network, task, 0.01, loss=skips.LOSS, max_steps=10_000)
+    levels = run.loss.max() * np.array([1.0, 0.4, 0.0])
+    plain = plain_drops(network, task, 0.01, (levels[1:] + levels[:-1]) / 2, 10_000)
+    assert np.isfinite(plain).all()
+    assert furthest(rests(run, levels)["passage"].values, plain) < 0.1
 
 
-def test_a_mean_that_is_off_by_a_larger_factor_does_not_hold():
-    reported = Reported((90.0, 110.0), 4, 0.05)  # allowed: 3.5 × 0.05 × √(1/4 + 0.298), 0.13
-    for factor, verdict in ((1.13, "holds"), (1 / 1.13, "holds"), (1.15, "does not hold")):
-        claim = reported_claim(reported, 99.5 * factor * np.ones(4))
-        assert claim.verdict == verdict
-        assert claim.predicted == pytest.approx(np.sqrt(9900.0), rel=1e-5)
-    claim = reported_claim(reported, 99.5 * 1.15 * np.ones(4), common=0.03)
-    assert claim.verdict == "holds"  # what seeds have in common adds to chance
+@slow
+def test_from_large_weights_two_skipped_layers_leave_no_plateau():
+    """At ε = 0.05; with one layer skipped it is still there."""
+    run = skips.run(skips.Parameters(seed=100, seeds=3, scale=0.05))
+    for family in skips.FAMILIES:
+        counts = [run[f"{family}_{skipped}"]["count"].values for skipped in range(3)]
+        assert (np.array(counts[:2]) == 3).all()
+        assert (counts[2] == 2).all()
+
+
+def test_training_that_ends_before_a_drop_is_drawn_to_its_end():
+    short = xr.Dataset(
+        {
+            "step": (("seed", "save"), [[0, 20]]),
+            "loss": (("seed", "save"), [[1.0, 0.9]]),
+            "drop_step": (("seed", "fall"), [[np.nan, np.nan]]),
+            "level": ("plateau", [1.0, 0.5, 0.0]),
+        }
+    )
+    names = ("theory", "0", "1", "2", "1_shallow", "2_shallow")
+    each = {f"{family}_{name}": short for family in skips.FAMILIES for name in names}
+    axes = skips.draw(xr.DataTree.from_dict(each)).axes
+    assert [ax.get_xlim()[1] for ax in axes] == pytest.approx([23.0] * 4)
+
+
+def test_bad_parameters():
+    with pytest.raises(ValueError, match="greater than 0"):
+        skips.Parameters(scale=0.0)
 
 
 def test_drops_that_one_table_does_not_have():
@@ -67,7 +84,7 @@ def networks():
     }
 
 
-@pytest.mark.slow  # compiles what the networks compute
+@slow
 @pytest.mark.parametrize(
     "name", ["linear", "ReLU, one skipped", "linear, two skipped", "ReLU kernels"]
 )
@@ -85,7 +102,7 @@ def test_derivatives_by_hand_are_those_of_the_network(name):
     flat = [*parts]
     flat[1] = flat[1].reshape(*flat[1].shape[:2], -1)
     patches = x.reshape(5, -1, parts[0].shape[-1])
-    loss, gradients = _loss_and_gradients(network, flat, patches, y)
+    loss, gradients = loss_and_gradients(network, flat, patches, y)
     np.testing.assert_allclose(loss, losses(parts), rtol=1e-12)
     for layer, gradient in enumerate(gradients):
         change = rng.normal(size=parts[layer].shape)
