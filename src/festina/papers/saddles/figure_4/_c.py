@@ -1,11 +1,8 @@
 """Figure 4C: a sine network grows one direction of weights, which is no saddle's."""
 
-import functools
-from typing import Any
-
 from pydantic import Field
 
-from ._panel import TeacherParameters, directions, draw_other, tables, teacher_panel
+from ._panel import TeacherParameters, other
 
 
 class Parameters(TeacherParameters):
@@ -18,7 +15,6 @@ class Parameters(TeacherParameters):
     """Most steps of training for each seed."""
 
 
-QUICK: dict[str, Any] = {"seeds": 3, "max_steps": 8_000}
+QUICK = {"seeds": 3, "max_steps": 8_000}
 
-PANEL = teacher_panel("4C", "sin(u·x)", Parameters, tables(), directions, "sine")
-run, claims, draw = PANEL.run, PANEL.claims, functools.partial(draw_other, PANEL)
+run, claims, draw = other("4C", "sin(u·x)", Parameters, 1, activation="sine")

@@ -3,7 +3,6 @@
 1 − cos z shows what the paper says of the panel, and so does ReLU(z)².
 """
 
-import functools
 from typing import Any, Literal
 
 import numpy as np
@@ -12,17 +11,7 @@ from pydantic import Field
 from ....networks import Layer
 from ....tasks import AbstractTask
 from ....theory.saddles import narrow_minima
-from ...claims import Ledger
-from ..panels import Reading
-from ._panel import (
-    FewUnitsParameters,
-    draw_other,
-    fixed_points,
-    tables,
-    teacher_panel,
-    units,
-    unnamed,
-)
+from ._panel import FewUnitsParameters, Levels, fixed_points, other
 
 
 class Parameters(FewUnitsParameters):
@@ -42,21 +31,13 @@ PRESETS: dict[str, dict[str, Any]] = {"squared-relu": {"activation": "squared-re
 QUICK: dict[str, Any] = {"seeds": 4}
 
 
-def _known(
-    parameters: Parameters, task: AbstractTask, network: Layer
-) -> tuple[float, dict[str, Any]]:
+def _known(parameters: Parameters, task: AbstractTask, network: Layer) -> Levels:
     """Fixed points of one unit; for ReLU(z)², of which they are whole rays, its minima alone."""
     if parameters.activation == "1-cos":
         return fixed_points(parameters, task, network)
     minima = narrow_minima(network.unit, task, loss=parameters.loss, seed=parameters.seed).loss
-    lowest = np.ones(len(minima), bool)
-    points = {"width_one_level": ("point", minima), "width_one_minimum": ("point", lowest)}
-    return float(minima[0]), points
+    points = {"fixed_point": minima, "minimum": np.ones(len(minima), bool)}
+    return float(minima[0]), {name: ("point", values) for name, values in points.items()}
 
 
-def _asserts(reading: Reading, say: Ledger) -> None:
-    units(reading, say, 2, 0.75, unnamed(reading.parameters))
-
-
-PANEL = teacher_panel("4E", "order two, unnamed", Parameters, tables(_known), _asserts)
-run, claims, draw = PANEL.run, PANEL.claims, functools.partial(draw_other, PANEL)
+run, claims, draw = other("4E", "order two, unnamed", Parameters, 2, known=_known, share=0.75)

@@ -6,26 +6,21 @@ The stated learning rate, 0.02, is above 2/sharpness of the solution and diverge
 the loss: lowest on the diagonal, 54/5.
 """
 
-import functools
 from typing import Any, Literal
 
 import numpy as np
-import xarray as xr
 from pydantic import Field, PositiveFloat
 
-from ...._objective import objective
-from ...._types import Keys
 from ....dynamics import gradient_descent
-from ....dynamics._curvature import extreme_curvatures
 from ....networks import Layer, layer
 from ....tasks import AbstractTask
-from ..._registry import Progress
+from ....theory.saddles import escape
 from ...claims import Ledger, above, agree
 from ..panels import BROKEN_OFF, PLATEAU, Reading
-from ._panel import EQ_5, FewUnitsParameters, draw_other, tables, teacher_panel, units
+from ._panel import EQ_5, FewUnitsParameters, Levels, fixed_points, other
 
 _STATED = 0.02
-_LOWEST = 54 / 5  # of one unit, where both teachers are of length one
+_CLEAN = 7.0  # decades of the squared gradient: by then units that wait are of no account
 
 
 class Parameters(FewUnitsParameters):
@@ -47,22 +42,16 @@ class Parameters(FewUnitsParameters):
 QUICK: dict[str, Any] = {"seeds": 5, "max_steps": 200_000}
 
 
-def _tables(
-    parameters: Parameters, task: AbstractTask, network: Layer, keys: Keys, say: Progress
-) -> dict[str, xr.Dataset]:
-    """Also descent at the stated learning rate, and the sharpness of the balanced solution."""
+def _known(parameters: Parameters, task: AbstractTask, network: Layer) -> Levels:
+    """Also how descent at the stated learning rate ends, and the sharpness of the solution."""
+    rest, points = fixed_points(parameters, task, network)
     steps = min(parameters.max_steps, 100_000)
-    trajectory = gradient_descent(network, task, _STATED, loss=parameters.loss, max_steps=steps)
+    stated = gradient_descent(network, task, _STATED, loss=parameters.loss, max_steps=steps)
     lengths, v = _balanced(np.array(parameters.teacher) ** 3)
-    problem = objective(layer(network.unit, np.diag(lengths), v), task, parameters.loss)
-    columns = problem.structure.columns(np.diag(lengths), v[:, None])
-    _, sharpness = extreme_curvatures(problem.structure, columns.reshape(-1), problem.data)
-    stated = {
-        "ending": ("seed", [ending.reason for ending in trajectory.endings]),
-        "step": ("seed", trajectory.time[:, -1]),
-        "sharpness": ((), sharpness),
-    }
-    return {**tables()(parameters, task, network, keys, say), "stated": xr.Dataset(stated)}
+    solution = layer(network.unit, np.diag(lengths), v)
+    points["stated"] = ("seed", [ending.reason for ending in stated.endings])
+    points["sharpness"] = ((), escape(solution, task, loss=parameters.loss).sharpness)
+    return rest, points
 
 
 def _balanced(strength: Any) -> tuple[Any, Any]:
@@ -75,52 +64,29 @@ def _balanced(strength: Any) -> tuple[Any, Any]:
 
 
 def _asserts(reading: Reading, say: Ledger) -> None:
-    units(reading, say, 3, 0.75)
-    if reading.parameters.samples is not None:
+    parameters = reading.parameters
+    seeds = [seed for seed in reading.staircases if reading.strengths[seed] >= _CLEAN]
+    if parameters.samples is not None:
         return
-    if reading.parameters.teacher == (1.0, 1.0) and (seeds := reading.staircases):
-        rate = reading.parameters.learning_rate
+    if parameters.teacher == (1.0, 1.0) and seeds:
+        weights = [np.hstack(reading.weights(seed, PLATEAU)) for seed in seeds]
+        largest = np.linalg.norm(weights, axis=2).max(axis=1)
+        norm = np.hypot(*_balanced(4 * np.sqrt(2) / 5))
         say(
-            "median level of the plateau: the unit lies on the diagonal and leaves 54/5",
-            agree(np.median(reading.levels), _LOWEST, within=1e-4),
-            EQ_5,
-            note=f"learning rate {rate:g}, not the stated {_STATED}",
-        )
-        say(
-            "norm of the one active unit on the plateau, median: balanced, and v|u|³ = 4√2/5",
-            agree(
-                np.median([_largest(reading, seed) for seed in seeds]),
-                np.hypot(*_balanced(4 * np.sqrt(2) / 5)),
-                within=1e-3,
-            ),
+            "medians on the plateau: level 54/5, for the unit lies on the diagonal, and its norm, "
+            "balanced with v|u|³ = 4√2/5",
+            agree([np.median(reading.levels), np.median(largest)], [54 / 5, norm], within=1e-4),
             EQ_5,
         )
-    _stated(reading, say)
-
-
-def _largest(reading: Reading, seed: int) -> float:
-    """Largest norm of a unit's weights on the plateau."""
-    u, v = (part.values for part in reading.weights(seed, PLATEAU))
-    return float(np.sqrt(np.sum(u**2, axis=1) + v[:, 0] ** 2).max())
-
-
-def _stated(reading: Reading, say: Ledger) -> None:
-    stated = reading.run["stated"].ds
-    finite = ~np.isin(stated["ending"].values, BROKEN_OFF)
-    predicted, sharpness = _sharpness(reading.parameters), float(stated["sharpness"])
+    finite = ~np.isin(reading.theory["stated"].values, BROKEN_OFF)
+    sharpness = _sharpness(parameters)
     known: dict[str, Any] = {}
-    if predicted * _STATED > 2:
-        known["wrong"] = (
-            f"the sharpness of the balanced solution asks for a learning rate below "
-            f"{2 / predicted:.2g}"
-        )
-        known["instead"] = agree(sharpness, predicted, within=1e-6, relative=True)
-    say(
-        f"gradient descent at the stated learning rate, {_STATED}, stays finite from some seed",
-        above(finite.sum(), 0),
-        note=f"{finite.sum()} of {finite.size} seeds",
-        **known,
-    )
+    if sharpness * _STATED > 2:
+        instead = agree(reading.theory["sharpness"], sharpness, within=1e-6, relative=True)
+        wrong = f"2/sharpness of the balanced solution is {2 / sharpness:.2g}"
+        known = {"wrong": wrong, "instead": instead}
+    words = f"descent at the stated learning rate, {_STATED}, stays finite from some seed"
+    say(words, above(finite.sum(), 0), note=f"{finite.sum()} of {finite.size} seeds", **known)
 
 
 def _sharpness(parameters: Parameters) -> float:
@@ -135,5 +101,5 @@ def _sharpness(parameters: Parameters) -> float:
     return float(2 * np.linalg.eigvalsh(np.outer(change, change) * [[15, 3], [3, 3]])[-1])
 
 
-PANEL = teacher_panel("4G", "cubic, (u·x)³", Parameters, _tables, _asserts, "cubic")
-run, claims, draw = PANEL.run, PANEL.claims, functools.partial(draw_other, PANEL)
+_how: Any = {"activation": "cubic", "share": 0.75}
+run, claims, draw = other("4G", "cubic, (u·x)³", Parameters, 3, _asserts, _known, **_how)

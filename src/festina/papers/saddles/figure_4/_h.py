@@ -5,7 +5,6 @@ panel F, does as well, but its plateau is no fixed point: one unit does best wit
 as z|z|. All of them rest for several times as long as they need to leave zero.
 """
 
-import functools
 from typing import Any, Literal
 
 import numpy as np
@@ -13,20 +12,7 @@ from pydantic import Field, PositiveFloat
 
 from ....networks import Layer
 from ....tasks import AbstractTask
-from ...claims import Ledger, apart
-from ..panels import Reading
-from ._panel import (
-    EQ_5,
-    FewUnitsParameters,
-    draw_other,
-    fixed_points,
-    tables,
-    teacher_panel,
-    units,
-    unnamed,
-)
-
-_CLEAN = 4.5  # decades, as in Figure 1G
+from ._panel import FewUnitsParameters, Levels, fixed_points, other
 
 
 class Parameters(FewUnitsParameters):
@@ -49,9 +35,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 QUICK: dict[str, Any] = {"seeds": 4}
 
 
-def _known(
-    parameters: Parameters, task: AbstractTask, network: Layer
-) -> tuple[float, dict[str, Any]]:
+def _known(parameters: Parameters, task: AbstractTask, network: Layer) -> Levels:
     """Fixed points of one unit; where it has none, the infimum, which is that of φ = z|z|."""
     if parameters.activation != "z2-tanh":
         return fixed_points(parameters, task, network)
@@ -63,22 +47,4 @@ def _known(
     return float(left.min()), {}
 
 
-def _asserts(reading: Reading, say: Ledger) -> None:
-    units(reading, say, 3, 0.75, unnamed(reading.parameters))
-    clean = reading.strengths[reading.staircases] >= _CLEAN
-    if "width_one_level" not in reading.theory or not clean.any():
-        return
-    # Units of order three wait so long that the plateau is the fixed point to many digits.
-    levels, points = reading.levels[clean], reading.theory["width_one_level"].values
-    nearest = points[np.abs(levels[:, None] - points).argmin(axis=1)]
-    say(
-        f"where the squared gradient dips by {_CLEAN:g} decades, the plateau is a fixed point of "
-        "one unit: largest difference of the levels, over the initial loss",
-        apart(levels, nearest, over=reading.theory["level"].values[0], within=1e-5),
-        EQ_5,
-        note=f"{len(levels)} of {len(clean)} plateaus, median {np.median(levels):.6g}",
-    )
-
-
-PANEL = teacher_panel("4H", "order three, unnamed", Parameters, tables(_known), _asserts)
-run, claims, draw = PANEL.run, PANEL.claims, functools.partial(draw_other, PANEL)
+run, claims, draw = other("4H", "order three, unnamed", Parameters, 3, known=_known, share=0.75)

@@ -1,23 +1,18 @@
 """Averages over two Gaussian inputs, and the fixed points of one unit on them."""
 
-import functools
 from typing import Any
 
 import jax
 import numpy as np
-from jaxtyping import Float
 
 from ...._precision import float64
-from ...._types import Array
 from ....networks import AbstractUnit, Layer
 from ....tasks import AbstractTask
-from ....tasks._task import Statistics, Task
+from ....tasks._task import Task
 
-# Of the density at the origin. What lies farther out, targets included, counts for nothing.
-_NEGLIGIBLE = 1e-7
+_NEGLIGIBLE = 1e-7  # of the density at the origin; what lies farther out counts for nothing
 _RADIUS = 9.0
-# Farther out the grid does not resolve φ(u·x).
-_FARTHEST = 5.0
+_FARTHEST = 5.0  # beyond it the grid does not resolve φ(u·x)
 
 
 @float64
@@ -26,9 +21,8 @@ def population(teacher: Layer, spacing: float) -> Task:
 
     The trapezoidal rule on the whole plane converges as $e^{-2\pi d/h}$ with `spacing` h for
     functions that are analytic within a distance d of the real axis; for $\tanh(u\cdot x)$ that is
-    $d = \pi/2|u|$. Gauss–Hermite rules, whose error falls as $e^{-c\,d\sqrt n}$, need several times
-    as many points for the same. Where φ is even or odd, x and −x have the same loss, and one of
-    them stands for both.
+    $d = \pi/2|u|$. Gauss–Hermite rules, with errors as $e^{-c\,d\sqrt n}$, need several times as
+    many points. Where φ is even or odd, x and −x have the same loss: one stands for both.
     """
     n = int(_RADIUS / spacing)
     axis = spacing * np.arange(-n, n + 1)
@@ -58,41 +52,27 @@ def width_one(unit: AbstractUnit, task: AbstractTask) -> dict[str, Any]:
     from scipy.ndimage import minimum_filter
     from scipy.optimize import root
 
-    statistics = task.statistics(unit)
-    data = jax.device_put(statistics)
+    psi, y, weight, floor = task.statistics(unit)
+    nothing = float(weight @ y[:, 0] ** 2) + 2 * floor
+    phi = lambda u: unit.response(psi, u[:, None])[:, 0]
+    level = lambda u: nothing - (weight * y[:, 0] @ phi(u)) ** 2 / (weight @ phi(u) ** 2)
+    slope, curvature = jax.jit(jax.grad(level)), jax.jit(jax.hessian(level))
     axis = np.linspace(-_FARTHEST, _FARTHEST, 82)  # without the origin, where φ may vanish
     grid = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1)
-    steepness = np.linalg.norm(_slopes(unit, grid.reshape(-1, 2), data), axis=1).reshape(82, 82)
-    nothing = float(statistics.weight @ statistics.y[:, 0] ** 2) + 2 * statistics.floor
-    found: list[tuple[float, np.ndarray, bool]] = []
+    slopes = jax.jit(lambda us: jax.lax.map(slope, us))(grid.reshape(-1, 2))
+    steepness = np.linalg.norm(slopes, axis=1).reshape(82, 82)
+    points: dict[float, np.ndarray] = {}
     for start in grid[steepness == minimum_filter(steepness, size=3)]:
-        end = root(lambda u: np.asarray(_slope(unit, u, data)), start, tol=1e-11)
-        if not end.success or not 0.05 < np.linalg.norm(end.x) < _FARTHEST:
-            continue
-        level = float(_level(unit, end.x, data))
-        new = all(abs(level - other) > 1e-7 * abs(other) for other, *_ in found)
-        if new and level <= (1 - 1e-9) * nothing:
-            curvature = np.linalg.eigvalsh(np.asarray(_curvature(unit, end.x, data)))
-            found.append((level, end.x, bool(curvature[0] > 0)))
-    found.sort(key=lambda point: point[0])
+        end = root(lambda u: np.asarray(slope(u)), start, tol=1e-11)
+        height = float(level(end.x))
+        new = all(abs(height - other) > 1e-7 * abs(other) for other in points)
+        inside = 0.05 < np.linalg.norm(end.x) < _FARTHEST and height <= (1 - 1e-9) * nothing
+        if end.success and inside and new:
+            points[height] = end.x
+    levels = sorted(points)
+    bends = [np.linalg.eigvalsh(np.asarray(curvature(points[each])))[0] for each in levels]
     return {
-        "width_one_level": ("point", np.array([level for level, *_ in found])),
-        "width_one_u": (("point", "input"), np.reshape([u for _, u, _ in found], (-1, 2))),
-        "width_one_minimum": ("point", np.array([lowest for *_, lowest in found], bool)),
+        "fixed_point": ("point", np.array(levels)),
+        "fixed_point_u": (("point", "input"), np.reshape([points[u] for u in levels], (-1, 2))),
+        "minimum": ("point", np.array(bends) > 0),
     }
-
-
-@functools.partial(jax.jit, static_argnums=0)
-def _level(unit: AbstractUnit, u: Float[Array, " 2"], data: Statistics) -> Float[Array, ""]:
-    """⟨y²⟩ − ⟨yφ⟩²/⟨φ²⟩ and what no network can learn."""
-    phi, y = unit.response(data.psi, u[:, None])[:, 0], data.y[:, 0]
-    mean = lambda values: data.weight @ values
-    return mean(y**2) - mean(y * phi) ** 2 / mean(phi**2) + 2 * data.floor
-
-
-_slope = jax.jit(jax.grad(_level, argnums=1), static_argnums=0)
-_slopes = jax.jit(
-    lambda unit, us, data: jax.lax.map(lambda u: jax.grad(_level, argnums=1)(unit, u, data), us),
-    static_argnums=0,
-)
-_curvature = jax.jit(jax.hessian(_level, argnums=1), static_argnums=0)

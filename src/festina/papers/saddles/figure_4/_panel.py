@@ -13,7 +13,6 @@ import functools
 from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
@@ -22,20 +21,19 @@ from matplotlib.figure import Figure
 from pydantic import Field, PositiveFloat
 
 from ...._types import Keys
-from ....networks import AbstractUnit, Layer, Neuron, fully_connected, layer, measure_algebra
+from ....networks import Layer, Neuron, fully_connected, layer
 from ....networks._activations import Activation, activation
 from ....tasks import AbstractTask, student_teacher
-from ..._frame import part_of
+from ..._frame import Run, part_of
 from ..._registry import Progress
-from ...claims import Ledger, apart, listed, most, same
+from ...claims import Claim, Ledger, apart, listed, most, same
 from ...figures import THEORY, styled
 from .. import panels
 from ..panels import END, PLATEAU, Panel, PanelParameters, Reading
-from ..panels._tables import Tables
 from ._one_unit import population, width_one
 
-Known: TypeAlias = Callable[[Any, AbstractTask, Layer], tuple[float, dict[str, Any]]]
-"""`(parameters, task, network)` → the level to compare with, and more variables of `theory`."""
+Levels: TypeAlias = tuple[float, dict[str, Any]]
+"""The level to compare with, and more variables of the group `theory`."""
 
 TEXT, EQ_5 = "Figure 4, text", "Theorem 1, Eq. (5)"
 
@@ -85,18 +83,14 @@ class FewUnitsParameters(TeacherParameters):
 @functools.cache
 def named(name: str) -> Activation:
     """The activation itself; the algebra of one that the library does not name is measured."""
-    if name not in _FUNCTIONS:
-        return activation(name)
-    return dataclasses.replace(activation(_FUNCTIONS[name][0]), name=name)
+    function, _ = _FUNCTIONS.get(name, (name, ""))
+    return dataclasses.replace(activation(function), name=name)
 
 
-def teacher_task(
-    phi: Activation, parameters: TeacherParameters, key: PRNGKeyArray | None
-) -> AbstractTask:
+def teacher_task(phi: Activation, parameters: Any, key: PRNGKeyArray | None) -> AbstractTask:
     """y = φ(x; u₁*) + φ(x; u₂*) for x from N(0, I) in the plane: a sample, or the population."""
-    unit = Neuron(phi)
-    teacher = layer(unit, np.diag(parameters.teacher), np.ones(2))
-    if parameters.samples is None and not unit.fixed_features:
+    teacher = layer(Neuron(phi), np.diag(parameters.teacher), np.ones(2))
+    if parameters.samples is None and not teacher.unit.fixed_features:
         return population(teacher, parameters.spacing)
     # Of a polynomial as few nodes as it needs (None) average exactly.
     return student_teacher(teacher, np.eye(2), nodes=None, samples=parameters.samples, key=key)
@@ -107,34 +101,11 @@ def student(phi: Activation, parameters: TeacherParameters, keys: Keys) -> Layer
     return fully_connected(2, parameters.width, activation=phi, scale=parameters.scale, key=keys)
 
 
-def teacher_panel(
-    number: str,
-    title: str,
-    parameters: type[TeacherParameters],
-    tables: Tables,
-    asserts: Callable[[Reading, Ledger], None],
-    activation: str = "",
-) -> Panel:
-    """A student and its teacher; the parameters name the activation if it is left out."""
-    phi = lambda parameters: named(activation or parameters.activation)
-    return Panel(
-        number,
-        title,
-        parameters,
-        lambda parameters, key: teacher_task(phi(parameters), parameters, key),
-        lambda parameters, keys: student(phi(parameters), parameters, keys),
-        tables,
-        asserts,
-    )
-
-
-def fixed_points(
-    parameters: TeacherParameters, task: AbstractTask, network: Layer
-) -> tuple[float, dict[str, Any]]:
+def fixed_points(parameters: TeacherParameters, task: AbstractTask, network: Layer) -> Levels:
     """Levels of a width-1 network's fixed points; the one to compare with is the lowest."""
     del parameters
     points = width_one(network.unit, task)
-    _, levels = points["width_one_level"]
+    _, levels = points["fixed_point"]
     if not len(levels):
         raise ValueError(
             "A network with one unit has no fixed point with weights up to 5 on these data. "
@@ -143,22 +114,39 @@ def fixed_points(
     return float(levels[0]), points
 
 
-def tables(known: Known = fixed_points, *, merge: float = 1e-3) -> Tables:
-    """Train every seed, find its plateaus, and the levels that they are compared with.
+def other(
+    number: str,
+    title: str,
+    parameters: type[OtherParameters],
+    order: int,
+    asserts: Callable[[Reading, Ledger], None] = lambda *_: None,
+    known: Callable[[Any, AbstractTask, Layer], Levels] = fixed_points,
+    *,
+    activation: str = "",
+    share: float = 1.0,
+    merge: float = 1e-3,
+    scales: tuple[str, str] = ("linear", "linear"),
+    **more: Any,
+) -> tuple[Run[Any], Callable[..., list[Claim]], Callable[..., Figure]]:
+    """`run`, `claims` and `draw` of a panel: a student and its teacher, if not said otherwise.
 
-    `merge` is the smallest drop of the loss that counts, as a fraction of the initial one.
+    - `order`: lowest order of φ that the paper states; what it implies is claimed before `asserts`.
+    - `activation`: by name; the parameters have it if it is left out.
+    - `share`: of the seeds in which the loss is expected to rest on the way.
+    - `merge`: smallest drop of the loss that counts, as a fraction of the initial one.
+    - `scales`: of the axes of time and loss; logarithmic where drops could not be seen otherwise.
     """
+    phi = lambda parameters: named(activation or parameters.activation)
 
     def tables(
-        parameters: OtherParameters, task: AbstractTask, network: Layer, keys: Keys, say: Progress
+        parameters: Any, task: AbstractTask, network: Layer, keys: Keys, say: Progress
     ) -> dict[str, xr.Dataset]:
         del keys
         say("fixed points of one unit", 0.02)
-        rest, more = known(parameters, task, network)
-        order = _order(network.unit, task.statistics(network.unit).psi)
+        rest, points = known(parameters, task, network)
+        points["order"] = ((), network.unit.algebra.order)
         trajectory = panels.train(parameters, network, task, part_of(say, 0.1, 0.85))
-        more = {"order": ((), order), **more}
-        theory = panels.theory(parameters, task, network, rest, trajectory.floor, more)
+        theory = panels.theory(parameters, task, network, rest, trajectory.floor, points)
         found = panels.records(parameters, trajectory, theory["level"].values, merge=merge)
         if order < 2:
             # Right after a drop, where the paper looks at the weights: on a plateau that is no
@@ -168,94 +156,59 @@ def tables(known: Known = fixed_points, *, merge: float = 1e-3) -> Tables:
             found["plateaus"] = plateaus.assign(save=np.minimum(plateaus["save"], start))
         return {**found, "theory": theory}
 
-    return tables
+    def claimed(reading: Reading, say: Ledger) -> None:
+        words = "order of the lowest term of φ around zero weights"
+        say(words, same(int(reading.theory["order"]), order), TEXT)
+        if order:
+            chosen = getattr(reading.parameters, "activation", "")
+            unnamed = chosen and f"the text names no activation; here φ = {_FUNCTIONS[chosen][1]}"
+            words, counts = (
+                "after the first drop the loss rests before it drops again",
+                reading.counts,
+            )
+            note = f"plateaus by seed {listed(counts)}"
+            say(words, most(counts >= 3, share), corrected=unnamed, note=note)
+        if order == 1:
+            _directions(reading, say)
+        if order > 1 and "fixed_point" in reading.theory:
+            panels.level(reading, say, near=0.22, order=order)
+        if order > 1:
+            panels.active(reading, say, share)
+        asserts(reading, say)
+
+    made: Any = {
+        "task": lambda parameters, key: teacher_task(phi(parameters), parameters, key),
+        "network": lambda parameters, keys: student(phi(parameters), parameters, keys),
+        **more,
+    }
+    panel = Panel(number, title, parameters, tables=tables, asserts=claimed, **made)
+    return panel.run, panel.claims, functools.partial(_draw, panel, scales)
 
 
-def _order(unit: AbstractUnit, psi: np.ndarray) -> np.ndarray:
-    """Order of φ's lowest term around u = 0, from responses to some of the data; NaN if none."""
-    some = psi[:: max(1, len(psi) // 64)]
-    inputs = some.shape[1:] if unit.degree is None else some.shape[1:2]  # or powers of them
-    draws = np.random.default_rng(0).normal(size=(4, *unit.weight_shape(inputs)))
-    response = jax.jit(lambda u: unit.response(some, u[..., None]))
-    return np.array(measure_algebra(lambda u: np.asarray(response(u)), draws).order, float)
-
-
-def order(reading: Reading, say: Ledger, stated: int) -> None:
-    """The lowest order of φ, which the paper states for every panel."""
-    words = "order of the lowest term of φ around zero weights, measured on responses"
-    note = ("", "directions separate", "units separate", "units separate")[stated]
-    say(words, same(float(reading.theory["order"]), float(stated)), TEXT, note=note)
-
-
-def directions(reading: Reading, say: Ledger) -> None:
+def _directions(reading: Reading, say: Ledger) -> None:
     """φ of order one, not homogeneous: rank one after the first drop, at no width-1 fixed point."""
-    order(reading, say, 1)
-    _stops(reading, say, 1)
     seeds = np.flatnonzero(reading.counts >= 3).tolist()
     if not seeds:
         return
-    after, end = np.array(
-        [[_second_singular_value(reading, k, stage) for k in seeds] for stage in (PLATEAU, END)]
-    )
-    say(
-        "right after the first drop the weights have rank one: second over first singular value, "
-        "median",
-        apart(np.median(after), within=0.01),
-        f"{TEXT}; Theorem 4",
-        note=f"at most {after.max():.2g}",
-    )
-    say(
-        "rank one does not last, for it is no invariant manifold: the second singular value ends "
-        "above a tenth of the first",
-        most(end > 0.1, 0.9),
-        f"{TEXT}; Theorem 3",
-        note=f"median {np.median(end):.2g}",
-    )
-    away, note = _from_one_unit(reading)
+    theta = [[np.hstack(reading.weights(k, stage)) for k in seeds] for stage in (PLATEAU, END)]
+    s = np.linalg.svd(np.array(theta), compute_uv=False)
+    after, end = s[..., 1] / s[..., 0]
+    words = "right after the first drop the weights have rank one: second over first singular value"
+    rank_one, note = apart(np.median(after), within=0.01), f"at most {after.max():.2g}"
+    say(f"{words}, median", rank_one, f"{TEXT}; Theorem 4", note=note)
+    words = "rank one does not last, for it is no invariant manifold: the second ends above a tenth"
+    say(words, most(end > 0.1, 0.9), f"{TEXT}; Theorem 3", note=f"median {np.median(end):.2g}")
+    levels = reading.plateaus["level"].values[seeds, PLATEAU]
+    points = reading.theory["fixed_point"].values
+    away = np.abs(levels[:, None] / points - 1).min(axis=1)
     words = "the level after the first drop is that of no width-1 fixed point: more than 2 % away"
-    say(f"{words} from each", most(away > 0.02, 0.9), TEXT, note=note)
-
-
-def units(reading: Reading, say: Ledger, stated: int, share: float, corrected: str = "") -> None:
-    """φ of order two or three: one active unit, then two; at a width-1 fixed point if any."""
-    order(reading, say, stated)
-    _stops(reading, say, share, corrected)
-    if "width_one_level" in reading.theory and (reading.counts >= 3).any():
-        away, note = _from_one_unit(reading)
-        words = "after the first drop the loss rests within 2 % of the level of a width-1 fixed"
-        say(f"{words} point", most(away <= 0.02, share), EQ_5, note=note)
-    panels.active(reading, say, share)
-
-
-def unnamed(parameters: Any) -> str:
-    """The correction where the text gives the order of φ alone, and the parameters name it."""
-    return f"the text names no activation; here φ = {_FUNCTIONS[parameters.activation][1]}"
-
-
-def _stops(reading: Reading, say: Ledger, share: float, corrected: str = "") -> None:
-    words, note = "after the first drop the loss rests before it drops again", reading.counts
-    rests = most(reading.counts >= 3, share)
-    say(words, rests, corrected=corrected, note=f"plateaus by seed {listed(note)}")
-
-
-def _from_one_unit(reading: Reading) -> tuple[np.ndarray, str]:
-    """How far each level after the first drop is from that of the nearest fixed point, relative."""
-    points = reading.theory["width_one_level"].values
-    levels = reading.plateaus["level"].values[reading.counts >= 3, PLATEAU]
     note = f"median {np.median(levels):.6g}; fixed points at {listed(points, 6)}"
-    return np.abs(levels[:, None] / points - 1).min(axis=1), note
-
-
-def _second_singular_value(reading: Reading, seed: int, stage: int) -> float:
-    """Of Θ = [V, U], in units of the first."""
-    u, v = reading.weights(seed, stage)
-    s = np.linalg.svd(np.concatenate((v.values, u.values), axis=1), compute_uv=False)
-    return float(s[1] / s[0])
+    say(words, most(away > 0.02, 0.9), TEXT, note=note)
 
 
 @styled
-def draw_other(panel: Panel, run: xr.DataTree, x: str = "linear", y: str = "linear") -> Figure:
-    """As Figure 1, with the weights after the first drop; axes of time and loss on these scales."""
+def _draw(panel: Panel, scales: tuple[str, str], run: xr.DataTree) -> Figure:
+    """As Figure 1, with the weights after the first drop."""
     reading, title = panel.reading(run), panel.heading(run)
     if chosen := getattr(reading.parameters, "activation", ""):
         title = f"{panel.number}   {panel.title}; here {_FUNCTIONS[chosen][1]}"
@@ -263,14 +216,13 @@ def draw_other(panel: Panel, run: xr.DataTree, x: str = "linear", y: str = "line
     loss, after, _ = figure.axes
     if after.get_title():
         after.set_title("after the first drop")
-    if "width_one_level" in reading.theory:
-        # The lowest of them is among the panel's three levels.
-        minimum = reading.theory["width_one_minimum"].values
-        for level in reading.theory["width_one_level"].values[minimum][1:]:
+    if "fixed_point" in reading.theory:
+        points, minimum = (reading.theory[name].values for name in ("fixed_point", "minimum"))
+        for level in points[minimum][1:]:  # the lowest is among the panel's three levels
             loss.axhline(level, **THEORY)
-    if x == "log":
+    if scales[0] == "log":
         loss.set(xscale="log", xlim=(0.1, float(reading.simulation["step"].max()) or 1.0))
-    if y == "log":
+    if scales[1] == "log":
         top, lowest = float(reading.theory["level"][0]), float(reading.simulation["loss"].min())
         loss.set(yscale="log", ylim=(0.5 * max(lowest, 1e-6 * top), 2 * top))
     return figure
