@@ -151,12 +151,12 @@ SMALL: dict[str, dict[str, Any]] = {
     "saddles/figure-4g": {"seeds": 2, "scale": 0.01, "max_steps": 100_000},
     "saddles/figure-4h": {"seeds": 2, "spacing": 0.6, "scale": 0.01},
     # saddles.figure_5
-    "saddles/figure-5a": {},
-    "saddles/figure-5b": {},
-    "saddles/figure-5c": {},
-    "saddles/figure-5d": {},
-    "saddles/figure-5e": {},
-    "saddles/figure-5f": {},
+    "saddles/figure-5a": {"seeds": 2, "width": 10},
+    "saddles/figure-5b": {"seeds": 2, "width": 10},
+    "saddles/figure-5c": {"seeds": 2, "width": 20},
+    "saddles/figure-5d": {"seeds": 2},
+    "saddles/figure-5e": {"seeds": 2, "samples": 512},
+    "saddles/figure-5f": {"seeds": 3},
     # saddles
     "saddles/figure-6": {"seeds": 2},
 }

@@ -14,8 +14,6 @@ from .._moments import correlation, covariance
 from ..panels import Panel, Reading
 from ._deep import DeepParameters, deep, directions, drawing, layers
 
-_UNBALANCED = 0.005  # ε²H, of the squares of the final singular values: a percent and less of them
-
 
 class Parameters(DeepParameters):
     """Three linear layers on the data of Figure 1B, with the teacher W* = I."""
@@ -46,14 +44,11 @@ def _asserts(reading: Reading, say: Ledger) -> None:
     panels.level(reading, say, near=0.1, order=2)
     directions(reading, say)
     p, s = reading.parameters, reading.run["layers"].ds["singular_value"].values
-    if p.scale**2 * p.width <= _UNBALANCED:
+    if p.scale**2 * p.width <= 0.005:  # by which squares of singular values stay unbalanced
         last = s[np.arange(p.seeds), reading.counts - 1, 0, :2].mean(axis=0)
-        say(
-            "at the end the layers share each singular value of the target equally: those of the "
-            "first layer, mean over seeds",
-            agree(last, reading.theory["final_singular_values"].values, within=0.02, relative=True),
-            "Figure 5A; balanced layers",
-        )
+        shared = reading.theory["final_singular_values"].values
+        words = "at the end the layers share each singular value of the target: first layer, mean"
+        say(words, agree(last, shared, within=0.02, relative=True), "Figure 5A; balanced layers")
 
 
 _TABLES = deep(_network, _predict, also=layers)

@@ -42,8 +42,6 @@ def _asserts(reading: Reading, say: Ledger) -> None:
     directions(reading, say)
 
 
-_TABLES = deep(_network, also=layers)
-PANEL = Panel(
-    "5B", "linear convolution, then linear", Parameters, _task, _network, _TABLES, _asserts
-)
+_TITLE, _TABLES = "linear convolution, then linear", deep(_network, also=layers)
+PANEL = Panel("5B", _TITLE, Parameters, _task, _network, _TABLES, _asserts)
 run, claims, draw = PANEL.run, PANEL.claims, drawing(PANEL)

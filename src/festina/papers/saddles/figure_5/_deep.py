@@ -196,7 +196,7 @@ def from_smaller_weights(
     count, seed = table["count"].values, xr.DataArray(np.arange(reading.seeds), dims="seed")
     index = np.stack((0 * count, np.maximum(count - 2, 1), count - 1), axis=1)
     again.plateaus = table.isel(seed=seed, plateau=xr.DataArray(index, dims=("seed", "plateau")))
-    again.plateaus["count"] = ("seed", np.minimum(count, 3))
+    again.plateaus["count"], again.theory = ("seed", np.minimum(count, 3)), reading.theory
     known: Any = {"corrected": f"ε = {reading.parameters.scale:g} is large for a plateau{more}"}
     away = np.abs(again.plateaus["level"].values[:, PLATEAU] - float(reading.theory["level"][1]))
     rests = np.isin(np.arange(reading.seeds), resting(again)) & (away <= within)

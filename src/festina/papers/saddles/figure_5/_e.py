@@ -42,7 +42,6 @@ from ..panels import Panel, Reading
 from ._deep import DeepParameters, Found, deep, drawing
 
 _DIMENSION = 2
-_NEGLECTED = 2.0  # times ε/√|c|: what the prediction leaves out is of this order
 _LARGEST_ERROR = 0.2  # of a first drop that is predicted at all
 
 
@@ -78,8 +77,8 @@ def _task(parameters: Parameters, key: PRNGKeyArray | None) -> AbstractTask:
             "`samples` must be a number, for example 8192: learning starts from a correlation that "
             "the population does not have."
         )
-    n = parameters.context
-    return in_context_regression(_DIMENSION, n, samples=parameters.samples, key=key)
+    p = parameters
+    return in_context_regression(_DIMENSION, p.context, samples=p.samples, key=key)
 
 
 def _network(parameters: Parameters, keys: Keys, *, residual: bool = True) -> Stack:
@@ -171,27 +170,20 @@ def _asserts(reading: Reading, say: Ledger) -> None:
             note=f"minimum {rest:.6g}; {listed(away, 2)} away",
         )
     size = float(reading.theory["correlation"])
-    error = float(f"{_NEGLECTED * reading.parameters.scale / np.sqrt(size):.2g}")
+    error = float(f"{2 * reading.parameters.scale / np.sqrt(size):.2g}")  # what is left out
     if error <= _LARGEST_ERROR:  # else heads are too large to wait for the residual connection
         started = "escape starts from the correlation ⟨y x_q⟩ of the sample"
         at = "Figure 5E; Proposition 5 for heads that the residual reads"
         panels.falls(reading, say, error, at, started)
         controls = reading.run["controls"].ds
-        say(
-            "without the residual connection of Eq. (69) nothing is learned by the time of the "
-            "drops: share of the loss",
-            apart(controls["without_residual"], within=1e-3),
-            "Figure 5E and Eq. (69)",
-            corrected="the residual connection is needed",
-            note=f"in {controls.attrs['steps']:.3g} steps",
-        )
-        say(
-            "without a correlation of target and query in the sample, as the population has none, "
-            "nothing is learned by the time of the drops: share of the loss",
-            apart(controls["uncorrelated"], within=1e-3),
-            corrected="escape starts from a correlation that is an accident of the sample",
-            note=f"|⟨y x_q⟩| = {size:.2g} in the data set as drawn",
-        )
+        note = f"in {controls.attrs['steps']:.3g} steps; |⟨y x_q⟩| = {size:.2g} as drawn"
+        for name, what, corrected in (
+            ("without_residual", "the residual connection of Eq. (69)", "it is needed"),
+            ("uncorrelated", "a correlation of target and query, as in the population", started),
+        ):
+            words = f"without {what} nothing is learned by the time of the drops: share of the loss"
+            judged = apart(controls[name], within=1e-3)
+            say(words, judged, "Figure 5E and Eq. (69)", corrected=corrected, note=note)
     panels.active(reading, say, 0.75)
 
 
