@@ -1,11 +1,11 @@
 """What holds of every experiment: it runs, claims, draws, is saved, and can be proved wrong."""
 
 import functools
+import itertools
 import os
 
 import numpy as np
 import pytest
-import xarray as xr
 
 from experiments import are_apart, is_whole, pixels, reloaded
 from festina.papers import load, names
@@ -90,36 +90,46 @@ def test_every_claim_can_break(name):
 
 
 def alterations(run):
-    """The run with one of its variables changed everywhere, in ways that its type allows."""
-    rng = np.random.default_rng(0)
-    for node in run.subtree:
-        for name, variable in node.data_vars.items():
-            values = variable.values
-            kind = values.dtype.kind
-            if kind == "f":
-                known = np.abs(values[np.isfinite(values)])  # a unit that never escapes: infinity
-                changed = [
-                    values * rng.lognormal(0.0, 1.0, values.shape),
-                    values + rng.normal(size=values.shape) * known.max(initial=1.0),
-                    np.zeros_like(values),
-                    np.full_like(values, np.nan),
-                ]
-            elif kind == "b":
-                changed = [~values, np.zeros_like(values), np.ones_like(values)]
-            elif kind in "iu":
-                turned = [values[::-1].copy(), values[..., ::-1].copy()] if values.ndim else []
-                changed = [values + 1, np.maximum(values - 1, 0), 2 * values, 0 * values, *turned]
-            else:
-                changed = [np.full(values.shape, "?")]
-            for new in changed:
-                yield with_variable(run, node.path, str(name), new)
+    """The run with its numbers changed: all at once, and then one variable after the other."""
+    changes = {
+        (node.path, str(name)): changed(variable.values)
+        for node in run.subtree
+        for name, variable in node.data_vars.items()
+    }
+    for way in itertools.count():
+        together = {at: ways[way] for at, ways in changes.items() if way < len(ways)}
+        if not together:
+            break
+        yield with_variables(run, together)
+    for at, ways in changes.items():
+        for values in ways:
+            yield with_variables(run, {at: values})
 
 
-def with_variable(run, path, name, values):
+def changed(values):
+    """Other values, in ways that their type allows."""
+    kind, rng = values.dtype.kind, np.random.default_rng(values.size)
+    if kind == "f":
+        known = np.abs(values[np.isfinite(values)])  # a unit that never escapes: infinity
+        return [
+            values * rng.lognormal(0.0, 1.0, values.shape),
+            values + rng.normal(size=values.shape) * known.max(initial=1.0),
+            np.zeros_like(values),
+            np.full_like(values, np.nan),
+        ]
+    if kind == "b":
+        return [~values, np.zeros_like(values), np.ones_like(values)]
+    if kind in "iu":
+        turned = [values[::-1].copy(), values[..., ::-1].copy()] if values.ndim else []
+        return [values + 1, np.maximum(values - 1, 0), 2 * values, 0 * values, *turned]
+    return [np.full(values.shape, "?")]
+
+
+def with_variables(run, replaced):
     copy = run.copy()
-    table = copy[path].to_dataset(inherit=False)
-    copy[path].dataset = table.assign({name: (table[name].dims, values)})
-    assert isinstance(copy, xr.DataTree)
+    for (path, name), values in replaced.items():
+        table = copy[path].to_dataset(inherit=False)
+        copy[path].dataset = table.assign({name: (table[name].dims, values)})
     return copy
 
 

@@ -19,7 +19,7 @@ from pydantic import Field, model_validator
 from ....dynamics import gradient_flow
 from ....networks import decoupled
 from ....tasks import structured_task
-from ....theory.linear import World, mode_strengths, modes, tree
+from ....theory.linear import World, layer_similarity, mode_strengths, modes, tree
 from ..._frame import experiment, keys_of, parameters_of
 from ..._registry import Progress
 from ...claims import Ledger, agree, apart, asserts, falls, most
@@ -70,11 +70,15 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
     say("deep networks", 0.1)
     network = random_network(parameters, world.items, key)
     deep, units, grown = learn(parameters, world, world.kind, network)
-    inner, v = np.einsum("lthi,lthj->ltij", units[1:], units[1:]), world.modes
+    inner, v = np.einsum("lthi,lthj->ltij", units, units), world.modes
+    data, over = modes(world.exact_features(parameters.features)), ("time", "item", "other")
+    chains = mode_strengths(deep["time"].values, data, parameters.initial_strength)
+    exact = np.asarray(layer_similarity(chains, data, 1))
+    deep = deep.assign(inner_products=(over, inner[0]), inner_products_theory=(over, exact))
     over = "seed", "time", "item", "axis"
     # Balanced layers hold equal amounts of every mode: W₁ᵀW₁ = V A Vᵀ.
     predicted = _places(world, v @ grown @ v.T)
-    deep = deep.assign(place=(over, _places(world, inner)), place_theory=(over, predicted))
+    deep = deep.assign(place=(over, _places(world, inner[1:])), place_theory=(over, predicted))
     say("a shallow network", 0.6)
     shallow = _shallow(world, parameters.features, parameters.initial_strength)
     trees = xr.Dataset({"ordered": ("tree", _other_trees(parameters.seed))})
@@ -184,7 +188,18 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         agree(deep["chains_half_time"], theory, within=1e-6, relative=True),
         note="decoupled weights; levels come one after the other",
     )
+    say(
+        "hidden representations: inner products of all items over time",
+        apart(deep["inner_products"], deep["inner_products_theory"], within=float(1e-6 * weakest)),
+        note="decoupled weights",
+    )
     from_growing_part(say, [deep], a0, "levels are learned from the top")
+    middle, logarithm = np.median(deep["random_half_time"].values, axis=0), np.log(weakest / a0)
+    say(
+        "small random weights: median half-rise times of the levels as from equal strengths a₀",
+        agree(middle, theory, within=float(2 / logarithm), relative=True),
+        note="strengths of random weights scatter, and modes share hidden units",
+    )
     farthest = np.linalg.norm(deep["place_theory"], axis=-1).max()
     say(
         "small random weights: the items' places in the hidden layer at all times, in units of the "

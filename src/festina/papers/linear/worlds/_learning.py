@@ -15,7 +15,13 @@ from pydantic import Field
 from ....dynamics import gradient_flow
 from ....networks import DeepLinear, decoupled, deep_linear
 from ....tasks import structured_task
-from ....theory.linear import World, growing_gram, growing_strengths
+from ....theory.linear import (
+    World,
+    chain_strength,
+    effective_strengths,
+    growing_gram,
+    growing_strengths,
+)
 from ....theory.saddles import mode_drop_times
 from ..._frame import keys_of
 from ..._parameters import Parameters
@@ -100,9 +106,14 @@ def learn(
         shares = np.einsum("km,...tm->...kt", mean, curve / s)
         over = ("seed", "level", "time")[3 - shares.ndim :]
         table |= {name: (over, shares), f"{name}_half_time": (over[:-1], half_times(times, shares))}
+    strength, effective = mean @ s, effective_strengths(first, second, y) @ mean.T
+    half = lambda start: np.log(strength / start - 1) / (2 * strength)
+    exact = mean @ np.asarray(chain_strength(times, s, a0, depth=2) / s).T
     table |= {
-        "chains_theory_half_time": ("level", mean @ (np.log(s / a0 - 1) / (2 * s))),
-        "singular_value": ("level", mean @ s),
+        "chains_theory": (("level", "time"), exact),
+        "chains_theory_half_time": ("level", half(a0)),
+        "simple_half_time": (("seed", "level"), half(effective)),
+        "singular_value": ("level", strength),
         "weakest_growth": ("seed", np.linalg.eigvalsh(gram)[:, 0]),
     }
     coords = {

@@ -21,7 +21,7 @@ from pydantic import Field, model_validator
 from ....theory.linear import World, chain, clusters, grid, ring, torus, tree
 from ..._frame import experiment, keys_of, parameters_of
 from ..._registry import Progress
-from ...claims import Ledger, apart, asserts
+from ...claims import Ledger, agree, apart, asserts
 from ...figures import PALE, THEORY, both, family, finish, sheet, styled
 from ._learning import Learning, from_growing_part, learn, random_network, together
 
@@ -177,11 +177,22 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         link,
         note="contrasts of trees and clusters, waves of chains, rings, grids and tori",
     )
+    off = [np.ravel(world["chains"] - world["chains_theory"]) for world in tables]
+    words = "decoupled weights: every mode of every world follows its chain (as a fraction of s)"
+    say(words, apart(np.concatenate(off), within=1e-6))
     off = together(tables, "chains_half_time", "chains_theory_half_time")
     words = "decoupled weights: half-rise times are ln(s/a₀ − 1)/2s (relative difference)"
     say(words, apart(off, within=1e-6))
-    order = "modes are learned in the order of their eigenvalues"
-    from_growing_part(say, tables, parameters.initial_strength, order)
+    order, a0 = "modes are learned in the order of their eigenvalues", parameters.initial_strength
+    from_growing_part(say, tables, a0, order)
+    weakest = min(float(world["singular_value"].min()) for world in tables)
+    off = np.abs(together(tables, "simple_half_time", "random_half_time"))
+    say(
+        "small random weights: half-rise times of chains with effective strengths (median relative "
+        "error)",
+        agree(np.median(off), 0.0, within=float(1 / np.log(weakest / a0))),
+        note="modes share hidden units, which costs a time of order 1/s",
+    )
 
 
 @styled

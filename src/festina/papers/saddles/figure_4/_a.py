@@ -11,17 +11,18 @@ from typing import Any
 
 import jax
 import numpy as np
+import xarray as xr
 from jaxtyping import PRNGKeyArray
-from pydantic import Field, field_validator
+from matplotlib.figure import Figure
+from pydantic import Field
 
+from ...._types import Keys
 from ....networks import Layer, attention
-from ....networks._seeds import Keys
 from ....tasks import AbstractTask, in_context_regression
-from ...claims import Claim
-from ..panels._panel import Panel
-from ..panels._reading import PLATEAU, Reading
-from ._claims import FIGURE
-from ._panel import Levels, OtherPanel, OtherParameters
+from ...claims import Ledger, apart, exponent
+from ...figures import PALE, THEORY, styled
+from ..panels import PLATEAU, Reading
+from ._panel import Levels, OtherParameters, other
 
 _MORE = 16  # times the samples, to see how the first drop depends on their number
 _DATA_SETS = 8
@@ -36,7 +37,7 @@ class Parameters(OtherParameters):
     width: int = Field(default=10, ge=2)
     """Number of attention heads H; the paper has 50."""
 
-    samples: int | None = Field(default=256, ge=8)
+    samples: int = Field(default=256, ge=8)  # pyright: ignore[reportIncompatibleVariableOverride]
     """Number P of sequences; the paper has 8192, at as many times the cost."""
 
     dimension: int = Field(default=2, ge=2)
@@ -48,105 +49,76 @@ class Parameters(OtherParameters):
     max_steps: int = Field(default=6_000, ge=1)
     """Most steps of training for each seed."""
 
-    @field_validator("samples")
-    @classmethod
-    def _finite(cls, samples: int | None) -> int | None:
-        if samples is None:
-            raise ValueError(
-                "softmax attention has no population in closed form; give a number of sequences"
-            )
-        return samples
 
-
-PRESETS: dict[str, dict[str, Any]] = {}
 QUICK: dict[str, Any] = {"samples": 128, "max_steps": 1_500}
 
 
 def _task(parameters: Parameters, key: PRNGKeyArray | None) -> AbstractTask:
-    return in_context_regression(
-        parameters.dimension, parameters.context, samples=parameters.samples, key=key
-    )
+    d, n = parameters.dimension, parameters.context
+    return in_context_regression(d, n, samples=parameters.samples, key=key)
 
 
 def _network(parameters: Parameters, keys: Keys) -> Layer:
-    return attention(
-        parameters.dimension, parameters.width, softmax=True, scale=parameters.scale, key=keys
-    )
+    d, heads = parameters.dimension, parameters.width
+    return attention(d, heads, softmax=True, scale=parameters.scale, key=keys)
 
 
 def _known(parameters: Parameters, task: AbstractTask, network: Layer) -> Levels:
     """Least squares on the mean token, for the data set and for larger ones."""
-    samples = parameters.samples or 0
     rest, _ = _uniform_fit(task, network)
-    keys = jax.random.split(jax.random.key(parameters.seed), 2 * _DATA_SETS)
+    sizes = np.repeat((1, _MORE), _DATA_SETS) * parameters.samples
+    keys = jax.random.split(jax.random.key(parameters.seed), len(sizes))
     gains = [
         _uniform_fit(_task(parameters.model_copy(update={"samples": size}), key), network)[1]
-        for size, half in ((samples, keys[:_DATA_SETS]), (_MORE * samples, keys[_DATA_SETS:]))
-        for key in half
+        for size, key in zip(sizes.tolist(), keys, strict=True)
     ]
-    return Levels(
-        rest=rest,
-        tables={"gain": (("size", "data_set"), np.reshape(gains, (2, _DATA_SETS)))},
-    )
+    return rest, {"gain": (("size", "data_set"), np.reshape(gains, (2, _DATA_SETS)))}
 
 
 def _uniform_fit(task: AbstractTask, network: Layer) -> tuple[float, float]:
     """Loss that the best values leave if attention is uniform, and the fraction they take away."""
-    statistics = task.statistics(network.unit)
-    mean, y = statistics.psi.mean(axis=-1), statistics.y
-    fit, *_ = np.linalg.lstsq(mean, y, rcond=None)
-    left, all_of_it = np.mean(np.sum((y - mean @ fit) ** 2, axis=1)), np.mean(np.sum(y**2, axis=1))
-    return float(left), float(1 - left / all_of_it)
+    psi, y, *_ = task.statistics(network.unit)
+    mean = psi.mean(axis=-1)
+    left = np.mean((y - mean @ np.linalg.lstsq(mean, y, rcond=None)[0]) ** 2)
+    return float(left), float(1 - left / np.mean(y**2))
 
 
-def _structure(reading: Reading) -> list[Claim]:
+def _asserts(reading: Reading, say: Ledger) -> None:
     gain = reading.theory["gain"].values.mean(axis=1)
-    claims = [
-        reading.compare(
-            "the first drop is an effect of the sample: exponent with which it falls with the "
-            "number of sequences",
-            -1.0,
-            float(np.log(gain[1] / gain[0]) / np.log(_MORE)),
-            tolerance=0.4,
-            source=f"{FIGURE}A; in the population the mean token does not correlate with the "
-            "target",
-            note=f"{100 * gain[0]:.2g} % and {100 * gain[1]:.2g} % of the loss with "
-            f"{reading.parameters.samples} sequences and with {_MORE} times as many",
-        )
-    ]
+    say(
+        "the first drop is an effect of the sample: exponent with which it falls with the number "
+        "of sequences",
+        exponent((1, _MORE), gain, -1, within=0.4),
+        "Figure 4A; in the population the mean token does not correlate with the target",
+        note=f"{100 * gain[0]:.2g} % of the loss; {100 * gain[1]:.2g} % of {_MORE} times as many",
+    )
     if (reading.counts >= 2).all():
-        levels = reading.plateaus["level"].values[:, PLATEAU]
-        fit = float(reading.theory["level"][1])
-        claims.append(
-            reading.compare(
-                "the second plateau is the least-squares fit of uniform attention: largest "
-                "relative difference over seeds",
-                0.0,
-                float(np.max(np.abs(levels / fit - 1))),
-                tolerance=1e-4,
-                source=f"{FIGURE}A; φ is of order zero",
-                note=f"level {fit:.6g}",
-            )
+        fit, levels = (
+            float(reading.theory["level"][1]),
+            reading.plateaus["level"].values[:, PLATEAU],
         )
-    return claims
+        words = f"the second plateau is the least-squares fit of uniform attention, {fit:.6g}"
+        say(words, apart(levels, fit, within=1e-4, relative=True))
 
 
-PANEL = OtherPanel(
-    panel=Panel(
-        name="saddles/figure-4a",
-        title="softmax attention",
-        parameters=Parameters,
-        task=_task,
-        network=_network,
-        structure=_structure,
-        # Dots are the queries.
-        drawn={"key_query": 1, "rank": 0},
-        symbol="q",
-    ),
-    order=0,
-    known=_known,
-    merge=1e-5,
-    axes=("log", "linear"),
-    end=None,
-)
-run, claims, draw = PANEL.run, PANEL.claims, PANEL.draw
+# Dots are the queries.
+_how: Any = {"merge": 1e-5, "scales": ("log", "linear"), "drawn": {"key_query": 1, "rank": 0}}
+_how |= {"task": _task, "network": _network, "symbol": "q"}
+run, claims, _draw = other("4A", "softmax attention", Parameters, 0, _asserts, _known, **_how)
+
+
+@styled
+def draw(run: xr.DataTree) -> Figure:
+    """The first drop, too small to be seen beside the others, is also on a scale of its own."""
+    figure, simulation = _draw(run), run["simulation"].ds
+    inset = figure.axes[0].inset_axes((0.16, 0.3, 0.5, 0.42))
+    step = np.maximum(simulation["step"].values, 0.1)
+    inset.plot(step.T, simulation["loss"].values.T, **PALE, color="C0", alpha=0.7)
+    above, below = run["theory"].ds["level"].values[:2]
+    for level in (above, below):
+        inset.axhline(level, **THEORY)
+    margin = 0.4 * (above - below)
+    inset.set(xscale="log", xlim=figure.axes[0].get_xlim(), ylim=(below - margin, above + margin))
+    inset.set_title("the first drop", fontsize="small")
+    inset.tick_params(labelsize="small")
+    return figure

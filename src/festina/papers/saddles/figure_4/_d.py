@@ -1,12 +1,8 @@
 """Figure 4D: a tanh network grows one direction of weights, which is no saddle's."""
 
-from typing import Any
-
 from pydantic import Field
 
-from ._claims import direction_claims
-from ._panel import OtherPanel
-from ._teacher import TeacherParameters, fixed_points, teacher_panel
+from ._panel import TeacherParameters, other
 
 
 class Parameters(TeacherParameters):
@@ -16,18 +12,6 @@ class Parameters(TeacherParameters):
     """Most steps of training for each seed."""
 
 
-PRESETS: dict[str, dict[str, Any]] = {}
-QUICK: dict[str, Any] = {"seeds": 3, "max_steps": 6_000}
+QUICK = {"seeds": 3, "max_steps": 6_000}
 
-PANEL = OtherPanel(
-    panel=teacher_panel(
-        name="saddles/figure-4d",
-        title="tanh(u·x)",
-        parameters=Parameters,
-        activation="tanh",
-        structure=direction_claims,
-    ),
-    order=1,
-    known=fixed_points,
-)
-run, claims, draw = PANEL.run, PANEL.claims, PANEL.draw
+run, claims, draw = other("4D", "tanh(u·x)", Parameters, 1, activation="tanh")

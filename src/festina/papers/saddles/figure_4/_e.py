@@ -11,9 +11,7 @@ from pydantic import Field
 from ....networks import Layer
 from ....tasks import AbstractTask
 from ....theory.saddles import narrow_minima
-from ._claims import unnamed_claims
-from ._panel import Levels, OtherPanel
-from ._teacher import FewUnitsParameters, fixed_points, teacher_panel
+from ._panel import FewUnitsParameters, Levels, fixed_points, other
 
 
 class Parameters(FewUnitsParameters):
@@ -37,26 +35,9 @@ def _known(parameters: Parameters, task: AbstractTask, network: Layer) -> Levels
     """Fixed points of one unit; for ReLU(z)², of which they are whole rays, its minima alone."""
     if parameters.activation == "1-cos":
         return fixed_points(parameters, task, network)
-    minima = narrow_minima(network.unit, task, loss=parameters.loss, seed=parameters.seed)
-    return Levels(
-        rest=float(minima.loss[0]),
-        tables={
-            "width_one_level": ("point", minima.loss),
-            "width_one_minimum": ("point", np.ones(len(minima.loss), dtype=bool)),
-        },
-    )
+    minima = narrow_minima(network.unit, task, loss=parameters.loss, seed=parameters.seed).loss
+    points = {"fixed_point": minima, "minimum": np.ones(len(minima), bool)}
+    return float(minima[0]), {name: ("point", values) for name, values in points.items()}
 
 
-PANEL = OtherPanel(
-    panel=teacher_panel(
-        name="saddles/figure-4e",
-        title="order two, unnamed",
-        parameters=Parameters,
-        structure=unnamed_claims,
-        level_fraction=0.75,
-        count_fraction=0.75,
-    ),
-    order=2,
-    known=_known,
-)
-run, claims, draw = PANEL.run, PANEL.claims, PANEL.draw
+run, claims, draw = other("4E", "order two, unnamed", Parameters, 2, known=_known, share=0.75)

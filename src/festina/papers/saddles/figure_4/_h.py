@@ -12,13 +12,7 @@ from pydantic import Field, PositiveFloat
 
 from ....networks import Layer
 from ....tasks import AbstractTask
-from ...claims import Claim
-from ..panels._reading import PAPER, PLATEAU, Reading
-from ._claims import unnamed_claims
-from ._panel import Levels, OtherPanel
-from ._teacher import FewUnitsParameters, fixed_points, teacher_panel
-
-_CLEAN = 4.5  # decades, as in Figure 1G
+from ._panel import FewUnitsParameters, Levels, fixed_points, other
 
 
 class Parameters(FewUnitsParameters):
@@ -50,45 +44,7 @@ def _known(parameters: Parameters, task: AbstractTask, network: Layer) -> Levels
     z = x @ np.stack((np.cos(angle), np.sin(angle)))
     explained = (weight * y[:, 0]) @ (z * np.abs(z))
     left = weight @ y[:, 0] ** 2 - explained**2 / (weight @ z**4)
-    return Levels(rest=float(left.min()), tables={})
+    return float(left.min()), {}
 
 
-def _structure(reading: Reading) -> list[Claim]:
-    return [*unnamed_claims(reading), *_exact_claims(reading)]
-
-
-def _exact_claims(reading: Reading) -> list[Claim]:
-    """Units of order three wait so long that the plateau is the fixed point to many digits."""
-    strength = reading.plateaus["strength"].values[reading.staircases, PLATEAU]
-    clean = strength >= _CLEAN
-    if "width_one_level" not in reading.theory or not clean.any():
-        return []
-    initial, critical = float(reading.theory["level"][0]), reading.theory["width_one_level"].values
-    levels = reading.levels[clean]
-    away = np.abs(levels[:, None] - critical).min(axis=1) / initial
-    return [
-        reading.compare(
-            f"where the squared gradient dips by {_CLEAN:g} decades, the plateau is a fixed point "
-            "of one unit: largest difference of the levels, over the initial loss",
-            0.0,
-            float(away.max()),
-            tolerance=1e-5,
-            source=f"{PAPER}, Theorem 1, Eq. (5)",
-            note=f"{len(levels)} of {len(clean)} plateaus, median {np.median(levels):.6g}",
-        )
-    ]
-
-
-PANEL = OtherPanel(
-    panel=teacher_panel(
-        name="saddles/figure-4h",
-        title="order three, unnamed",
-        parameters=Parameters,
-        structure=_structure,
-        level_fraction=0.75,
-        count_fraction=0.75,
-    ),
-    order=3,
-    known=_known,
-)
-run, claims, draw = PANEL.run, PANEL.claims, PANEL.draw
+run, claims, draw = other("4H", "order three, unnamed", Parameters, 3, known=_known, share=0.75)

@@ -8,33 +8,43 @@ Times: flow of the loss ⟨|y − f|²⟩ in units of the paper's learning rate,
 asks for descent itself.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any, Literal, TypeAlias
 
-import jax
+import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from pydantic import Field
+from jaxtyping import PRNGKeyArray
+from matplotlib.figure import Figure
+from pydantic import Field, PositiveFloat
 
-from ....dynamics import Trajectory, loss_factor
-from ....networks import AbstractUnit, Layer, measure_algebra
-from ....networks._seeds import Keys
-from ....tasks import AbstractTask
+from ...._types import Keys
+from ....networks import Layer, Neuron, fully_connected, layer
+from ....networks._activations import Activation, activation
+from ....tasks import AbstractTask, student_teacher
 from ..._frame import Run, part_of
 from ..._registry import Progress
-from ...claims import Claim
-from ..panels._panel import Panel
-from ..panels._parameters import PanelParameters
-from ..panels._reading import Reading
-from ..panels._record import curves, drop_table, plateau_table
-from ..panels._train import time_of_a_step, train
-from ._claims import common_claims
+from ...claims import Claim, Ledger, apart, listed, most, same
+from ...figures import THEORY, styled
+from .. import panels
+from ..panels import END, PLATEAU, Panel, PanelParameters, Reading
+from ._one_unit import population, width_one
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+Levels: TypeAlias = tuple[float, dict[str, Any]]
+"""The level to compare with, and more variables of the group `theory`."""
 
-Scale = Literal["linear", "log"]
+TEXT, EQ_5 = "Figure 4, text", "Theorem 1, Eq. (5)"
+
+_FUNCTIONS: dict[str, tuple[Callable[..., Any], str]] = {
+    "1-cos": (lambda z: 2 * jnp.sin(z / 2) ** 2, "1 − cos z"),  # without cancellation
+    "squared-relu": (lambda z: jnp.where(z > 0, z, 0.0) ** 2, "ReLU(z)²"),
+    "z-tanh": (lambda z: z * jnp.tanh(z), "z tanh z"),
+    "z2-tanh": (lambda z: z**2 * jnp.tanh(z), "z² tanh z"),
+    "z2-sin": (lambda z: z**2 * jnp.sin(z), "z² sin z"),
+    "z3-rational": (lambda z: z**3 / (1 + z**2), "z³/(1 + z²)"),
+}
 
 
 class OtherParameters(PanelParameters):
@@ -50,122 +60,169 @@ class OtherParameters(PanelParameters):
     """Gradient descent at the learning rate, or gradient flow on the same axis of steps, t/η."""
 
 
-class Levels(NamedTuple):
-    """What a panel knows before training: the level to compare with, and more tables to keep."""
+class TeacherParameters(OtherParameters):
+    """A student learns from a teacher with two units and the same activation."""
 
-    rest: float
-    tables: Mapping[str, Any]
+    teacher: tuple[PositiveFloat, PositiveFloat] = (1.0, 2.0)
+    """Lengths of the teacher's two weight vectors u₁* and u₂*, which lie along the two axes."""
+
+    spacing: float = Field(default=0.4, gt=0, le=1)
+    """Distance of the grid points that population averages are taken over."""
 
 
-@dataclass(frozen=True)
-class OtherPanel:
-    """One panel of Figure 4: a `Panel` for what is trained on what, and how its claims differ.
+class FewUnitsParameters(TeacherParameters):
+    """Where units separate, as in Figures 1F and 1G: few of them, from larger weights."""
 
-    - `order`: lowest order of φ that the paper states for the panel.
-    - `known`: `(parameters, task, network) → Levels`.
+    width: int = Field(default=10, ge=2)
+    """Number of units H."""
+
+    scale: float = Field(default=5e-3, gt=0)
+    """Standard deviation ε of the initial weights."""
+
+
+@functools.cache
+def named(name: str) -> Activation:
+    """The activation itself; the algebra of one that the library does not name is measured."""
+    function, _ = _FUNCTIONS.get(name, (name, ""))
+    return dataclasses.replace(activation(function), name=name)
+
+
+def teacher_task(phi: Activation, parameters: Any, key: PRNGKeyArray | None) -> AbstractTask:
+    """y = φ(x; u₁*) + φ(x; u₂*) for x from N(0, I) in the plane: a sample, or the population."""
+    teacher = layer(Neuron(phi), np.diag(parameters.teacher), np.ones(2))
+    if parameters.samples is None and not teacher.unit.fixed_features:
+        return population(teacher, parameters.spacing)
+    # Of a polynomial as few nodes as it needs (None) average exactly.
+    return student_teacher(teacher, np.eye(2), nodes=None, samples=parameters.samples, key=key)
+
+
+def student(phi: Activation, parameters: TeacherParameters, keys: Keys) -> Layer:
+    """A fully-connected network with small weights and the teacher's activation."""
+    return fully_connected(2, parameters.width, activation=phi, scale=parameters.scale, key=keys)
+
+
+def fixed_points(parameters: TeacherParameters, task: AbstractTask, network: Layer) -> Levels:
+    """Levels of a width-1 network's fixed points; the one to compare with is the lowest."""
+    del parameters
+    points = width_one(network.unit, task)
+    _, levels = points["fixed_point"]
+    if not len(levels):
+        raise ValueError(
+            "A network with one unit has no fixed point with weights up to 5 on these data. "
+            "Take a `teacher` with shorter weights, or a finer `spacing`."
+        )
+    return float(levels[0]), points
+
+
+def other(
+    number: str,
+    title: str,
+    parameters: type[OtherParameters],
+    order: int,
+    asserts: Callable[[Reading, Ledger], None] = lambda *_: None,
+    known: Callable[[Any, AbstractTask, Layer], Levels] = fixed_points,
+    *,
+    activation: str = "",
+    share: float = 1.0,
+    merge: float = 1e-3,
+    scales: tuple[str, str] = ("linear", "linear"),
+    **more: Any,
+) -> tuple[Run[Any], Callable[..., list[Claim]], Callable[..., Figure]]:
+    """`run`, `claims` and `draw` of a panel: a student and its teacher, if not said otherwise.
+
+    - `order`: lowest order of φ that the paper states; what it implies is claimed before `asserts`.
+    - `activation`: by name; the parameters have it if it is left out.
+    - `share`: of the seeds in which the loss is expected to rest on the way.
     - `merge`: smallest drop of the loss that counts, as a fraction of the initial one.
-    - `axes`: of time and loss, logarithmic where drops could not be seen otherwise.
-    - `end`: largest final loss, as a fraction of the initial one, that counts as learned.
-    - `also`: more of a run, as groups of its tree.
+    - `scales`: of the axes of time and loss; logarithmic where drops could not be seen otherwise.
     """
+    phi = lambda parameters: named(activation or parameters.activation)
 
-    panel: Panel
-    order: int
-    known: Callable[[Any, AbstractTask, Layer], Levels]
-    merge: float = 1e-3
-    axes: tuple[Scale, Scale] = ("linear", "linear")
-    end: float | None = 1e-2
-    also: Callable[[Any, AbstractTask, Layer], dict[str, xr.Dataset]] = lambda *_: {}
-
-    @property
-    def run(self) -> Run[OtherParameters]:
-        """The panel's experiment."""
-        return self.panel.run_of(self._tables)
-
-    def _tables(
-        self,
-        parameters: OtherParameters,
-        task: AbstractTask,
-        network: Layer,
-        keys: Keys,
-        say: Progress,
+    def tables(
+        parameters: Any, task: AbstractTask, network: Layer, keys: Keys, say: Progress
     ) -> dict[str, xr.Dataset]:
-        """Train every seed, find its plateaus, and the levels that they are compared with."""
         del keys
         say("fixed points of one unit", 0.02)
-        known = self.known(parameters, task, network)
-        also = self.also(parameters, task, network)
-        trajectory = train(parameters, network, task, part_of(say, 0.1, 0.85))
-        theory = _theory(parameters, task, network, known, trajectory.floor)
-        return {
-            "simulation": curves(parameters, trajectory),
-            "plateaus": self._plateaus(parameters, trajectory),
-            "theory": theory,
-            "drops": drop_table(parameters, trajectory, theory["level"].values),
-            **also,
-        }
+        rest, points = known(parameters, task, network)
+        points["order"] = ((), network.unit.algebra.order)
+        trajectory = panels.train(parameters, network, task, part_of(say, 0.1, 0.85))
+        theory = panels.theory(parameters, task, network, rest, trajectory.floor, points)
+        found = panels.records(parameters, trajectory, theory["level"].values, merge=merge)
+        if order < 2:
+            # Right after a drop, where the paper looks at the weights: on a plateau that is no
+            # fixed point they have moved on by the time that they are slowest.
+            plateaus, step = found["plateaus"], found["simulation"]["step"]
+            start = (step < plateaus["start"]).sum("save")
+            found["plateaus"] = plateaus.assign(save=np.minimum(plateaus["save"], start))
+        return {**found, "theory": theory}
 
-    def _plateaus(self, parameters: OtherParameters, trajectory: Trajectory) -> xr.Dataset:
-        table = plateau_table(parameters, trajectory, merge=self.merge)
-        # Units that separate come to a fixed point, and stand for it where they are slowest.
-        return table if self.order > 1 else _after_drops(parameters, trajectory, table)
+    def claimed(reading: Reading, say: Ledger) -> None:
+        words = "order of the lowest term of φ around zero weights"
+        say(words, same(int(reading.theory["order"]), order), TEXT)
+        if order:
+            chosen = getattr(reading.parameters, "activation", "")
+            unnamed = chosen and f"the text names no activation; here φ = {_FUNCTIONS[chosen][1]}"
+            words, counts = (
+                "after the first drop the loss rests before it drops again",
+                reading.counts,
+            )
+            note = f"plateaus by seed {listed(counts)}"
+            say(words, most(counts >= 3, share), corrected=unnamed, note=note)
+        if order == 1:
+            _directions(reading, say)
+        if order > 1 and "fixed_point" in reading.theory:
+            panels.level(reading, say, near=0.22, order=order)
+        if order > 1:
+            panels.active(reading, say, share)
+        asserts(reading, say)
 
-    def claims(self, run: xr.DataTree) -> list[Claim]:
-        """What the panel asserts, held against the run. Computes nothing that was not saved."""
-        reading = Reading(self.panel, run)
-        return [
-            *common_claims(reading, self.order, self.end),
-            *self.panel.structure(reading),
-        ]
-
-    def draw(self, run: xr.DataTree) -> "Figure":
-        """The paper's panel: loss on top, first-layer weights after the first drop and at last."""
-        from ._draw import draw_other
-
-        return draw_other(Reading(self.panel, run), axes=self.axes)
-
-
-def _theory(
-    parameters: OtherParameters, task: AbstractTask, network: Layer, known: Levels, floor: float
-) -> xr.Dataset:
-    """No network at all, the level that `known` gives, the lowest loss; and the order of φ."""
-    statistics = task.statistics(network.unit)
-    half_power = 0.5 * float(statistics.weight @ (statistics.y**2).sum(axis=1)) + statistics.floor
-    initial = loss_factor(parameters.loss, task) * half_power
-    return xr.Dataset(
-        {
-            "level": ("plateau", [initial, known.rest, floor]),
-            "order": ((), measured_order(network.unit, statistics.psi)),
-            **known.tables,
-        }
-    )
+    made: Any = {
+        "task": lambda parameters, key: teacher_task(phi(parameters), parameters, key),
+        "network": lambda parameters, keys: student(phi(parameters), parameters, keys),
+        **more,
+    }
+    panel = Panel(number, title, parameters, tables=tables, asserts=claimed, **made)
+    return panel.run, panel.claims, functools.partial(_draw, panel, scales)
 
 
-def measured_order(unit: AbstractUnit, psi: np.ndarray) -> float:
-    """Order of φ's lowest term around u = 0, from responses to some of the data."""
-    some = psi[:: max(1, len(psi) // 64)]
-    shape = (4, *unit.weight_shape(_input_shape(unit, psi)))
-    draws = np.random.default_rng(0).normal(size=shape)
-    response = jax.jit(lambda u: unit.response(some, u[..., None]))
-    order = measure_algebra(lambda u: np.asarray(response(u)), draws).order
-    return np.nan if order is None else float(order)
+def _directions(reading: Reading, say: Ledger) -> None:
+    """φ of order one, not homogeneous: rank one after the first drop, at no width-1 fixed point."""
+    seeds = np.flatnonzero(reading.counts >= 3).tolist()
+    if not seeds:
+        return
+    theta = [[np.hstack(reading.weights(k, stage)) for k in seeds] for stage in (PLATEAU, END)]
+    s = np.linalg.svd(np.array(theta), compute_uv=False)
+    after, end = s[..., 1] / s[..., 0]
+    words = "right after the first drop the weights have rank one: second over first singular value"
+    rank_one, note = apart(np.median(after), within=0.01), f"at most {after.max():.2g}"
+    say(f"{words}, median", rank_one, f"{TEXT}; Theorem 4", note=note)
+    words = "rank one does not last, for it is no invariant manifold: the second ends above a tenth"
+    say(words, most(end > 0.1, 0.9), f"{TEXT}; Theorem 3", note=f"median {np.median(end):.2g}")
+    levels = reading.plateaus["level"].values[seeds, PLATEAU]
+    points = reading.theory["fixed_point"].values
+    away = np.abs(levels[:, None] / points - 1).min(axis=1)
+    words = "the level after the first drop is that of no width-1 fixed point: more than 2 % away"
+    note = f"median {np.median(levels):.6g}; fixed points at {listed(points, 6)}"
+    say(words, most(away > 0.02, 0.9), TEXT, note=note)
 
 
-def _input_shape(unit: AbstractUnit, psi: np.ndarray) -> tuple[int, ...]:
-    """Of features that are the inputs themselves, or powers of them."""
-    return psi.shape[1:] if unit.degree is None else psi.shape[1:2]
-
-
-def _after_drops(
-    parameters: OtherParameters, trajectory: Trajectory, table: xr.Dataset
-) -> xr.Dataset:
-    """The table with the weights right after a drop, where the paper looks at them.
-
-    Where the plateau is no fixed point, they have moved on by the time that they are slowest.
-    """
-    save = table["save"].values.copy()
-    for seed, plateau in zip(*np.nonzero(save[:, 1:] >= 0), strict=True):
-        times = trajectory.lane(int(seed)).time / time_of_a_step(parameters)
-        start = table["start"].values[seed, plateau + 1]
-        save[seed, plateau + 1] = min(int(np.searchsorted(times, start)), save[seed, plateau + 1])
-    return table.assign(save=(("seed", "plateau"), save))
+@styled
+def _draw(panel: Panel, scales: tuple[str, str], run: xr.DataTree) -> Figure:
+    """As Figure 1, with the weights after the first drop."""
+    reading, title = panel.reading(run), panel.heading(run)
+    if chosen := getattr(reading.parameters, "activation", ""):
+        title = f"{panel.number}   {panel.title}; here {_FUNCTIONS[chosen][1]}"
+    figure = panels.draw_panel(reading, title, panel.drawn, panel.symbol)
+    loss, after, _ = figure.axes
+    if after.get_title():
+        after.set_title("after the first drop")
+    if "fixed_point" in reading.theory:
+        points, minimum = (reading.theory[name].values for name in ("fixed_point", "minimum"))
+        for level in points[minimum][1:]:  # the lowest is among the panel's three levels
+            loss.axhline(level, **THEORY)
+    if scales[0] == "log":
+        loss.set(xscale="log", xlim=(0.1, float(reading.simulation["step"].max()) or 1.0))
+    if scales[1] == "log":
+        top, lowest = float(reading.theory["level"][0]), float(reading.simulation["loss"].min())
+        loss.set(yscale="log", ylim=(0.5 * max(lowest, 1e-6 * top), 2 * top))
+    return figure
