@@ -53,7 +53,8 @@ def _asserts(reading: Reading, say: Ledger) -> None:
 
 def _spread(reading: Reading, seed: int) -> float:
     """Root mean square of |u_i − ū|, weighted by v, over |ū|, right after the drop."""
-    u, v = (part.values for part in reading.weights(seed, PLATEAU))
+    # Laid out alike before and after saving, so that sums agree to the last digit.
+    u, v = (np.ascontiguousarray(part.values) for part in reading.weights(seed, PLATEAU))
     share = np.abs(v[:, 0]) / np.abs(v).sum()
     mean = share @ u
     return float(np.sqrt(share @ np.sum((u - mean) ** 2, axis=1)) / np.linalg.norm(mean))

@@ -32,7 +32,6 @@ def _known(parameters: Parameters, task: AbstractTask, network: Layer) -> Levels
     Along an axis Gaussian averages are products of integrals over one variable each, exact however
     steep φ is: ⟨yφ⟩ = ⟨φ₁⟩⟨φ⟩ + ⟨φ₂φ⟩ with φ_j the teacher's two.
     """
-    del task, network
     x = np.linspace(0.0, 12.0, 240_001)
     density = np.exp(-(x**2) / 2)
     mean = lambda values: float(np.trapezoid(density * values, x) / np.trapezoid(density, x))

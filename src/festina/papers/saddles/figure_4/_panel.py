@@ -103,7 +103,6 @@ def student(phi: Activation, parameters: TeacherParameters, keys: Keys) -> Layer
 
 def fixed_points(parameters: TeacherParameters, task: AbstractTask, network: Layer) -> Levels:
     """Levels of a width-1 network's fixed points; the one to compare with is the lowest."""
-    del parameters
     points = width_one(network.unit, task)
     _, levels = points["fixed_point"]
     if not len(levels):
@@ -141,7 +140,6 @@ def other(
     def tables(
         parameters: Any, task: AbstractTask, network: Layer, keys: Keys, say: Progress
     ) -> dict[str, xr.Dataset]:
-        del keys
         say("fixed points of one unit", 0.02)
         rest, points = known(parameters, task, network)
         points["order"] = ((), network.unit.algebra.order)
