@@ -52,5 +52,5 @@ def finish(
     words = {"xlabel": xlabel, "ylabel": ylabel, "title": title}
     ax.set(**{name: text for name, text in words.items() if text}, **how)
     if legend is not None and ax.get_legend_handles_labels()[0]:
-        place = _BESIDE if legend == "beside" else {"loc": legend}
+        place: dict[str, Any] = _BESIDE if legend == "beside" else {"loc": legend}
         ax.legend(**place, title=legend_title)

@@ -138,7 +138,7 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         for fall, which in enumerate(("first", "second")):
             say(
                 f"{words}: the more layers are skipped the sooner comes the {which} drop",
-                most((late[1:] < late[:-1]).all(axis=0)[:, fall]),
+                most(np.all(late[1:, :, fall] < late[:-1, :, fall], axis=0)),
                 note=f"median steps {listed(np.median(late[..., fall], axis=1))}",
             )
         left = [run[f"{family}_{skipped}_shallow"].ds["drop_step"] for skipped in (1, 2)]
