@@ -88,7 +88,7 @@ def test_claims_json_has_its_fields_as_plain_values(festina, here):
     festina("run", "toy/one", "--out", "a", "--width", "7")
     claims = json.loads((here / "a" / "claims.json").read_text())
     assert [list(claim) for claim in claims] == [FIELDS] * 3
-    assert claims[1]["predicted"] == 7
+    assert claims[1]["predicted"] == [7]
     assert claims[1]["measured"] == [7]
 
 
