@@ -13,6 +13,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
@@ -21,12 +22,12 @@ from matplotlib.figure import Figure
 from pydantic import Field, PositiveFloat
 
 from ...._types import Keys
-from ....networks import Layer, Neuron, fully_connected, layer
+from ....networks import Layer, Neuron, fully_connected, layer, measure_algebra
 from ....networks._activations import Activation, activation
 from ....tasks import AbstractTask, student_teacher
 from ..._frame import Run, part_of
 from ..._registry import Progress
-from ...claims import Claim, Ledger, apart, listed, most, same
+from ...claims import Claim, Ledger, agree, apart, listed, most
 from ...figures import THEORY, styled
 from .. import panels
 from ..panels import END, PLATEAU, Panel, PanelParameters, Reading
@@ -113,6 +114,16 @@ def fixed_points(parameters: TeacherParameters, task: AbstractTask, network: Lay
     return float(levels[0]), points
 
 
+def _measured_order(network: Layer, task: AbstractTask) -> float:
+    """Order of φ's lowest term around u = 0, from responses to some of the data."""
+    psi = task.statistics(network.unit).psi
+    some, shape = psi[:: max(1, len(psi) // 64)], network.u.shape[len(network.batch_shape) + 1 :]
+    response = jax.jit(lambda u: network.unit.response(some, u[..., None]))
+    draws = np.random.default_rng(0).normal(size=(4, *shape))
+    order = measure_algebra(lambda u: np.asarray(response(u)), draws).order
+    return np.nan if order is None else float(order)
+
+
 def other(
     number: str,
     title: str,
@@ -142,7 +153,7 @@ def other(
     ) -> dict[str, xr.Dataset]:
         say("fixed points of one unit", 0.02)
         rest, points = known(parameters, task, network)
-        points["order"] = ((), network.unit.algebra.order)
+        points["order"] = ((), _measured_order(network, task))
         trajectory = panels.train(parameters, network, task, part_of(say, 0.1, 0.85))
         theory = panels.theory(parameters, task, network, rest, trajectory.floor, points)
         found = panels.records(parameters, trajectory, theory["level"].values, merge=merge)
@@ -156,7 +167,7 @@ def other(
 
     def claimed(reading: Reading, say: Ledger) -> None:
         words = "order of the lowest term of φ around zero weights"
-        say(words, same(int(reading.theory["order"]), order), TEXT)
+        say(words, agree(reading.theory["order"], order), TEXT)
         if order:
             chosen = getattr(reading.parameters, "activation", "")
             unnamed = chosen and f"the text names no activation; here φ = {_FUNCTIONS[chosen][1]}"
