@@ -20,9 +20,9 @@ def shown(tmp_path, monkeypatch):
     (tmp_path / "shown_in_docs.py").write_text(code, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)
-    entry = Entry("mine/scale", "smaller weights learn later", "Mine", 3, "shown_in_docs")
+    entry = Entry("linear/scale", "smaller weights learn later", "Mine", 3, "shown_in_docs")
     monkeypatch.setattr(_registry, "ENTRIES", (entry,))
-    yield _registry.load("mine/scale")
+    yield _registry.load("linear/scale")
     sys.modules.pop("shown_in_docs")
 
 
@@ -36,5 +36,5 @@ def test_the_experiment_of_the_docs_is_one(shown, tmp_path, capsys):
     late = run.copy(deep=True)
     late["curves"]["half_time"] = late["curves"]["half_time"] ** 1.1
     assert all(claim.broken for claim in shown.claims(late))
-    assert carry_out(["run", "mine/scale", "--target", "2", "--quick"]) == 0
+    assert carry_out(["run", "linear/scale", "--target", "2", "--quick"]) == 0
     assert "2 claims: 2 hold, 0 broken." in capsys.readouterr().out

@@ -74,6 +74,27 @@ def test_what_was_not_measured_does_not_hold(judge, missing):
     assert not judge(missing).holds
 
 
+@pytest.mark.parametrize(
+    "judged",
+    [
+        above([1.0, np.inf], 0.0),
+        below([1.0, -np.inf], 2.0),
+        agree([3.0], [np.inf], within=0.1, relative=True),
+        apart([3.0], within=0.1, over=np.inf),
+        falls([1.0]),
+        falls([2.0, np.nan]),
+        mean(NOTHING, 1.0, 1.0),
+        exponent([1.0], [1.0], 1.0, within=0.1),
+        exponent([1.0, 2.0], [0.0, 1.0], 1.0, within=np.inf),
+    ],
+)
+def test_what_is_not_finite_anywhere_does_not_hold(judged):
+    assert not judged.holds
+    assert (
+        not judged.is_told or not np.isfinite(np.sum(judged.predicted)) or judged.tolerance == 0.1
+    )
+
+
 @given(st.integers(1, 60), st.sampled_from([0.5, 0.75, 0.9]), st.integers(0, 10**6))
 def test_a_true_share_of_seeds_fails_as_rarely_as_chance_has_it(total, level, seed):
     few = next(k for k in range(total + 1) if binom.cdf(k, total, level) >= CHANCE)

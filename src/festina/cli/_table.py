@@ -109,7 +109,8 @@ def number(value: Any, digits: int = 5) -> str:
 
 def _verdict(claim: "Claim") -> Text:
     if claim.broken:
-        return Text("does not hold: broken", style="bold red")
+        words = "not as known" if claim.wrong else "does not hold"
+        return Text(f"{words}: broken", style="bold red")
     if claim.verdict == "does not hold":
         return Text("does not hold, as known", style="yellow")
     return Text(claim.verdict, style="green" if claim.verdict == "holds" else "yellow")

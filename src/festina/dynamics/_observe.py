@@ -14,7 +14,18 @@ Observe: TypeAlias = Callable[[Any], Any] | Mapping[str, Callable[[Any], Any]]
 """From one network to an array; or several such functions, by name."""
 
 _ALONE = "observed"
-_TAKEN = ("loss", "squared_gradient", "time", "save", "saves", "evaluations", "ending", "message")
+_TAKEN = (
+    "loss",
+    "squared_gradient",
+    "time",
+    "save",
+    "saves",
+    "evaluations",
+    "ending",
+    "message",
+    "seed",
+    "scale",
+)
 
 
 class Observation:

@@ -39,6 +39,14 @@ _HOMES = {
 }
 
 
+__all__ = [*_HOMES, *_PACKAGES]  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ += ["Entry", "Experiment", "Progress", "bibtex", "find", "load", "names", "sources"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 def __getattr__(name: str) -> Any:
     if name in _PACKAGES:
         return importlib.import_module(f".{name}", __name__)

@@ -25,7 +25,7 @@ class Judgement:
     def is_told(self) -> bool:
         """Whether there is a measurement at all: neither NaN nor infinity."""
         flat = _plain(self.measured)
-        return None not in (flat if isinstance(flat, list) else [flat])
+        return flat != [] and None not in (flat if isinstance(flat, list) else [flat])
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ def agree(
     """Every entry is within the tolerance, or within that fraction of what is predicted."""
     wanted, seen = np.broadcast_arrays(np.asarray(predicted, float), np.asarray(measured, float))
     near = np.abs(seen - wanted) <= within * (np.abs(wanted) if relative else 1.0)
+    near &= np.isfinite(seen) & np.isfinite(wanted)
     tolerance = f"{100 * within:g} %" if relative else within
     holds = near.size > 0 and bool(near.all())
     return Judgement(_listed(wanted), _listed(seen), tolerance, holds)
@@ -38,7 +39,8 @@ def apart(
     """The largest difference anywhere, in units of `over` or of what is predicted, is none."""
     scale = np.abs(predicted) if relative else np.asarray(over, float)
     off = np.abs(np.asarray(measured, float) - np.asarray(predicted, float)) / scale
-    largest = float(off.max()) if off.size else math.nan
+    known = off.size and np.isfinite(scale).all()
+    largest = float(off.max()) if known else math.nan
     words = f"largest {'relative ' * relative}difference of {off.size}"
     return Judgement(0.0, largest, within, bool(largest <= within), words * (off.size > 1))
 
@@ -74,6 +76,8 @@ def mean(values: Any, expected: Any, spread: Any, *, there: float | int = math.i
     from scipy.stats import norm
 
     values = np.asarray(values, float)
+    if not values.size:
+        return Judgement(expected, math.nan, "", False, "no draws")
     means, expected = np.broadcast_arrays(values.mean(axis=0), np.asarray(expected, float))
     error = np.broadcast_to(np.asarray(spread, float), means.shape)
     error = error * math.sqrt(1 / len(values) + 1 / there)
@@ -92,6 +96,8 @@ def mean(values: Any, expected: Any, spread: Any, *, there: float | int = math.i
 def exponent(x: Any, y: Any, expected: Any, *, within: float | int) -> Judgement:
     """y goes as this power of x, along its first axis: the slope of its logarithm."""
     x, y = np.asarray(x, float), np.asarray(y, float)
+    if len(x) < 2 or not (np.isfinite(y) & (y > 0)).all():
+        return agree(math.nan, expected, within=within)
     slope = np.polyfit(np.log(x), np.log(y.reshape(len(x), -1)), 1)[0].reshape(y.shape[1:])
     return agree(slope, expected, within=within)
 
@@ -99,17 +105,17 @@ def exponent(x: Any, y: Any, expected: Any, *, within: float | int) -> Judgement
 def above(measured: Any, bound: float | int) -> Judgement:
     """The smallest entry is still larger than the bound."""
     values = np.asarray(measured, float)
-    least = float(values.min()) if values.size else math.nan
+    least = float(values.min()) if values.size and np.isfinite(values).all() else math.nan
     words = f"smallest of {values.size}" * (values.size > 1)
-    return Judgement(f"> {bound:g}", least, "above", bool(math.inf > least > bound), words)
+    return Judgement(f"> {bound:g}", least, "above", least > bound, words)
 
 
 def below(measured: Any, bound: float | int) -> Judgement:
     """The largest entry is still smaller than the bound."""
     values = np.asarray(measured, float)
-    largest = float(values.max()) if values.size else math.nan
+    largest = float(values.max()) if values.size and np.isfinite(values).all() else math.nan
     words = f"largest of {values.size}" * (values.size > 1)
-    return Judgement(f"< {bound:g}", largest, "below", bool(-math.inf < largest < bound), words)
+    return Judgement(f"< {bound:g}", largest, "below", largest < bound, words)
 
 
 def falls(values: Any) -> Judgement:
@@ -138,9 +144,10 @@ def listed(values: Any, digits: int = 4) -> str:
 
 
 def _in_order(values: Any, sign: float, words: str) -> Judgement:
-    signed = sign * np.asarray(values, float)
-    ordered = np.isfinite(signed).all() and bool((signed[1:] > signed[:-1]).all())
-    seen = words if signed.size > 1 and ordered else "does not"
+    signed = sign * np.ravel(np.asarray(values, float))
+    if signed.size < 2 or not np.isfinite(signed).all():
+        return Judgement(words, math.nan, "in order", False, listed(values))
+    seen = words if bool((signed[1:] > signed[:-1]).all()) else "does not"
     return Judgement(words, seen, "in order", seen == words, listed(values))
 
 

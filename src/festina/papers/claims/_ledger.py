@@ -45,7 +45,8 @@ class Ledger(list[Claim]):
         if bool(wrong) != (instead is not None):
             raise TypeError(f"'{words}': what is `wrong` is held to what is right `instead`.")
         right = "" if instead is None else _in_words(instead)
-        parts = filter(None, (corrected, wrong, right, note, judged.remark))
+        silent = "" if judged.is_told else "nothing was measured"
+        parts = filter(None, (corrected, wrong, right, silent, note, judged.remark))
         self.append(
             Claim(
                 self.experiment,

@@ -175,7 +175,6 @@ def _measure(
         "fit_time": reached(trained, parameters.fitted),
         "grok_time": reached(held_out, parameters.grokked),
         "balance_drift": drift.max(axis=(1, 2)) / np.max(embedding + readout, axis=(1, 2)),
-        "evaluations": trajectory.evaluations,
     }
 
 
@@ -232,8 +231,8 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
     readout, equal = (np.log(later.sel(way=way).values) for way in ("readout", "both"))
     middle, spread = readout.mean(), 2 * readout.std(ddof=1) / seeds**0.5
     say(
-        "equal function: sooner with a small embedding than a small readout (mean factor, and two "
-        "standard errors)",
+        "equal function: no later with a small embedding than with a small readout (mean factor, "
+        "and two standard errors)",
         above(np.exp(middle + spread), 1),
         kunin,
         note=f"geometric mean {np.exp(middle):.3g}, two errors a factor of "

@@ -20,7 +20,6 @@ from ....tasks import AbstractTask, linear_teacher
 from ....theory.saddles import mode_drop_times
 from ...claims import Ledger, most
 from .. import panels
-from .._moments import correlation, covariance
 from ..panels import Panel, PanelParameters, Reading, staircase
 
 
@@ -58,7 +57,8 @@ def _network(parameters: Parameters, keys: Keys) -> Layer:
 
 def _predict(parameters: Parameters, task: AbstractTask, network: Layer) -> dict[str, Any]:
     """Levels by Lemma 6, and both drops where the modes of the data are not mixed by Σ_xx."""
-    sigma_yx, sigma_xx = correlation(task, network.unit), covariance(task, network.unit)
+    statistics = task.statistics(network.unit)
+    sigma_yx, sigma_xx = statistics.correlation, statistics.covariance
     factor, eta = loss_factor(parameters.loss, task), parameters.learning_rate
     best = sigma_yx @ np.linalg.pinv(sigma_xx, hermitian=True)
     # A fixed point that has learned the set A of modes has removed Σ_A μ_k.

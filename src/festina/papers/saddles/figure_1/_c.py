@@ -17,7 +17,6 @@ from ....networks import Layer, convolutional, layer
 from ....tasks import AbstractTask, convolutional_teacher
 from ...claims import Ledger
 from .. import panels
-from .._moments import correlation, covariance
 from ..panels import Panel, PanelParameters, Reading, staircase
 
 _SMALL = 1e-4  # weights of one unit that leaves zero exactly along its strongest direction
@@ -37,7 +36,8 @@ def _network(parameters: Parameters, keys: Keys) -> Layer:
 
 def _predict(parameters: Parameters, task: AbstractTask, network: Layer) -> dict[str, Any]:
     """The map learned, Σ v_i u_iᵀ over (position, tap), is the teacher; balanced, Θ has √(2s)."""
-    sigma_yx, sigma_xx = correlation(task, network.unit), covariance(task, network.unit)
+    statistics = task.statistics(network.unit)
+    sigma_yx, sigma_xx = statistics.correlation, statistics.covariance
     best = np.linalg.lstsq(sigma_xx, sigma_yx.ravel(), rcond=None)[0].reshape(2, 2)
     position, _, tap = np.linalg.svd(sigma_yx.reshape(2, 2))
     one = layer(network.unit, _SMALL * tap[:1], _SMALL * position[None, None, :, 0])

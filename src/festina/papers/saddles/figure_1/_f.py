@@ -63,7 +63,7 @@ def _network(parameters: Parameters, keys: Keys) -> Layer:
 
 def _asserts(reading: Reading, say: Ledger) -> None:
     if words := _too_fast(reading.parameters):
-        rises = [np.diff(loss).max() > 0 for loss in reading.curves[1]]
+        rises = [np.diff(loss).max() > 1e-3 * loss[0] for loss in reading.curves[1]]
         instead = most(rises, 0.75, of="losses rise on the way")
         panels.count(reading, say, 0.75, wrong=words, instead=instead)
         panels.active(reading, say, 0.75, (END,))

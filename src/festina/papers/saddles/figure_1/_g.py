@@ -18,7 +18,6 @@ from ....tasks import AbstractTask, quadratic_teacher
 from ....theory.saddles import escape_times
 from ...claims import Ledger, most
 from .. import panels
-from .._moments import correlation
 from ..panels import FewUnitsParameters, Panel, Reading, staircase
 
 _BOUNCE = "with the bounce of units whose v changes sign"
@@ -49,7 +48,7 @@ def _network(parameters: Parameters, keys: Keys) -> Layer:
 
 
 def _predict(parameters: Parameters, task: AbstractTask, network: Layer) -> dict[str, Any]:
-    sigma = correlation(task, network.unit)[0]
+    sigma = task.statistics(network.unit).correlation[0]
     times = escape_times(network.u, network.v[..., 0], sigma)
     steps = times / (loss_factor(parameters.loss, task) * parameters.learning_rate)
     silent = _tolerance(parameters) > _LARGEST_ERROR  # Proposition 5 is about small weights

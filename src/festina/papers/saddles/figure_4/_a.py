@@ -92,13 +92,9 @@ def _asserts(reading: Reading, say: Ledger) -> None:
         "Figure 4A; in the population the mean token does not correlate with the target",
         note=f"{100 * gain[0]:.2g} % of the loss; {100 * gain[1]:.2g} % of {_MORE} times as many",
     )
-    if (reading.counts >= 2).all():
-        fit, levels = (
-            float(reading.theory["level"][1]),
-            reading.plateaus["level"].values[:, PLATEAU],
-        )
-        words = f"the second plateau is the least-squares fit of uniform attention, {fit:.6g}"
-        say(words, apart(levels, fit, within=1e-4, relative=True))
+    fit, levels = float(reading.theory["level"][1]), reading.plateaus["level"].values[:, PLATEAU]
+    words = f"the second plateau is the least-squares fit of uniform attention, {fit:.6g}"
+    say(words, apart(levels, fit, within=1e-4, relative=True))
 
 
 # Dots are the queries.

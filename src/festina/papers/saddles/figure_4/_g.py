@@ -83,7 +83,7 @@ def _asserts(reading: Reading, say: Ledger) -> None:
     sharpness = _sharpness(parameters)
     known: dict[str, Any] = {}
     if sharpness * _STATED > 2:
-        instead = agree(reading.theory["sharpness"], sharpness, within=1e-6, relative=True)
+        instead = above(_STATED * reading.theory["sharpness"], 2.0)
         wrong = f"2/sharpness of the balanced solution is {2 / sharpness:.2g}"
         known = {"wrong": wrong, "instead": instead}
     words = f"descent at the stated learning rate, {_STATED}, stays finite from some seed"

@@ -7,8 +7,7 @@ import numpy as np
 
 from ...._precision import float64
 from ....networks import AbstractUnit, Layer
-from ....tasks import AbstractTask
-from ....tasks._task import Task
+from ....tasks import AbstractTask, Task
 
 _NEGLIGIBLE = 1e-7  # of the density at the origin; what lies farther out counts for nothing
 _RADIUS = 9.0
@@ -73,6 +72,5 @@ def width_one(unit: AbstractUnit, task: AbstractTask) -> dict[str, Any]:
     bends = [np.linalg.eigvalsh(np.asarray(curvature(points[each])))[0] for each in levels]
     return {
         "fixed_point": ("point", np.array(levels)),
-        "fixed_point_u": (("point", "input"), np.reshape([points[u] for u in levels], (-1, 2))),
         "minimum": ("point", np.array(bends) > 0),
     }

@@ -10,7 +10,6 @@ from ....networks import Stack, stack
 from ....tasks import AbstractTask, linear_teacher
 from ...claims import Ledger, agree
 from .. import panels
-from .._moments import correlation, covariance
 from ..panels import Panel, Reading
 from ._deep import DeepParameters, deep, directions, drawing, layers
 
@@ -34,7 +33,8 @@ def _network(parameters: Parameters, keys: Keys) -> Stack:
 
 def _predict(parameters: Parameters, task: AbstractTask, network: Stack) -> dict[str, Any]:
     """Balanced layers share each singular value s of the target as s^(1/3)."""
-    sigma_yx, sigma_xx = correlation(task, network.unit), covariance(task, network.unit)
+    statistics = task.statistics(network.unit)
+    sigma_yx, sigma_xx = statistics.correlation, statistics.covariance
     best = sigma_yx @ np.linalg.pinv(sigma_xx, hermitian=True)
     return {"final_singular_values": ("mode", np.cbrt(np.linalg.svd(best, compute_uv=False)))}
 

@@ -87,7 +87,8 @@ def _path(
     along /= along[-1] or 1.0
 
     frames = np.linspace(0.0, 1.0, _MOVING)
-    corners = along[reading.plateaus["save"].values[seed, 1 : reading.counts[seed] - 1].astype(int)]
+    rests = reading.plateaus["save"].values[seed, 1 : reading.counts[seed] - 1].astype(int)
+    corners = along[rests[rests < len(along)]]
     frames = np.sort(np.concatenate((frames, np.repeat(np.append(corners, 1.0), _REST))))
     between = np.stack([np.interp(frames, along, column) for column in (step, loss, *flat.T)])
     return between[0], between[1], between[2:].T.reshape(-1, *dots.shape[1:])

@@ -66,7 +66,7 @@ def falls(reading: Reading, say: Ledger, within: float, at: str, corrected: str 
         steps = measured[np.isfinite(measured[:, fall]), fall]
         say(
             f"{('first', 'second')[fall]} drop predicted from the initial weights, relative error",
-            apart(error[:, fall], within=within),
+            apart(error[~np.isnan(predicted[:, fall]), fall], within=within),
             at,
             corrected=corrected,
             note=f"steps {steps.mean():.4g} ± {steps.std():.2g}" if steps.size else "no drop",
@@ -128,7 +128,7 @@ def widths(reading: Reading, say: Ledger, share: float = 1, corrected: str = "")
     of_type = fits[:, 1, index] & (fits[:, 2].argmax(axis=-1) == index)
     ties = [f"({EQUATION[kind]})" for k, kind in enumerate(kinds) if fits[:, 1, k].all()]
     say(
-        f"both saddles are of type ({EQUATION[expected]}), as the algebra of φ predicts",
+        f"plateau and end are of type ({EQUATION[expected]}), as the algebra of φ predicts",
         most(of_type, share),
         "Section 3",
         corrected=corrected,

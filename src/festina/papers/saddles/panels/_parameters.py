@@ -1,4 +1,4 @@
-"""Parameters that every panel of Figure 1 has, with the defaults that most of them share.
+"""Parameters that every panel of Figures 1, 4 and 5 has, with the defaults that most of them share.
 
 Convention of the paper: loss ⟨‖y − f‖²⟩ without ½ (Eq. 64), so that n steps of size η are time 2ηn
 of the half loss in which Sections 5, G and H are written.
@@ -12,7 +12,7 @@ from ..._parameters import Parameters
 
 
 class PanelParameters(Parameters):
-    """Parameters that every panel of Figure 1 has."""
+    """Parameters that every panel of Figures 1, 4 and 5 has."""
 
     width: int = Field(default=50, ge=2)
     """Number of units H: neurons, kernels or heads."""

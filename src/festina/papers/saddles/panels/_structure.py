@@ -31,7 +31,7 @@ def ranks(reading: Reading, say: Ledger) -> None:
     expected = expected[expected > 1e-6 * expected.max()]
     s = singular(list(range(reading.seeds)), END)
     say(
-        "at the end they have as many singular values as the target, √(2 s) each",
+        "at the end their singular values are those that the target asks for, √(2 s) each",
         agree(s[:, : len(expected)].mean(axis=0), expected, within=0.01, relative=True),
         at,
         note=f"next singular value {s[:, len(expected) :].max(initial=0.0):.2g}",

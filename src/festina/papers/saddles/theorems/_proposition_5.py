@@ -26,7 +26,6 @@ from ..._parameters import falling
 from ..._registry import Progress
 from ...claims import Ledger, agree, apart, asserts, exponent, listed, most, same, share
 from ...figures import DOTS, PALE, equal, finish, law, sheet, styled
-from .._moments import correlation
 from .._units_flow import blow_up
 from ._proposition_5_errata import errata, gradients, reduced_speeds
 
@@ -166,7 +165,7 @@ def _networks(parameters: Parameters, key: PRNGKeyArray | None) -> xr.Dataset:
     size: dict[str, Any] = {"scale": scales[:, None], "key": keys.reshape(1, -1)}
     network = fully_connected(2, parameters.width, activation="quadratic", **size)
     task = quadratic_teacher(np.eye(2))
-    sigma = correlation(task, network.unit)[0]
+    sigma = task.statistics(network.unit).correlation[0]
     who, when = winner(network.u, network.v[..., 0], sigma)
     trained = gradient_flow(network, task, loss="half", rtol=1e-7, converged=1e-3)
     found = rests(trained, _LEVELS).isel(middle=0)

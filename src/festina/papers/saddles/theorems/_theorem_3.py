@@ -273,7 +273,7 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         words = f"{kind} embeddings with γ_v = γ_u/(1 + |γ_u|²) lie on the manifold"
         say(words, apart(distance[here], within=_ROUNDING), at)
         words = f"{kind} embeddings with another multiple of that γ_v do not (distance)"
-        say(words, above(distance[~here], _ROUNDING), at)
+        say(words, above(distance[~here], 0.1 * _CLEARLY), at)
 
 
 def _cases(drift: xr.Dataset) -> list[Case]:
