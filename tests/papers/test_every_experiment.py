@@ -118,6 +118,7 @@ def changed(values):
             values + rng.normal(size=values.shape) * known.max(initial=1.0),
             np.zeros_like(values),
             np.sort(values, axis=None).reshape(values.shape),
+            np.flip(values),
         ]
     if kind == "b":
         return [~values, np.zeros_like(values), np.ones_like(values)]

@@ -206,7 +206,7 @@ def draw(run: xr.DataTree) -> Figure:
         for ax, clock in zip(axes[:, column], ("linear", "log"), strict=True):
             _draw_losses(ax, run, family, clock)
         axes[0, column].set_title(f"{FAMILIES[family]} networks")
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return figure
 
 
