@@ -117,6 +117,9 @@ def changed(values):
             values * rng.lognormal(0.0, 1.0, values.shape),
             values + rng.normal(size=values.shape) * known.max(initial=1.0),
             np.zeros_like(values),
+            np.ones_like(values),
+            1e3 * values,
+            1e-3 * values,
             np.sort(values, axis=None).reshape(values.shape),
             np.flip(values),
         ]

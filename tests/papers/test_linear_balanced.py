@@ -47,9 +47,9 @@ def test_no_claim_is_broken_for_other_sizes_and_draws(name):
     [
         ("partitioned-solution", {"balances": (1.0, -1.0)}, "increasing"),
         ("partitioned-solution", {"wide": 2}, "funnel would be square"),
-        ("partitioned-solution", {"balances": (0.0, 5000.0)}, "up to 1000"),
+        ("partitioned-solution", {"balances": (0.0, 5000.0)}, "to 1000"),
         ("partitioned-solution", {"singular_values": (1.0, 0.0)}, "positive"),
-        ("exponential-to-sigmoidal", {"balances": (-1.0, 1.0)}, "from 0 up"),
+        ("exponential-to-sigmoidal", {"balances": (-1.0, 1.0)}, "from 0 to 1000"),
         ("exponential-to-sigmoidal", {"initial_strength": 0.5}, "a twentieth"),
         ("exponential-to-sigmoidal", {"singular_values": (1.0, 2.0)}, "not increase"),
         ("regimes", {"balances": (-20.0, 0.0, 30.0)}, "opposites"),

@@ -22,7 +22,7 @@ from ..._frame import experiment, parameters_of
 from ..._parameters import Parameters as BaseParameters
 from ..._parameters import falling
 from ..._registry import Progress
-from ...claims import Ledger, agree, apart, asserts, listed, most
+from ...claims import Ledger, agree, apart, asserts, below, listed, most
 from ...figures import PALE, THEORY, sheet, styled
 
 _AGF = ("Kunin et al. (2025)", "alternating gradient flows")
