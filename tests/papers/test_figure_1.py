@@ -137,7 +137,7 @@ def test_figure_1c_rests_at_a_saddle_of_one_unit_above_its_minimum():
         return np.abs(run["plateaus"]["level"].values[:, 1] - saddle)
 
     coarse, fine = distances(1e-6), distances(1e-8)
-    assert (fine < 0.1 * coarse).all()
+    assert (fine < 0.2 * coarse).all()
     assert fine.max() < 1e-4
 
 

@@ -90,7 +90,7 @@ def _asserts(reading: Reading, say: Ledger) -> None:
         )
         say(words, most(between), "Lemma 6")
     else:
-        panels.level(reading, say, near=0.1)
+        panels.level(reading, say)
     corrected = "with the part of a mode that is orthogonal, over units, to earlier ones"
     panels.falls(reading, say, 0.005, "Theorem 4 and Eq. (35)", corrected)
     panels.ranks(reading, say)

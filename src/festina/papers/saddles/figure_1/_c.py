@@ -53,7 +53,7 @@ def _asserts(reading: Reading, say: Ledger) -> None:
     lowest = float(reading.theory["narrow_minimum"][0])
     corrected = f"a saddle that one unit reaches from zero, above its minimum {lowest:.6g}"
     if reading.parameters.samples is None:  # of a sample one unit only slows down there
-        panels.level(reading, say, near=0.3, corrected=corrected)
+        panels.level(reading, say, corrected=corrected)
     panels.ranks(reading, say)
     panels.widths(reading, say)
 

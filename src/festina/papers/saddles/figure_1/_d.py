@@ -18,7 +18,7 @@ def _network(parameters: Parameters, keys: Keys) -> Layer:
 
 def _asserts(reading: Reading, say: Ledger) -> None:
     panels.count(reading, say)
-    panels.level(reading, say, near=0.4)
+    panels.level(reading, say)
     panels.one_ray_then_two(reading, say)
     panels.widths(reading, say)
 

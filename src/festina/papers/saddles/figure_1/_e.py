@@ -40,7 +40,7 @@ def _predict(parameters: Parameters, task: AbstractTask, network: Layer) -> dict
 
 def _asserts(reading: Reading, say: Ledger) -> None:
     panels.count(reading, say)
-    panels.level(reading, say, near=0.1)
+    panels.level(reading, say)
     panels.one_ray_then_two(reading, say)
     panels.widths(reading, say)
 

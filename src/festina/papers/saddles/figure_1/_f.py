@@ -69,7 +69,7 @@ def _asserts(reading: Reading, say: Ledger) -> None:
         panels.active(reading, say, 0.75, (END,))
         return
     panels.count(reading, say, 0.75)
-    panels.level(reading, say, near=0.5, order=2)
+    panels.level(reading, say, order=2)
     panels.active(reading, say, 0.75)
     _crowds(reading, say)
     panels.widths(reading, say, 0.75)

@@ -71,7 +71,7 @@ def _tolerance(parameters: Parameters) -> float:
 
 def _asserts(reading: Reading, say: Ledger) -> None:
     panels.count(reading, say, 0.75)
-    panels.level(reading, say, near=0.25, order=2)
+    panels.level(reading, say, order=2)
     panels.falls(
         reading, say, _tolerance(reading.parameters), "Proposition 5 and Eq. (56)", _BOUNCE
     )

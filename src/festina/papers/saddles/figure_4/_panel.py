@@ -180,7 +180,7 @@ def other(
         if order == 1:
             _directions(reading, say)
         if order > 1 and "fixed_point" in reading.theory:
-            panels.level(reading, say, near=0.22, order=order)
+            panels.level(reading, say, order=order)
         if order > 1:
             panels.active(reading, say, share)
         asserts(reading, say)

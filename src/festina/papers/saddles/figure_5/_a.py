@@ -41,7 +41,7 @@ def _predict(parameters: Parameters, task: AbstractTask, network: Stack) -> dict
 
 def _asserts(reading: Reading, say: Ledger) -> None:
     panels.count(reading, say)
-    panels.level(reading, say, near=0.1, order=2)
+    panels.level(reading, say, order=2)
     directions(reading, say)
     p, s = reading.parameters, reading.run["layers"].ds["singular_value"].values
     if p.scale**2 * p.width <= 0.005:  # by which squares of singular values stay unbalanced

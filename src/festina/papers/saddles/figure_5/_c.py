@@ -25,7 +25,7 @@ def _network(parameters: Parameters, keys: Keys) -> Stack:
 
 def _asserts(reading: Reading, say: Ledger) -> None:
     panels.count(reading, say)
-    panels.level(reading, say, near=0.5, order=2)
+    panels.level(reading, say, order=2)
     one_ray_then_two(reading, say)
 
 

@@ -77,10 +77,10 @@ def _asserts(reading: Reading, say: Ledger) -> None:
     stop = top * (1 - float(reading.theory["strongest_share"]))
     reading.theory["fixed_point"] = "point", [rest, stop]
     if reading.parameters.split == "tap":
-        panels.level(reading, say, near=0.3, order=2, corrected=_BY_TAP)
+        panels.level(reading, say, order=2, corrected=_BY_TAP)
         if "cleaner" in reading.run:
             more = f"; {_BY_TAP}"
-            _deep.from_smaller_weights(reading, say, 0.02, 0.9, more, near=0.3, order=2)
+            _deep.from_smaller_weights(reading, say, 0.02, 0.9, more, order=2)
             _stops(reading, say, stop)
     elif reading.parameters.scale >= Parameters().scale:  # the paper's; smaller weights do rest
         strength = reading.plateaus["strength"].values[:, 1:]

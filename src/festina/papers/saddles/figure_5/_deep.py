@@ -188,7 +188,7 @@ def one_ray_then_two(reading: Reading, say: Ledger) -> None:
 
 
 def from_smaller_weights(
-    reading: Reading, say: Ledger, within: float, share: float, more: str = "", **near: Any
+    reading: Reading, say: Ledger, within: float, share: float, more: str = "", *, order: int
 ) -> None:
     """In the cleaner run most seeds rest where they should, each as near as it is slow."""
     table, again = reading.run["cleaner"].ds, Reading(reading.run, reading.parameters)
@@ -203,7 +203,7 @@ def from_smaller_weights(
     words = f"most seeds rest within {within:g} of the minimum of a narrow network"
     ledger = Ledger(say.experiment, say.source, say.place)
     ledger(words, most(rests, share), "Corollary 2", note=f"{listed(away, 2)} away", **known)
-    panels.level(again, ledger, **near, **known)
+    panels.level(again, ledger, order=order, **known)
     start = f"from initial weights of {table.attrs['scale']:g}"
     say.extend(dataclasses.replace(each, claim=f"{start} {each.claim}") for each in ledger)
 

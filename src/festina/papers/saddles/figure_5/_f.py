@@ -58,7 +58,7 @@ def _asserts(reading: Reading, say: Ledger) -> None:
     rest, other = float(reading.theory["level"][1]), float(reading.theory["rank_one"])
     # Of a sample either output may come first, each with a minimum of its own.
     reading.theory["fixed_point"] = "point", [*reading.theory["narrow_minimum"].values, other]
-    panels.level(reading, say, near=0.3, order=3)
+    panels.level(reading, say, order=3)
     units = lambda weights: np.array([active_units(*each) for each in weights])
     at = "Figure 5, text; Eq. (5)"
     if seeds := resting(reading):
@@ -69,7 +69,7 @@ def _asserts(reading: Reading, say: Ledger) -> None:
     if "cleaner" in reading.run:
         # Two units that grow at the same time leave no plateau at any scale.
         share = 0.75 if reading.parameters.samples is None else 0.75 / 2
-        from_smaller_weights(reading, say, 0.05, share, near=0.3, order=3)
+        from_smaller_weights(reading, say, 0.05, share, order=3)
         table = reading.run["cleaner"].ds
         active = units((table["u"][seed], table["v"][seed]) for seed in range(reading.seeds))
         words = f"from initial weights of {table.attrs['scale']:g} two units are active at the end"

@@ -23,15 +23,13 @@ def count(reading: Reading, say: Ledger, share: float = 1, **known: Any) -> None
     say(words, most((reading.counts == 3) & reading.trained, share), note=note, **known)
 
 
-def level(
-    reading: Reading, say: Ledger, near: float, *, order: int = 1, corrected: str = ""
-) -> None:
+def level(reading: Reading, say: Ledger, *, order: int = 1, corrected: str = "") -> None:
     r"""The plateau is at the level of a width-1 fixed point, the nearer the slower the loss falls.
 
     A saddle is passed with other units of a size w. Where φ is of order n, they take off the loss
     some $w^{n+1}$ and make it fall at a rate of order $w^{2n}$. Thus what separates the plateau
-    from the fixed point goes as the rate to the power (n + 1)/2n, whatever the initial scale is:
-    `near` times that, in units of the fall before it.
+    from the fixed point goes as the rate to the power (n + 1)/2n, whatever the initial scale is. In
+    units of the fall before it and of the rate there the factor is taken to be one.
     """
     seeds = [seed for seed in reading.staircases if reading.strengths[seed] >= _RESTS]
     if not seeds:
@@ -43,9 +41,9 @@ def level(
     point, power = points[away.argmin(axis=1)], (order + 1) / (2 * order)
     say(
         "the plateau is at the level of a fixed point of a width-1 network, as near as it is slow: "
-        f"in units of {near:g} of the fall before it, less {power:g} decades for each by which the "
-        "squared gradient dips",
-        apart(levels, point, over=near * (top - point) * 10 ** (-power * decades), within=1.0),
+        f"in units of the fall before it, less {power:g} decades for each by which the squared "
+        "gradient dips",
+        apart(levels, point, over=(top - point) * 10 ** (-power * decades), within=1.0),
         "Theorem 1",
         corrected=corrected,
         note=f"from {levels.min():.6g} to {levels.max():.6g}, at most {away.min(axis=1).max():.2g} "

@@ -19,10 +19,10 @@ def ranks(reading: Reading, say: Ledger) -> None:
     if reading.staircases:
         s = singular(reading.staircases, PLATEAU)
         # What the next direction takes off the loss is of second order in it.
-        bound = 0.5 * 10 ** (-reading.strengths[reading.staircases] / 2)
+        bound = 10 ** (-reading.strengths[reading.staircases] / 2)
         say(
             "on the plateau the weights have rank one: second over first singular value, in units "
-            "of half the square root by which the squared gradient dips",
+            "of the square root by which the squared gradient dips",
             apart(s[:, 1] / s[:, 0], over=bound, within=1.0),
             at,
             note=f"at most {np.max(s[:, 1] / s[:, 0]):.2g}",
