@@ -10,7 +10,6 @@ import numpy as np
 from jaxtyping import Float
 
 from festina.networks import Stack
-from festina.papers.saddles._moments import correlation, covariance
 from festina.tasks import AbstractTask, Task
 
 
@@ -55,7 +54,7 @@ def _points(network: Stack, task: AbstractTask) -> tuple[np.ndarray, np.ndarray]
     """The samples, or as few points as there are inputs that have the population's averages."""
     if isinstance(task, Task) and not task.population:
         return task.x, task.y
-    sigma_xx, sigma_yx = covariance(task, network.unit), correlation(task, network.unit)
+    sigma_xx, sigma_yx = task.statistics(network.unit).covariance, task.statistics(network.unit).correlation
     x = np.sqrt(len(sigma_xx)) * np.linalg.cholesky(sigma_xx).T
     return x, x @ np.linalg.solve(sigma_xx, sigma_yx.reshape(len(sigma_yx), -1).T)
 
