@@ -54,7 +54,8 @@ def _points(network: Stack, task: AbstractTask) -> tuple[np.ndarray, np.ndarray]
     """The samples, or as few points as there are inputs that have the population's averages."""
     if isinstance(task, Task) and not task.population:
         return task.x, task.y
-    sigma_xx, sigma_yx = task.statistics(network.unit).covariance, task.statistics(network.unit).correlation
+    statistics = task.statistics(network.unit)
+    sigma_xx, sigma_yx = statistics.covariance, statistics.correlation
     x = np.sqrt(len(sigma_xx)) * np.linalg.cholesky(sigma_xx).T
     return x, x @ np.linalg.solve(sigma_xx, sigma_yx.reshape(len(sigma_yx), -1).T)
 

@@ -129,6 +129,7 @@ def test_table_1_growth_rates_are_those_of_an_independent_implementation():
         np.testing.assert_allclose(claim.measured, reported, rtol=0.025)
 
 
+@pytest.mark.slow
 def test_table_1_rows_are_those_of_an_independent_implementation():
     """Of its recipe, on raw pixels in [0, 1]: 0/8 and 3/5."""
     here = small(TABLE)["pairs"]
@@ -136,6 +137,7 @@ def test_table_1_rows_are_those_of_an_independent_implementation():
     np.testing.assert_allclose(here["recipe"], [2.117, 1.377], atol=0.01)
 
 
+@pytest.mark.slow
 def test_pairs_that_are_not_in_table_1_have_no_entry_for_it():
     other = small(TABLE).copy()
     other["pairs"].dataset = other["pairs"].to_dataset().assign_coords(pair=["0/7", "2/4"])
@@ -144,6 +146,7 @@ def test_pairs_that_are_not_in_table_1_have_no_entry_for_it():
     assert "Table 1" not in in_legend(other)
 
 
+@pytest.mark.slow
 def test_table_1_second_row_is_what_no_recipe_gives():
     assert claim_on(TABLE, "second row, 3/5").verdict == "holds"
     wrong = claim_on(TABLE, "second row, 0/8: the first singular")
@@ -152,6 +155,7 @@ def test_table_1_second_row_is_what_no_recipe_gives():
     assert claim_on(TABLE, "0/8: what is printed").verdict == "holds with a correction"
 
 
+@pytest.mark.slow
 def test_growth_on_the_second_plateau_tells_which_number_counts():
     growth = small(TABLE)["pairs"]["growth"].sel(mode=1).mean("seed").values
     s = np.array([1.952, 1.029])
