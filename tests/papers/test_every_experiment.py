@@ -99,7 +99,7 @@ def test_every_claim_can_break(name):
 
 
 def alterations(run):
-    """The run with its numbers changed: all at once, and then one variable after the other."""
+    """The run with its numbers changed: all, one variable in all its tables, and one in each."""
     changes = {
         (node.path, str(name)): changed(variable.values)
         for node in run.subtree
@@ -114,6 +114,9 @@ def alterations(run):
         alike = {at: ways for at, ways in changes.items() if at[1] == name}
         for way in range(max(map(len, alike.values()))):
             yield with_variables(run, {at: ways[way % len(ways)] for at, ways in alike.items()})
+    for at, ways in changes.items():
+        for values in ways:
+            yield with_variables(run, {at: values})
     if coincidence := COINCIDENCES.get(run.attrs["experiment"]):
         path, name, value = coincidence
         same = np.full(run[path][name].shape, value(run))
