@@ -158,5 +158,5 @@ SMALL: dict[str, dict[str, Any]] = {
     "saddles/figure-5e": {"seeds": 2, "samples": 512},
     "saddles/figure-5f": {"seeds": 3},
     # saddles
-    "saddles/figure-6": {"seeds": 2},
+    "saddles/figure-6": {"seeds": 2, "width": 20, "scale": 0.03, "learning_rate": 0.03},
 }
