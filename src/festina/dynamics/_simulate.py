@@ -110,7 +110,7 @@ def _recalled(
     if past.solver != method.solver:
         past = past._replace(step_size=fresh.step_size)
     pairs = zip(past[:-1], fresh[:-1], strict=True)
-    return Past(*(np.where(same, *pair) for pair in pairs), method.solver)
+    return Past(*(np.where(same, *pair) for pair in pairs), solver=method.solver)
 
 
 def _past(before: Past, book: Logbook, controls: Controls, solver: str) -> Past:

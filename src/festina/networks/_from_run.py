@@ -53,7 +53,7 @@ def from_run(
             f"`run` must hold networks of `festina.networks` ({', '.join(_BUILD)}), this one "
             f"says {kind!r}. For others give the arrays to `layer` or `stack_from`."
         )
-    dims = data["saves"].dims
+    dims = tuple(map(str, data["saves"].dims))
     last = data.isel(time=-1) if "time" in data["loss"].dims else data.isel(save=-1)
     names = [name for name in data.variables if str(name) in ("u", "v") or _is_matrix(str(name))]
     parts = {str(name): np.asarray(last[name].values, float) for name in names}
@@ -64,7 +64,7 @@ def from_run(
         )
     network = _BUILD[kind](data.attrs, parts, unit, activations)
     coords = {
-        str(name): (each.dims, np.asarray(each.values))
+        str(name): (tuple(map(str, each.dims)), np.asarray(each.values))
         for name, each in data.coords.items()
         if set(each.dims) <= set(dims) and name not in _SWEPT
     }
@@ -102,7 +102,7 @@ def _past(data: "xr.Dataset", last: "xr.Dataset") -> Past | None:
     memory = (np.asarray(data[name].values) for name in MEMORY)
     excess = np.asarray(last["loss"].values) - data.attrs["loss_floor"]
     rate = np.asarray(last["squared_gradient"].values)
-    return Past(excess, rate, *memory, data.attrs["solver"])
+    return Past(excess, rate, *memory, solver=data.attrs["solver"])
 
 
 def _layer(attributes: Any, parts: Any, unit: AbstractUnit | None, _: Any) -> AbstractNetwork:

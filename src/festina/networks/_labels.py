@@ -49,7 +49,7 @@ def checked_labels(labels: Mapping[str, ArrayLike], batch: tuple[int, ...]) -> L
 
 def lane_labels(labels: Labels, batch: tuple[int, ...], index: tuple[int, ...]) -> Labels:
     """Those of one network of the batch."""
-    return {name: np.broadcast_to(each, batch)[index] for name, each in labels.items()}
+    return {name: np.asarray(np.broadcast_to(each, batch)[index]) for name, each in labels.items()}
 
 
 def axis_names(labels: Labels, axes: int) -> tuple[str, ...]:
@@ -58,7 +58,7 @@ def axis_names(labels: Labels, axes: int) -> tuple[str, ...]:
     Where several labels differ together, scales with a key each, the axis is that of the seeds.
     """
     names = [f"batch_{axis}" for axis in range(axes)]
-    for name, values in reversed(labels.items()):
+    for name, values in reversed(list(labels.items())):
         own = _own_axes(values, axes)
         if len(own) == 1 and names[own[0]] != "seed":
             names[own[0]] = name

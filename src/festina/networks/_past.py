@@ -24,15 +24,15 @@ class Past(NamedTuple):
 
     def of(self, index: tuple[int, ...]) -> "Past":
         """That of one network of a batch."""
-        return Past(*(np.asarray(part[index]) for part in self[:-1]), self.solver)
+        return Past(*(np.asarray(part[index]) for part in self[:-1]), solver=self.solver)
 
     def flat(self) -> "Past":
         """With all networks along one axis."""
-        return Past(*(np.ravel(part) for part in self[:-1]), self.solver)
+        return Past(*(np.ravel(part) for part in self[:-1]), solver=self.solver)
 
     def over(self, batch: tuple[int, ...]) -> "Past":
         """Along the axes of a batch again."""
-        return Past(*(np.reshape(part, batch) for part in self[:-1]), self.solver)
+        return Past(*(np.reshape(part, batch) for part in self[:-1]), solver=self.solver)
 
     def ends_at(
         self, loss: Float[np.ndarray, " lane"], squared_gradient: Float[np.ndarray, " lane"]
