@@ -30,6 +30,7 @@ HOW = {"scale": SCALES, "key": seeds(4, first=3)}
 X = np.random.default_rng(0).normal(size=(20, 3))
 POINTS = task(X, np.sin(X @ [[1.0], [0.5], [-1.0]]))
 TOKENS = in_context_regression(2, 8)
+PROMPTS = in_context_regression(2, 8, samples=20, key=jax.random.key(0))
 
 FAMILIES = {
     "linear": (lambda: fully_connected(3, 20, **HOW), POINTS),
@@ -40,7 +41,7 @@ FAMILIES = {
     "heads": (lambda: attention(2, 3, rank=2, residual=False, per_token=False, **HOW), TOKENS),
     "softmax": (
         lambda: attention(2, 3, softmax=True, **HOW),
-        in_context_regression(2, 8, samples=20, key=jax.random.key(0)),
+        PROMPTS,
     ),
     "deep": (lambda: deep_linear((3, 4, 4, 1), **HOW), POINTS),
     "diagonal": (lambda: diagonal_linear(3, **HOW), POINTS),
@@ -48,7 +49,7 @@ FAMILIES = {
         lambda: stack((3, 4, 4, 1), activations=("tanh", "relu"), skips=((1, 2),), **HOW),
         POINTS,
     ),
-    "transformer": (lambda: linear_transformer(2, 2, (3, 1), **HOW), TOKENS),
+    "transformer": (lambda: linear_transformer(2, 2, (3, 1), **HOW), PROMPTS),
 }
 
 
@@ -72,7 +73,7 @@ def test_saved_loaded_and_trained_on_are_the_numbers_of_one_go(name, tmp_path):
     np.testing.assert_array_equal(table["seed"], [3, 4, 5, 6])
 
 
-@pytest.mark.parametrize("name", ["linear", "deep"])
+@pytest.mark.parametrize("name", ["kernels", "heads", "deep", "diagonal"])
 def test_a_flow_that_lands_on_the_break_is_the_flow_of_one_go(name, tmp_path):
     make, data = FAMILIES[name]
     half = gradient_flow(make(), data, np.array([0.7, 2.0]))
@@ -82,15 +83,21 @@ def test_a_flow_that_lands_on_the_break_is_the_flow_of_one_go(name, tmp_path):
     np.testing.assert_array_equal(on.evaluations + half.evaluations - 1, whole.evaluations)
 
 
-def narrow(unit="tanh"):
-    """One unit for a teacher of three: it ends at a loss above zero."""
-    return fully_connected(3, 1, activation=unit, scale=0.01, key=jax.random.key(0))
+def narrow(unit="tanh", inputs=3):
+    """One unit for what needs more: it ends at a loss above zero."""
+    return fully_connected(inputs, 1, activation=unit, scale=0.01, key=jax.random.key(0))
+
+
+def rectified():
+    rng = np.random.default_rng(0)
+    x, u, v = (rng.normal(size=shape) for shape in ((60, 2), (3, 2), (3, 1)))
+    return task(x, np.maximum(x @ u.T, 0.0) @ v)
 
 
 CONVERGED = {
     "at the floor": lambda: (fully_connected(2, 4, 2, scale=1e-3, key=seeds(2)), LINEAR),
     "at a minimum": lambda: (narrow(), POINTS),
-    "on a kink": lambda: (narrow("relu"), POINTS),
+    "on a kink": lambda: (narrow("relu", 2), rectified()),
 }
 LINEAR = linear_teacher(np.diag([1.0, 0.5]))
 

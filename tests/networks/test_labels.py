@@ -111,7 +111,7 @@ def test_every_way_to_draw_remembers(name):
     draw, label = DRAWS[name]
     network = draw(SCALES[:, None], seeds(2, first=3))
     assert network.batch_shape == (3, 2)
-    assert axis_names(network.labels, 2) == (label, "seed")
+    assert axis_names(network.labels, (3, 2)) == (label, "seed")
     np.testing.assert_array_equal(np.ravel(network.labels[label]), SCALES)
     np.testing.assert_array_equal(network.labels["seed"], [3, 4])
 
@@ -186,7 +186,7 @@ def labelled_batches(draw):
 @settings(max_examples=200, deadline=None)
 def test_coordinates_say_of_every_network_what_its_labels_do(made):
     batch, labels = made
-    dims = axis_names(labels, len(batch))
+    dims = axis_names(labels, batch)
     assert len(set(dims)) == len(dims)
     table = coordinates(labels, batch, dims)
     again = labels_from(table, dims)
@@ -194,6 +194,6 @@ def test_coordinates_say_of_every_network_what_its_labels_do(made):
     for name, values in labels.items():
         expected = np.broadcast_to(values, batch)
         np.testing.assert_array_equal(np.broadcast_to(again[name], batch), expected)
-    assert axis_names(again, len(batch)) == dims
+    assert axis_names(again, batch) == dims
     for axis, dim in enumerate(dims):
         assert dim in labels or dim == f"batch_{axis}"

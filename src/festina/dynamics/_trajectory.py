@@ -148,7 +148,7 @@ class Trajectory(Generic[Network]):
         that seeds and something else differ along is called `seed`, and any other `batch_0`,
         `batch_1`, … by its place.
         """
-        return axis_names(self.labels, len(self.batch_shape))
+        return axis_names(self.labels, self.batch_shape)
 
     def coordinates(
         self, dims: tuple[str, ...] | None = None

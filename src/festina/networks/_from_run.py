@@ -35,8 +35,8 @@ def from_run(
     They also remember how their training stood. On the task that they come from it goes on as if it
     had never stopped: what has converged stays so, and further steps are those of one go, of
     `gradient_descent` always (but momentum starts anew), of `gradient_flow` where its `times` made
-    it land on the end of the first part, with the same `solver`, and but for kinks that it slides
-    along.
+    it land on the end of the first part; elsewhere, with another `solver`, along kinks, and of more
+    linear units than a unit has weights, they are so to its tolerance.
 
     **Arguments:**
 

@@ -52,14 +52,14 @@ def lane_labels(labels: Labels, batch: tuple[int, ...], index: tuple[int, ...]) 
     return {name: np.asarray(np.broadcast_to(each, batch)[index]) for name, each in labels.items()}
 
 
-def axis_names(labels: Labels, axes: int) -> tuple[str, ...]:
+def axis_names(labels: Labels, batch: tuple[int, ...]) -> tuple[str, ...]:
     """What each axis is called: after the label that differs along it alone, or `batch_0`, ….
 
     Where several labels differ together, scales with a key each, the axis is that of the seeds.
     """
-    names = [f"batch_{axis}" for axis in range(axes)]
+    names = [f"batch_{axis}" for axis in range(len(batch))]
     for name, values in reversed(list(labels.items())):
-        own = _own_axes(values, axes)
+        own = _own_axes(values, batch)
         if len(own) == 1 and names[own[0]] != "seed":
             names[own[0]] = name
     return tuple(names)
@@ -72,7 +72,7 @@ def coordinates(
 
     Axes without a label are counted.
     """
-    named = axis_names(labels, len(batch))
+    named = axis_names(labels, batch)
     table = {}
     for dim, name, length in zip(dims, named, batch, strict=True):
         if dim in labels and dim != name:
@@ -85,7 +85,7 @@ def coordinates(
     for name, values in labels.items():
         if name in named:
             continue
-        own = _own_axes(values, len(batch))
+        own = _own_axes(values, batch)
         shape = tuple(batch[axis] for axis in own)
         table[name] = (tuple(dims[axis] for axis in own), values.reshape(shape))
     return table
@@ -107,8 +107,8 @@ def labels_from(
     return labels
 
 
-def _own_axes(values: np.ndarray, axes: int) -> tuple[int, ...]:
-    """Axes of the batch along which labels differ, or would if there were more of them."""
-    first = axes - values.ndim
-    differ = [first + axis for axis, length in enumerate(values.shape) if length > 1]
-    return tuple(differ) if differ or not values.ndim else (first,)
+def _own_axes(values: np.ndarray, batch: tuple[int, ...]) -> tuple[int, ...]:
+    """Axes of the batch along which labels differ, or one along which they would if it had more."""
+    axes = range(len(batch) - values.ndim, len(batch))
+    differ = tuple(axis for axis, length in zip(axes, values.shape, strict=True) if length > 1)
+    return differ or tuple(axis for axis in axes if batch[axis] == 1)[:1]
