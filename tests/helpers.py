@@ -6,6 +6,7 @@ Import as `from helpers import ARCHITECTURES`; `each(ARCHITECTURES)` makes a `pa
 import functools
 import itertools
 import math
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -187,7 +188,12 @@ def _noise(shape: tuple[int, ...], outputs: int = 1) -> dict[str, Any]:
 
 
 def _pair(make: Callable[..., AbstractTask]) -> dict[str, Any]:
-    return {"finite": lambda samples, key: make(samples=samples, key=key), "population": make}
+    def population() -> AbstractTask:
+        with warnings.catch_warnings():  # of kinks, where nodes are few
+            warnings.simplefilter("ignore", UserWarning)
+            return make()
+
+    return {"finite": lambda samples, key: make(samples=samples, key=key), "population": population}
 
 
 def _neurons(
@@ -290,9 +296,11 @@ def _conv_teacher(
             teacher(), covariance, samples=samples, key=key
         ),
         # Few nodes, as the rule is a product over all inputs; no more than needed for polynomials.
-        "population": lambda: student_teacher(
-            teacher(), covariance, nodes=8 if teacher().unit.degree is None else None
-        ),
+        "population": _pair(
+            lambda: student_teacher(
+                teacher(), covariance, nodes=8 if teacher().unit.degree is None else None
+            )
+        )["population"],
     }
 
 

@@ -149,8 +149,8 @@ def test_a_sweep_of_scales_has_the_seeds_last(tmp_path):
     ("shape", "seeds", "names"),
     [
         ((1, 1), 2, ("scale", "seed")),
-        ((2, 1, 1), 1, ("batch_0", "batch_1", "seed")),
-        ((1, 2, 1, 1), 1, ("batch_0", "batch_1", "batch_2", "seed")),
+        ((2, 1, 1), 1, ("scale", "batch_1", "seed")),
+        ((1, 2, 1, 1), 1, ("batch_0", "scale", "batch_2", "seed")),
     ],
 )
 def test_a_batch_of_many_axes_can_be_saved(tmp_path, shape, seeds, names):

@@ -226,6 +226,27 @@ def test_descent_is_the_plain_loop_on_the_samples(case):
 
 
 @each_case
+def test_a_heavy_ball_is_the_plain_loop(case):
+    """As PyTorch's SGD has it: b ← μ b + ∂L/∂θ, θ ← θ − η b."""
+    steps, mu = 100, 0.8
+    rate = 0.3 * case.learning_rate
+    how = {"momentum": mu, "resolution": EVERY_STEP}
+    run = festina.gradient_descent(case.network, case.data, rate, steps, **how)
+    weights, buffer, loop = flat(case.network.u, case.network.v), 0.0, []
+    for _ in range(steps + 1):
+        loop.append(weights)
+        buffer = mu * buffer - velocity(case, weights)
+        weights = weights - rate * buffer
+    np.testing.assert_allclose(saved(run), loop, rtol=0, atol=1e-12)
+    slopes = [np.sum(velocity(case, weights) ** 2) for weights in loop]
+    np.testing.assert_allclose(run.squared_gradient, slopes, rtol=1e-9)
+    assert run.to_dataset().attrs["momentum"] == mu
+    plain = festina.gradient_descent(case.network, case.data, rate, steps, momentum=0.0)
+    assert plain.loss[-1] > run.loss[-1]
+    assert plain.method == "gradient descent"
+
+
+@each_case
 def test_descent_in_another_convention_is_descent_at_another_rate(case):
     factor = loss_factor("sum-square", case.data)
     assert factor == 2 * case.data.samples

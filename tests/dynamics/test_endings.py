@@ -116,6 +116,40 @@ def test_a_saddle_that_is_left_very_slowly_is_not_called_a_minimum():
 # Minima that are not zero
 
 
+SLOW = 3e-5
+
+
+def two_speeds(slow=SLOW):
+    """A linear teacher whose second mode is learned at the rate `slow`, its first at one."""
+    return linear_teacher(np.diag([1.0, 1 / slow]), np.diag([1.0, slow**2]))
+
+
+@pytest.mark.parametrize(
+    "train", [festina.gradient_flow, lambda *a, **b: festina.gradient_descent(*a, 0.1, **b)]
+)
+@pytest.mark.parametrize("slow", [1e-7, SLOW])
+def test_a_saddle_that_is_left_late_is_said_to_be_one(train, slow):
+    network = fully_connected(2, 4, 2, scale=1e-8, key=SEEDS[:2])
+    for ending in train(network, two_speeds(slow)).endings:
+        assert ending.reason == "saddle"
+        assert f"A saddle, left at rate {slow:.3g}," in ending.message
+        assert "up to a thousand times the" in ending.message
+
+
+def test_a_late_saddle_is_left_about_when_it_was_said():
+    """The other mode is there by then, to a few times its rate; and `times` are followed."""
+    network = fully_connected(2, 3, 2, scale=1e-8, key=jax.random.key(0))
+    short = festina.gradient_flow(network, two_speeds())
+    told = re.search(r"in about t = ([0-9.e+]+)\.", short.endings[0].message)
+    assert told is not None
+    when = float(told[1])
+    long = festina.gradient_flow(
+        short.final, two_speeds(), when * np.array([0.7, 1.3]), solver="implicit"
+    )
+    assert long.loss[0] > 0.49
+    assert long.loss[1] < 0.01
+
+
 HIGH_ORDER = {
     "quadratic": lambda: (
         fully_connected(3, 8, activation="quadratic", scale=1e-10, key=SEEDS),

@@ -45,6 +45,21 @@ def test_one_batch_of_all_samples_is_full_batch_descent(loss):
     np.testing.assert_allclose(mini.squared_gradient, full.squared_gradient, rtol=1e-9)
 
 
+@pytest.mark.parametrize("save_every", [1, 7])
+def test_a_heavy_ball_on_all_samples_is_that_of_full_batches(save_every):
+    """Each network at a momentum of its own, which goes on from sample to sample."""
+    how = {"momentum": np.array([0.0, 0.5, 0.9])}
+    full = festina.gradient_descent(SEEDS, DATA, 0.02, 42, **how)
+    mini = festina.gradient_descent(
+        SEEDS, DATA, 0.02, 42, batch_size=SAMPLES, key=KEY, save_every=save_every, **how
+    )
+    np.testing.assert_allclose(mini.final.u, full.final.u, rtol=0, atol=1e-12)
+    plain = festina.gradient_descent(SEEDS, DATA, 0.02, 42)
+    np.testing.assert_allclose(full.final.u[0], plain.final.u[0], rtol=0, atol=1e-14)
+    assert np.abs(full.final.u[1:] - plain.final.u[1:]).min() > 1e-6
+    np.testing.assert_array_equal(full.to_dataset()["momentum"], how["momentum"])
+
+
 @pytest.mark.parametrize("batch_size", [1, 4])
 def test_an_epoch_uses_every_sample_once(batch_size):
     """To first order in η an epoch then is one step along the sum of all gradients."""

@@ -269,7 +269,7 @@ def test_a_dataset_names_its_axes(sweep):
     assert data.attrs["learning_rate"] == 0.02
     np.testing.assert_array_equal(data["loss"].values, sweep.loss)
     # Read by name, not by place.
-    one = data.sel(scale=1, seed=2)
+    one = data.sel(scale=1e-3, seed=2)
     np.testing.assert_array_equal(one["loss"].values, sweep.loss[1, 2])
 
 

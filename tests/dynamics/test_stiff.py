@@ -83,7 +83,9 @@ def test_steps_of_equal_length_are_of_fourth_order():
         data = jax.tree.map(jnp.asarray, problem.data)
         weights = problem.structure.columns(*network.parts)
         one = np.ones(1)
-        loose = Controls(np.array([np.inf]), np.asarray(0.1), 1e9 * one, -one, -one, one)
+        loose = Controls(
+            np.array([np.inf]), np.asarray(0.1), 1e9 * one, -one, -one, one, 0 * one, 0 * one
+        )
 
         @jax.jit
         def after(state, controls, steps):

@@ -1,5 +1,7 @@
 """Regression tasks: their targets, their moments in closed form, and what they refuse."""
 
+import re
+
 import jax
 import numpy as np
 import pytest
@@ -140,6 +142,45 @@ def test_student_and_teacher_of_the_same_kind_agree():
             outputs = np.asarray(jax.vmap(teacher)(data.x))
         np.testing.assert_allclose(outputs, data.y, rtol=1e-13, atol=1e-14)
         assert data.outputs == teacher.outputs
+
+
+def _arc_cosine_slopes(u, v, covariance):
+    """∂/∂v_i of ½⟨|f|²⟩ for ReLU, Σ_j ⟨φ_i φ_j⟩ v_j: Cho & Saul (2009), which knows no nodes."""
+    gram = u @ covariance @ u.T
+    sizes = np.sqrt(np.diag(gram))
+    angle = np.arccos(np.clip(gram / np.outer(sizes, sizes), -1, 1))
+    kernel = np.outer(sizes, sizes) * (np.sin(angle) + (np.pi - angle) * np.cos(angle))
+    return kernel @ v / (2 * np.pi)
+
+
+@pytest.mark.parametrize(("size", "seed"), [(2, 0), (2, 7), (3, 6)])
+def test_kinks_are_warned_of_with_the_size_of_their_error(size, seed):
+    rng = np.random.default_rng(seed)
+    u, v = rng.normal(size=(3, size)), rng.normal(size=(3, 1))
+    covariance, unit = random_covariance(rng, size), Neuron("relu")
+    with pytest.warns(UserWarning, match=r"has a kink. The error falls only as one") as told:
+        data = student_teacher(layer(unit, u, v), covariance, nodes=10)
+    told = float(re.search(r"about ([0-9.]+)% off", str(told[0].message))[1]) / 100
+    response = np.maximum(data.x @ u.T, 0.0)
+    slope = response.T @ (data.weight[:, None] * data.y)
+    by_v = _arc_cosine_slopes(u, v, covariance)
+    step = lambda h: (_arc_cosine_slopes(h, v, covariance) * v).sum() / 2
+    by_u = np.zeros_like(u)
+    for index in np.ndindex(u.shape):
+        moved = np.zeros_like(u)
+        moved[index] = 1e-5
+        by_u[index] = (step(u + moved) - step(u - moved)) / 2e-5
+    on = (data.x @ u.T > 0) * (data.weight[:, None] * data.y @ v.T)
+    errors = np.concatenate((np.ravel(on.T @ data.x - by_u), np.ravel(slope - by_v)))
+    exact = np.linalg.norm(np.concatenate((np.ravel(by_u), np.ravel(by_v))))
+    assert 0.5 < told / (np.linalg.norm(errors) / exact) < 2
+
+
+def test_of_what_is_smooth_or_finite_nobody_is_warned():
+    student_teacher(layer(Neuron("tanh"), np.eye(2), np.ones(2)), np.eye(2), nodes=10)
+    relu = layer(Neuron("relu"), np.ones((1, 2)), np.ones(1))
+    student_teacher(relu, np.eye(2), samples=50, key=KEY)
+    student_teacher(relu, np.eye(2), nodes=201)
 
 
 def test_a_polynomial_teacher_needs_no_nodes():

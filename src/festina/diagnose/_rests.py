@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..dynamics import Trajectory
-from ..dynamics._trajectory import default_dims
 from ._passage import passage_time
 from ._plateaus import Plateaus, plateaus
 
@@ -18,7 +17,11 @@ _PLATEAU = {"level": np.nan, "strength": np.nan, "start": np.nan, "end": np.nan,
 
 
 def rests(
-    trajectory: Trajectory, levels: ArrayLike | None = None, *, merge: float = 1e-3
+    trajectory: Trajectory,
+    levels: ArrayLike | None = None,
+    *,
+    merge: float = 1e-3,
+    dims: tuple[str, ...] | None = None,
 ) -> "xr.Dataset":
     """Plateaus of every network of a batch, and when it passes the middle between given levels.
 
@@ -30,8 +33,9 @@ def rests(
     - `levels`: losses of plateaus that theory expects, falling. Left out, there is no `passage` and
       no `save`.
     - `merge`: smallest drop, as a fraction of the initial loss.
+    - `dims`: names for the axes of the batch instead.
 
-    **Returns:** a dataset over the axes of the batch, as `trajectory.to_dataset()` names and counts
+    **Returns:** a dataset over the axes of the batch, as `trajectory.to_dataset()` names and labels
     them, and
 
     - over `plateau` the `level`, `strength`, `start`, `end` and `index` of `plateaus`; over `fall`
@@ -45,7 +49,7 @@ def rests(
 
     middles = _middles(levels)
     batch = trajectory.batch_shape
-    over = default_dims(len(batch))
+    over = trajectory.dims if dims is None else dims
     lanes = [trajectory.lane(*index) for index in np.ndindex(*batch)]
     found = [plateaus_of(lane, merge) if lane.saves else None for lane in lanes]
     count = np.array([0 if each is None else len(each) for each in found])
@@ -68,7 +72,7 @@ def rests(
             "drop_time": ((*over, "fall"), padded("drop_time", most - 1, np.nan)),
         },
         {
-            **{name: np.arange(length) for name, length in zip(over, batch, strict=True)},
+            **trajectory.coordinates(over),
             "plateau": np.arange(most),
             "fall": np.arange(most - 1),
         },

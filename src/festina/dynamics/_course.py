@@ -26,6 +26,7 @@ class Method:
     rtol: float
     atol: float | None = None
     learning_rate: Float[np.ndarray, "*batch"] | None = None
+    momentum: Float[np.ndarray, "*batch"] | None = None
 
     @property
     def continuous(self) -> bool:

@@ -13,12 +13,16 @@ from .._lanczos import lanczos
 from .._objective import Data
 from .._types import Array
 from ..networks import AbstractStructure
+from ._program import start
 
 _DENSE = 600
 _MANY = 1e9  # numbers between input and loss, of all columns: above, a few products are cheaper
 _ROUNDING, _LANCZOS_ROUNDING = 1e-12, 1e-9  # of the largest: what a small curvature may be
 _PROBES = 8
 _LANCZOS = 1e-6  # relative error of its eigenvalues
+_STIFF = 1e-3  # of the largest curvature: along what is steeper, what is left to fall is removed
+_NEWTON = 3
+_SMALL = 0.1  # of the weights: how far at most is the way from a saddle that is yet to be left
 
 
 def extreme_curvatures(
@@ -35,7 +39,7 @@ def extreme_curvatures(
     """
     n = weights.size
     noise = lambda: _rounding_of_rows(structure, weights, data)
-    if n <= _DENSE and n * between(weights, data) <= _MANY:
+    if _is_formed(weights, data):
         matrix = np.asarray(hessian(structure, weights, data))
         ends = np.linalg.eigvalsh(matrix)
         smallest, largest = float(ends[0]), float(ends[-1])
@@ -51,6 +55,48 @@ def extreme_curvatures(
         rounding, lowest = _LANCZOS_ROUNDING, lambda: _lowest_along(product, noise())
     lost = abs(smallest) <= rounding * abs(largest)
     return (lowest() if lost else smallest), largest
+
+
+def slow_way_out(
+    structure: AbstractStructure, weights: Float[np.ndarray, " weight"], data: Data
+) -> tuple[float, float] | None:
+    """Rate at which a saddle will be left, and in about what time; None at a minimum.
+
+    Near a minimum there is negative curvature too, in proportion to what is left of the gradient;
+    so (of a Hessian that can be formed) that is removed where it soon would be anyway, by Newton's
+    steps along all that is stiff. What is left of it lies along ways out, and is as small as this
+    against rate and weights only near a saddle.
+    """
+    size = float(np.linalg.norm(weights))
+    slope = lambda w: np.asarray(start(w[:, None], data, structure=structure)[1])[:, 0]
+    downhill = slope(weights)
+    if _is_formed(weights, data):
+        values, vectors = np.linalg.eigh(np.asarray(hessian(structure, weights, data)))
+        for _ in range(_NEWTON):
+            stiff = values > _STIFF * values[-1]
+            step = vectors[:, stiff] @ ((downhill @ vectors[:, stiff]) / values[stiff])
+            below = slope(weights + step)
+            if not np.linalg.norm(below) < np.linalg.norm(downhill):
+                break
+            weights, downhill = weights + step, below
+            values, vectors = np.linalg.eigh(np.asarray(hessian(structure, weights, data)))
+        rate, direction = -float(values[0]), vectors[:, 0]
+        rounding = _ROUNDING * values[-1]
+    else:
+        product = lambda x: np.asarray(hessian_product(structure, weights, x, data))
+        largest = _top(product, weights.size)[0]
+        gap, direction = _top(lambda x: largest * x - product(x), weights.size)
+        rate, rounding = gap - largest, _LANCZOS * largest
+    if rate <= rounding or np.linalg.norm(downhill) > _SMALL * rate * size:
+        return None
+    way = max(abs(float(downhill @ direction)) / rate, np.finfo(float).eps * size)
+    return rate, float(np.log(size / way)) / rate
+
+
+def _is_formed(weights: Float[Array, " weight"], data: Data) -> bool:
+    """Whether the Hessian is, and not only multiplied with."""
+    n = weights.size
+    return n <= _DENSE and n * between(weights, data) <= _MANY
 
 
 def _lowest_of(matrix: Float[np.ndarray, "n n"], noise: Float[np.ndarray, " n"]) -> float:

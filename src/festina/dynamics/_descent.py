@@ -8,11 +8,12 @@ from jaxtyping import Float
 from .._objective import Convention, check_kinds
 from .._precision import float64
 from .._types import Keys
+from ..networks import AbstractNetwork
 from ..networks._given import real_array, whole_number
 from ..networks._network import Network
 from ..tasks import AbstractTask
 from ._course import Course, Method
-from ._descent_step import descent_step
+from ._descent_step import descent_step, heavy_ball_step
 from ._logbook import Resolution
 from ._observe import Observe
 from ._simulate import simulate
@@ -28,6 +29,7 @@ def gradient_descent(
     steps: int | None = None,
     *,
     loss: Convention = "half",
+    momentum: float | Float[np.ndarray, "*batch"] = 0.0,
     batch_size: int | None = None,
     key: Keys | None = None,
     resolution: Resolution | None = None,
@@ -47,6 +49,9 @@ def gradient_descent(
 
     - `network`, `task`, `loss`, `resolution`, `observe`, `progress`: as in `gradient_flow`.
     - `learning_rate`: η, one for all or one for each network of a batch.
+    - `momentum`: μ of a heavy ball (Polyak 1964, PyTorch's `SGD(momentum=μ)`), from 0 to below 1:
+      $v \leftarrow \mu v - \partial L/\partial\theta$, $\theta \leftarrow \theta + \eta v$,
+      from rest. Where the loss is flat n steps are then flow time $c\eta n/(1-\mu)$.
     - `steps`: at most so many; full-batch training stops earlier when it has converged.
     - `batch_size`, `key`: mini-batches of that many samples, drawn without replacement in shuffled
       epochs. Loss and gradient are those of all samples. With one key for each network of a batch
@@ -66,16 +71,13 @@ def gradient_descent(
     A `festina.dynamics.Trajectory`, whose `time` counts steps.
     """
     check_kinds(network, task)
-    rates = real_array("learning_rate", learning_rate)
+    rates = _for_each(network, "learning_rate", learning_rate)
     if not (np.isfinite(rates).all() and (rates > 0).all()):
         raise ValueError(f"`learning_rate` must be positive and finite, got {learning_rate}.")
-    try:
-        rates = np.broadcast_to(rates, network.batch_shape)
-    except ValueError:
-        raise ValueError(
-            "`learning_rate` must be one number or one for each network of the batch "
-            f"{network.batch_shape}, got shape {rates.shape}."
-        ) from None
+    mu = _for_each(network, "momentum", momentum)
+    if not ((mu >= 0) & (mu < 1)).all():
+        raise ValueError(f"`momentum` must be at least 0 and below 1, got {momentum}.")
+    mu = mu if mu.any() else None  # the program without it is the simpler one
     if not 0 < converged < 1:
         raise ValueError(f"`converged` must lie between 0 and 1, got {converged}.")
     steps = None if steps is None else whole_number("steps", steps)
@@ -89,6 +91,7 @@ def gradient_descent(
             rates,
             steps,
             loss=loss,
+            momentum=mu,
             batch_size=batch_size,
             key=key,
             save_every=save_every,
@@ -96,14 +99,15 @@ def gradient_descent(
             progress=progress,
         )
     method = Method(
-        name="gradient descent",
+        name="gradient descent" + " with momentum" * (mu is not None),
         loss=loss,
         solver="descent",
-        step=descent_step,
+        step=descent_step if mu is None else heavy_ball_step,
         step_size=lambda weights, velocity: np.zeros(weights.shape[1]),
         evaluations=1,
         rtol=1e-8,
         learning_rate=rates,
+        momentum=mu,
     )
     course = Course(
         stops=np.array([np.inf if steps is None else float(steps)]),
@@ -116,3 +120,16 @@ def gradient_descent(
     run = simulate(network, task, method, course)
     limit = {"max_steps": max_steps} if steps is None else {"steps": steps}
     return replace(run, settings={"converged": converged, **limit})
+
+
+def _for_each(
+    network: AbstractNetwork, name: str, given: float | Float[np.ndarray, "*batch"]
+) -> Float[np.ndarray, "*batch"]:
+    values = real_array(name, given)
+    try:
+        return np.broadcast_to(values, network.batch_shape)
+    except ValueError:
+        raise ValueError(
+            f"`{name}` must be one number or one for each network of the batch "
+            f"{network.batch_shape}, got shape {values.shape}."
+        ) from None

@@ -79,8 +79,8 @@ def gradient_flow(
       `rtol` over the rate of escape. `rtol` is 1e-8 by default; 1e-6 for implicit steps, with which
       the drop times of a quadratic network are right to about 1e-6 of themselves; and 1e-5 for
       units with a kink (ReLU), which other networks than those of theory slide along: both sides
-      push towards it and every step crosses it. There the tolerance is loosened step by step, down
-      to √`rtol`, and the ending says so.
+      push towards it and every step crosses it. There the tolerance is loosened step by step, up
+      to `rtol`^0.7, and the ending says so.
     - `resolution`: how far loss or gradient must move before the next step is saved; no finer than
       the steps themselves, which follow from `rtol`. Ask for `times` where you need more. Of
       a loss that moves to and fro without end, after some two thousand samples (by default) only

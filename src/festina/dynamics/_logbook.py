@@ -87,6 +87,7 @@ class Logbook:
         self.sampled = self.weights.copy()  # as they were at the latest sample
         self.steps = np.zeros(len(time), int)
         self.slack = np.ones(len(time))  # the most by which the tolerance was loosened
+        self.peak, self.step_size = (np.array(each) for each in (start.peak, start.step_size))
         self._scale = np.where(loss > 0, loss, 1.0)
         self._path = np.zeros(len(time))
         self._counts = np.ones(len(time), int)

@@ -30,6 +30,7 @@ def minibatch_descent(
     steps: int | None,
     *,
     loss: str,
+    momentum: Float[np.ndarray, "*batch"] | None,
     batch_size: int,
     key: Keys | None,
     save_every: int | None,
@@ -65,6 +66,7 @@ def minibatch_descent(
 
     initial = whole.structure.columns(*network.parts)
     rates = learning_rate.reshape(-1)
+    ball = None if momentum is None else (momentum.reshape(-1), np.zeros_like(initial))
     epochs = [Epochs(np.random.default_rng(seed), task.samples, batch_size) for seed in shuffling]
 
     networks = lambda weights: network.with_parts(*whole.structure.arrays(weights))
@@ -81,7 +83,14 @@ def minibatch_descent(
             break
         count = min(every, steps - step)
         indices = np.stack([epoch.take(count) for epoch in epochs])
-        weights = take_steps(whole.structure, weights, indices, rates, psi, y, weight)
+        samples_of = psi, y, weight
+        if ball is None:
+            weights = take_steps(whole.structure, weights, indices, rates, *samples_of)
+        else:
+            weights, velocity = take_heavy_steps(
+                whole.structure, weights, indices, rates, *ball, *samples_of
+            )
+            ball = ball[0], velocity
         step += count
         if progress is not None:
             progress(f"step {step}, loss {np.nanmean(rows[-1][1]) + whole.floor:.3g}", step / steps)
@@ -111,11 +120,13 @@ def minibatch_descent(
         floor=whole.floor,
         evaluations=np.full(batch, times[-1]),
         convention=loss,
-        method="mini-batch gradient descent",
+        method="mini-batch gradient descent" + " with momentum" * (ball is not None),
         learning_rate=rates.reshape(batch),
         shared_times=True,
         settings={"steps": steps, "batch_size": batch_size, "save_every": every},
         observed=observed,
+        labels=network.labels,
+        momentum=momentum,
     )
 
 
@@ -161,6 +172,48 @@ def _take_steps(
         return jax.lax.scan(step, weights, indices)[0]
 
     return jax.vmap(walk)(weights, indices, learning_rate)
+
+
+def take_heavy_steps(
+    structure: AbstractStructure,
+    weights: Float[np.ndarray, "weight lane"],
+    indices: Int[np.ndarray, "lane step batch"],
+    learning_rate: Float[np.ndarray, " lane"],
+    momentum: Float[np.ndarray, " lane"],
+    velocity: Float[np.ndarray, "weight lane"],
+    psi: Float[Array, "sample ..."],
+    y: Float[Array, "sample output"],
+    weight: float,
+) -> tuple[Float[np.ndarray, "weight lane"], Float[np.ndarray, "weight lane"]]:
+    """The same of a heavy ball; and its velocity, with which it goes on."""
+    program = lambda lanes: _take_heavy_steps(structure, *lanes, psi, y, weight)
+    lanes = (weights.T, velocity.T, indices, learning_rate, momentum)
+    weights, velocity = over_lanes(program, lanes)
+    return weights.T, velocity.T
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _take_heavy_steps(
+    structure: AbstractStructure,
+    weights: Float[Array, "lane weight"],
+    velocity: Float[Array, "lane weight"],
+    indices: Int[Array, "lane step batch"],
+    learning_rate: Float[Array, " lane"],
+    momentum: Float[Array, " lane"],
+    psi: Float[Array, "sample ..."],
+    y: Float[Array, "sample output"],
+    weight: Float[Array, ""] | float,
+) -> tuple[Float[Array, "lane weight"], Float[Array, "lane weight"]]:
+    def walk(weights: Array, velocity: Array, indices: Array, rate: Array, mu: Array):
+        def step(ball: tuple[Array, Array], chosen: Array) -> tuple[tuple[Array, Array], None]:
+            weights, velocity = ball
+            batch = Data(psi[chosen], y[chosen], jnp.full(chosen.shape, weight))
+            velocity = mu * velocity + descent(structure, weights, batch)[1]
+            return (weights + rate * velocity, velocity), None
+
+        return jax.lax.scan(step, (weights, velocity), indices)[0]
+
+    return jax.vmap(walk)(weights, velocity, indices, learning_rate, momentum)
 
 
 class Epochs:

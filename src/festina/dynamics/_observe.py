@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ..networks import AbstractNetwork
+from ..networks._past import MEMORY
 
 Observe: TypeAlias = Callable[[Any], Any] | Mapping[str, Callable[[Any], Any]]
 """From one network to an array; or several such functions, by name."""
@@ -25,6 +26,7 @@ _TAKEN = (
     "message",
     "seed",
     "scale",
+    *MEMORY,
 )
 
 

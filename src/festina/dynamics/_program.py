@@ -51,6 +51,13 @@ class Controls(NamedTuple):
     loss_tolerance: Float[Array, "*lane"]
     gain_tolerance: Float[Array, "*lane"]
     learning_rate: Float[Array, "*lane"]
+    elapsed: Float[Array, "*lane"]  # before time zero, where training goes on
+    momentum: Float[Array, "*lane"]
+
+    @property
+    def speed(self) -> Float[Array, "*lane"]:
+        """Time of the flow in one tick of the clock; momentum adds up the steps before."""
+        return self.learning_rate / (1.0 - self.momentum)
 
     def of(self, lanes: int | list[int]) -> "Controls":
         """The controls of some of the lanes."""
@@ -166,7 +173,7 @@ def ending(state: State, controls: Controls, finite: Bool[Array, "*lane"]) -> In
     status = jnp.where(state.stop >= controls.stops.shape[0], FINISHED, RUNNING)
     # Training as long again would gain next to nothing; and the rate has been far larger before,
     # which at the initial saddle, however slow, it has not.
-    gain = state.rate * state.time * controls.learning_rate
+    gain = state.rate * (controls.elapsed + state.time) * controls.learning_rate
     still = (gain <= controls.gain_tolerance) & (state.rate <= 1e-6 * state.peak)
     status = jnp.where(still, STATIONARY, status)
     status = jnp.where(state.loss <= controls.loss_tolerance, AT_FLOOR, status)

@@ -6,12 +6,13 @@ from jaxtyping import Float
 
 from .._objective import Objective, objective
 from ..networks._network import Network
+from ..networks._past import Past
 from ..tasks import AbstractTask
 from ._course import Course, Method
 from ._drive import drive, initial_state
 from ._logbook import Logbook
 from ._observe import Observation
-from ._program import NEVER, STATIONARY, Controls, State
+from ._program import AT_FLOOR, NEVER, RUNNING, STATIONARY, Controls, State
 from ._trajectory import Samples, Trajectory
 from ._verdict import Verdict, at_rest
 from ._width import condense
@@ -30,9 +31,9 @@ def simulate(
     observation = None if course.observe is None else Observation(course.observe, network)
     initial = problem.structure.columns(*condensed.parts)
     state = initial_state(problem, initial, method.step_size)
-    if not course.at_stops:
-        state = state._replace(status=np.where(at_rest(problem, state), STATIONARY, state.status))
     size = np.sqrt(np.sum(initial**2, axis=0) / network.structure.size)
+    past = _recalled(network.past, state, size, method)
+    state = state._replace(peak=past.peak, step_size=past.step_size)
 
     def networks(weights: Float[np.ndarray, "lane save weight"]) -> Network:
         return network.with_parts(*problem.structure.arrays(np.moveaxis(weights, -1, 0)))
@@ -43,7 +44,9 @@ def simulate(
         wide = widen(networks(weights[None]), slice(lane, lane + 1))
         return observation.rows(jax.tree.map(lambda leaf: leaf[0], wide))
 
-    controls = _controls(problem, state, size, method, course)
+    controls = _controls(problem, past, method, course)
+    if not course.at_stops:
+        state = state._replace(status=_status(problem, state, controls))
     verdict = Verdict(problem, method, controls)
 
     def watch(book: Logbook) -> None:
@@ -85,25 +88,60 @@ def simulate(
         method=method.name,
         solver=method.solver,
         learning_rate=method.learning_rate,
+        momentum=method.momentum,
         shared_times=course.at_stops,
         observed=observed,
+        labels=network.labels,
+        past=_past(past, book, controls, method.solver).over(batch),
     )
 
 
-def _controls(
-    problem: Objective,
-    state: State,
-    size: Float[np.ndarray, " lane"],
-    method: Method,
-    course: Course,
-) -> Controls:
+def _recalled(
+    past: Past | None, state: State, size: Float[np.ndarray, " lane"], method: Method
+) -> Past:
+    """What networks remember of this task; of those that do not, what they start with."""
+    loss, rate = np.asarray(state.loss), np.asarray(state.rate)
+    none = np.zeros(loss.shape)
+    fresh = Past(loss, rate, none, rate, loss, size, np.asarray(state.step_size), method.solver)
+    if past is None:
+        return fresh
+    past = past.flat()
+    same = past.ends_at(loss, rate)
+    if past.solver != method.solver:
+        past = past._replace(step_size=fresh.step_size)
+    pairs = zip(past[:-1], fresh[:-1], strict=True)
+    return Past(*(np.where(same, *pair) for pair in pairs), solver=method.solver)
+
+
+def _past(before: Past, book: Logbook, controls: Controls, solver: str) -> Past:
+    """What training leaves for the next."""
+    time, loss, rate = book.latest
+    elapsed = before.elapsed + time * np.asarray(controls.speed)
+    kept = before.initial_loss, before.initial_size
+    return Past(loss, rate, elapsed, book.peak, *kept, book.step_size, solver)
+
+
+def _status(problem: Objective, state: State, controls: Controls) -> np.ndarray:
+    """Who has nothing to learn from the start: a network at rest, or one that has learned it."""
+    gain = state.rate * controls.elapsed * controls.speed
+    still = (controls.elapsed > 0) & (gain <= controls.gain_tolerance)
+    still &= np.asarray(state.rate <= 1e-6 * state.peak)
+    learned = (controls.elapsed > 0) & (state.loss <= controls.loss_tolerance)
+    at_start = np.where(at_rest(problem, state) | still, STATIONARY, RUNNING)
+    return np.where(learned, AT_FLOOR, at_start)
+
+
+def _controls(problem: Objective, past: Past, method: Method, course: Course) -> Controls:
     """What a method and a course come to for weights of this size."""
+    size, initial = past.initial_size, past.initial_loss
     each, rtol, rates = np.ones(len(size)), method.rtol, method.learning_rate
+    momentum = 0.0 * each if method.momentum is None else method.momentum.reshape(-1)
+    rates = each if rates is None else rates.reshape(-1).astype(float)
     # Large weights may start far above the loss of none, which is then what there is to learn. And
     # weights known to a relative error rtol leave a loss of order rtol² that no step can remove.
     silent = _loss_of_silence(problem)
-    to_learn = np.minimum(state.loss, silent if silent > 0 else np.inf)
-    precision = np.maximum(course.converged * to_learn, 100 * rtol**2 * state.loss)
+    to_learn = np.minimum(initial, silent if silent > 0 else np.inf)
+    precision = np.maximum(course.converged * to_learn, 100 * rtol**2 * initial)
     tolerance = each * NEVER if course.at_stops else precision
     return Controls(
         stops=course.stops,
@@ -111,7 +149,9 @@ def _controls(
         atol=rtol * np.where(size > 0, size, 1.0) if method.atol is None else each * method.atol,
         loss_tolerance=tolerance,
         gain_tolerance=tolerance.copy(),
-        learning_rate=each if rates is None else rates.reshape(-1).astype(float),
+        learning_rate=rates,
+        elapsed=past.elapsed * (1.0 - momentum) / rates,
+        momentum=momentum,
     )
 
 

@@ -13,28 +13,37 @@ from ._runge_kutta import runge_kutta_step
 
 
 def cause_of_divergence(
-    problem: Objective, start: Float[np.ndarray, " weight"], learning_rate: float
+    problem: Objective,
+    start: Float[np.ndarray, " weight"],
+    learning_rate: float,
+    momentum: float = 0.0,
 ) -> str:
     """The likely one: a step beyond 2/sharpness of the path of the flow."""
-    limit = stability_limit(problem, start)
+    limit = stability_limit(problem, start, momentum)
     if learning_rate > limit:
-        return too_large(learning_rate, limit)
+        return too_large(learning_rate, limit, momentum)
     return (
         f"The learning rate {learning_rate:g} is below the stability limit {limit:.3g} "
         "of the path that gradient flow takes, so that the cause is another."
     )
 
 
-def too_large(learning_rate: float, limit: float) -> str:
+def too_large(learning_rate: float, limit: float, momentum: float = 0.0) -> str:
     """In words."""
     return (
         f"The learning rate {learning_rate:g} is above the stability limit {limit:.3g} "
-        "(2 / sharpness) of the path that gradient flow takes: use a smaller one."
+        f"({2 * (1 + momentum):g} / sharpness) of the path that gradient flow takes: use a smaller "
+        "one."
     )
 
 
-def stability_limit(problem: Objective, start: Float[np.ndarray, " weight"]) -> float:
-    """2 / sharpness where it is largest along the flow, from plateau to plateau and at its end."""
+def stability_limit(
+    problem: Objective, start: Float[np.ndarray, " weight"], momentum: float = 0.0
+) -> float:
+    """2 / sharpness where it is largest along the flow, from plateau to plateau and at its end.
+
+    Of a heavy ball, 1 + μ times as much.
+    """
     one, weights = np.ones(1), start[:, None]
     state = initial_state(problem, weights, first_step)
     rtol = 1e-4
@@ -45,6 +54,8 @@ def stability_limit(problem: Objective, start: Float[np.ndarray, " weight"]) -> 
         loss_tolerance=1e-6 * np.asarray(state.loss),
         gain_tolerance=NEVER * one,
         learning_rate=one,
+        elapsed=0.0 * one,
+        momentum=0.0 * one,
     )
     flow = drive(
         problem,
@@ -59,11 +70,14 @@ def stability_limit(problem: Objective, start: Float[np.ndarray, " weight"]) -> 
     path = flow.table()[0].weights[0]
     chosen = np.unique(np.linspace(0, len(path) - 1, 12).astype(int))
     sharpness = max(extreme_curvatures(problem.structure, path[i], problem.data)[1] for i in chosen)
-    return 2.0 / sharpness if sharpness > 0 else float("inf")
+    return 2.0 * (1.0 + momentum) / sharpness if sharpness > 0 else float("inf")
 
 
 def restlessness(
-    problem: Objective, weights: Float[np.ndarray, " weight"], learning_rate: float
+    problem: Objective,
+    weights: Float[np.ndarray, " weight"],
+    learning_rate: float,
+    momentum: float = 0.0,
 ) -> str:
     """That steps are too large for the valley here; nothing where they are not."""
     # Here and a step further: to and fro the valley is steeper on one side.
@@ -75,9 +89,10 @@ def restlessness(
     sharpness = max(
         extreme_curvatures(problem.structure, side, problem.data)[1] for side in sides.T
     )
-    if learning_rate * sharpness <= 2.0:
+    limit = 2.0 * (1.0 + momentum)
+    if learning_rate * sharpness <= limit:
         return ""
     return (
-        f"going up and down: 2 / sharpness is {2.0 / sharpness:.3g} here, and the learning rate "
-        f"{learning_rate:g} is above it. Use a smaller one."
+        f"going up and down: {limit:g} / sharpness is {limit / sharpness:.3g} here, and the "
+        f"learning rate {learning_rate:g} is above it. Use a smaller one."
     )

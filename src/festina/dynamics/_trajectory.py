@@ -12,7 +12,9 @@ from jaxtyping import Float, Int
 
 from .._types import Array
 from ..networks._given import check_lane
+from ..networks._labels import Labels, axis_names, coordinates, lane_labels
 from ..networks._network import Network
+from ..networks._past import MEMORY, Past
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -79,6 +81,8 @@ class Trajectory(Generic[Network]):
     - `solver`: the steps that a flow took, `"explicit"` or `"implicit"` ones, or `"descent"`.
     - `settings`: what else it was trained with, by the names of the arguments: when it counts as
       converged, how large its mini-batches are.
+    - `labels`: what the networks were drawn with (`scale`, `seed`, …), which names their axes.
+    - `past`: what `final` remembers of its training, so that it can be trained on.
     """
 
     time: Float[np.ndarray, "*batch save"]
@@ -96,10 +100,14 @@ class Trajectory(Generic[Network]):
     solver: TakenSolver = "descent"
     settings: Mapping[str, float | int] = field(default_factory=dict)
     observed: Mapping[str, Float[np.ndarray, "..."]] = field(default_factory=dict)
+    momentum: Float[np.ndarray, "*batch"] | None = None
+    labels: Labels = field(default_factory=dict)
+    past: Past | None = None
 
     @functools.cached_property
     def network(self) -> Network:
-        return self.weights(slice(None))
+        labels = {name: np.asarray(each)[..., None] for name, each in self.labels.items()}
+        return self.weights(slice(None)).remembering(labels)
 
     @property
     def batch_shape(self) -> tuple[int, ...]:
@@ -112,9 +120,13 @@ class Trajectory(Generic[Network]):
 
     @property
     def slope(self) -> Float[np.ndarray, "*batch save"]:
-        r"""$dL/dt = -|\partial L/\partial\theta|^2$; of descent, which counts steps, times η."""
+        r"""$dL/dt = -|\partial L/\partial\theta|^2$; of descent, which counts steps, times η.
+
+        With momentum μ, times η/(1 − μ): so fast a heavy ball is where its slope changes slowly.
+        """
         rate = 1.0 if self.learning_rate is None else self.learning_rate[..., None]
-        return -self.squared_gradient * rate
+        lasting = 1.0 if self.momentum is None else 1.0 - self.momentum[..., None]
+        return -self.squared_gradient * rate / lasting
 
     @property
     def final(self) -> Network:
@@ -125,7 +137,24 @@ class Trajectory(Generic[Network]):
                 f"{self.endings[0].message}"
             )
         last = (*(slice(None),) * len(self.batch_shape), -1)
-        return jax.tree.map(lambda leaf: leaf[last], self.weights(LAST))
+        trained = jax.tree.map(lambda leaf: leaf[last], self.weights(LAST))
+        return trained.remembering(self.labels, self.past)
+
+    @property
+    def dims(self) -> tuple[str, ...]:
+        """What the axes of the batch are called, by what the networks were drawn with.
+
+        An axis along which just one thing differs has its name (`scale`, `seed`, `balance`, …), one
+        that seeds and something else differ along is called `seed`, and any other `batch_0`,
+        `batch_1`, … by its place.
+        """
+        return axis_names(self.labels, self.batch_shape)
+
+    def coordinates(
+        self, dims: tuple[str, ...] | None = None
+    ) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+        """What the networks were drawn with, along axes with the names of `dims`."""
+        return coordinates(self.labels, self.batch_shape, self.dims if dims is None else dims)
 
     def __repr__(self) -> str:
         batch = f"{self.batch_shape} networks, " if self.batch_shape else ""
@@ -155,9 +184,11 @@ class Trajectory(Generic[Network]):
         index = tuple(i % length for i, length in zip(index, self.batch_shape, strict=True))
         flat = int(np.ravel_multi_index(index, self.batch_shape)) if index else 0
         upto = (*index, slice(0, int(self.saves[index])))
-        rate = self.learning_rate
+        rate, mu = self.learning_rate, self.momentum
         return replace(
             self,
+            labels=lane_labels(self.labels, self.batch_shape, index),
+            past=None if self.past is None else self.past.of(index),
             time=self.time[upto],
             loss=self.loss[upto],
             squared_gradient=self.squared_gradient[upto],
@@ -167,29 +198,36 @@ class Trajectory(Generic[Network]):
             endings=(self.endings[flat],),
             evaluations=np.asarray(self.evaluations[index]),
             learning_rate=None if rate is None else np.asarray(rate[index]),
+            momentum=None if mu is None else np.asarray(mu[index]),
         )
 
     def to_dataset(self, dims: tuple[str, ...] | None = None) -> "xr.Dataset":
         """The trajectory with named axes: `dims` for the batch, then `time`.
 
-        By default the last axis of the batch is `seed`, and the first of two `scale`, which is the
-        order in which `scale[:, None]` and several keys make them; of more than two, those in front
-        are `batch_0`, `batch_1`, …. Coordinates along them count 0, 1, 2, …: a trajectory knows
-        neither the scales nor the keys its networks were made with, `assign_coords` adds them.
+        By default axes have the names that the trajectory's own `dims` say, with what the networks
+        were drawn with as coordinates: `scale[:, None]` and `seeds(3, first=10)` make an axis
+        `scale` of these scales and an axis `seed` of 10, 11, 12. What differs along several axes,
+        or beside another thing along one, is a coordinate over these; what is the same for all is
+        one without axes. Seeds are known of `festina.seeds` and `jax.random.key`; axes of which
+        nothing is known, as of keys made by `jax.random.split`, are `batch_0`, … and are counted:
+        `network.labelled(…)` says more. Names in `dims` replace those of the axes.
+
         Lanes with times of their own have an axis `save` and a coordinate `time(…, save)`.
         """
         import xarray as xr
 
         from .._objective import loss_formula
 
-        batch = default_dims(len(self.batch_shape)) if dims is None else dims
+        batch = self.dims if dims is None else dims
         if len(batch) != len(self.batch_shape):
             raise ValueError(f"`dims` must name the axes {self.batch_shape}, got {batch}.")
         axis = "time" if self.shared_times else "save"
         over = (*batch, axis)
         first = (0,) * len(self.batch_shape)
         time = (axis, self.time[first]) if self.shared_times else (over, self.time)
-        return xr.Dataset(
+        given = {"learning_rate": self.learning_rate, "momentum": self.momentum}
+        swept = {name: (batch, each) for name, each in given.items() if _differs(each)}
+        data = xr.Dataset(
             {
                 "loss": (over, self.loss, {"long_name": f"loss {loss_formula(self.convention)}"}),
                 "squared_gradient": (over, self.squared_gradient),
@@ -199,10 +237,7 @@ class Trajectory(Generic[Network]):
                 "ending": (batch, _words(self, [e.reason for e in self.endings])),
                 "message": (batch, _words(self, [e.message for e in self.endings])),
             },
-            coords={
-                "time": time,
-                **{name: np.arange(n) for name, n in zip(batch, self.batch_shape, strict=True)},
-            },
+            coords={"time": time, **swept},
             attrs={
                 **self.settings,
                 "loss_convention": self.convention,
@@ -211,9 +246,19 @@ class Trajectory(Generic[Network]):
                 "solver": self.solver,
                 "clock": "steps" if self.learning_rate is not None else "flow time",
                 "learning_rate": _rates(self.learning_rate),
+                **({} if self.momentum is None else {"momentum": _rates(self.momentum)}),
                 **self.weights(LAST).attributes,
             },
         )
+        if self.past is not None:
+            memory = {
+                name: (batch, getattr(self.past, name), {"long_name": words})
+                for name, words in MEMORY.items()
+            }
+            data = data.assign(memory)
+        # What is observed under the name of a label is what was asked for.
+        labels = self.coordinates(batch).items()
+        return data.assign_coords({name: each for name, each in labels if name not in data})
 
     def _kept(self) -> list[tuple[str, tuple[str, ...], Array]]:
         """Name, axes and values of what is known at every sample: weights, or what was observed."""
@@ -225,13 +270,6 @@ class Trajectory(Generic[Network]):
             (name, tuple(f"{name}_{axis}" for axis in range(array.ndim - axes)), array)
             for name, array in self.observed.items()
         ]
-
-
-def default_dims(axes: int) -> tuple[str, ...]:
-    """Keys broadcast against scales from the right, so that seeds are the last axis."""
-    if axes <= 2:
-        return ("scale", "seed")[2 - axes :]
-    return (*(f"batch_{axis}" for axis in range(axes - 1)), "seed")
 
 
 def _within(
@@ -255,7 +293,11 @@ def _rates(rates: np.ndarray | None) -> float | list | str:
     """As an attribute: one number if all lanes have the same."""
     if rates is None:
         return "none"
-    return float(rates.flat[0]) if (rates == rates.flat[0]).all() else rates.tolist()
+    return rates.tolist() if _differs(rates) else float(rates.flat[0])
+
+
+def _differs(rates: np.ndarray | None) -> bool:
+    return rates is not None and bool((rates != rates.flat[0]).any())
 
 
 def _words(trajectory: Trajectory, words: list[str]) -> np.ndarray:

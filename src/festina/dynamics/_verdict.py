@@ -7,7 +7,7 @@ from jaxtyping import Bool
 
 from .._objective import Objective
 from ._course import Method
-from ._curvature import extreme_curvatures
+from ._curvature import extreme_curvatures, slow_way_out
 from ._logbook import Logbook
 from ._program import (
     AT_FLOOR,
@@ -61,12 +61,15 @@ class Verdict:
     def _at_standstill(self, lane: int, book: Logbook) -> Ending | None:
         """Is a point with a small gradient a minimum, or a saddle on the way (None)?
 
-        A saddle is one that would be left, at the rate of its most negative curvature, within a
-        thousand times the time elapsed. Near a minimum there is negative curvature too, in
-        proportion to what is left of the residual, but it leads nowhere in such a time.
+        A saddle on the way is one that would be left, at the rate of its most negative curvature,
+        within a thousand times the time elapsed. Near a minimum there is negative curvature too, in
+        proportion to what is left of the residual, but it leads nowhere in such a time. A saddle
+        that is left later is said to be one.
         """
         time, _, rate = book.latest[:, lane]
-        elapsed = float(time) * self._learning_rate(lane)
+        ticks = float(time + self.controls.elapsed[lane])
+        speed = float(self.controls.speed[lane])
+        elapsed = ticks * speed
         smallest, largest = extreme_curvatures(
             self.problem.structure, book.weights[:, lane], self.problem.data
         )
@@ -86,7 +89,24 @@ class Verdict:
                 "Gradient and curvature are zero: no unit responds to any sample any more. Smaller "
                 "weights, and in descent a smaller learning rate, keep them alive.",
             )
-        return Ending("converged", f"A minimum: gradient {np.sqrt(rate):.3g} and no way out.")
+        weights, data = book.weights[:, lane], self.problem.data
+        way = slow_way_out(self.problem.structure, weights, data) if smallest < 0.0 else None
+        if way is None:
+            return Ending(
+                "converged",
+                f"A minimum: gradient {np.sqrt(rate):.3g} and no way out within a thousand times "
+                "the time so far.",
+            )
+        after = way[1] / speed
+        when, more = f"{after:.3g} steps", "a smaller `converged`"
+        if self.method.continuous:
+            when, more = f"t = {after:.3g}", "`times`"
+        return Ending(
+            "saddle",
+            f"A saddle, left at rate {way[0]:.3g}, in about {when}. That is slower than training "
+            f"goes on by itself, which is up to a thousand times the {ticks:.6g} so far: ask for "
+            f"{more} to see it.",
+        )
 
     def _ending(self, lane: int, status: int, book: Logbook) -> Ending:
         time, excess, _ = book.latest[:, lane]
@@ -108,7 +128,7 @@ class Verdict:
             )
         if status == NOT_FINITE:
             start, rate = book.initial_weights(lane), self._learning_rate(lane)
-            cause = cause_of_divergence(self.problem, start, rate)
+            cause = cause_of_divergence(self.problem, start, rate, self._momentum(lane))
             return Ending("diverged", f"Not finite after {where}. {cause}")
         return Ending(
             "out of steps",
@@ -120,7 +140,8 @@ class Verdict:
         """That the loss does not rest because steps are too large; nothing where it does."""
         if self.method.continuous or not book.goes_up_and_down(lane):
             return ""
-        words = restlessness(self.problem, book.weights[:, lane], self._learning_rate(lane))
+        rate, momentum = self._learning_rate(lane), self._momentum(lane)
+        words = restlessness(self.problem, book.weights[:, lane], rate, momentum)
         return f", {words}" if words else ""
 
     def _what_goes_on(self, lane: int, book: Logbook) -> str:
@@ -130,11 +151,11 @@ class Verdict:
                 "short ones, because of kinks: a looser `rtol` gets further than more `max_steps`."
             )
         if not self.method.continuous and book.has_gone_up(lane):
-            rate = self._learning_rate(lane)
-            limit = stability_limit(self.problem, book.initial_weights(lane))
+            rate, momentum = self._learning_rate(lane), self._momentum(lane)
+            limit = stability_limit(self.problem, book.initial_weights(lane), momentum)
             if rate > limit:
                 now = "going up and down. " if book.goes_up(lane) else "after going up and down. "
-                return now + too_large(rate, limit)
+                return now + too_large(rate, limit, momentum)
         return (
             "still learning slowly: a larger `converged` or a time to end at are cheaper than more "
             "`max_steps`." + " So may be `solver='implicit'`." * self.method.continuous
@@ -151,6 +172,9 @@ class Verdict:
                 f"{book.slack[lane]:.3g}-fold."
             )
         return remarks
+
+    def _momentum(self, lane: int) -> float:
+        return float(self.controls.momentum[lane])
 
     def _learning_rate(self, lane: int) -> float:
         return float(self.controls.learning_rate[lane])

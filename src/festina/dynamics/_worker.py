@@ -142,6 +142,8 @@ class Worker:
                 continue
             if self._is_over(slot, lane, int(status[slot]), out_of_steps):
                 book.close(lane)
+                book.peak[lane] = self.state.peak[slot]
+                book.step_size[lane] = self.state.step_size[slot]
                 ended += 1
                 changes |= self._refill(slot, status)
             else:

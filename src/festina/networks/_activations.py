@@ -1,5 +1,6 @@
 """Scalar activations σ, each with the algebra that it gives to a unit."""
 
+import contextlib
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -83,7 +84,7 @@ def leaky_relu(slope: float = 0.1) -> Activation:
     if not 0 < slope < 1:
         raise ValueError(f"`slope` must lie between 0 and 1, got {slope}. 0 is relu, 1 is linear.")
     return Activation(
-        name=f"leaky-relu-{slope:g}",
+        name=f"leaky-relu-{float(slope)!r}",
         function=functools.partial(_leak, slope=slope),
         algebra=Algebra(zero=True, homogeneous="positive", linear=False, even=False, order=1),
     )
@@ -112,6 +113,19 @@ sigmoid = Activation(
 _NAMED = {
     a.name: a for a in (linear, quadratic, power(3), relu, leaky_relu(), tanh, erf, sine, sigmoid)
 } | {"leaky-relu": leaky_relu(), "leaky_relu": leaky_relu()}
+
+
+def activation_named(name: str) -> Activation | None:
+    """Ours of this name, by which a run on disk knows it; None where it is of a user's own."""
+    for prefix, make in (("power-", lambda p: power(int(p))), ("leaky-relu-", _leaky)):
+        if name not in _NAMED and name.startswith(prefix):
+            with contextlib.suppress(ValueError):
+                return make(name.removeprefix(prefix))
+    return _NAMED.get(name)
+
+
+def _leaky(slope: str) -> Activation:
+    return leaky_relu(float(slope))
 
 
 def activation(choice: str | Activation | Scalar) -> Activation:
@@ -172,7 +186,9 @@ def _from_function(function: Scalar) -> Activation:
         lambda u: np.asarray(function(u * grid)), np.array([1.0, -0.7, 0.45, 1.3])
     )
     algebra = replace(algebra, kink=_kink(function))
-    return Activation(getattr(function, "__name__", "custom"), function, algebra)
+    name = getattr(function, "__name__", "custom")
+    # Under a name of ours a run on disk would be taken for a network of ours.
+    return Activation(f"own {name}" if activation_named(name) else name, function, algebra)
 
 
 def _module(function: object) -> str:

@@ -12,6 +12,7 @@ from ._build import Scale, check_batch, check_scale, normals
 from ._deep import DeepLinear, check_widths
 from ._frames import haar, joined, needed_key, orthonormal
 from ._given import real_array
+from ._labels import seed_labels
 
 
 @float64
@@ -49,6 +50,7 @@ def balanced(
     λ = _check_balance(balance, widths)
     if sum(given is not None for given in (scale, singular_values, product)) != 1:
         raise ValueError("Give exactly one of `scale`, `singular_values` and `product`.")
+    labels = {"balance": λ}
     if product is None or key is not None:
         key = needed_key(key)
         check_batch(λ, key, name="balance")
@@ -57,7 +59,8 @@ def balanced(
         s = _check_singular_values(singular_values, widths)
         u, v, r = haar(key, [(n_o, n_o), (n_i, n_i), (n_h, n_h)])
     elif scale is not None:
-        scales, key = check_scale(scale), needed_key(key)
+        labels["scale"] = scales = check_scale(scale)
+        key = needed_key(key)
         check_batch(scales, key)
         σ = scales[..., None, None]
         first, second, draw = normals(key, ((n_h, n_i), (n_o, n_h), (n_h, n_h)))
@@ -74,10 +77,11 @@ def balanced(
     p, q = _layer_strengths(λ[..., None], s)
     inputs, outputs = min(n_i, n_h), min(n_o, n_h)
     r_t = r.swapaxes(-1, -2)
-    return joined(
+    network = joined(
         (r[..., :inputs] * p[..., None, :inputs]) @ v[..., :inputs].swapaxes(-1, -2),
         (u[..., :outputs] * q[..., None, :outputs]) @ r_t[..., :outputs, :],
     )
+    return network.labelled(**labels, **seed_labels(key))
 
 
 def _layer_strengths(

@@ -14,6 +14,7 @@ from .._precision import float64
 from .._types import Array, Keys
 from ._activations import Activation, Scalar, activation
 from ._given import real_array, whole_number
+from ._labels import seed_labels
 from ._layer import Layer
 from ._units import AbstractUnit, Kernel, LinearHead, Neuron, SoftmaxHead
 
@@ -39,7 +40,7 @@ def fully_connected(
     - `scale`: standard deviation of the initial weights, or an array of them.
     - `key`: randomness. An array of keys makes a batch of networks, one each; `scale` and `key`
       broadcast against each other, so `scale[:, None]` with eight keys is a sweep with eight seeds
-      and the axes `(scale, seed)`.
+      and the axes `(scale, seed)`, which the network remembers (`labels`).
     """
     unit = Neuron(_resolve(activation))
     return gaussian(unit, (inputs,), width, outputs, scale=scale, key=key)
@@ -169,7 +170,8 @@ def _initialise(
     theta = scales[..., None, None] * noise
     if rank:
         theta = strength * (factors[0] @ factors[1]) / np.sqrt(width) + theta
-    return Layer.from_rows(theta.reshape(*batch, *shape), unit, u_shape, v_shape).read()
+    layer = Layer.from_rows(theta.reshape(*batch, *shape), unit, u_shape, v_shape).read()
+    return layer.remembering({"scale": scales, **seed_labels(key)})
 
 
 def check_scale(scale: Scale, *, name: str = "scale") -> Float[np.ndarray, "..."]:

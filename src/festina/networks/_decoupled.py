@@ -9,10 +9,11 @@ from numpy.typing import ArrayLike
 
 from .._precision import float64
 from .._types import Keys
-from ._build import Scale
+from ._build import Scale, check_keys
 from ._deep import DeepLinear, check_widths
 from ._frames import check_frame, haar, joined
 from ._given import real_array
+from ._labels import seed_labels
 
 
 @float64
@@ -74,7 +75,11 @@ def decoupled(
         inner = [np.eye(width, modes) for width in widths[1:-1]]
     else:
         inner = haar(key, [(width, modes) for width in widths[1:-1]])
-    return _in_frames((v, *inner, u), b)
+    labels = seed_labels(None if key is None or not inner else check_keys(key))
+    if initial_strength is not None and (b == b[..., :1]).all():  # one for all modes
+        a = np.asarray(initial_strength, dtype=float)
+        labels["initial_strength"] = a[..., 0] if a.ndim else a
+    return _in_frames((v, *inner, u), b).labelled(**labels)
 
 
 def _layer_strengths(

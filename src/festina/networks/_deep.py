@@ -17,6 +17,7 @@ from .._types import Array, Keys
 from ._build import Scale, check_batch, check_keys, check_scale, normals
 from ._contract import chain, mix
 from ._given import real_array
+from ._labels import seed_labels
 from ._layer import Layer
 from ._network import AbstractNetwork
 from ._structure import AbstractStructure
@@ -77,14 +78,14 @@ class DeepLinear(AbstractNetwork):
                 "Only a layer of linear neurons is a deep linear network, this one has "
                 f"{layer.unit}."
             )
-        return DeepLinear((layer.u, layer.v.swapaxes(-1, -2)))
+        return DeepLinear((layer.u, layer.v.swapaxes(-1, -2)))._labelled_like(layer)
 
     def to_layer(self) -> Layer:
         """The layer of linear neurons with the same weights: for depth two."""
         if self.depth != 2:
             raise ValueError(f"A layer has two weight matrices, this network {self.depth}.")
         first, second = self.weights
-        return Layer(first, second.swapaxes(-1, -2), _LINEAR)
+        return Layer(first, second.swapaxes(-1, -2), _LINEAR)._labelled_like(self)
 
     @property
     def depth(self) -> int:
@@ -111,7 +112,7 @@ class DeepLinear(AbstractNetwork):
         return {f"w{layer}": axes for layer, axes in enumerate(pairs, start=1)}
 
     def with_parts(self, *parts: Float[Array, "..."]) -> "DeepLinear":
-        return DeepLinear(parts)
+        return DeepLinear(parts)._labelled_like(self)
 
     @property
     def structure(self) -> "DeepStructure":
@@ -202,7 +203,8 @@ def deep_linear(widths: Sequence[int], *, scale: Scale, key: Keys) -> DeepLinear
     shapes = DeepStructure(widths).shapes
     # Not in the program, where rounding would depend on how many networks it makes.
     weights = (scales[..., None, None] * draw for draw in normals(key, shapes))
-    return DeepLinear(tuple(np.broadcast_to(w, (*batch, *w.shape[-2:])) for w in weights))
+    network = DeepLinear(tuple(np.broadcast_to(w, (*batch, *w.shape[-2:])) for w in weights))
+    return network.remembering({"scale": scales, **seed_labels(key)})
 
 
 def deep_linear_from(weights: Sequence[ArrayLike]) -> DeepLinear:

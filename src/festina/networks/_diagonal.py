@@ -13,6 +13,7 @@ from .._types import Array, Keys
 from ._build import Scale, check_batch, check_keys, check_scale, normals
 from ._contract import mix
 from ._given import real_array, whole_number
+from ._labels import seed_labels
 from ._network import AbstractNetwork
 from ._structure import AbstractStructure
 from ._units import Neuron
@@ -75,7 +76,7 @@ class DiagonalLinear(AbstractNetwork):
         return {"u": ("input",), "v": ("input",)}
 
     def with_parts(self, *parts: Float[Array, "..."]) -> "DiagonalLinear":
-        return DiagonalLinear(*parts)
+        return DiagonalLinear(*parts)._labelled_like(self)
 
     @property
     def structure(self) -> "DiagonalStructure":
@@ -142,7 +143,8 @@ def diagonal_linear(inputs: int, *, scale: Scale, key: Keys) -> DiagonalLinear:
     batch = check_batch(scales, key)
     # Not in the program, where rounding would depend on how many networks it makes.
     parts = (scales[..., None] * draw for draw in normals(key, ((inputs,),) * 2))
-    return DiagonalLinear(*(np.broadcast_to(part, (*batch, inputs)) for part in parts))
+    network = DiagonalLinear(*(np.broadcast_to(part, (*batch, inputs)) for part in parts))
+    return network.remembering({"scale": scales, **seed_labels(key)})
 
 
 def diagonal_linear_from(u: ArrayLike, v: ArrayLike) -> DiagonalLinear:

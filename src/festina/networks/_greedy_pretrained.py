@@ -12,6 +12,7 @@ from ._build import Scale, check_batch, check_keys, check_scale, normals
 from ._deep import DeepLinear, DeepStructure, check_widths
 from ._frames import check_frame, joined, orthonormal
 from ._given import whole_number
+from ._labels import seed_labels
 
 
 @float64
@@ -76,4 +77,5 @@ def greedy_pretrained(
         fraction ** (1 / module_depth) * after @ before[..., : len(after.T)].swapaxes(-1, -2)
         for before, after in itertools.pairwise(frames)
     )
-    return joined(*layers, scales[..., None, None] * last)
+    network = joined(*layers, scales[..., None, None] * last)
+    return network.remembering({"readout_scale": scales, **seed_labels(key)})

@@ -126,7 +126,7 @@ class Layer(AbstractNetwork):
 
     def with_parts(self, *parts: Float[Array, "..."]) -> "Layer":
         u, v = parts
-        return Layer(u, v, self.unit)
+        return Layer(u, v, self.unit)._labelled_like(self)
 
     @property
     def first_unit(self) -> AbstractUnit:

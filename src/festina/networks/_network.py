@@ -13,6 +13,8 @@ from .._lanes import over_lanes
 from .._precision import float64
 from .._types import Array
 from ._given import check_alone, check_lane
+from ._labels import Labels, checked_labels, lane_labels
+from ._past import Past
 from ._structure import AbstractStructure
 from ._units import AbstractUnit
 from ._view import AbstractView
@@ -37,7 +39,37 @@ class AbstractNetwork(abc.ABC):
 
     @abc.abstractmethod
     def with_parts(self: "Network", *parts: Float[Array, "..."]) -> "Network":
-        """The same kind of network with other weights."""
+        """The same kind of network with other weights, and of as large a batch the same labels."""
+
+    @property
+    def labels(self) -> Labels:
+        """What the networks of a batch were drawn with, by name: `scale`, `seed`, ….
+
+        Arrays that broadcast against `batch_shape`; a trajectory names its axes by them. They are
+        no part of the tree of arrays: `jax.tree.map` makes networks without.
+        """
+        return vars(self).get("_labels", {})
+
+    def labelled(self: "Network", **labels: ArrayLike) -> "Network":
+        """The same network with these labels, beside or instead of those that it has.
+
+        `layer(unit, u, v).labelled(seed=[7, 9])` are two networks along an axis `seed`.
+        """
+        return self.remembering({**self.labels, **checked_labels(labels, self.batch_shape)})
+
+    @property
+    def past(self) -> Past | None:
+        """How its training stood, where it comes from a run."""
+        return vars(self).get("_past")
+
+    def remembering(self: "Network", labels: Labels, past: Past | None = None) -> "Network":
+        """The same network with just these labels, and a past."""
+        network = object.__new__(type(self))
+        vars(network).update(vars(self), _labels=labels, _past=past)
+        return network
+
+    def _labelled_like(self: "Network", other: "AbstractNetwork") -> "Network":
+        return self.remembering(other.labels) if self.batch_shape == other.batch_shape else self
 
     @property
     @abc.abstractmethod
@@ -52,7 +84,7 @@ class AbstractNetwork(abc.ABC):
     @property
     def attributes(self) -> dict[str, str | list]:
         """What the network is beside its weights, as a run on disk holds it."""
-        return {"unit": repr(self.first_unit)}
+        return {"network": type(self).__name__, "unit": repr(self.first_unit)}
 
     @property
     def view(self) -> AbstractView:
@@ -97,8 +129,11 @@ class AbstractNetwork(abc.ABC):
 
     def lane(self: "Network", *index: int) -> "Network":
         """One network of a batch."""
-        check_lane(index, self.batch_shape, alone="network")
-        return self.with_parts(*(part[index] for part in self.parts))
+        batch = self.batch_shape
+        check_lane(index, batch, alone="network")
+        one = self.with_parts(*(part[index] for part in self.parts))
+        past = None if self.past is None else self.past.of(index)
+        return one.remembering(lane_labels(self.labels, batch, index), past)
 
     @float64
     def predict(self, x: ArrayLike) -> Float[np.ndarray, "*batch sample output"]:

@@ -11,6 +11,7 @@ from ._build import Scale, check_batch, check_scale
 from ._deep import DeepLinear, DeepStructure, check_widths
 from ._frames import ORTHONORMAL, haar, joined, needed_key
 from ._given import real_array
+from ._labels import seed_labels
 
 
 @float64
@@ -36,7 +37,7 @@ def orthogonal(
     widths = check_widths(widths)
     gains, key = check_scale(gain, name="gain"), needed_key(key)
     check_batch(gains, key, name="gain")
-    g = gains[..., None, None]
+    g, labels = gains[..., None, None], {"gain": gains, **seed_labels(key)}
     shapes = DeepStructure(widths).shapes
     if product is None:
         tall = haar(key, [(max(shape), min(shape)) for shape in shapes])
@@ -44,7 +45,7 @@ def orthogonal(
             frame if n_out >= n_in else frame.swapaxes(-1, -2)
             for frame, (n_out, n_in) in zip(tall, shapes, strict=True)
         )
-        return joined(*(g * layer for layer in layers))
+        return joined(*(g * layer for layer in layers)).remembering(labels)
     total = real_array("product", product)
     modes = min(widths[0], widths[-1])
     if total.shape != (widths[-1], widths[0]) or min(widths) < modes:
@@ -63,4 +64,4 @@ def orthogonal(
         after[..., : min(shape)] @ before[..., : min(shape)].swapaxes(-1, -2)
         for before, after, shape in zip(frames[:-1], frames[1:], shapes, strict=True)
     )
-    return joined(*(g * layer for layer in layers))
+    return joined(*(g * layer for layer in layers)).remembering(labels)

@@ -94,7 +94,7 @@ class Stack(AbstractNetwork):
         }
 
     def with_parts(self, *parts: Float[Array, "..."]) -> "Stack":
-        return Stack(parts, self.unit, self.activations, self.skips)
+        return Stack(parts, self.unit, self.activations, self.skips)._labelled_like(self)
 
     @property
     def structure(self) -> StackStructure:

@@ -9,6 +9,7 @@ from .._types import Keys
 from ._build import Scale, check_batch, check_keys, check_scale, normals
 from ._deep import check_widths
 from ._given import whole_number
+from ._labels import seed_labels
 from ._stack import Choice, Stack, check_activations, stack_from
 from ._units import AbstractUnit, Kernel, LinearHead, Neuron
 
@@ -141,7 +142,8 @@ def gaussian_stack(
         np.broadcast_to(scales.reshape(*scales.shape, *(1,) * len(shape)) * draw, (*batch, *shape))
         for draw, shape in zip(normals(key, shapes), shapes, strict=True)
     ]
-    return stack_from(unit, weights, activations=activations, skips=skips)
+    network = stack_from(unit, weights, activations=activations, skips=skips)
+    return network.remembering({"scale": scales, **seed_labels(key)})
 
 
 def _hidden(layers: Sequence[int]) -> int:

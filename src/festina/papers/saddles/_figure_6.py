@@ -115,7 +115,8 @@ def _levels(family: str, task: AbstractTask, seed: int) -> np.ndarray:
 def _train(p: Parameters, network: Stack, task: AbstractTask, levels: np.ndarray) -> xr.Dataset:
     """Loss curve, plateaus, drops, and how much every layer has grown."""
     descent = gradient_descent(network, task, p.learning_rate, loss=LOSS, max_steps=p.max_steps)
-    found = rests(descent, levels, merge=0.02)[["count", "passage"]]
+    found = rests(descent, levels, merge=0.02, dims=("seed",))[["count", "passage"]]
+    found = found.reset_coords(drop=True)
     size = lambda weights: np.linalg.norm(weights, ord=2, axis=(-2, -1))
     ends = [(part[:, 0], part[:, -1]) for part in descent.network.parts]
     over = ("seed", "layer")

@@ -187,7 +187,8 @@ def _train(model: Model, s: np.ndarray, network: Layer) -> xr.Dataset:
     """Curves, plateaus and predictions of every seed side by side."""
     flow = gradient_flow(network, model.task(s), loss="half", rtol=1e-5, converged=1e-4)
     levels, speed = model.levels(s), flow.squared_gradient
-    found = rests(flow, levels / 2)[["count", "level", "passage"]]
+    found = rests(flow, levels / 2, dims=("seed",)).reset_coords(drop=True)
+    found = found[["count", "level", "passage"]]
     found = found.rename(level="visited", plateau="rest", passage="drop_time", middle="fall")
     found = found.reindex(rest=range(_RESTS))
     learned = model.strengths(flow.network, s) >= 0.5  # (seed, save, mode)

@@ -126,7 +126,8 @@ def records(
     that counts, as a fraction of the initial loss.
     """
     stairs = bool((np.diff(levels) < 0).all())  # else a narrow network can do it all
-    found = rests(trajectory, levels if stairs else None, merge=merge).drop_vars("seed")
+    found = rests(trajectory, levels if stairs else None, merge=merge, dims=("seed",))
+    found = found.drop_vars("seed").reset_coords(drop=True)
     if not stairs:
         never = np.full((parameters.seeds, len(levels) - 1), np.nan)
         over = ("seed", "middle")

@@ -135,7 +135,7 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
         count = network.batch_shape[-1]
         nested = [rows[first : first + count] for first in range(0, len(rows), count)]
         table = xr.combine_nested(nested, ["scale", "seed"], join="outer", coords="minimal")
-        table = table.assign_coords(seed=parameters.seed + np.arange(count))
+        table = table.assign_coords(seed=network.labels["seed"])
         swept = table.sizes["scale"] > 1
         table = table.assign_coords(scale=list(parameters.scales)) if swept else table.isel(scale=0)
         axes = ("scale", "seed", "save")[-trained.time.ndim :]

@@ -1,0 +1,165 @@
+"""The networks that a run ended with."""
+
+import ast
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ._activations import Activation, activation_named
+from ._deep import deep_linear_from
+from ._diagonal import diagonal_linear_from
+from ._labels import labels_from
+from ._layer import layer
+from ._network import AbstractNetwork
+from ._past import MEMORY, Past
+from ._stack import Choice, stack_from
+from ._units import AbstractUnit, Kernel, LinearHead, Neuron, SoftmaxHead
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+_SWEPT = ("time", "learning_rate", "momentum")  # coordinates that are not the networks'
+_UNITS: dict[str, Any] = {each.__name__: each for each in (Neuron, Kernel, LinearHead, SoftmaxHead)}
+
+
+def from_run(
+    run: "xr.Dataset | xr.DataTree | str | os.PathLike[str]",
+    *,
+    node: str = "simulation",
+    unit: AbstractUnit | None = None,
+    activations: "Choice | list[Choice] | None" = None,
+) -> AbstractNetwork:
+    """The trained networks at the end of a run, with their labels, ready to be trained on.
+
+    They also remember how their training stood. On the task that they come from it goes on as if it
+    had never stopped: what has converged stays so, and further steps are those of one go, of
+    `gradient_descent` always (but momentum starts anew), of `gradient_flow` where its `times` made
+    it land on the end of the first part; elsewhere, with another `solver`, along kinks, and of more
+    linear units than a unit has weights, they are so to its tolerance.
+
+    **Arguments:**
+
+    - `run`: a dataset made by `trajectory.to_dataset()`, a tree with such a dataset, or the folder
+      of a saved run.
+    - `node`: of a tree or a folder, which dataset.
+    - `unit`, `activations`: as in `layer` and `stack_from`, of networks with activations of your
+      own, which a run only knows by their names.
+    """
+    data = _dataset(run, node)
+    kind = data.attrs.get("network")
+    if kind not in _BUILD:
+        raise ValueError(
+            f"`run` must hold networks of `festina.networks` ({', '.join(_BUILD)}), this one "
+            f"says {kind!r}. For others give the arrays to `layer` or `stack_from`."
+        )
+    dims = tuple(map(str, data["saves"].dims))
+    last = data.isel(time=-1) if "time" in data["loss"].dims else data.isel(save=-1)
+    names = [name for name in data.variables if str(name) in ("u", "v") or _is_matrix(str(name))]
+    parts = {str(name): np.asarray(last[name].values, float) for name in names}
+    if not parts:
+        raise ValueError(
+            "`run` holds no weights: where `observe` says what is kept, they are not. Train "
+            "without it, or take `trajectory.final` before saving."
+        )
+    network = _BUILD[kind](data.attrs, parts, unit, activations)
+    coords = {
+        str(name): (tuple(map(str, each.dims)), np.asarray(each.values))
+        for name, each in data.coords.items()
+        if set(each.dims) <= set(dims) and name not in _SWEPT
+    }
+    return network.remembering(labels_from(coords, dims), _past(data, last))
+
+
+def _dataset(run: Any, node: str) -> "xr.Dataset":
+    import xarray as xr
+
+    if isinstance(run, str | os.PathLike):
+        from .._run import load
+
+        run = load(run)
+    if isinstance(run, xr.DataTree):
+        if node not in run.children:
+            raise ValueError(
+                f"`run` has no node '{node}'. It has: {', '.join(map(str, run.children))}."
+            )
+        run = run[node].to_dataset()
+    if not isinstance(run, xr.Dataset):
+        raise ValueError(
+            "`run` must be a dataset, a tree or the folder of a saved run, got "
+            f"{type(run).__name__}. Of a trajectory there is `final`."
+        )
+    return run
+
+
+def _is_matrix(name: str) -> bool:
+    return name[:1] == "w" and name[1:].isdigit()
+
+
+def _past(data: "xr.Dataset", last: "xr.Dataset") -> Past | None:
+    if not all(name in data for name in MEMORY):
+        return None
+    memory = (np.asarray(data[name].values) for name in MEMORY)
+    excess = np.asarray(last["loss"].values) - data.attrs["loss_floor"]
+    rate = np.asarray(last["squared_gradient"].values)
+    return Past(excess, rate, *memory, solver=data.attrs["solver"])
+
+
+def _layer(attributes: Any, parts: Any, unit: AbstractUnit | None, _: Any) -> AbstractNetwork:
+    return layer(unit or _unit(attributes["unit"]), parts["u"], parts["v"])
+
+
+def _stack(
+    attributes: Any, parts: Any, unit: AbstractUnit | None, activations: Any
+) -> AbstractNetwork:
+    if activations is None:
+        activations = [_known(name) for name in attributes["activations"]]
+    return stack_from(
+        unit or _unit(attributes["unit"]),
+        [parts["u"], *_matrices(parts)],
+        activations=activations,
+        skips=[(source, target) for source, target in attributes["skips"]],
+    )
+
+
+def _matrices(parts: dict[str, np.ndarray]) -> list[np.ndarray]:
+    """W₁, W₂, … in their order, which w10 does not have among names."""
+    return [parts[name] for name in sorted(filter(_is_matrix, parts), key=lambda n: int(n[1:]))]
+
+
+_BUILD: dict[str, Any] = {
+    "Layer": _layer,
+    "Stack": _stack,
+    "DeepLinear": lambda _, parts, *__: deep_linear_from(_matrices(parts)),
+    "DiagonalLinear": lambda _, parts, *__: diagonal_linear_from(parts["u"], parts["v"]),
+}
+
+
+def _unit(text: str) -> AbstractUnit:
+    """A unit from how it is written, without executing anything."""
+    try:
+        call = ast.parse(text, mode="eval").body
+        assert isinstance(call, ast.Call), "a unit is written as a call"
+        options = {}
+        for keyword in call.keywords:
+            value = keyword.value
+            if keyword.arg == "activation":  # Activation(name='…')
+                assert isinstance(value, ast.Call), "as is an activation"
+                options["activation"] = _known(ast.literal_eval(value.keywords[0].value))
+            else:
+                options[keyword.arg] = ast.literal_eval(value)
+        return _UNITS[ast.unparse(call.func)](**options)
+    except (SyntaxError, AssertionError, KeyError, IndexError, TypeError):
+        raise ValueError(
+            f"`run` was made with units {text}, which are none of `festina.networks`: give `unit`."
+        ) from None
+
+
+def _known(name: str) -> Activation:
+    found = activation_named(name)
+    if found is None:
+        raise ValueError(
+            f"`run` was made with the activation '{name}', a function of your own: give it, as "
+            "`unit` (for example Neuron(function)) or in `activations`."
+        )
+    return found

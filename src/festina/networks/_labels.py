@@ -1,0 +1,114 @@
+"""What the networks of a batch were drawn with, and what the axes of the batch are called by it.
+
+Labels are arrays that broadcast against the axes of the batch: of scales `(3, 1)` and keys `(4,)`
+the first axis is `scale`, the last `seed`. They are no part of the tree that programs are compiled
+for: other labels compile nothing anew, and what maps over trees drops them.
+"""
+
+from collections.abc import Mapping
+
+import jax
+import numpy as np
+from jaxtyping import Key
+from numpy.typing import ArrayLike
+
+Labels = Mapping[str, np.ndarray]
+
+
+def seed_labels(key: Key[jax.Array, "..."] | None) -> dict[str, np.ndarray]:
+    """The numbers n of keys that are `jax.random.key(n)`; nothing if any is another, as by `split`.
+
+    A key of a number below 2³² is this number behind a zero, once or (`rbg`) twice. Those of other
+    keys look random, and one in 2³² of them like a number.
+    """
+    if key is None:
+        return {}
+    words = np.asarray(jax.random.key_data(key))
+    words = words.reshape(*words.shape[:-1], -1, 2)
+    numbers = words[..., 0, 1]
+    plain = (words[..., 0] == 0).all() and (words[..., 1] == numbers[..., None]).all()
+    return {"seed": numbers.astype(np.int64)} if plain else {}
+
+
+def checked_labels(labels: Mapping[str, ArrayLike], batch: tuple[int, ...]) -> Labels:
+    """As arrays of our own; raises unless they broadcast against the batch."""
+    arrays = {name: np.array(values) for name, values in labels.items()}
+    for name, values in arrays.items():
+        try:
+            fits = np.broadcast_shapes(values.shape, batch) == batch
+        except ValueError:
+            fits = False
+        if not fits:
+            raise ValueError(
+                f"`{name}` must be one label or broadcast against the networks {batch}, got shape "
+                f"{values.shape}."
+            )
+        values.flags.writeable = False
+    return arrays
+
+
+def lane_labels(labels: Labels, batch: tuple[int, ...], index: tuple[int, ...]) -> Labels:
+    """Those of one network of the batch."""
+    return {name: np.asarray(np.broadcast_to(each, batch)[index]) for name, each in labels.items()}
+
+
+def axis_names(labels: Labels, batch: tuple[int, ...]) -> tuple[str, ...]:
+    """What each axis is called: after the label that differs along it alone, or `batch_0`, ….
+
+    Where several labels differ together, scales with a key each, the axis is that of the seeds.
+    """
+    names = [f"batch_{axis}" for axis in range(len(batch))]
+    for name, values in reversed(list(labels.items())):
+        own = _own_axes(values, batch)
+        if len(own) == 1 and names[own[0]] != "seed":
+            names[own[0]] = name
+    return tuple(names)
+
+
+def coordinates(
+    labels: Labels, batch: tuple[int, ...], dims: tuple[str, ...]
+) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """Labels along axes that are called `dims`: of the axis that a label names, under its name.
+
+    Axes without a label are counted.
+    """
+    named = axis_names(labels, batch)
+    table = {}
+    for dim, name, length in zip(dims, named, batch, strict=True):
+        if dim in labels and dim != name:
+            raise ValueError(
+                f"`dims` calls an axis '{dim}' along which networks are not labelled by their "
+                f"{dim}: the axes are {named}. Choose another name."
+            )
+        values = labels[name].ravel() if name in labels else np.arange(length)
+        table[dim] = ((dim,), values)
+    for name, values in labels.items():
+        if name in named:
+            continue
+        own = _own_axes(values, batch)
+        shape = tuple(batch[axis] for axis in own)
+        table[name] = (tuple(dims[axis] for axis in own), values.reshape(shape))
+    return table
+
+
+def labels_from(
+    coordinates: Mapping[str, tuple[tuple[str, ...], np.ndarray]], dims: tuple[str, ...]
+) -> Labels:
+    """The way back; counted axes have no label."""
+    labels = {}
+    for name, (own, values) in coordinates.items():
+        if name == f"batch_{dims.index(name) if name in dims else ''}":
+            continue
+        order = sorted(own, key=dims.index)
+        values = values.transpose([own.index(dim) for dim in order])
+        sizes = dict(zip(order, values.shape, strict=True))
+        first = dims.index(order[0]) if order else len(dims)
+        labels[name] = values.reshape([sizes.get(dim, 1) for dim in dims[first:]])
+    return labels
+
+
+def _own_axes(values: np.ndarray, batch: tuple[int, ...]) -> tuple[int, ...]:
+    """Axes of the batch along which labels differ, or one along which they would if it had more."""
+    axes = range(len(batch) - values.ndim, len(batch))
+    differ = tuple(axis for axis, length in zip(axes, values.shape, strict=True) if length > 1)
+    return differ or tuple(axis for axis in axes if batch[axis] == 1)[:1]
