@@ -1,5 +1,6 @@
 """Effective width: how many units compute what a network computes, and which kind of saddle."""
 
+import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from ..theory.saddles._kinds import EQUATION, Kind
 from ..theory.saddles._mechanism import Mechanism, mechanism
 from ..theory.saddles._merged_units import Narrowing, narrowings
 from ._given import layer_of, task_of
+from ._motion import Motion, motion_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +35,7 @@ class EffectiveWidth:
       none but zeros.
     - `network`: the one that was asked about.
     - `narrowings`: the error of every kind at every width, for other tolerances.
+    - `task`: on which it is judged; None where no targets were given.
     """
 
     width: int
@@ -45,6 +48,14 @@ class EffectiveWidth:
     tolerance: float
     network: Layer
     narrowings: tuple[Narrowing, ...]
+    task: AbstractTask | None
+
+    @functools.cached_property
+    def motion(self) -> Motion | None:
+        """How steep the loss is, and how steep it may be at a saddle; None without targets."""
+        if self.task is None:
+            return None
+        return motion_of(self.network, self.task, resolution=self.tolerance**2)
 
     @property
     def equation(self) -> int | None:
@@ -59,7 +70,7 @@ class EffectiveWidth:
     def at(self, tolerance: float) -> "EffectiveWidth":
         """The answer for another tolerance."""
         check_tolerance(tolerance)
-        return _judge(self.network, self.narrowings, tolerance)
+        return _judge(self.network, self.narrowings, tolerance, self.task)
 
     def __str__(self) -> str:
         each = ", ".join(
@@ -69,9 +80,13 @@ class EffectiveWidth:
         if self.kind is None:
             return f"width {self.width}, no narrower to within {self.tolerance:g} ({each})"
         ties = " and ".join(f"({EQUATION[kind]})" for kind in self.ties)
+        found, motion = f"effective width {self.width}", self.motion
+        if motion is None or motion.rests:
+            known = "" if motion else "; without `y` nothing says whether it is at rest"
+            return f"{found} of type {ties}, error {self.error:.2g}; widths by type: {each}{known}"
         return (
-            f"effective width {self.width} of type {ties}, error {self.error:.2g}; widths by type: "
-            f"{each}"
+            f"{found}, but at no saddle: the slope is {motion.slope:.2g}, at rest it is "
+            f"{motion.limit:.2g} at most. Error {self.error:.2g}; widths by type: {each}"
         )
 
 
@@ -118,7 +133,8 @@ def effective_width(
 
     !!! note "When to doubt it"
 
-        Off a plateau there is an effective width as well, but no saddle that it stands for. Units
+        Off a plateau there is an effective width as well, but no saddle that it stands for: the
+        answer's words say so, and its `motion` has the numbers. Units
         may share a direction without being copies of each other (attention heads do at times):
         they count one by one, and `festina.diagnose.fitted_width` says how few would do.
     """
@@ -129,7 +145,7 @@ def effective_width(
     task = task_of(one, data, y)
     blind = y is None and task is not data
     found = narrowings(one, task, angle=angle, own_scale=blind)
-    return _judge(one, found, tolerance)
+    return _judge(one, found, tolerance, None if blind else task)
 
 
 def check_tolerance(tolerance: float) -> None:
@@ -137,7 +153,9 @@ def check_tolerance(tolerance: float) -> None:
         raise ValueError(f"`tolerance` must be positive, got {tolerance}.")
 
 
-def _judge(network: Layer, found: tuple[Narrowing, ...], tolerance: float) -> EffectiveWidth:
+def _judge(
+    network: Layer, found: tuple[Narrowing, ...], tolerance: float, task: AbstractTask | None
+) -> EffectiveWidth:
     """The smallest width, and who reaches it.
 
     No unit at all is a network only where silent ones are: others copy one that is there, Eq. (4).
@@ -161,6 +179,7 @@ def _judge(network: Layer, found: tuple[Narrowing, ...], tolerance: float) -> Ef
         tolerance=tolerance,
         network=network,
         narrowings=found,
+        task=task,
     )
 
 

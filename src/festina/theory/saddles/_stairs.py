@@ -19,7 +19,7 @@ class Staircase:
     - `times`: when the loss passes the middle between a level and the next; one fewer than levels.
     - `active`: what is learned on each plateau, as sorted indices of `members`.
     - `joined`: for each member the time of the jump at which it became active, for the last time if
-      it left in between; infinity if it never does.
+      it left in between; zero if it was from the start, infinity if it never does.
     - `members`: `"modes"` (of a linear network: eigenvectors of
       $\Sigma_{yz}\Sigma_{zz}^{-1}\Sigma_{zy}$, the largest eigenvalue first), `"coordinates"` (of a
       diagonal one), or `"units"`.
@@ -72,6 +72,7 @@ def joining_times(
 ) -> Float[np.ndarray, " member"]:
     """When each member became active, as `Staircase.joined` has it."""
     joined = np.full(members, np.inf)
+    joined[list(active[0])] = 0.0
     for before, after, time in zip(active[:-1], active[1:], times, strict=True):
         joined[list(set(after) - set(before))] = time
     return joined
