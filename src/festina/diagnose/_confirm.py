@@ -124,6 +124,7 @@ def confirm(
     v: ArrayLike | None = None,
     activation: str | Activation | Scalar | AbstractUnit | None = None,
     y: ArrayLike | None = None,
+    output_bias: ArrayLike | None = None,
     loss: Convention = "half",
     tolerance: float = 0.02,
     stationary: float = 1e-6,
@@ -138,15 +139,16 @@ def confirm(
     fails where a plateau is none of these fixed points: units
     that have one direction but are not proportional (tanh, sine), or a narrow network whose
     infimum lies at infinite weights (x tanh x). The weights of rectifiers often rest on a kink,
-    where a sample is just not seen; that counts as rest. A bias of the output layer, subtracted
-    from y, is held where it is: the plateau may still be one on which the bias moves.
+    where a sample is just not seen; that counts as rest. A bias of the output layer is held where
+    it is: the plateau may still be one on which the bias moves. Fixed points are those of a squared
+    loss, and say nothing of training with another, such as a cross-entropy.
 
     **Arguments:**
 
     - `network`, `data`: the wide network and its task, or plain arrays u and x.
     - `found`: its `effective_width`; or its `fitted_width`, whose units, where they are fewer than
       those that merge, no equation of Theorem 1 embeds: then it only says where they rest.
-    - `v`, `activation`, `y`: with plain arrays, as in `effective_width`.
+    - `v`, `activation`, `y`, `output_bias`: with plain arrays, as in `effective_width`.
     - `loss`: convention.
     - `tolerance`: largest difference of the losses, as a fraction of what is left of the loss above
       that of least squares; of as little as `tolerance` times the loss at zero outputs, if less is.
@@ -154,7 +156,7 @@ def confirm(
     - `max_steps`: of a quasi-Newton descent, whose memory grows with the number of weights squared.
     """
     one = layer_of(network, v, activation)
-    task = task_of(one, data, y)
+    task = task_of(one, data, y, output_bias)
     if y is None and task is not data:
         raise ValueError("Plain arrays need targets as well: give `y`.")
     _check_same(one, (found.merged if isinstance(found, FittedWidth) else found).network)

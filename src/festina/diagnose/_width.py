@@ -14,7 +14,7 @@ from ..tasks import AbstractTask
 from ..theory.saddles._kinds import EQUATION, Kind
 from ..theory.saddles._mechanism import Mechanism, mechanism
 from ..theory.saddles._merged_units import Narrowing, narrowings
-from ._given import layer_of, task_of
+from ._given import layer_of, task_of, warn_of_other_outputs
 from ._motion import Motion, motion_of
 
 
@@ -55,7 +55,7 @@ class EffectiveWidth:
         """How steep the loss is, and how steep it may be at a saddle; None without targets."""
         if self.task is None:
             return None
-        return motion_of(self.network, self.task, resolution=self.tolerance**2)
+        return motion_of(self.network, self.task, resolution=min(self.tolerance, 0.1) ** 2)
 
     @property
     def equation(self) -> int | None:
@@ -97,6 +97,7 @@ def effective_width(
     v: ArrayLike | None = None,
     activation: str | Activation | Scalar | AbstractUnit | None = None,
     y: ArrayLike | None = None,
+    output_bias: ArrayLike | None = None,
     tolerance: float = 0.1,
     angle: float = 0.2,
 ) -> EffectiveWidth:
@@ -125,6 +126,9 @@ def effective_width(
       a unit (`festina.networks.Kernel`, …). For a bias append a 1 to x.
     - `y`: targets, `(sample, output)` or `(sample,)`. Without any, errors are relative to the
       network's own outputs, so that small outputs count as much as large ones.
+    - `output_bias`: with plain arrays and `y`, what the network adds to its outputs, `(output,)` or
+      a number: it is none of the units', and what is left of the targets without it is the scale.
+      Left out there is none, with a warning where it looks as if there were; 0 if there is none.
     - `tolerance`: largest error.
     - `angle`: largest angle in radians between units that are merged; see
       `festina.theory.saddles.narrowings`.
@@ -132,6 +136,9 @@ def effective_width(
     **Returns:** an `EffectiveWidth`.
 
     !!! note "When to doubt it"
+
+        One hidden layer of a deeper network is judged by what it sends to the next, not by what
+        that makes of it: there, units may count that the outputs do not depend on.
 
         Off a plateau there is an effective width as well, but no saddle that it stands for: the
         answer's words say so, and its `motion` has the numbers. Units
@@ -142,8 +149,10 @@ def effective_width(
     if not 0 < angle < np.pi / 2:
         raise ValueError(f"`angle` must lie between 0 and π/2 radians, got {angle}.")
     one = layer_of(network, v, activation)
-    task = task_of(one, data, y)
+    task = task_of(one, data, y, output_bias)
     blind = y is None and task is not data
+    if y is not None:
+        warn_of_other_outputs(one, task, output_bias is not None)
     found = narrowings(one, task, angle=angle, own_scale=blind)
     return _judge(one, found, tolerance, None if blind else task)
 
