@@ -10,6 +10,7 @@ from .._objective import Convention, loss_formula, objective
 from .._precision import float64
 from ..networks import AbstractUnit, Activation, Layer
 from ..networks._activations import Scalar
+from ..networks._given import whole_number
 from ..tasks import AbstractTask
 from ..theory.saddles._bfgs import bfgs
 from ..theory.saddles._loss_function import loss_function, natural_size, relative_slope
@@ -17,7 +18,7 @@ from ..theory.saddles._subgradient import slope_at_rest
 from ._fitted import FittedWidth
 from ._given import layer_of, task_of
 from ._motion import motion_of
-from ._width import EffectiveWidth
+from ._width import EffectiveWidth, check_tolerance
 
 _SADDLE = 1e-3  # a slope so small before a long descent: the narrow network was at a saddle
 
@@ -155,6 +156,12 @@ def confirm(
     - `stationary`: largest slope at which the optimised network passes for one at rest.
     - `max_steps`: of a quasi-Newton descent, whose memory grows with the number of weights squared.
     """
+    if not isinstance(found, EffectiveWidth | FittedWidth):
+        raise ValueError(
+            "`found` must be the answer of `effective_width` or of `fitted_width`, got "
+            f"{type(found).__name__}."
+        )
+    check_tolerance(tolerance)
     one = layer_of(network, v, activation)
     task = task_of(one, data, y, output_bias)
     if y is None and task is not data:
@@ -178,7 +185,7 @@ def confirm(
             function,
             start,
             lambda weights, _, gradient: relative_slope(weights, gradient, least) <= 1e-9 * empty,
-            max_steps=max_steps,
+            max_steps=whole_number("max_steps", max_steps),
         )
         enough, end_slope = stationary * scale, relative_slope(weights, gradient, least)
         if found.reduced.kinked:

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from ..networks import AbstractUnit, Activation, Layer
 from ..networks._activations import Scalar
+from ..networks._given import real_number
 from ..tasks import AbstractTask
 from ..theory.saddles._kinds import EQUATION, Kind
 from ..theory.saddles._mechanism import Mechanism, mechanism
@@ -146,7 +147,7 @@ def effective_width(
         they count one by one, and `festina.diagnose.fitted_width` says how few would do.
     """
     check_tolerance(tolerance)
-    if not 0 < angle < np.pi / 2:
+    if not 0 < real_number("angle", angle) < np.pi / 2:
         raise ValueError(f"`angle` must lie between 0 and π/2 radians, got {angle}.")
     one = layer_of(network, v, activation)
     task = task_of(one, data, y, output_bias)
@@ -158,7 +159,7 @@ def effective_width(
 
 
 def check_tolerance(tolerance: float) -> None:
-    if not tolerance > 0 or not math.isfinite(tolerance):
+    if not 0 < real_number("tolerance", tolerance) < math.inf:
         raise ValueError(f"`tolerance` must be positive, got {tolerance}.")
 
 

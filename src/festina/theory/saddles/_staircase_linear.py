@@ -24,11 +24,11 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from ..._drops import resting
-from .._checks import finite, number
+from .._checks import finite
 from .._modes import equals
 from ._linear_jump import Jump, Moments, grow, jump, turn
 from ._linear_saddles import LinearModes, LinearSaddle, linear_modes
-from ._stairs import Staircase, joining_times, root
+from ._stairs import Staircase, floor_of, joining_times, root
 
 # Dormant columns become active at this fraction of the weights' final size. What they do to W until
 # then, and is left out, is the square of it.
@@ -89,7 +89,7 @@ def linear_staircase(
         large initial weights everything is active from the start, and the prediction is the flow
         itself.
     """
-    lowest = number("floor", floor)
+    lowest = floor_of(floor)
     modes = linear_modes(correlation, covariance, None, degeneracy)
     moments = Moments(modes.correlation, modes.covariance, modes.inverse)
     dormant = _columns(u, v, modes)

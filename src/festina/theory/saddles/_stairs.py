@@ -8,6 +8,8 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Float
 
+from .._checks import number
+
 Members = Literal["modes", "coordinates", "units"]
 
 
@@ -65,6 +67,15 @@ def warn_unless_ended(solution: Any) -> None:
             "train (`festina.gradient_flow`) to see.",
             stacklevel=4,
         )
+
+
+def floor_of(floor: float) -> float:
+    """The loss of least squares, which is no less than nothing."""
+    if number("floor", floor) < 0:
+        raise ValueError(
+            f"`floor` is a loss, that of least squares, and not negative; got {floor}."
+        )
+    return float(floor)
 
 
 def joining_times(
