@@ -561,8 +561,9 @@ def test_units_that_escape_together():
 
 
 @pytest.mark.parametrize("predict", [linear_staircase, diagonal_staircase])
-def test_a_floor_that_is_no_number_is_refused(predict):
+@pytest.mark.parametrize("floor", [np.nan, -1.0])
+def test_a_floor_that_is_no_loss_is_refused(predict, floor):
     weights = np.full((3, 2), 1e-6) if predict is linear_staircase else np.full(2, 1e-6)
     correlation = np.eye(2) if predict is linear_staircase else np.array([1.0, 0.5])
     with pytest.raises(ValueError, match="`floor`"):
-        predict(weights, weights, correlation, np.eye(2), floor=np.nan)
+        predict(weights, weights, correlation, np.eye(2), floor=floor)

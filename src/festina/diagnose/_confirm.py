@@ -22,6 +22,8 @@ from ._width import EffectiveWidth, check_tolerance
 
 _SADDLE = 1e-3  # a slope so small before a long descent: the narrow network was at a saddle
 
+_ROUNDING = 1e-12
+
 
 @dataclass(frozen=True)
 class Confirmation:
@@ -110,10 +112,8 @@ class Confirmation:
 
     @property
     def _here(self) -> str:
-        return (
-            f"the wide one is at {self.loss:.6g} with a slope of {self.wide_slope:.2g} "
-            f"({self.formula})"
-        )
+        slope = f"{self.wide_slope:.2g}" if self.wide_slope > _ROUNDING else "0"
+        return f"the wide one is at {self.loss:.6g} with a slope of {slope} ({self.formula})"
 
 
 @float64

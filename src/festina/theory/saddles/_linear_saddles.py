@@ -111,7 +111,7 @@ class LinearSaddle:
 
     def _check_width(self, width: int) -> None:
         least = max(len(self.modes), 1)
-        if whole_number("width", width) < least:
+        if whole_number("width", width, least=0) < least:
             raise ValueError(
                 f"`width` must be at least {least} where {len(self.modes)} modes are learned, got "
                 f"{width}."
