@@ -35,7 +35,8 @@ def loss_factor(convention: str, task: AbstractTask) -> float:
         raise ValueError(
             f"Unknown loss '{convention}'. There are: "
             + ", ".join(f"'{name}' = {formula}" for name, formula in _FORMULAS.items())
-            + "."
+            + ". All are squared: training with another, such as a cross-entropy, has other fixed "
+            "points and times."
         )
     if convention in ("half-sum", "sum-square"):
         if task.samples is None:

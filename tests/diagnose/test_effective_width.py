@@ -363,6 +363,8 @@ BAD = [
     (lambda: effective_width(network_of("relu", U, V), task(X, X[:, 0]), y=V), "has its own"),
     (lambda: effective_width(DeepLinear((np.eye(3), np.eye(3))), X), "one hidden layer as arrays"),
     (lambda: effective_width(U, X, tolerance=0.0, **RELU), "`tolerance`"),
+    (lambda: effective_width(U, X, tolerance="1", **RELU), "`tolerance` must be a number, got '1'"),
+    (lambda: effective_width(U, X, angle="1", **RELU), "`angle` must be a number, got '1'"),
     (lambda: effective_width(U, X, angle=2.0, **RELU), "`angle`"),
 ]
 

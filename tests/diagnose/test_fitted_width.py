@@ -178,6 +178,8 @@ def test_bad_input(as_a_user):
             fitted_width(found, X, **options)
     with pytest.raises(ValueError, match="do not fit"):
         fitted_width(found, X[:, :2])
+    with pytest.raises(ValueError, match="must be the answer of `effective_width`, got ndarray"):
+        fitted_width(np.eye(3), X)
 
 
 @pytest.mark.parametrize("merged", [2, 3, 17, 64, 200])

@@ -61,6 +61,12 @@ def test_a_loss_that_never_drops_is_said_to(steps):
     assert "never drops" in stairs.message
 
 
+@pytest.mark.parametrize("given", [None, "a run"])
+def test_what_is_no_trajectory_is_refused(given, as_a_user):
+    with pytest.raises(ValueError, match="`trajectory` must be what"):
+        effective_widths(given, setting()[1])
+
+
 def test_a_batch_is_refused():
     run, data = trained()
     with pytest.raises(ValueError, match="One trajectory at a time"):

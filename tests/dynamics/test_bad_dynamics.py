@@ -29,6 +29,10 @@ def refused(message: str, train) -> None:
         ({"rtol": -1e-6}, "`rtol`"),
         ({"rtol": 0.5}, "`rtol`"),
         ({"rtol": NAN}, "`rtol`"),
+        ({"rtol": "1e-6"}, "`rtol` must be a number, got '1e-6'"),
+        ({"atol": "small"}, "`atol` must be a number"),
+        ({"t_end": "100"}, "`t_end` must be a number"),
+        ({"converged": [0.1]}, "`converged` must be a number"),
         ({"atol": 0.0}, "`atol` must be positive and finite, got 0"),
         ({"atol": NAN}, "`atol`"),
         ({"atol": INF}, "`atol`"),
@@ -50,7 +54,7 @@ def refused(message: str, train) -> None:
         ({"times": np.array([1.0, 2.0]), "t_end": 2.0}, "`times` or `t_end`, not both"),
     ],
 )
-def test_flow_refuses(options, message):
+def test_flow_refuses(options, message, as_a_user):
     refused(message, lambda: festina.gradient_flow(NETWORK, TASK, **options))
 
 

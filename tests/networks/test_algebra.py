@@ -49,6 +49,7 @@ def test_a_scalar_is_measured_as_it_is_declared(row):
     np.testing.assert_allclose(ours(jnp.asarray(grid)), plain, rtol=1e-14, atol=1e-15)
 
 
+BENT = Algebra(True, None, False, False, 1, kink="elsewhere")
 OWN = {
     "abs": (jnp.abs, Algebra(True, "positive", False, True, 1)),
     "softplus": (jax.nn.softplus, Algebra(False, None, False, False, 0)),
@@ -71,6 +72,14 @@ OWN = {
         lambda a: jnp.maximum(a - 0.5, 0),
         Algebra(True, None, False, False, None, kink="elsewhere"),
     ),
+    # Lines, and symmetries, that end where most units never come.
+    "bent at 9": (lambda a: a + jnp.maximum(a - 9, 0), BENT),
+    "clipped at 10": (
+        lambda a: jnp.clip(a, 0, 10),
+        Algebra(True, None, False, False, 1, kink="zero"),
+    ),
+    "clipped unevenly": (lambda a: jnp.clip(a, -10, 12), BENT),
+    "z² up to 20": (lambda a: a**2 + jnp.maximum(a - 20, 0), Algebra(True, None, False, False, 2)),
     "z^3/2": (lambda a: jnp.maximum(a, 0) ** 1.5, Algebra(True, None, False, False, None)),
 }
 

@@ -163,9 +163,18 @@ def test_a_layer_from_given_arrays():
     assert float(zero(np.ones(2))[0]) == 0.0
 
 
+def test_an_activation_stands_for_its_neuron():
+    u, v = np.ones((3, 2)), np.ones(3)
+    for phi in ("relu", activation("relu")):
+        assert layer(phi, u, v).unit == Neuron("relu")
+
+
+@pytest.mark.usefixtures("as_a_user")
 @pytest.mark.parametrize(
     ("unit", "u", "v", "message"),
     [
+        (None, np.ones((3, 2)), np.ones(3), "an activation .* or a unit, got NoneType"),
+        ("rely", np.ones((3, 2)), np.ones(3), "Unknown activation 'rely'"),
         (Neuron(), np.ones((3, 2)), np.ones(4), r"got \(3, 2\) and \(4,\)"),
         (Neuron(), np.ones(2), np.ones(2), r"`u` must have shape \(\*batch, unit"),
         (Neuron(), np.ones((3, 2)), np.ones((3, 1, 1)), r"got \(3, 2\) and \(3, 1, 1\)"),

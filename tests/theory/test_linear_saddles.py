@@ -177,6 +177,12 @@ def test_bad_input(as_a_user):
         (lambda: linear_saddle(ok, ok, (2,)), r"different numbers from 0 to 1, got \(2,\)"),
         (lambda: linear_saddle(ok, ok, (0, 1)).network(1), "`width` must be at least 2"),
         (lambda: linear_saddle(ok, ok, (0,)).index(0), "`width` must be at least 1"),
+        (lambda: linear_saddle(ok, ok, (0,)).index(2.5), "`width` must be a whole number"),
+        (
+            lambda: linear_saddle(ok, ok, (0,), target_power=0.1),
+            "`target_power` must be at",
+        ),
+        (lambda: linear_saddle(ok, ok, (0,), target_power=np.nan), "`target_power` must be a fin"),
         (lambda: linear_saddle(ok, ok, (0,)).network(3, unread=1.0), "need a `key`"),
     ):
         with pytest.raises(ValueError, match=words):

@@ -216,6 +216,8 @@ BAD = [
     (lambda: Constraint("similar", 1, (0,)), "`kind` must be one of equal"),
     (lambda: Constraint("zero", 1, (0,)), "no other unit"),
     (lambda: Constraint("equal", 1, (0, 2)), "one other unit"),
+    (lambda: Constraint("equal", 0, 1), r"`others` must be a tuple.* got 1"),
+    (lambda: Constraint("proportional", 1, (0,), 2.0), "`gamma` must be a tuple"),
     (lambda: Constraint("equal", 1, (1,)), "none of them unit 1 itself"),
     (lambda: Constraint("proportional", 1, (0,)), "needs 1 finite `gamma`"),
     (lambda: Constraint("linear", 1, (0, 2), (1.0, np.nan)), "needs 2 finite `gamma`"),

@@ -108,3 +108,8 @@ def test_a_unit_without_an_order_has_no_statistic():
     silent = Neuron(activation(lambda a: jnp.maximum(a - 0.5, 0.0)))
     with pytest.raises(ValueError, match="no power of u"):
         drive(silent, task(np.eye(2), np.ones(2)))
+
+
+def test_arrays_are_no_task(as_a_user):
+    with pytest.raises(ValueError, match=r"got ndarray: festina\.tasks\.task\(x, y\)"):
+        drive("relu", np.eye(2))

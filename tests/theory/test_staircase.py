@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import scipy.integrate
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import festina
@@ -197,6 +197,37 @@ def test_inputs_that_do_not_vary_are_left_out():
     found = linear_staircase(u, v, np.diag([1.0, 0.4, 0.0]), flat)
     inner = linear_staircase(u[:, :2], v, np.diag([1.0, 0.4, 0.0])[:, :2], flat[:2, :2])
     np.testing.assert_allclose(found.times, inner.times, rtol=1e-6)
+
+
+@settings(max_examples=5, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), inputs=st.integers(2, 4), part=st.floats(0.0, 1.1))
+def test_from_any_moment_the_drops_to_come_are_those_of_training(seed, inputs, part):
+    """Plain descent with modes that mix; from a plateau, from a drop, or when all is over."""
+    rng = np.random.default_rng(seed)
+    root, strengths = rng.normal(size=(inputs, inputs)), np.diag([2.0, 0.7, 0.25, 0.0][:inputs])
+    covariance = root @ root.T / inputs + 0.3 * np.eye(inputs)
+    correlation = rotation(inputs, rng) @ strengths @ rotation(inputs, rng).T
+    u, v = 1e-4 * rng.normal(size=(2, 6, inputs))
+    whole = linear_staircase(u, v, correlation, covariance)
+    rate, inverse = 4e-3, np.linalg.inv(covariance)
+    start, losses = round(part * whole.times[-1] / rate), []
+    for step in range(round(1.2 * whole.times[-1] / rate)):
+        if step == start:
+            found = linear_staircase(u, v, correlation, covariance)
+        drive = correlation - v.T @ u @ covariance
+        losses.append(0.5 * np.sum((drive @ inverse) * drive))
+        u, v = u + rate * v @ drive, v + rate * u @ drive.T
+    passage = lambda staircase: [
+        rate * np.argmax(np.array(losses) <= middle)
+        for middle in 0.5 * (staircase.levels[:-1] + staircase.levels[1:])
+    ]
+    whole_seen, seen = passage(whole), passage(found)
+    # Which side of a drop it is, in the midst of it, is a matter of definition.
+    assume(np.abs(np.array(whole_seen) - rate * start).min() > 0.02 * whole.times[-1])
+    np.testing.assert_allclose(rate * start + found.times, seen, atol=3e-3 * whole.times[-1])
+    assert len(seen) == np.sum(np.array(whole_seen) > rate * start)
+    np.testing.assert_allclose(found.levels, whole.levels[len(whole_seen) - len(seen) :], atol=1e-9)
+    np.testing.assert_array_equal(found.joined[list(found.active[0])], 0.0)
 
 
 NOTHING = ([[0.0, 0.0]], [[0.0], [1.0], [0.5]])
@@ -530,8 +561,9 @@ def test_units_that_escape_together():
 
 
 @pytest.mark.parametrize("predict", [linear_staircase, diagonal_staircase])
-def test_a_floor_that_is_no_number_is_refused(predict):
+@pytest.mark.parametrize("floor", [np.nan, -1.0])
+def test_a_floor_that_is_no_loss_is_refused(predict, floor):
     weights = np.full((3, 2), 1e-6) if predict is linear_staircase else np.full(2, 1e-6)
     correlation = np.eye(2) if predict is linear_staircase else np.array([1.0, 0.5])
     with pytest.raises(ValueError, match="`floor`"):
-        predict(weights, weights, correlation, np.eye(2), floor=np.nan)
+        predict(weights, weights, correlation, np.eye(2), floor=floor)

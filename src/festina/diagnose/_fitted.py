@@ -121,6 +121,10 @@ def fitted_width(
         A fit that fails proves nothing: it may have ended in a local minimum. A fit that succeeds
         does so on these data, and to as few samples as they have weights units fit anything.
     """
+    if not isinstance(found, EffectiveWidth):
+        raise ValueError(
+            f"`found` must be the answer of `effective_width`, got {type(found).__name__}."
+        )
     if max_weights < 0 or starts < 1 or max_steps < 1:
         raise ValueError(
             "`starts` and `max_steps` must be at least 1 and `max_weights` at least 0, got "

@@ -1,13 +1,16 @@
 """A layer and its data from what was given: objects of this library, or plain arrays."""
 
+import warnings
+
 import numpy as np
+from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from ..networks import AbstractNetwork, AbstractUnit, Activation, Layer, layer
 from ..networks._activations import Scalar
-from ..networks._given import check_alone
+from ..networks._given import check_alone, real_array
 from ..networks._units import unit_of
-from ..tasks import AbstractTask, task
+from ..tasks import AbstractTask, Task, task
 
 
 def layer_of(
@@ -22,7 +25,8 @@ def layer_of(
         if not isinstance(network, Layer):
             raise ValueError(
                 f"`network` must be a layer, Σ φ(x; u_i) v_i, got {type(network).__name__}. Of a "
-                "deeper network give one hidden layer as arrays: what comes in, u, and goes out, v."
+                "deeper network give one hidden layer as arrays: what comes in, u, and goes out, "
+                "v. It is judged by what it sends to the next layer, not by what that makes of it."
             )
         check_alone(network.batch_shape)
         return layer(network.unit, network.u, network.v)
@@ -34,17 +38,61 @@ def layer_of(
     return one
 
 
-def task_of(network: Layer, data: AbstractTask | ArrayLike, y: ArrayLike | None) -> AbstractTask:
+def task_of(
+    network: Layer,
+    data: AbstractTask | ArrayLike,
+    y: ArrayLike | None,
+    output_bias: ArrayLike | None = None,
+) -> AbstractTask:
     """What the network learns, or has nothing to learn of: without any targets they are zero."""
+    if output_bias is not None and y is None:
+        raise ValueError(
+            "`output_bias` goes with plain inputs and `y`; of a task subtract it from the targets: "
+            "festina.tasks.task(x, y - output_bias)."
+        )
     if isinstance(data, AbstractTask):
         if y is not None:
             raise ValueError("`y` goes with plain inputs; a task has its own targets.")
         found = data
     else:
         x = np.asarray(data, dtype=float)
-        found = task(x, np.zeros((len(x), network.outputs)) if y is None else y)
+        targets = np.zeros((len(x), network.outputs)) if y is None else real_array("y", y)
+        bias = real_array("output_bias", 0.0 if output_bias is None else output_bias)
+        if bias.shape not in ((), (1,), (network.outputs,)):
+            raise ValueError(
+                f"`output_bias` must be a number or have shape ({network.outputs},), one for each "
+                f"output, got {bias.shape}."
+            )
+        found = task(x, targets - bias)
     network.check_fit(found.input_shape, found.outputs)
     return found
+
+
+def warn_of_other_outputs(network: Layer, task: AbstractTask, bias_given: bool) -> None:
+    """Warn where it looks as if the layer's outputs were not what was fitted to the targets."""
+    assert isinstance(task, Task)
+    y, f = task.y, np.asarray(network.predict(task.x))
+    off = y - f
+    constant, varies = np.sum(off.mean(axis=0) ** 2), np.sum(y.var(axis=0))
+    if not bias_given and constant > varies and 2 * np.sum(off.var(axis=0)) < varies:
+        warnings.warn(
+            f"The outputs follow `y` but for a constant, {_short(off.mean(axis=0))}, which is more "
+            "than all that varies in `y`: errors are relative to it, and units count too little. "
+            "A bias of the output layer is `output_bias`; give 0 if there is none.",
+            stacklevel=3,
+        )
+    right = np.argmax(f, axis=1) == np.argmax(y, axis=1) if y.shape[1] > 1 else (f > 0) == (y > 0)
+    if np.isin(y, (0, 1)).all() and np.mean(off**2) > np.mean(y**2) > 0 and np.mean(right) > 0.5:
+        warnings.warn(
+            "The outputs are further from `y` than zeros are, though they tell most classes: they "
+            "may be those of a cross-entropy. Here fixed points and slopes are those of a squared "
+            "loss, and errors relative to the size of `y`; without `y` to that of the outputs.",
+            stacklevel=3,
+        )
+
+
+def _short(values: Float[np.ndarray, " output"]) -> str:
+    return np.array2string(values, precision=3, threshold=6)
 
 
 def _layer_or_turned(unit: AbstractUnit, u: ArrayLike, v: ArrayLike) -> Layer:

@@ -80,6 +80,11 @@ def effective_widths(
     **Returns:** a `Stairs`. A loss that never drops has no plateau to be told from anything else,
     which its `message` says; for the weights themselves there is `effective_width`.
     """
+    if not isinstance(trajectory, Trajectory):
+        raise ValueError(
+            "`trajectory` must be what `festina.gradient_flow` or `gradient_descent` returned, got "
+            f"{type(trajectory).__name__}. For the weights at one moment use `effective_width`."
+        )
     check_alone(trajectory.batch_shape, "trajectory")
     rests = plateaus_of(trajectory)
     clean = rests.strength >= strength  # NaN, where there is no drop, is not

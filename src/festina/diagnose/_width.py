@@ -1,5 +1,6 @@
 """Effective width: how many units compute what a network computes, and which kind of saddle."""
 
+import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,11 +10,13 @@ from numpy.typing import ArrayLike
 
 from ..networks import AbstractUnit, Activation, Layer
 from ..networks._activations import Scalar
+from ..networks._given import real_number
 from ..tasks import AbstractTask
 from ..theory.saddles._kinds import EQUATION, Kind
 from ..theory.saddles._mechanism import Mechanism, mechanism
 from ..theory.saddles._merged_units import Narrowing, narrowings
-from ._given import layer_of, task_of
+from ._given import layer_of, task_of, warn_of_other_outputs
+from ._motion import Motion, motion_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +36,7 @@ class EffectiveWidth:
       none but zeros.
     - `network`: the one that was asked about.
     - `narrowings`: the error of every kind at every width, for other tolerances.
+    - `task`: on which it is judged; None where no targets were given.
     """
 
     width: int
@@ -45,6 +49,14 @@ class EffectiveWidth:
     tolerance: float
     network: Layer
     narrowings: tuple[Narrowing, ...]
+    task: AbstractTask | None
+
+    @functools.cached_property
+    def motion(self) -> Motion | None:
+        """How steep the loss is, and how steep it may be at a saddle; None without targets."""
+        if self.task is None:
+            return None
+        return motion_of(self.network, self.task, resolution=min(self.tolerance, 0.1) ** 2)
 
     @property
     def equation(self) -> int | None:
@@ -59,7 +71,7 @@ class EffectiveWidth:
     def at(self, tolerance: float) -> "EffectiveWidth":
         """The answer for another tolerance."""
         check_tolerance(tolerance)
-        return _judge(self.network, self.narrowings, tolerance)
+        return _judge(self.network, self.narrowings, tolerance, self.task)
 
     def __str__(self) -> str:
         each = ", ".join(
@@ -69,9 +81,13 @@ class EffectiveWidth:
         if self.kind is None:
             return f"width {self.width}, no narrower to within {self.tolerance:g} ({each})"
         ties = " and ".join(f"({EQUATION[kind]})" for kind in self.ties)
+        found, motion = f"effective width {self.width}", self.motion
+        if motion is None or motion.rests:
+            known = "" if motion else "; without `y` nothing says whether it is at rest"
+            return f"{found} of type {ties}, error {self.error:.2g}; widths by type: {each}{known}"
         return (
-            f"effective width {self.width} of type {ties}, error {self.error:.2g}; widths by type: "
-            f"{each}"
+            f"{found}, but at no saddle: the slope is {motion.slope:.2g}, at rest it is "
+            f"{motion.limit:.2g} at most. Error {self.error:.2g}; widths by type: {each}"
         )
 
 
@@ -82,6 +98,7 @@ def effective_width(
     v: ArrayLike | None = None,
     activation: str | Activation | Scalar | AbstractUnit | None = None,
     y: ArrayLike | None = None,
+    output_bias: ArrayLike | None = None,
     tolerance: float = 0.1,
     angle: float = 0.2,
 ) -> EffectiveWidth:
@@ -110,6 +127,9 @@ def effective_width(
       a unit (`festina.networks.Kernel`, …). For a bias append a 1 to x.
     - `y`: targets, `(sample, output)` or `(sample,)`. Without any, errors are relative to the
       network's own outputs, so that small outputs count as much as large ones.
+    - `output_bias`: with plain arrays and `y`, what the network adds to its outputs, `(output,)` or
+      a number: it is none of the units', and what is left of the targets without it is the scale.
+      Left out there is none, with a warning where it looks as if there were; 0 if there is none.
     - `tolerance`: largest error.
     - `angle`: largest angle in radians between units that are merged; see
       `festina.theory.saddles.narrowings`.
@@ -118,26 +138,34 @@ def effective_width(
 
     !!! note "When to doubt it"
 
-        Off a plateau there is an effective width as well, but no saddle that it stands for. Units
+        One hidden layer of a deeper network is judged by what it sends to the next, not by what
+        that makes of it: there, units may count that the outputs do not depend on.
+
+        Off a plateau there is an effective width as well, but no saddle that it stands for: the
+        answer's words say so, and its `motion` has the numbers. Units
         may share a direction without being copies of each other (attention heads do at times):
         they count one by one, and `festina.diagnose.fitted_width` says how few would do.
     """
     check_tolerance(tolerance)
-    if not 0 < angle < np.pi / 2:
+    if not 0 < real_number("angle", angle) < np.pi / 2:
         raise ValueError(f"`angle` must lie between 0 and π/2 radians, got {angle}.")
     one = layer_of(network, v, activation)
-    task = task_of(one, data, y)
+    task = task_of(one, data, y, output_bias)
     blind = y is None and task is not data
+    if y is not None:
+        warn_of_other_outputs(one, task, output_bias is not None)
     found = narrowings(one, task, angle=angle, own_scale=blind)
-    return _judge(one, found, tolerance)
+    return _judge(one, found, tolerance, None if blind else task)
 
 
 def check_tolerance(tolerance: float) -> None:
-    if not tolerance > 0 or not math.isfinite(tolerance):
+    if not 0 < real_number("tolerance", tolerance) < math.inf:
         raise ValueError(f"`tolerance` must be positive, got {tolerance}.")
 
 
-def _judge(network: Layer, found: tuple[Narrowing, ...], tolerance: float) -> EffectiveWidth:
+def _judge(
+    network: Layer, found: tuple[Narrowing, ...], tolerance: float, task: AbstractTask | None
+) -> EffectiveWidth:
     """The smallest width, and who reaches it.
 
     No unit at all is a network only where silent ones are: others copy one that is there, Eq. (4).
@@ -161,6 +189,7 @@ def _judge(network: Layer, found: tuple[Narrowing, ...], tolerance: float) -> Ef
         tolerance=tolerance,
         network=network,
         narrowings=found,
+        task=task,
     )
 
 

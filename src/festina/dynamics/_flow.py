@@ -9,7 +9,7 @@ from jaxtyping import Float
 from .._objective import Convention, Objective, objective
 from .._precision import float64
 from ..networks import AbstractNetwork
-from ..networks._given import whole_number
+from ..networks._given import real_number, whole_number
 from ..networks._network import Network
 from ..tasks import AbstractTask
 from ._adaptive import first_step
@@ -101,14 +101,14 @@ def gradient_flow(
     weights at each sample, `final` for the trained network. One that fails is a result as well:
     see its `endings`.
     """
-    if not 0 < converged < 1:
+    if not 0 < real_number("converged", converged) < 1:
         raise ValueError(f"`converged` must lie between 0 and 1, got {converged}.")
     kinked = isinstance(network, AbstractNetwork) and network.kinked
     if solver not in ("automatic", "explicit", "implicit"):
         raise ValueError(f"`solver` must be 'automatic', 'explicit' or 'implicit', got {solver!r}.")
-    if rtol is not None and not 0 < rtol < 0.1:
+    if rtol is not None and not 0 < real_number("rtol", rtol) < 0.1:
         raise ValueError(f"`rtol` must lie between 0 and 0.1, got {rtol}.")
-    if atol is not None and not 0 < atol < np.inf:
+    if atol is not None and not 0 < real_number("atol", atol) < np.inf:
         raise ValueError(f"`atol` must be positive and finite, got {atol}.")
     max_steps = whole_number("max_steps", max_steps)
     stops = _stops(times, t_end)
@@ -187,7 +187,7 @@ def _check_rows(network: AbstractNetwork, problem: Objective) -> None:
 
 def _stops(times: np.ndarray | None, t_end: float | None) -> np.ndarray:
     if times is None:
-        if t_end is not None and not t_end > 0:
+        if t_end is not None and not real_number("t_end", t_end) > 0:
             raise ValueError(f"`t_end` must be positive, got {t_end}.")
         return np.array([np.inf if t_end is None else float(t_end)])
     if t_end is not None:

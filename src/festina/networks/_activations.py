@@ -18,6 +18,7 @@ from ._kinks import POINTS, kinks
 
 Scalar = Callable[[Array], Array]
 
+_FAR = 1e3  # largest |a| at which a function of one's own is looked at
 _AT_ZERO = 1e-5  # a kink closer to zero than this is there
 
 
@@ -131,8 +132,8 @@ def _leaky(slope: str) -> Activation:
 def activation(choice: str | Activation | Scalar) -> Activation:
     """An activation by name, as it is, or from your own scalar function.
 
-    The algebra of a function that is not ours is measured (see `measure_algebra`), its kinks are
-    looked for between −8 and 8.
+    The algebra of a function that is not ours is measured (see `measure_algebra`) up to |a| = 1000,
+    its kinks are looked for between −8 and 8.
     """
     if isinstance(choice, Activation):
         return choice
@@ -155,7 +156,10 @@ def activation(choice: str | Activation | Scalar) -> Activation:
         )
     if callable(choice):
         return _from_function(choice)
-    raise ValueError(f"`activation` must be a name or a function, got {type(choice).__name__}.")
+    raise ValueError(
+        "Expected an activation (its name, or a scalar JAX function) or a unit, got "
+        f"{type(choice).__name__}."
+    )
 
 
 @functools.lru_cache(maxsize=64)
@@ -185,10 +189,22 @@ def _from_function(function: Scalar) -> Activation:
     algebra = measure_algebra(
         lambda u: np.asarray(function(u * grid)), np.array([1.0, -0.7, 0.45, 1.3])
     )
-    algebra = replace(algebra, kink=_kink(function))
+    algebra = _far_out(function, replace(algebra, kink=_kink(function)))
     name = getattr(function, "__name__", "custom")
     # Under a name of ours a run on disk would be taken for a network of ours.
     return Activation(f"own {name}" if activation_named(name) else name, function, algebra)
+
+
+def _far_out(function: Scalar, near: Algebra) -> Algebra:
+    """The algebra without what holds near zero alone, as far as units may ever be driven."""
+    a = _FAR * np.linspace(-1.0, 1.0, POINTS) ** 3
+    at = np.asarray(function(jnp.asarray(a)), dtype=float)
+    same = lambda other: np.allclose(at, other, rtol=1e-9, atol=1e-9, equal_nan=True)
+    one = np.asarray(function(jnp.asarray([-1.0, 1.0])), dtype=float)
+    if near.homogeneous and not same(np.where(a < 0, -a * one[0], a * one[1])):
+        # Of lines that end somewhere the end is a kink, or as good as one.
+        near = replace(near, homogeneous=None, linear=False, kink=near.kink or "elsewhere")
+    return replace(near, even=near.even and same(at[::-1]), odd=near.odd and same(-at[::-1]))
 
 
 def _module(function: object) -> str:

@@ -14,6 +14,14 @@ def whole_number(name: str, value: float | int, least: int = 1) -> int:
     return int(value)
 
 
+def real_number(name: str, value: object) -> float:
+    """A number, which may be infinite; raises at what is none."""
+    found = np.asarray(value)
+    if found.ndim or found.dtype.kind not in "iuf" or np.isnan(found):
+        raise ValueError(f"`{name}` must be a number, got {value!r}.")
+    return float(found)
+
+
 def real_array(name: str, given: float | int | ArrayLike) -> Float[np.ndarray, "..."]:
     """A copy, which later changes of the caller's do not reach; raises at what is not real."""
     if np.iscomplexobj(given):

@@ -11,11 +11,12 @@ from numpy.typing import ArrayLike
 
 from .._pytree import pytree
 from .._types import Array
+from ._activations import Activation, Scalar
 from ._given import real_array
 from ._network import AbstractNetwork
 from ._rows import Rows
 from ._structure import Structure
-from ._units import AbstractUnit
+from ._units import AbstractUnit, unit_of
 
 
 @pytree
@@ -147,12 +148,13 @@ class Layer(AbstractNetwork):
         return self.u.shape[len(self.batch_shape)]
 
 
-def layer(unit: AbstractUnit, u: ArrayLike, v: ArrayLike) -> Layer:
+def layer(unit: str | Activation | Scalar | AbstractUnit, u: ArrayLike, v: ArrayLike) -> Layer:
     """A layer from copies of given arrays, checked: see `Layer` for the shapes.
 
-    For one output a `v` without the output axis is accepted.
+    For one output a `v` without the output axis is accepted; an activation, or its name, stands for
+    the neuron that has it.
     """
-    u, v = real_array("u", u), real_array("v", v)
+    unit, u, v = unit_of(unit), real_array("u", u), real_array("v", v)
     for name, array in (("u", u), ("v", v)):
         if 0 in array.shape:
             raise ValueError(

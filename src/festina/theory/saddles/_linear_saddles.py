@@ -25,7 +25,8 @@ from jaxtyping import Float, PRNGKeyArray
 from numpy.typing import ArrayLike
 
 from ...networks import Layer, Neuron
-from .._checks import finite
+from ...networks._given import whole_number
+from .._checks import finite, number
 from .._statistics import covariance_of, inverse_on
 from ._generator import generator
 
@@ -110,7 +111,7 @@ class LinearSaddle:
 
     def _check_width(self, width: int) -> None:
         least = max(len(self.modes), 1)
-        if width < least:
+        if whole_number("width", width, least=0) < least:
             raise ValueError(
                 f"`width` must be at least {least} where {len(self.modes)} modes are learned, got "
                 f"{width}."
@@ -214,7 +215,13 @@ def linear_modes(
     mu, e = np.linalg.eigh((fit @ yz.T + yz @ fit.T) / 2)
     mu, e = mu[::-1], e[:, ::-1]
     real = mu > degeneracy * max(float(mu[0]), 0.0)
-    power = float(mu[real].sum()) if target_power is None else float(target_power)
+    explained = float(mu[real].sum())
+    power = explained if target_power is None else number("target_power", target_power)
+    if power < explained * (1.0 - 1e-9):
+        raise ValueError(
+            f"`target_power` must be at least {explained:.6g}, what a linear map explains of the "
+            f"targets, got {power:.6g}: it is ⟨‖y‖²⟩ of the same targets as `correlation`."
+        )
     return LinearModes(mu[real], e[:, real], yz, zz, inverse, power, degeneracy)
 
 

@@ -63,6 +63,12 @@ class Constraint:
             raise ValueError(
                 f"`kind` must be one of {', '.join(get_args(ManifoldKind))}, got '{self.kind}'."
             )
+        for name in ("others", "gamma"):
+            if not isinstance(getattr(self, name), tuple):
+                raise ValueError(
+                    f"`{name}` must be a tuple, one entry for each other unit, such as (1,), got "
+                    f"{getattr(self, name)!r}."
+                )
         wanted = {"zero": "no other unit", "linear": "at least one other unit"}
         fits = {"zero": not self.others, "linear": bool(self.others)}
         if not fits.get(self.kind, len(self.others) == 1):

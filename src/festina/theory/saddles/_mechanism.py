@@ -160,6 +160,10 @@ def drive(
 
     **Returns:** a `Drive`.
     """
+    if not isinstance(task, AbstractTask):
+        raise ValueError(
+            f"`task` must be a task, got {type(task).__name__}: festina.tasks.task(x, y)."
+        )
     if draws < 1:
         raise ValueError(f"`draws` must be at least 1, got {draws}.")
     unit = unit_of(phi)

@@ -40,7 +40,8 @@ def staircase(
     **Returns:**
 
     A `Staircase`. Compare with the loss of `festina.gradient_flow(network, task, loss=loss)`. It
-    warns where the initial weights are not small: where their loss is not that of zero weights.
+    warns where the initial weights are at no saddle: where their loss is not that of zero weights,
+    or, of a linear network, of some modes that are learned already.
     """
     problem = objective(network, task, "half")
     check_alone(network.batch_shape)
@@ -92,7 +93,7 @@ def _check_small(network: AbstractNetwork, problem: Objective, first: float, fac
     initial = loss_function(problem.structure, problem.data)(weights)[0] + problem.floor
     if abs(initial - first) > _SMALL * (first - problem.floor):
         warnings.warn(
-            f"A staircase begins near zero weights, at the loss {factor * first:.6g}; these "
-            f"weights have {factor * initial:.6g}. Expect no plateaus there, and other times: "
-            "start smaller."
+            f"A staircase begins at a saddle, here one of the loss {factor * first:.6g}; these "
+            f"weights have {factor * initial:.6g}. Expect no plateau there, and other times: "
+            "start smaller, or on a plateau."
         )

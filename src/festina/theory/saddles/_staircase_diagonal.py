@@ -30,9 +30,9 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from ..._drops import resting
-from .._checks import finite, number
+from .._checks import finite
 from .._statistics import covariance_of, inverse_on
-from ._stairs import Staircase, joining_times, root
+from ._stairs import Staircase, floor_of, joining_times, root
 
 # The loss has fallen by half when β = (1 − 1/√2) β*: there β/(1 − β/β*) is this part of β*.
 _HALF = math.sqrt(2.0) - 1.0
@@ -86,7 +86,7 @@ def diagonal_staircase(
         there within a time of order one may come in either order, which matters to the level
         between them if that is one.
     """
-    lowest = number("floor", floor)
+    lowest = floor_of(floor)
     b, c, p, m = _checked(u, v, correlation, covariance)
     inputs = len(b)
     beta, s, now = np.zeros(inputs), np.zeros(inputs), 0.0

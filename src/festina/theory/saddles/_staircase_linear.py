@@ -24,11 +24,11 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from ..._drops import resting
-from .._checks import finite, number
+from .._checks import finite
 from .._modes import equals
 from ._linear_jump import Jump, Moments, grow, jump, turn
 from ._linear_saddles import LinearModes, LinearSaddle, linear_modes
-from ._stairs import Staircase, joining_times, root
+from ._stairs import Staircase, floor_of, joining_times, root
 
 # Dormant columns become active at this fraction of the weights' final size. What they do to W until
 # then, and is left out, is the square of it.
@@ -63,7 +63,8 @@ def linear_staircase(
 
     **Arguments:**
 
-    - `u`, `v`: initial weights, shapes `(unit, N_u)` and `(unit, N_v)`.
+    - `u`, `v`: initial weights, shapes `(unit, N_u)` and `(unit, N_v)`. On a later plateau, or on
+      the way to it, the staircase begins there: modes of whose loss half is gone are learned.
     - `correlation`: $\Sigma_{yz}$, shape `(N_v, N_u)`.
     - `covariance`: $\Sigma_{zz}$, shape `(N_u, N_u)`. It may be singular where the correlation is
       zero: weights along inputs that do not vary never move.
@@ -88,16 +89,16 @@ def linear_staircase(
         large initial weights everything is active from the start, and the prediction is the flow
         itself.
     """
-    lowest = number("floor", floor)
+    lowest = floor_of(floor)
     modes = linear_modes(correlation, covariance, None, degeneracy)
     moments = Moments(modes.correlation, modes.covariance, modes.inverse)
     dormant = _columns(u, v, modes)
     active = dormant[:, :0]
     size = _SMALL * moments.weight
 
-    time, settled, jumps, saddles = 0.0, True, list[Jump](), [modes.saddle(())]
+    time, settled, jumps, saddles = 0.0, True, list[Jump](), [_begun(modes, moments, dormant)]
     while modes.mu.size and dormant.shape[1]:
-        drive = saddles[-1].correlation if settled else moments.drive(active)
+        drive = saddles[-1].correlation if jumps and settled else moments.drive(active)
         waited = grow(dormant, drive, size, 1e-10 * moments.rate)
         if waited is None:
             break
@@ -106,12 +107,26 @@ def linear_staircase(
         rank = max(1, int(np.sum(largest >= (1.0 - 1e-6) * size)))
         active = np.concatenate([active, turned[:, :rank]], axis=1)
         way = jump(moments, active, turned[:, rank:], time + wait, size)
-        if way.end == way.start:  # what is left is driven too little to be followed
+        # Unless it has been learned before the start, it is driven too little to be followed.
+        if way.end == way.start and (jumps or wait > 0.0):
             break
         active, dormant, time, settled = way.active, way.dormant, way.end, way.settled
         jumps.append(way)
         saddles.append(_reached(modes, active))
     return _read(len(modes.mu), jumps, saddles, lowest)
+
+
+def _begun(
+    modes: LinearModes, moments: Moments, columns: Float[np.ndarray, "weight unit"]
+) -> LinearSaddle:
+    """The fixed point of the modes that the initial weights hold: half their loss is gone."""
+    drive = moments.drive(columns)
+    left, e, learned = drive @ moments.inverse @ drive.T, modes.e.copy(), list[int]()
+    for equal in equals(modes.mu, modes.degeneracy):
+        share, rotation = np.linalg.eigh(e[:, equal].T @ left @ e[:, equal])
+        e[:, equal] = e[:, equal] @ rotation
+        learned += [equal.start + int(k) for k in np.flatnonzero(share < 0.5 * modes.mu[equal])]
+    return replace(modes, e=e).saddle(tuple(learned))
 
 
 def _reached(modes: LinearModes, active: Float[np.ndarray, "weight unit"]) -> LinearSaddle:

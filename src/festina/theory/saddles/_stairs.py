@@ -8,6 +8,8 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Float
 
+from .._checks import number
+
 Members = Literal["modes", "coordinates", "units"]
 
 
@@ -19,7 +21,7 @@ class Staircase:
     - `times`: when the loss passes the middle between a level and the next; one fewer than levels.
     - `active`: what is learned on each plateau, as sorted indices of `members`.
     - `joined`: for each member the time of the jump at which it became active, for the last time if
-      it left in between; infinity if it never does.
+      it left in between; zero if it was from the start, infinity if it never does.
     - `members`: `"modes"` (of a linear network: eigenvectors of
       $\Sigma_{yz}\Sigma_{zz}^{-1}\Sigma_{zy}$, the largest eigenvalue first), `"coordinates"` (of a
       diagonal one), or `"units"`.
@@ -67,11 +69,21 @@ def warn_unless_ended(solution: Any) -> None:
         )
 
 
+def floor_of(floor: float) -> float:
+    """The loss of least squares, which is no less than nothing."""
+    if number("floor", floor) < 0:
+        raise ValueError(
+            f"`floor` is a loss, that of least squares, and not negative; got {floor}."
+        )
+    return float(floor)
+
+
 def joining_times(
     active: list[tuple[int, ...]], times: list[float], members: int
 ) -> Float[np.ndarray, " member"]:
     """When each member became active, as `Staircase.joined` has it."""
     joined = np.full(members, np.inf)
+    joined[list(active[0])] = 0.0
     for before, after, time in zip(active[:-1], active[1:], times, strict=True):
         joined[list(set(after) - set(before))] = time
     return joined

@@ -1,6 +1,7 @@
 """Minima on a kink: where no gradient is zero, but zero lies between gradients."""
 
 import numpy as np
+from jaxtyping import Float, Int
 
 from ._bfgs import Function, Point
 from ._loss_function import relative_slope
@@ -19,23 +20,46 @@ def slope_at_rest(
     return relative_slope(point, smallest_subgradient(function, point))
 
 
-def smallest_subgradient(function: Function, point: Point, *, radius: float = _RADIUS) -> Point:
+def smallest_subgradient(
+    function: Function,
+    point: Point,
+    *,
+    radius: float = _RADIUS,
+    block: Int[np.ndarray, " n"] | None = None,
+) -> Point:
     """The shortest vector in the convex hull of gradients around a point.
 
     It is zero at a minimum, smooth or not (gradient sampling: Burke, Lewis & Overton 2005), and at
-    other kinks at which a descent may stop.
+    other kinks at which a descent may stop. Weights of units that have kinks of their own, alone,
+    may be told apart by a number for each, their `block`: then few gradients serve many units.
     """
+    block = np.zeros(len(point), dtype=int) if block is None else block
+    parts = [block == number for number in range(block.max() + 1)]
+    rng = np.random.default_rng(0)
+    around = rng.normal(size=(gradients_around(block), len(point)))
+    for part in parts:
+        length = np.linalg.norm(around[:, part], axis=1, keepdims=True)
+        around[:, part] *= radius * np.linalg.norm(point[part]) / length
+    gradients = np.array([function(point + step)[1] for step in around])
+    shortest = np.empty(len(point))
+    for part in parts:
+        shortest[part] = _shortest(gradients[:, part])
+    return shortest
+
+
+def gradients_around(block: Int[np.ndarray, " n"]) -> int:
+    """How many gradients that takes."""
+    return _SAMPLES * (int(np.bincount(block).max()) + 1)
+
+
+def _shortest(gradients: Float[np.ndarray, "sample n"]) -> Float[np.ndarray, " n"]:
     from scipy.optimize import nnls
 
-    rng = np.random.default_rng(0)
-    around = rng.normal(size=(_SAMPLES * (len(point) + 1), len(point)))
-    around *= radius * np.linalg.norm(point) / np.linalg.norm(around, axis=1, keepdims=True)
-    gradients = np.array([function(point + step)[1] for step in around])
     # λ ≥ 0 of min |Gλ|² + (Σλ − 1)², divided by their sum, are the shares μ of min |Gμ|: along
     # λ = cμ the smallest value is |Gμ|²/(1 + |Gμ|²).
     size = np.linalg.norm(gradients, axis=1).max()
     if not size > 0:
         return gradients[0]
     rows = np.vstack((gradients.T / size, np.ones(len(gradients))))
-    shares = nnls(rows, np.append(np.zeros(len(point)), 1.0))[0]
+    shares = nnls(rows, np.append(np.zeros(gradients.shape[1]), 1.0))[0]
     return (shares / shares.sum()) @ gradients
