@@ -12,7 +12,7 @@ from .conftest import everything
 def test_an_interruption_leaves_nothing(festina, here):
     outcome = festina("run", "toy/one", "--ending", "interrupt")
     assert outcome.status == 130
-    assert outcome.complaint == "Interrupted; nothing unfinished is left behind."
+    assert outcome.complaint == "Interrupted. Nothing unfinished is left behind."
     assert everything(here) == []
 
 
@@ -65,5 +65,5 @@ def test_a_real_signal(number, status, ending, sign, process, here):
         out, err = running.communicate(timeout=20)
     assert running.returncode == status
     assert out == ""
-    assert err == "festina: Interrupted; nothing unfinished is left behind.\n"
+    assert err == "festina: Interrupted. Nothing unfinished is left behind.\n"
     assert everything(here) == []
