@@ -12,7 +12,10 @@ from ._options import Debug
 
 
 def list_experiments(
-    source: Annotated[str | None, Parameter(help="Only the experiments of this source.")] = None,
+    source: Annotated[
+        str | None,
+        Parameter(help="Only the experiments of this source.", completer=lambda _: sources()),
+    ] = None,
     /,
     *,
     json: Annotated[

@@ -288,8 +288,8 @@ def _report(
 
     finished, wanted = len(results.done), len(results.jobs)
     said = [
-        f"Interrupted: {finished} of {wanted} runs are finished, and what follows is of those "
-        "alone; the same command goes on from there."
+        f"Interrupted: {finished} of {wanted} runs are finished, and only those are counted below; "
+        "the same command goes on from there."
         if interrupted
         else f"{finished} of {wanted} run{'s' * (wanted != 1)}.",
     ]

@@ -51,6 +51,9 @@ def show(
     figure.png and figure.pdf are replaced; the data stay as they are. A slide, beside the run:
     `festina show RUN --size 16x9 --dpi 200 --format png --out slides`.
     """
+    sheet = None if size is None else _inches(size)
+    fine = _between(dpi, 1.0, _FINEST, "--dpi", "dots per inch")
+    data, made_by = stored(run, experiment)
     from ._animation import moving_picture
     from ._endings import unconverged
     from ._perform import (
@@ -63,9 +66,6 @@ def show(
         write_claims,
     )
 
-    sheet = None if size is None else _inches(size)
-    fine = _between(dpi, 1.0, _FINEST, "--dpi", "dots per inch")
-    data, made_by = stored(run, experiment)
     picture = moving_picture(made_by, animation=animation, mp4=mp4)
     home = run.parent if run.suffix == ".zarr" else run
     folder = home if out is None else out.expanduser()

@@ -1,5 +1,6 @@
 """Lines and tables on standard output."""
 
+import re
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
@@ -38,7 +39,7 @@ def console() -> Console:
 
 def plain_table(*columns: str, **options: Any) -> Table:
     """A table whose first column, the names, is never broken over lines."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, **options)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True, **options)
     for column in columns:
         table.add_column(column, overflow="fold", no_wrap=column == columns[0])
     return table
@@ -70,14 +71,12 @@ def print_results(
             seen = f"predicted {number(claim.predicted)}, measured {number(claim.measured)}"
             words = f" {claim.experiment}: {claim.claim}: {seen}"
             screen.print(Text.assemble(("broken", "bold red"), words))
-    for done in results:
-        if done.remark:
-            name = f"{done.label}: " if len(results) > 1 else ""
-            screen.print(Text(name + done.remark))
+    if len(results) == 1 and results[0].remark:
+        screen.print(Text(results[0].remark))
     for done in results:
         for picture in done.pictures[: 1 if len(results) > 1 else None]:
             print(shorter(picture))
-    screen.print(Text(f"{total}{summary(claims, failures)}"))
+    screen.print(Text(f"{total}{summary(claims, failures) if results or failures else ''}"))
 
 
 def _print_lines(screen: Console, results: "Sequence[Done]") -> None:
@@ -87,12 +86,12 @@ def _print_lines(screen: Console, results: "Sequence[Done]") -> None:
     table = plain_table("experiment", "shows", "predicted", "measured", "claims")
     for done in results:
         first = headline(done.claims)
-        predicted = first and number(first.predicted, 4, _FEW)
-        measured = first and number(first.measured, 4, _FEW)
+        predicted = number(first.predicted, 4, _FEW) if first else ""
+        measured = _seen(first) if first else ""
         style = "bold red" if any(claim.broken for claim in done.claims) else ""
         counts = Text(_counted(done.claims), style=style)
         if screen.width >= _NARROW:
-            table.add_row(done.label, done.shows, predicted or "", measured or "", counts)
+            table.add_row(done.label, done.shows, predicted, measured, counts)
         else:
             told = f"  predicted {predicted}, measured {measured}" if first else ""
             screen.print(Text.assemble((done.label, "bold"), told))
@@ -103,9 +102,7 @@ def _print_lines(screen: Console, results: "Sequence[Done]") -> None:
 
 def claims_table(claims: "Sequence[Claim]", *, width: int) -> Table:
     """All claims of an experiment, for a screen of `width`."""
-    table = plain_table(
-        "claim", "predicted", "measured", "tolerance", "verdict", collapse_padding=True
-    )
+    table = plain_table("claim", "predicted", "measured", "tolerance", "verdict")
     # On a narrow terminal it is the claim that wraps: numbers have little width to lose, and the
     # verdict, whose width is fixed, none. A least width would push the last column off the screen.
     claim, predicted, measured, _, verdict = table.columns
@@ -125,6 +122,12 @@ def claims_table(claims: "Sequence[Claim]", *, width: int) -> Table:
             _verdict(claim),
         )
     return table
+
+
+def _seen(claim: "Claim") -> str:
+    """What was measured: seeds by their number, not by their share."""
+    counted = re.match(r"\d+ of \d+ ", claim.judged.remark)
+    return claim.judged.remark if counted else number(claim.measured, 4, _FEW)
 
 
 def summary(claims: "Iterable[Claim]", failures: Failures = ()) -> str:

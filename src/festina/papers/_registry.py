@@ -101,12 +101,13 @@ def unknown(what: str, name: str, valid: Sequence[str]) -> str:
     """One line for a name that does not exist, with the nearest one that does."""
     if not valid:
         return f"Unknown {what} '{name}': there are none."
+    bare = {choice.lstrip("-"): choice for choice in valid}  # every flag begins alike
     start = name.lstrip("-")
-    family = [choice for choice in valid if start and choice.lstrip("-").startswith(start)]
+    family = [choice for word, choice in bare.items() if start and word.startswith(start)]
     if 1 < len(family) <= _FEW:
         return f"Unknown {what} '{name}'. Did you mean one of {', '.join(family)}?"
     by_ending = [choice for choice in valid if choice.split("/")[-1] == name]
-    near = by_ending or difflib.get_close_matches(name, valid, n=1) or family[:1]
+    near = by_ending or family[:1] or [bare[w] for w in difflib.get_close_matches(start, bare, 1)]
     more = f", … ({len(valid)} in all)" if len(valid) > _FEW else ""
     hint = f"Did you mean '{near[0]}'?" if near else f"There are: {', '.join(valid[:_FEW])}{more}."
     return f"Unknown {what} '{name}'. {hint}"
