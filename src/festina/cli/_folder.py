@@ -1,6 +1,5 @@
 """Run folders: built out of sight, moved into place when the run is saved."""
 
-import itertools
 import os
 import re
 from collections.abc import Iterable
@@ -57,16 +56,17 @@ class Building:
 
     def _number(self) -> Path:
         """The next free number in the parent, also if another process is quicker."""
-        for count in itertools.count(max((int(p.name) for p in numbered(self._parent)), default=0)):
-            target = self._parent / f"{count + 1:03d}"
-            if not target.exists():
-                try:
+        count = next((int(path.name) for path in reversed(numbered(self._parent))), 0)
+        while True:
+            count += 1
+            target = self._parent / f"{count:03d}"
+            try:
+                if not target.exists():
                     _move(self.path, target)
-                    break
-                except OSError:
-                    if not target.exists():
-                        raise
-        return target
+                    return target
+            except OSError:
+                if not target.exists():
+                    raise
 
     def __exit__(
         self,
