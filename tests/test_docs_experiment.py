@@ -1,14 +1,14 @@
-"""The experiment that the docs show, held to the contract of every experiment."""
+"""The experiment that the docs show, held to the contract of every experiment, and run by file."""
 
 import re
-import sys
 from pathlib import Path
 
 import pytest
 
+import festina
 from experiments import is_labelled, is_whole, reloaded
 from festina.cli._main import carry_out
-from festina.papers import Entry, _registry
+from festina.papers import load
 
 PAGE = Path(__file__).parents[1] / "docs" / "experiments.md"
 
@@ -17,16 +17,12 @@ PAGE = Path(__file__).parents[1] / "docs" / "experiments.md"
 def shown(tmp_path, monkeypatch):
     (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     assert len(code.splitlines()) <= 200
-    (tmp_path / "shown_in_docs.py").write_text(code, encoding="utf-8")
-    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "mine.py").write_text(code, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    entry = Entry("linear/scale", "smaller weights learn later", "Mine", 3, "shown_in_docs")
-    monkeypatch.setattr(_registry, "ENTRIES", (entry,))
-    yield _registry.load("linear/scale")
-    sys.modules.pop("shown_in_docs")
+    return load("mine.py")
 
 
-def test_the_experiment_of_the_docs_is_one(shown, tmp_path, capsys):
+def test_the_experiment_of_the_docs_is_one(shown, tmp_path):
     run = shown.run(shown.parameters())
     claims = shown.claims(run)
     assert [claim.verdict for claim in claims] == ["holds", "holds"]
@@ -36,5 +32,20 @@ def test_the_experiment_of_the_docs_is_one(shown, tmp_path, capsys):
     late = run.copy(deep=True)
     late["curves"]["half_time"] = late["curves"]["half_time"] ** 1.1
     assert all(claim.broken for claim in shown.claims(late))
-    assert carry_out(["run", "linear/scale", "--target", "2", "--quick"]) == 0
-    assert "2 claims: 2 hold, 0 broken." in capsys.readouterr().out
+
+
+def test_its_commands_do_what_the_page_says(shown, tmp_path, capsys):
+    (commands,) = re.findall(r"```sh\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    said = []
+    for line in commands.splitlines():
+        assert carry_out(line.partition("#")[0].split()[1:]) == 0
+        said.append(capsys.readouterr().out)
+    explained, run, drawn, reproduced = said
+    assert "The number s that is learned." in explained
+    assert "How long two layers take to learn one number" in run
+    assert run.splitlines()[-1] == drawn.splitlines()[-1] == "2 claims: 2 hold, 0 broken."
+    assert "1 of 1 run. All of it is in runs/reproduce-mine/001." in reproduced
+    saved = festina.load(tmp_path / "runs" / "mine" / "001")
+    assert [claim.verdict for claim in shown.claims(saved)] == ["holds", "holds"]
+    assert carry_out(["reproduce", "./mine.py"]) == 0
+    assert "1 of them was there already" in capsys.readouterr().out

@@ -605,8 +605,10 @@ def refused(path: Path) -> str:
 def test_a_path_without_a_run(saved, tmp_path):
     assert "does not exist" in refused(tmp_path / "nowhere")
     assert "it is a file" in refused(saved / "zarr.json")
-    assert f"Did you mean '{saved}'?" in refused(tmp_path)
-    assert "has no `festina.json`" in refused(saved / "simulation")
+    assert load(tmp_path).identical(load(saved))  # the folder that `festina run` makes
+    other = saved.rename(tmp_path / "other.zarr")
+    assert f"Did you mean '{other}'?" in refused(tmp_path)
+    assert "has no `festina.json`" in refused(other / "simulation")
     xr.Dataset({"v": 1.0}).to_zarr(tmp_path / "foreign", zarr_format=3, consolidated=False)
     assert "is not a run: it has no `festina.json`" in refused(tmp_path / "foreign")
 

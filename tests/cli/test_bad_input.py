@@ -19,7 +19,17 @@ BAD_COMMAND_LINES = {
     "run --width 3 toy/onne": "Unknown experiment 'toy/onne'. Did you mean 'toy/one'?",
     "run": "Which experiment? For example: festina run toy/one.",
     "run toy/one --widht 3": "Unknown flag '--widht'. Did you mean '--width'?",
-    "run toy/one -w 3": "Unknown flag '-w'. Did you mean '--width'?",
+    "run toy/one -w 3": "Unknown flag '-w'. Did you mean one of --width, --white?",
+    "run toy/one --sp 3": "Unknown flag '--sp'. Did you mean '--spectrum'?",
+    "help": "Unknown command 'help'. There are: list, run, show, cite, reproduce.",
+    "run toy/one --size 3": "Unknown flag '--size'. There are: --seeds, ",
+    "run ./mine.py": "There is no file './mine.py' with an experiment.",
+    "reproduce mine.py": "There is no file 'mine.py' with an experiment.",
+    "show a --size 16:9": "`--size` must be width x height in inches, such as 16x9, got '16:9'.",
+    "show a --size 16x0": "`--size` must be 0.5 to 200 inches, got '0'.",
+    "show a --dpi many": "`--dpi` must be 1 to 2400 dots per inch, got 'many'.",
+    "show a --dpi nan": "`--dpi` must be 1 to 2400 dots per inch, got 'nan'.",
+    "show a --format gif": "`--format` must be one of 'png', 'pdf', 'svg', got 'gif'.",
     "run toy/one extra": "Unexpected 'extra'; values belong to a --flag.",
     "run toy/one --width": "`--width` needs a value.",
     "run toy/one --spectrum": "`--spectrum` needs a value.",
@@ -101,6 +111,8 @@ BAD_FILES = {
     "teacher = [[1, 2], [3]]": "`teacher[1][1]` in 'p.toml' must be given",
     "seed = 1\nwidth = = 3": "`--parameters` 'p.toml' is no valid TOML: Invalid value (at line 2",
     "\xff": "`--parameters` 'p.toml' is no text in UTF-8.",
+    "": "`--parameters` 'p.toml' sets no parameter.",
+    "# width = 3\n": "`--parameters` 'p.toml' sets no parameter.",
 }
 
 
@@ -113,7 +125,7 @@ def test_a_bad_parameter_file(text, festina, here):
     assert everything(here) == ["p.toml"]
 
 
-@pytest.mark.parametrize("command", ["run toy/one", "reproduce toy"])
+@pytest.mark.parametrize("command", ["run toy/one", "reproduce toy", "reproduce toy --fresh"])
 def test_a_folder_that_is_taken(command, festina, here):
     (here / "a").mkdir()
     (here / "a" / "thesis.tex").touch()
@@ -159,19 +171,6 @@ def test_a_folder_that_may_not_be_written(command, out, festina, here):
     assert "Permission denied" in outcome.complaint
     assert outcome.status == 2
     assert everything(here) == ["a"]
-
-
-def test_a_full_disk_leaves_nothing(festina, here, monkeypatch):
-    from festina.cli import _perform
-
-    def full(*_, **__):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(_perform, "save_figure", full)
-    outcome = festina("run", "toy/one")
-    assert "No space left on device" in outcome.complaint
-    assert outcome.status == 2
-    assert everything(here) == []
 
 
 def test_earlier_runs_survive_a_failure(festina, here):

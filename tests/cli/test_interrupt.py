@@ -12,7 +12,7 @@ from .conftest import everything
 def test_an_interruption_leaves_nothing(festina, here):
     outcome = festina("run", "toy/one", "--ending", "interrupt")
     assert outcome.status == 130
-    assert outcome.complaint == "Interrupted; nothing unfinished is left behind."
+    assert outcome.complaint == "Interrupted. Nothing unfinished is left behind."
     assert everything(here) == []
 
 
@@ -42,7 +42,8 @@ def test_an_interruption_is_recognised_in_disguise(run, festina, here, monkeypat
     for command in ("run toy/one", "reproduce toy"):
         outcome = festina(*command.split())
         assert outcome.status == 130
-        assert outcome.complaint.startswith("Interrupted")
+        assert outcome.err.splitlines()[-1].startswith("festina: Interrupted")
+        assert ("Interrupted" in outcome.out) == command.startswith("reproduce")
     assert everything(here) == []
     assert signal.getsignal(signal.SIGINT) is before
 
@@ -65,5 +66,5 @@ def test_a_real_signal(number, status, ending, sign, process, here):
         out, err = running.communicate(timeout=20)
     assert running.returncode == status
     assert out == ""
-    assert err == "festina: Interrupted; nothing unfinished is left behind.\n"
+    assert err == "festina: Interrupted. Nothing unfinished is left behind.\n"
     assert everything(here) == []

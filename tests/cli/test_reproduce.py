@@ -47,15 +47,17 @@ def test_every_experiment_with_every_preset(festina, here):
     assert "12 claims: 4 hold, 4 hold with a correction, 4 known not to hold, 0 broken." in (
         outcome.out
     )
-    last = outcome.out.splitlines()[-1]
-    assert last == f"Figures and runs: {top.relative_to(here)}"
+    *_, whole, _ = outcome.out.splitlines()
+    assert whole == f"4 of 4 runs. All of it is in {top.relative_to(here)}."
+    for run in RUNS:
+        assert str(top.relative_to(here) / run / "figure.png") in outcome.out.splitlines()
     claims = json.loads((top / "claims.json").read_text())
     assert list(dict.fromkeys(claim["experiment"] for claim in claims)) == LABELS
     text = (top / "two-printed" / "parameters.toml").read_text()
     assert "seeds = 2\n" in text
     assert "seed = 4\n" in text
     assert festina("show", str(top / "two-printed")).status == 0
-    festina("reproduce", "toy")
+    festina("reproduce", "toy")  # other parameters
     assert (top.parent / "002").is_dir()
 
 
@@ -88,6 +90,9 @@ def test_one_that_fails_does_not_stop_the_others(error, festina, second, here):
     assert len(complaints) == 2
     assert all("toy/two" in line and "too wide" in line for line in complaints)
     assert "2 experiments failed" in outcome.out
+    entries = json.loads((here / "a" / "claims.json").read_text())
+    assert [entry["verdict"] for entry in entries[-2:]] == ["failed", "failed"]
+    assert "too wide" in entries[-1]["note"]
     assert sorted(path.name for path in (here / "a").iterdir()) == ["claims.json", *RUNS[:2]]
 
 
@@ -113,8 +118,15 @@ def test_an_interruption_keeps_what_was_finished(festina, second, here):
     assert outcome.status == 130
     assert outcome.err.splitlines()[-1].startswith("festina: Interrupted; what was finished is in")
     assert "6 claims" in outcome.out
+    assert "Interrupted: 2 of 4 runs are finished" in outcome.out
     assert sorted(path.name for path in (here / "a").iterdir()) == ["claims.json", *RUNS[:2]]
-    assert len(json.loads((here / "a" / "claims.json").read_text())) == 6
+    claims = json.loads((here / "a" / "claims.json").read_text())
+    assert [claim["verdict"] for claim in claims[6:]] == ["not run", "not run"]
+    assert [claim["experiment"] for claim in claims[6:]] == LABELS[2:]
+    assert "interrupted" in claims[-1]["note"]
+    assert {claim["verdict"] for claim in claims[:6]} == {
+        *("holds", "holds with a correction", "does not hold")
+    }
     assert festina("show", "a/one-printed").status == 0
 
 
@@ -122,5 +134,6 @@ def test_an_interruption_at_once_leaves_nothing(festina, monkeypatch, here):
     monkeypatch.setattr(toy, "run", fail(KeyboardInterrupt()))
     outcome = festina("reproduce", "toy")
     assert outcome.status == 130
-    assert outcome.complaint == "Interrupted; nothing was written."
+    assert outcome.out.startswith("Interrupted: 0 of 4 runs are finished")
+    assert outcome.err.splitlines()[-1] == "festina: Interrupted; nothing was written."
     assert everything(here) == []

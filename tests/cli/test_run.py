@@ -27,25 +27,44 @@ def test_a_run_folder_is_complete_and_numbered(festina, here):
         assert outcome.status == 0
         folder = here / "runs" / "toy" / "one" / number
         assert sorted(path.name for path in folder.iterdir()) == FILES
-        for name in FILES:
-            assert f"runs/toy/one/{number}/{name}" in outcome.out
+        for name in ("figure.png", "figure.pdf"):
+            assert f"runs/toy/one/{number}/{name}" in outcome.out.splitlines()
     assert sorted(path.name for path in folder.parent.iterdir()) == ["001", "002"]
 
 
 def test_the_table_says_what_holds(festina):
-    outcome = festina("run", "toy/one")
+    outcome = festina("run", "toy/one", "--claims")
     assert "holds with a correction" in outcome.out
     assert "does not hold, as known" in outcome.out
     assert "[width] as printed" in outcome.out  # brackets are no markup
+    assert "toy/one" in outcome.out.splitlines()
     assert "3 claims: 1 holds, 1 holds with a correction, 1 known not to hold, 0 broken." in (
         outcome.out
     )
 
 
+def test_without_claims_an_experiment_is_a_line(festina):
+    (line,) = (
+        line
+        for line in festina("run", "toy/one").out.splitlines()
+        if line.strip().startswith("toy/one")
+    )
+    cells = [cell for cell in line.split("  ") if cell]
+    assert [cell.strip() for cell in cells] == [
+        "toy/one",
+        "a loss that falls",
+        "0.006738",
+        "0.006738",
+        "1 holds, 1 corrected, 1 known not to",
+    ]
+
+
 def test_a_broken_claim_is_shown_and_is_no_failure_of_the_run(festina):
     outcome = festina("run", "toy/one", "--ending", "wrong")
     assert outcome.status == 0
-    assert "does not hold: broken" in outcome.out
+    assert "broken toy/one: the loss falls as e^-t: predicted 0.0067379, measured 1.0067" in (
+        outcome.out
+    )
     assert "1 broken" in outcome.out
     assert "Not with the defaults: --ending wrong." in outcome.out
 
@@ -179,6 +198,7 @@ def test_help_shows_every_parameter_with_docstring_default_bounds_and_choices(fe
         "--preset printed: --width 3 --samples 20",
         "--parameters PATH",
         "--out PATH",
+        "--claims",
         "--quiet",
         "--json",
         "--debug",

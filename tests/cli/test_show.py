@@ -1,5 +1,11 @@
 """`festina show`, `list` and `cite`."""
 
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from festina.papers import _references, _registry
@@ -97,3 +103,57 @@ def test_version_and_help(festina):
         assert f"festina {command}" in festina(command, "--help").out
     assert "exit status" in " ".join(festina("reproduce", "--help").out.split())
     assert "toy/two" in festina("run", "--help").out
+
+
+def test_a_slide(made, festina, here):
+    from PIL import Image
+
+    line = "show a --size 16x9 --dpi 50 --format png svg --out slide"
+    outcome = festina(*line.split())
+    assert outcome.status == 0
+    assert sorted(path.name for path in (here / "slide").iterdir()) == ["figure.png", "figure.svg"]
+    with Image.open(here / "slide" / "figure.png") as picture:
+        assert picture.size == (800, 450)
+    assert [Path(line).name for line in outcome.out.splitlines()[-3:-1]] == [
+        *("figure.png", "figure.svg")
+    ]
+    before = (here / "slide" / "figure.svg").read_bytes()
+    festina(*line.split())
+    assert (here / "slide" / "figure.svg").read_bytes() == before
+
+
+def test_list_as_json(festina):
+    listed = json.loads(festina("list", "--json").out)
+    assert [entry["name"] for entry in listed] == ["toy/one", "toy/two"]
+    assert listed[0] == {
+        "name": "toy/one",
+        "source": "Toy, Figure 1",
+        "shows": "a loss that falls",
+        "seconds": 1.0,
+        "references": ["zhang2025saddle"],
+    }
+    assert json.loads(festina("list", "toy", "--json").out) == listed
+
+
+@pytest.mark.parametrize("words", [["run", ""], ["reproduce", "to"], ["cite", "toy/"]])
+def test_the_shell_completes_names(words, festina):
+    offered = [line.split("\t")[0] for line in festina("__complete", *words).out.splitlines()]
+    assert {"toy/one", "toy/two"} <= set(offered)
+
+
+def test_completion_is_installed(festina, here, monkeypatch):
+    monkeypatch.setenv("HOME", str(here))
+    assert festina("--install-completion", "--shell", "bash").status == 0
+    (script,) = here.rglob("completions/festina")
+    assert "reproduce" in script.read_text()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a shell of POSIX")
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+@pytest.mark.parametrize(("line", "status"), [("list", 0), ("lst", 2)])
+def test_nobody_has_to_listen(line, status, closed):
+    command = f"{sys.executable} -m festina {line} {closed}"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True)
+    assert done.returncode == status
+    assert "Traceback" not in done.stderr
+    assert "Unexpected" not in done.stderr

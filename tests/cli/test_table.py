@@ -1,15 +1,16 @@
 """Tables and figures, whatever the terminal and the settings of matplotlib."""
 
 import io
+from pathlib import Path
 
 import matplotlib as mpl
 import pytest
 from matplotlib.figure import Figure
 from rich.console import Console
 
-from festina.cli._perform import save_figure
-from festina.cli._table import claims_table
-from festina.papers.claims import Claim, Judgement
+from festina.cli._perform import Done, save_figure
+from festina.cli._table import claims_table, print_results
+from festina.papers.claims import Claim, Judgement, Ledger, agree, headline
 
 WORDS = {
     "holds": (True, {}),
@@ -32,13 +33,44 @@ def test_the_verdict_is_never_shortened(shown, width):
         **known,
     )
     output = io.StringIO()
-    table = claims_table([claim], [("saddles/figure-1c", "why")], width=width)
+    table = claims_table([claim], width=width)
     Console(file=output, width=width).print(table)
     lines = output.getvalue().splitlines()
     start = next(line.index("verdict") for line in lines if "verdict" in line)
     words = " ".join(line[start:] for line in lines).split()
-    assert " ".join(word for word in words if word.strip("─")) == f"verdict {shown} failed"
+    assert " ".join(word for word in words if word.strip("─")) == f"verdict {shown}"
     assert max(map(len, lines)) <= width
+
+
+LABEL = "saddles/figure-1f (unit-trace)"
+
+
+@pytest.mark.parametrize("every_claim", [False, True])
+@pytest.mark.parametrize("width", [40, 60, 80, 109, 110, 140, 200])
+def test_names_are_whole_and_lines_fit(width, every_claim, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", str(width))
+    judged = Judgement("all seeds", 1.0, "all", True, "8 of 8 seeds")
+    claims = [Claim(LABEL, f"the loss shows {k} plateaus", "Theorem 1", judged) for k in range(3)]
+    shows = "linear attention on in-context regression: one head, then two"
+    done = [Done(LABEL, shows, claims, Path("a"), [Path("a", "figure.png")])] * 2
+    print_results(done, [("saddles/figure-1c", "why")], every_claim=every_claim)
+    lines = capsys.readouterr().out.splitlines()
+    assert sum(LABEL in line for line in lines) == (1 if every_claim else 2)
+    assert max(map(len, lines)) <= width
+    assert lines.count("a/figure.png") == 2
+    assert "saddles/figure-1c failed: why" in lines
+    said = " ".join(" ".join(lines).split())
+    assert said.endswith("6 claims: 6 hold, 0 broken, 1 experiment failed.")
+    assert ("8 of 8 seeds" in said) != every_claim
+
+
+def test_the_headline_is_the_claim_that_says_so_or_the_first():
+    ledger = Ledger("toy", "Toy", "Figure 1")
+    for k in range(4):
+        ledger(str(k), agree(k, k), headline=k in (2, 3))
+    assert headline(ledger).claim == "2"
+    assert headline(ledger[:2]).claim == "0"
+    assert headline([]) is None
 
 
 def test_a_figure_is_laid_out_once_whatever_matplotlib_was_told(tmp_path):

@@ -3,6 +3,7 @@
 `python toy.py TOKENS` is `festina TOKENS` with this experiment instead of the real ones.
 """
 
+import os
 import time
 from typing import Literal
 
@@ -62,7 +63,12 @@ QUICK = {"seeds": 2, "width": 4}
 
 def run(parameters, *, key=None, progress=None):
     assert key is None
+    if "TOY_LOG" in os.environ:  # how often anything is trained, and at which width for ever
+        with open(os.environ["TOY_LOG"], "a") as log:
+            log.write(f"{parameters.width}\n")
     print("chatter that belongs to standard error", flush=True)
+    if parameters.width == int(os.environ.get("TOY_SLOW", "-1")):
+        time.sleep(60)
     if progress is not None:
         progress("training", 0.5)
     if parameters.ending == "compiled":

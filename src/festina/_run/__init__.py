@@ -15,6 +15,7 @@ said once for both ways (`_values.py`, `_attributes.py`), as is the list of file
 """
 
 from ._error import RunError as RunError
+from ._load import attributes as attributes
 from ._load import load as load
 from ._manifest import FORMAT_VERSION as FORMAT_VERSION
 from ._save import save as save

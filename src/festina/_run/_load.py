@@ -1,12 +1,14 @@
 """`load`: a run from a folder, checked before it is read."""
 
+import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from ._attributes import decode_attribute
 from ._error import RunError
 from ._from_files import from_files
-from ._manifest import read_files, read_manifest
+from ._manifest import MANIFEST, read_files, read_manifest
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -23,14 +25,15 @@ def load(path: str | os.PathLike[str]) -> "xr.DataTree":
 
     **Arguments:**
 
-    - `path`: the folder that was given to `save`.
+    - `path`: the folder that was given to `save`, or one that `festina run` made, with `run.zarr`
+      in it.
 
     **Returns:**
 
     The tree. No file stays open. Raises `RunError` if `path` is missing, is no run, is incomplete
     or damaged, or needs a newer festina.
     """
-    folder = Path(path)
+    folder = _store(Path(path))
     manifest = read_manifest(folder)
     files = dict(read_files(folder, manifest["files"]))
     try:
@@ -40,3 +43,17 @@ def load(path: str | os.PathLike[str]) -> "xr.DataTree":
     except Exception as error:  # no file is open any more: whatever fails now is in the contents
         reason = " ".join(str(error).split()) or type(error).__name__
         raise RunError(f"The run at '{folder}' cannot be read: {reason}") from error
+
+
+def attributes(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The attributes of a run's root, without its data: what made it, and which festina."""
+    folder = _store(Path(path))
+    listed = read_manifest(folder)["files"]
+    ((_, root),) = read_files(folder, {"zarr.json": listed["zarr.json"]})
+    return decode_attribute(json.loads(root).get("attributes", {}))
+
+
+def _store(folder: Path) -> Path:
+    """The store itself, where the folder around it is named."""
+    inside = folder / "run.zarr"
+    return inside if not (folder / MANIFEST).is_file() and inside.is_dir() else folder

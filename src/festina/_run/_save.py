@@ -2,11 +2,10 @@
 
 import inspect
 import os
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .._beside import hidden_beside
+from .._beside import hidden
 from ._folder import check_target, make_folder, put_in_place
 from ._manifest import write_files
 from ._to_files import to_files
@@ -29,7 +28,8 @@ def save(
     The files are written to a hidden folder beside `path`, which takes its name when it is
     complete. If anything fails before, a full disk or Ctrl-C, the hidden folder is removed and a
     run that was at `path` is still there. Nothing waits for the disk: after a power cut a file may
-    be short, and `load` says so. Only a process that is killed outright leaves `.festina-…` behind.
+    be short, and `load` says so. Only a process that is killed outright leaves `.festina-…` behind,
+    which the next command clears away below `./runs`.
 
     Variables hold numbers, booleans or text, and come back bit for bit. Attributes come back
     as plain Python: NumPy's numbers as `int`, `float` and `bool`, arrays and tuples as lists, NaN
@@ -51,14 +51,10 @@ def save(
     """
     target = Path(path).resolve()  # a link to a run goes on to be one
     check_target(target, overwrite)
-    partial = hidden_beside(target)
-    try:
-        make_folder(partial)  # first of all: nobody waits for a run that has nowhere to go
+    with hidden(target, make_folder) as partial:  # first: it may have nowhere to go
         write_files(to_files(_to_tree(run, dims)), partial)
         check_target(target, overwrite)  # again: another process may have been faster
         put_in_place(partial, target, overwrite)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
     return Path(path)
 
 

@@ -13,7 +13,12 @@ from ._options import Debug
 
 def cite(
     what: Annotated[
-        str, Parameter(name="NAME|RUN", help="An experiment, a source, or the folder of a run.")
+        str,
+        Parameter(
+            name="NAME|RUN",
+            help="An experiment, a source, or the folder of a run.",
+            completer=lambda _: (*sources(), *names()),
+        ),
     ],
     /,
     *,

@@ -14,6 +14,15 @@ def one_line(text: object) -> str:
 
 def describe(error: BaseException) -> str:
     """An error in one line. Ours carry a message for the user; any other one is named."""
+    return one_line(" ".join([_words(error), *notes(error)]))
+
+
+def notes(error: BaseException) -> list[str]:
+    """What else there is to say, such as what was kept."""
+    return list(getattr(error, "__notes__", ()))
+
+
+def _words(error: BaseException) -> str:
     text = one_line(error)
     if isinstance(error, OSError) and error.strerror:
         place = f" '{error.filename}'" if error.filename else ""

@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 
 from festina.papers import Experiment
 
-from ._options import Animation, Debug, Json, Mp4, Number, Out, Quick, Quiet, Whole
+from ._options import Animation, Claims, Debug, Json, Mp4, Number, Out, Quick, Quiet, Whole
 from ._parameters import flag_name, setting, shown
 from ._words import BOUNDS
 
@@ -34,7 +34,7 @@ def application(experiment: Experiment, command: Callable[..., int]) -> cyclopts
     app = cyclopts.App(
         name=entry.name,
         help=f"{entry.shows[:1].upper()}{entry.shows[1:]}.\n\n{entry.source}.{_presets(experiment)}",
-        usage=f"Usage: festina run {entry.name} [FLAGS]",
+        usage=f"Usage: festina run {entry.typed} [FLAGS]",
         help_format="plaintext",
         version_flags=(),
         exit_on_error=False,
@@ -84,11 +84,12 @@ def _common(experiment: Experiment) -> list[inspect.Parameter]:
         "animation": Animation,
         "mp4": Mp4,
         "out": Out,
+        "claims": Claims,
         "quiet": Quiet,
         "json": Json,
         "debug": Debug,
     }
-    flags = ("quick", "animation", "mp4", "quiet", "json", "debug")
+    flags = ("quick", "animation", "mp4", "claims", "quiet", "json", "debug")
     return [
         inspect.Parameter(
             name, _KEYWORD, default=False if name in flags else None, annotation=annotation

@@ -1,20 +1,20 @@
-"""Run folders: built out of sight, moved into place when complete."""
+"""Run folders: built out of sight, moved into place when the run is saved."""
 
 import os
 import re
-import shutil
 from collections.abc import Iterable
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 
-from festina._beside import hidden_beside
+from festina._beside import held, hidden, left_over
 
 from ._complaint import Complaint
 from ._signals import undisturbed
 
 
 class Building:
-    """A folder that appears complete or not at all.
+    """A folder that appears with a whole run in it or not at all.
 
     Within the `with` block `path` is a hidden folder beside the final one, so that moving it there
     is one step. Leaving the block without `finish` removes it and every folder made for it.
@@ -31,13 +31,13 @@ class Building:
         self._out = None if out is None else free(out)
         self._parent = numbered_in.absolute() if self._out is None else self._out.parent
         self._made: list[Path] = []
+        self._stack = ExitStack()
         self._finished = False
 
     def __enter__(self) -> "Building":
         try:
             self._made = make(self._parent)
-            self.path = hidden_beside(self._parent / "run")
-            self.path.mkdir()
+            self.path = self._stack.enter_context(hidden(self._parent / "run", Path.mkdir))
         except OSError as error:
             remove_empty(self._made)
             raise unwritable(self._out or self._parent, error) from error
@@ -47,15 +47,26 @@ class Building:
         """Move the folder to its final place, and say where that is."""
         with undisturbed():
             if self._out is None:
-                target = number(self._parent)
+                target = self._number()
             else:
                 target = free(self._out)
-                target.mkdir(exist_ok=True)
-            if os.name == "nt":  # where an empty folder cannot be replaced
-                target.rmdir()
-            os.replace(self.path, target)
+                _move(self.path, target)
             self._finished = True
         return target
+
+    def _number(self) -> Path:
+        """The next free number in the parent, also if another process is quicker."""
+        count = next((int(path.name) for path in reversed(numbered(self._parent))), 0)
+        while True:
+            count += 1
+            target = self._parent / f"{count:03d}"
+            try:
+                if not target.exists():
+                    _move(self.path, target)
+                    return target
+            except OSError:
+                if not target.exists():
+                    raise
 
     def __exit__(
         self,
@@ -63,10 +74,39 @@ class Building:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if not self._finished:
-            with undisturbed():
-                shutil.rmtree(self.path, ignore_errors=True)
+        with undisturbed():
+            self._stack.close()
+            if not self._finished:
                 remove_empty(self._made)
+
+
+def _move(folder: Path, target: Path) -> None:
+    if os.name == "nt" and target.exists():  # where an empty folder cannot be replaced
+        target.rmdir()
+    os.replace(folder, target)
+
+
+def numbered(parent: Path) -> list[Path]:
+    """The folders 001, 002, … in `parent`, in order."""
+    found = [path for path in parent.iterdir() if re.fullmatch(r"\d{3,}", path.name)]
+    return sorted(found, key=lambda path: int(path.name))
+
+
+def sweep(*folders: Path) -> None:
+    """Clear away what killed processes have left below ./runs and in these folders.
+
+    That is what was being made out of sight, and folders that are empty for it.
+    """
+    places = list(folders)
+    for place, below, _ in os.walk(Path("runs").absolute()):
+        below[:] = [name for name in below if not name.endswith(".zarr") and name[0] != "."]
+        places.append(Path(place))
+    emptied = {path.parent for place in places for path in left_over(place)} - set(folders)
+    for place in reversed(places):  # what is inside comes first
+        if place in emptied or re.fullmatch(r"\d{3,}", place.name):
+            with held(place) as whose:
+                if whose == "ours" and remove_empty([place]):
+                    emptied.add(place.parent)
 
 
 def free(out: Path) -> Path:
@@ -83,19 +123,6 @@ def free(out: Path) -> Path:
     if os.path.lexists(out):
         raise Complaint(f"`--out` '{out}' exists and is no folder; choose another.")
     return out
-
-
-def number(parent: Path) -> Path:
-    """Claim the next free number in `parent` as an empty folder."""
-    taken = [int(p.name) for p in parent.iterdir() if re.fullmatch(r"\d{3,}", p.name)]
-    count = max(taken, default=0)
-    while True:
-        count += 1
-        try:
-            (parent / f"{count:03d}").mkdir()
-        except FileExistsError:  # another process was quicker
-            continue
-        return parent / f"{count:03d}"
 
 
 def make(folder: Path) -> list[Path]:
@@ -115,12 +142,20 @@ def make(folder: Path) -> list[Path]:
     return made
 
 
-def remove_empty(folders: Iterable[Path]) -> None:
+def remove_empty(folders: Iterable[Path]) -> bool:
+    """Remove them one by one until one is not empty; whether all were."""
     for folder in folders:
         try:
             folder.rmdir()
         except OSError:
-            return
+            return False
+    return True
+
+
+def shorter(path: Path) -> Path:
+    """Relative to where the user stands, if it is below."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
 
 
 def unwritable(folder: Path, error: OSError) -> Complaint:

@@ -1,5 +1,6 @@
 """`festina list`."""
 
+from json import dumps as to_json
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -11,23 +12,34 @@ from ._options import Debug
 
 
 def list_experiments(
-    source: Annotated[str | None, Parameter(help="Only the experiments of this source.")] = None,
+    source: Annotated[
+        str | None,
+        Parameter(help="Only the experiments of this source.", completer=lambda _: sources()),
+    ] = None,
     /,
     *,
+    json: Annotated[
+        bool, Parameter(help="As JSON, with what each cites.", negative=(), show_default=False)
+    ] = False,
     debug: Debug = False,
 ) -> None:
     """List every experiment: name, where it stands, what it shows, expected time.
 
     The presets and flags of one are shown by `festina run NAME --help`.
     """
-    from ._table import console, plain_table
-
     if source is not None and source not in sources():
         raise Complaint(unknown("source", source, sources()))
+    chosen = [e for e in _registry.ENTRIES if source is None or e.name.startswith(f"{source}/")]
+    if json:
+        fields = ("name", "source", "shows", "seconds", "references")
+        listed = [{field: getattr(entry, field) for field in fields} for entry in chosen]
+        print(to_json(listed, indent=2, ensure_ascii=False))
+        return
+    from ._table import console, plain_table
+
     table = plain_table("name", "source", "shows", "time")
-    for entry in _registry.ENTRIES:
-        if source is None or entry.name.startswith(f"{source}/"):
-            table.add_row(entry.name, entry.source, entry.shows, _duration(entry.seconds))
+    for entry in chosen:
+        table.add_row(entry.name, entry.source, entry.shows, _duration(entry.seconds))
     console().print(table)
 
 

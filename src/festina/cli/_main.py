@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
-from ._complaint import complain, describe
+from ._complaint import complain, describe, notes
 from ._signals import interruptible
 from ._signals import status as status_of
 
@@ -32,6 +32,9 @@ def main(tokens: Sequence[str] | None = None) -> NoReturn:
     # Imports make half a million objects that stay: looking for garbage among them takes half a
     # second and finds none.
     gc.set_threshold(1_000_000, *gc.get_threshold()[1:])
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the shell, `>&-`: nobody wants to read it
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
     try:
         status = carry_out(list(sys.argv[1:] if tokens is None else tokens))
     except KeyboardInterrupt as interruption:  # before the command has begun
@@ -61,7 +64,8 @@ def carry_out(tokens: list[str]) -> int:
             sys.stdout.flush()
         return int(result or 0)
     except KeyboardInterrupt as interruption:
-        complain("Interrupted; nothing unfinished is left behind.", debug=debug)
+        kept = " ".join(notes(interruption)) or "Nothing unfinished is left behind."
+        complain(f"Interrupted. {kept}", debug=debug)
         return status_of(interruption)
     except BrokenPipeError:  # the reader, `head` for example, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -102,4 +106,5 @@ def application() -> "cyclopts.App":
         # `run` reads its own flags: which ones there are depends on the experiment.
         own = {"help_flags": (), "version_flags": ()} if function is run else {}
         app.command(function, name=name, help=flow(function.__doc__), sort_key=order, **own)
+    app.register_install_completion_command(help="Let the shell complete commands and names.")
     return app

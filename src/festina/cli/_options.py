@@ -38,10 +38,18 @@ Mp4 = Annotated[
 Quiet = Annotated[
     bool, Parameter(help="No progress on standard error.", negative=(), show_default=False)
 ]
+Claims = Annotated[
+    bool,
+    Parameter(
+        help="Print every claim, in a table: predicted, measured, tolerance, verdict.",
+        negative=(),
+        show_default=False,
+    ),
+]
 Json = Annotated[
     bool,
     Parameter(
-        help="Print the claims as JSON, as in claims.json, not as a table.",
+        help="Print all claims as JSON, as in claims.json, and nothing else.",
         negative=(),
         show_default=False,
     ),

@@ -87,6 +87,11 @@ def read(file: Path, name: str) -> dict[str, Any]:
         raise Complaint(f"`--parameters` '{file}' is no text in UTF-8.") from error
     except tomllib.TOMLDecodeError as error:
         raise Complaint(f"`--parameters` '{file}' is no valid TOML: {describe(error)}.") from error
+    if not values:
+        raise Complaint(
+            f"`--parameters` '{file}' sets no parameter. Leave it out for the defaults, or write "
+            "lines such as `seeds = 4`."
+        )
     written_for = re.match(r"# (\S+), festina ", text)
     if written_for and written_for[1] != name:
         raise Complaint(
@@ -106,7 +111,7 @@ def changed(experiment: Experiment, parameters: Parameters) -> list[str]:
     ]
 
 
-def to_toml(parameters: Parameters, *, name: str) -> str:
+def to_toml(parameters: Parameters, *, name: str, typed: str = "") -> str:
     """Every parameter with its docstring as a comment; `read` takes it back."""
     import tomlkit
 
@@ -114,7 +119,9 @@ def to_toml(parameters: Parameters, *, name: str) -> str:
 
     document = tomlkit.document()
     document.add(tomlkit.comment(f"{name}, festina {festina.__version__}. Run it again with"))
-    document.add(tomlkit.comment(f"festina run {name} --parameters parameters.toml"))
+    document.add(
+        tomlkit.comment(f"festina run {shlex.quote(typed or name)} --parameters parameters.toml")
+    )
     values = parameters.model_dump(mode="json")
     explained = parameters.docstrings()
     for key in type(parameters).model_fields:

@@ -2,23 +2,43 @@
 
 import contextlib
 import dataclasses
+import functools
+import hashlib
 import json
 import sys
-from collections.abc import Iterable
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from festina._beside import replacing
 from festina.papers import Claim, Experiment, Parameters, Progress
 
+from ._complaint import Complaint
 from ._endings import unconverged
-from ._folder import Building, unwritable
+from ._folder import Building, shorter, unwritable
 from ._parameters import in_force, to_toml
 from ._signals import interruptible
 
 if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.figure import Figure
+
+FORMATS = ("png", "pdf")
+"""What a figure is written as, if nothing else is asked for."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """An experiment that was run: its claims, its files, and a line on seeds that broke off."""
+
+    label: str
+    shows: str
+    claims: list[Claim]
+    folder: Path
+    pictures: list[Path]
+    remark: str = ""
 
 
 def perform(
@@ -30,40 +50,100 @@ def perform(
     numbered_in: Path,
     progress: Progress,
     picture: str | None = None,
-) -> tuple[Path, list[Claim], str]:
+) -> Done:
     """Run an experiment and write its folder. Where that cannot be written, nothing is run.
 
-    Returns the folder, the claims, and a line on seeds that did not converge, if there are any.
-    `picture` is the name of the file that the animation goes to, where one is wanted.
+    The run is saved first of all: whatever fails afterwards, nothing is trained again. `picture` is
+    the name of the file that the animation goes to, where one is wanted.
     """
-    with Building(out, numbered_in=numbered_in) as folder:
+    with Building(out, numbered_in=numbered_in) as building:
         from festina._cache import compilation_cache
-        from festina._run import save
 
         compilation_cache()
         # Standard output is for the claims.
         with interruptible(), contextlib.redirect_stdout(sys.stderr):
             run = experiment.run(parameters, key=None, progress=progress)
-            run.attrs["experiment"] = experiment.name
-            run.attrs["preset"] = in_force(experiment, preset, parameters) or ""
-            run.attrs.setdefault("parameters", parameters.model_dump(mode="json"))
+        preset = in_force(experiment, preset, parameters)
+        run.attrs |= {"experiment": experiment.name, "preset": preset or ""}
+        run.attrs |= {"file": experiment.entry.file, "code": code(experiment.entry.file)}
+        run.attrs.setdefault("parameters", parameters.model_dump(mode="json"))
+        progress("saving the run", 1.0)
+        text = to_toml(parameters, name=experiment.name, typed=experiment.entry.typed)
+        try:
+            _save(run, text, building.path)
+            folder = building.finish()
+        except OSError as error:  # the disk is full, or the folder went away
+            raise _elsewhere(run, text, unwritable(out or numbered_in, error)) from error
+    return conclude(experiment, run, folder, progress=progress, picture=picture)
+
+
+def conclude(
+    experiment: Experiment,
+    run: "xr.DataTree",
+    folder: Path,
+    *,
+    progress: Progress,
+    picture: str | None = None,
+    redraw: bool = True,
+) -> Done:
+    """Claims and figures of a run, into its folder; without `redraw` only those that lack."""
+    try:
+        with interruptible(), contextlib.redirect_stdout(sys.stderr):
             progress("checking the claims", 1.0)
             claims = claims_of(experiment, run)
-            progress("drawing", 1.0)
-            figure = experiment.draw(run)
-            if picture is not None:
-                progress("animating", 1.0)
-                save_picture(experiment, run, folder.path / picture)
-        progress("writing", 1.0)
-        try:
-            save(run, folder.path / "run.zarr")
-            write_claims(claims, folder.path)
-            save_figure(figure, folder.path)
-            text = to_toml(parameters, name=experiment.name)
-            (folder.path / "parameters.toml").write_text(text, encoding="utf-8")
-            return folder.finish(), claims, unconverged(run)
-        except OSError as error:  # the disk is full, or the folder went away
-            raise unwritable(out or numbered_in, error) from error
+            pictures = [folder / f"figure.{kind}" for kind in FORMATS]
+            try:
+                write_claims(map(Claim.to_json, claims), folder)
+                if redraw or not all(path.exists() for path in pictures):
+                    progress("drawing", 1.0)
+                    save_figure(experiment.draw(run), folder)
+                if picture is not None:
+                    progress("animating", 1.0)
+                    pictures.append(save_picture(experiment, run, folder / picture))
+            except OSError as error:
+                raise unwritable(folder, error) from error
+    except BaseException as error:
+        error.add_note(f"The run is kept: `festina show {shorter(folder)}` draws it.")
+        raise
+    label = labelled(experiment.name, run.attrs.get("preset") or None)
+    return Done(label, experiment.entry.shows, claims, folder, pictures, unconverged(run))
+
+
+def is_done(
+    folder: Path, experiment: Experiment, parameters: Parameters, preset: str | None
+) -> bool:
+    """Whether the run in a folder is the one that would be made: same parameters, same festina."""
+    import pydantic
+
+    import festina
+    from festina import _run
+
+    try:
+        made = _run.attributes(folder)
+        stored = made["parameters"]
+        stored = json.loads(stored) if isinstance(stored, str) else stored
+        same = experiment.parameters(**stored) == parameters
+    except (_run.RunError, OSError, LookupError, TypeError, pydantic.ValidationError):
+        return False
+    wanted = {
+        "experiment": experiment.name,
+        "preset": in_force(experiment, preset, parameters) or "",
+        "festina_version": festina.__version__,
+        "code": code(experiment.entry.file),
+    }
+    return same and all(made.get(key) == value for key, value in wanted.items())
+
+
+@functools.cache
+def code(file: str) -> str:
+    """Tells festina's own code, and that of an experiment in a file, from any other.
+
+    A version alone would take over runs that were made before a line was changed.
+    """
+    digest = hashlib.sha256()
+    for path in (*sorted(Path(__file__).parents[1].rglob("*.py")), *filter(None, [file])):
+        digest.update(Path(path).read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def claims_of(experiment: Experiment, run: "xr.DataTree") -> list[Claim]:
@@ -76,29 +156,42 @@ def labelled(name: str, preset: str | None) -> str:
     return f"{name} ({preset})" if preset else name
 
 
-def claims_json(claims: Iterable[Claim]) -> str:
-    entries = [claim.to_json() for claim in claims]
-    return json.dumps(entries, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+def claims_json(entries: Iterable[dict[str, Any]]) -> str:
+    return json.dumps(list(entries), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def write_claims(claims: Iterable[Claim], folder: Path) -> None:
+def write_claims(entries: Iterable[dict[str, Any]], folder: Path) -> None:
     with replacing(folder / "claims.json") as path:
-        path.write_text(claims_json(claims), encoding="utf-8")
+        path.write_text(claims_json(entries), encoding="utf-8")
 
 
-def save_figure(figure: "Figure", folder: Path) -> None:
-    """`figure.png` and `figure.pdf`, the same bytes for the same run."""
+def save_figure(
+    figure: "Figure",
+    folder: Path,
+    *,
+    size: tuple[float, float] | None = None,
+    dpi: float = 150.0,
+    formats: Sequence[str] = FORMATS,
+) -> list[Path]:
+    """`figure.png` and `figure.pdf`, the same bytes for the same run. `size` is in inches."""
+    from matplotlib import rc_context
+
+    if size is not None:
+        figure.set_size_inches(*size)
     if (layout := figure.get_layout_engine()) is not None:
-        # Once and for both files; left to `savefig`, each is drawn a second time for it.
+        # Once and for all files; left to `savefig`, each is drawn a second time for it.
         layout.execute(figure)
         figure.set_layout_engine("none")
-    with replacing(folder / "figure.png") as path:
-        figure.savefig(path, format="png", dpi=150)
-    with replacing(folder / "figure.pdf") as path:
-        figure.savefig(path, format="pdf", metadata={"CreationDate": None})
+    undated = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}
+    written = []
+    for kind in formats:
+        with replacing(folder / f"figure.{kind}") as path, rc_context({"svg.hashsalt": "festina"}):
+            figure.savefig(path, format=kind, dpi=dpi, metadata=undated.get(kind))
+        written.append(folder / f"figure.{kind}")
+    return written
 
 
-def save_picture(experiment: Experiment, run: "xr.DataTree", target: Path) -> None:
+def save_picture(experiment: Experiment, run: "xr.DataTree", target: Path) -> Path:
     """The animation of a run. Drawing its frames is what takes time, and writing draws them."""
     from festina.papers import save_animation
 
@@ -106,3 +199,20 @@ def save_picture(experiment: Experiment, run: "xr.DataTree", target: Path) -> No
     animation = experiment.animate(run)
     with replacing(target) as path:
         save_animation(animation, path)
+    return target
+
+
+def _save(run: "xr.DataTree", parameters: str, folder: Path) -> None:
+    from festina._run import save
+
+    save(run, folder / "run.zarr")
+    (folder / "parameters.toml").write_text(parameters, encoding="utf-8")
+
+
+def _elsewhere(run: "xr.DataTree", parameters: str, complaint: Complaint) -> Complaint:
+    """The complaint that a run cannot be where it was wanted; it is kept where there is room."""
+    with contextlib.suppress(OSError):
+        folder = Path(tempfile.mkdtemp(prefix="festina-"))
+        _save(run, parameters, folder)
+        complaint.add_note(f"The run is kept: `festina show {folder}` draws it.")
+    return complaint

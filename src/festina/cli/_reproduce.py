@@ -1,27 +1,41 @@
 """`festina reproduce`."""
 
-import tempfile
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from festina.papers import Experiment, load, names, sources, unknown
+from festina._beside import held
+from festina.papers import Experiment, find, load, names, sources, unknown
 
 from ._complaint import Complaint, complain, describe
-from ._folder import free, make, number, remove_empty, unwritable
-from ._options import Debug, Json, Quick, Quiet, Whole
+from ._folder import free, make, numbered, remove_empty, shorter, sweep, unwritable
+from ._options import Claims, Debug, Json, Quick, Quiet, Whole
 from ._progress import Progress
 from ._signals import interruptible, status, undisturbed
 
 if TYPE_CHECKING:
-    from festina.papers import Claim
+    from festina.papers import Parameters
+
+    from ._perform import Done
+
+
+def _completed(_: Any) -> tuple[str, ...]:
+    return ("all", *sources(), *names())
 
 
 def reproduce(
-    source: Annotated[str, Parameter(help="A source, the beginning of names, or `all`.")],
+    source: Annotated[
+        str,
+        Parameter(
+            help="A source, the beginning of names, a file of your own, or `all`.",
+            completer=_completed,
+        ),
+    ],
     /,
     *,
     quick: Quick = False,
@@ -30,6 +44,15 @@ def reproduce(
     out: Annotated[
         Path | None, Parameter(help="Write here instead of ./runs/reproduce-SOURCE/001, 002, …")
     ] = None,
+    fresh: Annotated[
+        bool,
+        Parameter(
+            help="Train everything again, also what is there already.",
+            negative=(),
+            show_default=False,
+        ),
+    ] = False,
+    claims: Claims = False,
     quiet: Quiet = False,
     json: Json = False,
     debug: Debug = False,
@@ -37,140 +60,249 @@ def reproduce(
     """Run every experiment of a source, with its defaults and with each of its presets.
 
     `saddles` is a source; `saddles/figure-1` are all experiments whose names begin like that.
-    Each gets its own run folder; one table and one claims.json hold all claims. An experiment that
-    fails is reported and the others go on; Ctrl-C keeps what was finished. With --quick each is
-    made as cheap as it can be without another verdict, one that is cheap already stays as it is,
-    and presets are left out.
+    Each gets its own run folder and a line; one claims.json holds all claims, --claims prints them.
+    An experiment that fails is reported and the others go on; Ctrl-C keeps what was finished.
+    With --quick each is made as cheap as it can be without another verdict, one that is cheap
+    already stays as it is, and presets are left out.
+
+    The same command again, after it was stopped in whatever way, goes on: runs that are there, of
+    the same parameters and the same festina, are not made again.
 
     The exit status is 0 when every claim that is known to hold does, 1 when one is broken or an
     experiment failed.
     """
-    if not _chosen(source):
-        choices = names() if "/" in source else (*sources(), "all")
-        raise Complaint(unknown("source", source, choices))
-    flags = {k: v for k, v in {"seeds": seeds, "seed": seed}.items() if v is not None}
-    top, made = _folder(source, out)
+    sweep(*([] if out is None else [out.expanduser()]))
     results = Results()
-    interruption = None
-    try:
-        with interruptible(), Progress(quiet=quiet) as progress:
-            _each(source, quick, flags, top, results, progress, debug=debug)
-    except KeyboardInterrupt as error:
-        interruption = error
-    finally:
-        with undisturbed():
-            _conclude(results, top, made)
+    interruption, top, made = None, None, list[Path]()
+    with ExitStack() as stack:
+        try:
+            with interruptible(), Progress(quiet=quiet) as progress:
+                flags = {k: v for k, v in {"seeds": seeds, "seed": seed}.items() if v is not None}
+                results.jobs = _jobs(source, quick, flags, results, progress, debug=debug)
+                top, made = _folder(source, out, results.jobs, stack, fresh=fresh)
+                _each(results, top, progress, debug=debug)
+        except KeyboardInterrupt as error:
+            interruption = error
+        finally:
+            with undisturbed():
+                remove_empty(made)  # where nothing was finished
 
-    _report(results, top, json=json)
+    _report(results, top, interrupted=interruption is not None, every_claim=claims, json=json)
     if interruption is not None:
-        kept = f"what was finished is in '{top}'" if results.finished else "nothing was written"
+        kept = f"what was finished is in '{top}'" if results.done else "nothing was written"
         complain(f"Interrupted; {kept}.", debug=debug)
         return status(interruption)
-    return int(bool(results.failures) or any(claim.broken for claim in results.claims))
+    broken = any(claim.broken for done in results.done for claim in done.claims)
+    return int(bool(results.failures) or broken)
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run that is wanted, and the name of its folder."""
+
+    experiment: Experiment
+    preset: str | None
+    parameters: "Parameters"
+    label: str
+    folder: str
+
+    def is_done(self, top: Path) -> bool:
+        from ._perform import is_done
+
+        return is_done(top / self.folder, self.experiment, self.parameters, self.preset)
 
 
 @dataclass
 class Results:
-    finished: int = 0
-    claims: "list[Claim]" = field(default_factory=list)
+    jobs: list[Job] = field(default_factory=list)
+    done: "list[Done]" = field(default_factory=list)
     failures: list[tuple[str, str]] = field(default_factory=list)
+    there: int = 0
+    """How many were there already."""
 
     def fail(self, label: str, error: Exception, *, debug: bool) -> None:
         complain(f"{label} failed: {describe(error)}", debug=debug)
         self.failures.append((label, describe(error)))
 
+    def to_json(self) -> Iterator[dict[str, Any]]:
+        """All claims, and an entry with a verdict of its own for each run that made none."""
+        for done in self.done:
+            yield from (claim.to_json() for claim in done.claims)
+        ended = {done.label for done in self.done} | {label for label, _ in self.failures}
+        for label, reason in self.failures:
+            yield _missing(label, "failed", reason)
+        for job in self.jobs:
+            if job.label not in ended:
+                yield _missing(job.label, "not run", "interrupted before it was finished")
+
+
+def _missing(label: str, verdict: str, note: str) -> dict[str, Any]:
+    nothing = dict.fromkeys(("predicted", "measured", "tolerance"))
+    words = {"experiment": label, "claim": "", "source": ""}
+    judged = {"verdict": verdict, "expected": "holds", "broken": False, "note": note}
+    return {**words, **nothing, **judged}
+
 
 def _chosen(source: str) -> tuple[str, ...]:
     """Names of the experiments that are meant."""
+    if source.endswith(".py"):
+        find(source)
+        return (source,)
     beginning = {"all": ""}.get(source, source if "/" in source else f"{source}/")
-    return tuple(name for name in names() if name.startswith(beginning))
+    if chosen := tuple(name for name in names() if name.startswith(beginning)):
+        return chosen
+    choices = names() if "/" in source else (*sources(), "all")
+    raise Complaint(unknown("source", source, choices))
 
 
-def _each(
+def _jobs(
     source: str,
     quick: bool,
     flags: Mapping[str, Any],
-    top: Path,
     results: Results,
     progress: Progress,
     *,
     debug: bool,
-) -> None:
+) -> list[Job]:
+    """What is to be run; a bad flag is said before any of it is."""
+    chosen = _chosen(source)
     from ._parameters import resolve
-    from ._perform import labelled, perform
+    from ._perform import labelled
 
-    jobs: list[tuple[Experiment, str | None]] = []
+    jobs: list[Job] = []
     progress.stage("loading", share=0.0)
-    for name in _chosen(source):
+    for name in chosen:
         try:
             experiment = load(name)
         except Exception as error:
             results.fail(name, error, debug=debug)
             continue
-        resolve(experiment, quick=quick, flags=flags)  # a bad flag is said before anything is run
-        jobs += [(experiment, preset) for preset in (None, *(() if quick else experiment.presets))]
+        own = experiment.name if source == "all" else experiment.name.split("/", 1)[-1]
+        for preset in (None, *(() if quick else experiment.presets)):
+            parameters = resolve(experiment, preset=preset, quick=quick, flags=flags)
+            folder = f"{own}-{preset}" if preset else own
+            label = labelled(experiment.name, preset)
+            jobs.append(Job(experiment, preset, parameters, label, folder))
+    return jobs
 
-    whole, done = sum(experiment.entry.seconds for experiment, _ in jobs), 0.0
-    for experiment, preset in jobs:
-        label = labelled(experiment.name, preset)
-        share = experiment.entry.seconds / whole
-        progress.stage(label, start=done, share=share)
+
+def _each(results: Results, top: Path, progress: Progress, *, debug: bool) -> None:
+    from festina import _run
+
+    from ._perform import conclude, perform, write_claims
+
+    done, whole = 0.0, sum(job.experiment.entry.seconds for job in results.jobs)
+    for job in results.jobs:
+        share = job.experiment.entry.seconds / whole
+        progress.stage(job.label, start=done, share=share)
         done += share
-        folder = experiment.name if source == "all" else experiment.name.split("/", 1)[1]
+        folder = top / job.folder
         try:
             with interruptible():
-                _, claims, _ = perform(
-                    experiment,
-                    resolve(experiment, preset=preset, quick=quick, flags=flags),
-                    preset=preset,
-                    out=top / (f"{folder}-{preset}" if preset else folder),
-                    numbered_in=top,
-                    progress=progress,
-                )
+                if there := folder.exists() and job.is_done(top):
+                    run = _run.load(folder)
+                    result = conclude(job.experiment, run, folder, progress=progress, redraw=False)
+                else:
+                    result = perform(
+                        job.experiment,
+                        job.parameters,
+                        preset=job.preset,
+                        out=folder,
+                        numbered_in=top,
+                        progress=progress,
+                    )
         except Exception as error:
-            results.fail(label, error, debug=debug)
+            results.fail(job.label, error, debug=debug)
         else:
-            results.finished += 1
-            results.claims += claims
+            results.there += there
+            results.done.append(result)
+        with undisturbed():
+            if results.done:
+                write_claims(results.to_json(), top)
 
 
-def _folder(source: str, out: Path | None) -> tuple[Path, list[Path]]:
-    """The folder for all runs, and those that were made for it, innermost first."""
-    parent = Path("runs", f"reproduce-{source.replace('/', '-')}").absolute()
+def _folder(
+    source: str, out: Path | None, jobs: list[Job], stack: ExitStack, *, fresh: bool
+) -> tuple[Path, list[Path]]:
+    """The folder for all runs, in hand, and what was made for it, innermost first.
+
+    It is one that an earlier command has begun, where all that is in there is what is wanted.
+    """
+    name = find(source).name if source.endswith(".py") else source
+    parent = Path("runs", f"reproduce-{name.replace('/', '-')}").absolute()
     made: list[Path] = []
     try:
-        if out is None:
-            made = make(parent)
-            top = number(parent)
-            made.insert(0, top)
-        else:
-            top = free(out)
+        if out is not None:
+            top = Path(os.path.abspath(out.expanduser()))
+            if fresh or not _begun(top, jobs):
+                top = free(out)
             made = make(top)
-        with tempfile.TemporaryFile(dir=top):  # a folder that exists may still be read-only
+            if stack.enter_context(held(top)) == "theirs":
+                raise Complaint(f"Another festina writes to '{top}'; choose another folder.")
+            _try(top)
             return top, made
+        made = make(parent)
+        earlier = numbered(parent)
+        for top in () if fresh else reversed(earlier):
+            if _begun(top, jobs) and stack.enter_context(held(top)) != "theirs":
+                _try(top)
+                return top, [top, *made]
+        count = int(earlier[-1].name) if earlier else 0
+        while True:
+            count += 1
+            top = parent / f"{count:03d}"
+            if make(top) and stack.enter_context(held(top)) != "theirs":
+                return top, [top, *made]
     except OSError as error:
         remove_empty(made)
         raise unwritable(out or parent, error) from error
 
 
-def _conclude(results: Results, top: Path, made: list[Path]) -> None:
-    from ._perform import write_claims
+def _begun(top: Path, jobs: list[Job]) -> bool:
+    """Whether a folder holds runs that are wanted, or nothing yet, and nothing else."""
+    if not top.is_dir():
+        return False
+    expected = {"claims.json", *(job.folder.split("/")[0] for job in jobs)}
+    if any(path.name not in expected for path in top.iterdir()):
+        return False
+    return all(job.is_done(top) for job in jobs if (top / job.folder).exists())
 
-    if results.finished:
-        write_claims(results.claims, top)
-    else:
-        remove_empty(made)
+
+def _try(folder: Path) -> None:
+    """Write something there: a folder that exists may still be read-only."""
+    import tempfile
+
+    with tempfile.TemporaryFile(dir=folder):
+        pass
 
 
-def _report(results: Results, top: Path, *, json: bool) -> None:
+def _report(
+    results: Results, top: Path | None, *, interrupted: bool, every_claim: bool, json: bool
+) -> None:
     if json:
         from ._perform import claims_json
 
-        print(claims_json(results.claims), end="")
-    elif results.finished or results.failures:
-        from ._run import shorter
-        from ._table import print_claims
+        print(claims_json(results.to_json()), end="")
+        return
+    from ._table import print_results
 
-        print_claims(results.claims, results.failures)
-        if results.finished:
-            print(f"Figures and runs: {shorter(top)}")
+    finished, wanted = len(results.done), len(results.jobs)
+    said = [
+        f"Interrupted: {finished} of {wanted} runs are finished, and only those are counted below; "
+        "the same command goes on from there."
+        if interrupted
+        else f"{finished} of {wanted} run{'s' * (wanted != 1)}.",
+    ]
+    if results.there:
+        said.append(
+            f"{results.there} of them {'was' if results.there == 1 else 'were'} there already, of "
+            "the same parameters and the same festina: `--fresh` trains again."
+        )
+    if top is not None and finished:
+        said.append(f"All of it is in {shorter(top)}.")
+    print_results(
+        results.done,
+        results.failures,
+        every_claim=every_claim,
+        total=" ".join(said) + "\n",
+    )

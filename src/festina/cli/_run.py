@@ -9,18 +9,27 @@ from cyclopts import App, Parameter
 from festina.papers import Experiment, find, load, names, sources
 
 from ._complaint import Complaint, complain
-from ._folder import free
+from ._folder import free, sweep
 from ._help import flow
 
 
+def _completed(_: Any) -> list[tuple[str, str]]:
+    from festina.papers import _registry
+
+    return [(entry.name, entry.shows) for entry in _registry.ENTRIES]
+
+
 def run(
-    *tokens: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)],
+    *tokens: Annotated[str, Parameter(show=False, allow_leading_hyphen=True, completer=_completed)],
 ) -> int:
     """Run an experiment: simulate, predict, check the claims, draw the figures.
 
-    The parameters of the experiment are flags, shown by `festina run NAME --help`.
-    A new folder ./runs/NAME/001, 002, … gets run.zarr, claims.json, figure.png, figure.pdf and
-    parameters.toml; it appears when all of that is complete.
+    NAME is one of `festina list`, or the file of an experiment of your own, such as ./mine.py. Its
+    parameters are flags, shown by `festina run NAME --help`.
+
+    A new folder ./runs/NAME/001, 002, … appears with run.zarr and parameters.toml as soon as the
+    run is made, and gets claims.json, figure.png and figure.pdf. Where one of these fails, `festina
+    show` makes them from what is there. A line says how it went; --claims prints every claim.
 
     The exit status is 0 when the run was made, whatever the verdicts; `festina reproduce` is the
     command whose exit status tells whether a claim broke.
@@ -52,7 +61,8 @@ def run(
 
 def _name(tokens: tuple[str, ...]) -> str | None:
     """The experiment that is meant: a name that exists, else what looks most like one."""
-    for known in (names(), sources()):
+    files = [token for token in tokens if token.endswith(".py")]
+    for known in (names(), sources(), files):
         for token in tokens:
             if token in known:
                 return token
@@ -84,6 +94,7 @@ def _run(
     animation: bool = False,
     mp4: bool = False,
     out: Path | None = None,
+    claims: bool = False,
     quiet: bool = False,
     json: bool = False,
     debug: bool = False,
@@ -96,13 +107,12 @@ def _run(
 
     chosen = resolve(experiment, preset=preset, quick=quick, file=parameters, flags=flags)
     picture = moving_picture(experiment, animation=animation, mp4=mp4)
-    if out is not None:
-        free(out)  # before anything is said to have begun
+    sweep(*([] if out is None else [free(out).parent]))  # before anything is said to have begun
     if quick and not experiment.quick and not quiet:
         complain(f"{experiment.name} has no quicker version; --quick changes nothing.")
     with Progress(quiet=quiet) as progress:
         progress.stage(labelled(experiment.name, preset))
-        folder, claims, remark = perform(
+        done = perform(
             experiment,
             chosen,
             preset=preset,
@@ -112,21 +122,11 @@ def _run(
             progress=progress,
         )
     if json:
-        print(claims_json(claims), end="")
+        print(claims_json(claim.to_json() for claim in done.claims), end="")
         return 0
-    from ._table import print_claims
+    from ._table import print_results
 
-    print_claims(claims)
-    if remark:
-        print(remark)
-    if any(claim.broken for claim in claims) and (flags_set := changed(experiment, chosen)):
-        print(f"Not with the defaults: {', '.join(flags_set)}. Theory may not reach that far.")
-    for path in sorted(folder.iterdir()):
-        print(shorter(path))
+    changes = changed(experiment, chosen) if any(claim.broken for claim in done.claims) else []
+    note = f"Not with the defaults: {', '.join(changes)}. Theory may not reach that far. "
+    print_results([done], every_claim=claims, total=note if changes else "")
     return 0
-
-
-def shorter(path: Path) -> Path:
-    """Relative to where the user stands, if it is below."""
-    here = Path.cwd()
-    return path.relative_to(here) if path.is_relative_to(here) else path

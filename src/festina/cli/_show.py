@@ -1,20 +1,23 @@
 """`festina show`."""
 
+import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
 from festina.papers import Experiment, load
 
 from ._complaint import Complaint
-from ._folder import unwritable
-from ._options import Animation, Debug, Json, Mp4
+from ._folder import sweep, unwritable
+from ._options import Animation, Claims, Debug, Json, Mp4, Number
 
 if TYPE_CHECKING:
     import xarray as xr
 
 _NAMED = 8  # runs, at most, in one line
+_LARGEST = 200.0  # inches, of a sheet
+_FINEST = 2400.0  # dots per inch
 
 
 def show(
@@ -24,52 +27,78 @@ def show(
     out: Annotated[
         Path | None, Parameter(help="Where the figures go, if not into the folder of the run.")
     ] = None,
+    size: Annotated[
+        str | None,
+        Parameter(help="Width x height in inches, 16x9 for a slide; else the figure's own."),
+    ] = None,
+    dpi: Annotated[Number, Parameter(help="Dots per inch of the PNG.")] = "150",
+    format: Annotated[
+        tuple[Literal["png", "pdf", "svg"], ...],
+        Parameter(help="One or more of them.", consume_multiple=1, negative_iterable=()),
+    ] = ("png", "pdf"),
+    experiment: Annotated[
+        Path | None,
+        Parameter(help="The file that made the run, where that was one of your own and has moved."),
+    ] = None,
     animation: Animation = False,
     mp4: Mp4 = False,
+    claims: Claims = False,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Redraw the figures of a saved run and print its claims, without recomputing anything.
 
-    figure.png and figure.pdf are replaced; the data stay as they are.
+    figure.png and figure.pdf are replaced; the data stay as they are. A slide, beside the run:
+    `festina show RUN --size 16x9 --dpi 200 --format png --out slides`.
     """
+    sheet = None if size is None else _inches(size)
+    fine = _between(dpi, 1.0, _FINEST, "--dpi", "dots per inch")
+    data, made_by = stored(run, experiment)
     from ._animation import moving_picture
     from ._endings import unconverged
-    from ._perform import claims_json, claims_of, save_figure, save_picture
+    from ._perform import (
+        Done,
+        claims_json,
+        claims_of,
+        labelled,
+        save_figure,
+        save_picture,
+        write_claims,
+    )
 
-    data, experiment = stored(run)
-    picture = moving_picture(experiment, animation=animation, mp4=mp4)
+    picture = moving_picture(made_by, animation=animation, mp4=mp4)
     home = run.parent if run.suffix == ".zarr" else run
     folder = home if out is None else out.expanduser()
+    sweep(home)
     try:
-        claims, figure = claims_of(experiment, data), experiment.draw(data)
+        judged, figure = claims_of(made_by, data), made_by.draw(data)
     except KeyError as error:
         raise Complaint(
-            f"'{home}' was made by another version of {experiment.name} and lacks what this one "
+            f"'{home}' was made by another version of {made_by.name} and lacks what this one "
             f"reads ({error.args[0]}). Its claims are in '{home / 'claims.json'}'; to make it "
-            f"again: festina run {experiment.name} --parameters {home / 'parameters.toml'}"
+            f"again: festina run {made_by.entry.typed} --parameters {home / 'parameters.toml'}"
         ) from error
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        save_figure(figure, folder)
+        if folder == home and not (home / "claims.json").exists():  # they failed in the run
+            write_claims((claim.to_json() for claim in judged), home)
+        pictures = save_figure(figure, folder, size=sheet, dpi=fine, formats=format)
         if picture is not None:
-            save_picture(experiment, data, folder / picture)
+            pictures.append(save_picture(made_by, data, folder / picture))
     except OSError as error:
         raise unwritable(folder, error) from error
     if json:
-        print(claims_json(claims), end="")
+        print(claims_json(claim.to_json() for claim in judged), end="")
         return
-    from ._table import print_claims
+    from ._table import print_results
 
-    print_claims(claims)
-    if remark := unconverged(data):
-        print(remark)
-    for name in filter(None, ("figure.png", "figure.pdf", picture)):
-        print(folder / name)
+    label = labelled(made_by.name, data.attrs.get("preset") or None)
+    done = Done(label, made_by.entry.shows, judged, home, pictures, unconverged(data))
+    print_results([done], every_claim=claims)
 
 
-def stored(run: Path) -> "tuple[xr.DataTree, Experiment]":
-    """A saved run and the experiment that made it."""
+def stored(run: Path, file: Path | None = None) -> "tuple[xr.DataTree, Experiment]":
+    """A saved run and the experiment that made it, which may be in this file."""
     run = run.expanduser()
     store = run if run.suffix == ".zarr" else run / "run.zarr"
     if not store.exists():
@@ -80,7 +109,40 @@ def stored(run: Path) -> "tuple[xr.DataTree, Experiment]":
     name = data.attrs.get("experiment")
     if not isinstance(name, str):
         raise Complaint(f"'{store}' does not say which experiment made it; `festina run` would.")
-    return data, load(name)
+    return data, load(name if not (file or data.attrs.get("file")) else _own(data, file))
+
+
+def _own(data: "xr.DataTree", file: Path | None) -> str:
+    """The file of an experiment that no table lists.
+
+    A run may come from a stranger, and what it names is executed: only what lies below where the
+    user stands is, or what the user names.
+    """
+    path = file or Path(str(data.attrs["file"]))
+    if file is None and not (path.is_file() and path.resolve().is_relative_to(Path.cwd())):
+        raise Complaint(
+            f"This run was made by '{path}', which is not below this folder. Say where that is: "
+            f"`--experiment {path.name}`. Only what you name is executed."
+        )
+    return str(path)
+
+
+def _inches(size: str) -> tuple[float, float]:
+    found = re.fullmatch(r"([\d.]+)\s*[x×]\s*([\d.]+)", size)
+    if found is None:
+        raise Complaint(f"`--size` must be width x height in inches, such as 16x9, got '{size}'.")
+    width, height = (_between(side, 0.5, _LARGEST, "--size", "inches") for side in found.groups())
+    return width, height
+
+
+def _between(text: str, least: float, most: float, flag: str, unit: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not least <= value <= most:
+        raise Complaint(f"`{flag}` must be {least:g} to {most:g} {unit}, got '{text}'.")
+    return value
 
 
 def _below(folder: Path) -> str:

@@ -1,5 +1,7 @@
-"""Tables on standard output."""
+"""Lines and tables on standard output."""
 
+import re
+import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from itertools import groupby
@@ -10,100 +12,167 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ._folder import shorter
+
 if TYPE_CHECKING:
     from festina.papers import Claim
 
+    from ._perform import Done
+
 _PLAIN_WIDTH = 140
 _MANY = 6
+_FEW = 2  # of several numbers, in a line
 _NUMBERS = 14
 _NARROW = 110
 _CRAMPED = 72  # columns, below which a number of five digits breaks in its exponent
 _VERDICT = len("does not hold, as known")
 _VERDICT_IN_TWO_LINES = len("does not hold,")
 
+Failures = Sequence[tuple[str, str]]
+
 
 def console() -> Console:
-    """Standard output; wide where no terminal says how wide it is."""
-    width = None if sys.stdout.isatty() else _PLAIN_WIDTH
+    """Standard output, as wide as the terminal; wide where there is none."""
+    width = shutil.get_terminal_size((_PLAIN_WIDTH, 0)).columns
     return Console(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False)
 
 
 def plain_table(*columns: str, **options: Any) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, **options)
+    """A table whose first column, the names, is never broken over lines."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True, **options)
     for column in columns:
-        table.add_column(column, overflow="fold")
+        table.add_column(column, overflow="fold", no_wrap=column == columns[0])
     return table
 
 
-def print_claims(claims: "Sequence[Claim]", failures: Sequence[tuple[str, str]] = ()) -> None:
-    """All claims in a table, and how many there are of each kind."""
+def print_results(
+    results: "Sequence[Done]",
+    failures: Failures = (),
+    *,
+    every_claim: bool = False,
+    total: str = "",
+) -> None:
+    """A line for each experiment, what is wrong, where the figures are, and a total.
+
+    With `every_claim` the tables of claims stand in place of the lines.
+    """
     screen = console()
-    screen.print(claims_table(claims, failures, width=screen.width))
-    print(summary(claims, failures))
+    claims = [claim for done in results for claim in done.claims]
+    if every_claim:
+        for name, group in groupby(claims, key=lambda claim: claim.experiment):
+            screen.print(Text(name, style="bold", no_wrap=True, overflow="ignore"))
+            screen.print(claims_table(list(group), width=screen.width))
+    else:
+        _print_lines(screen, results)
+    for label, reason in failures:
+        screen.print(Text.assemble((f"{label} failed", "bold red"), f": {reason}"))
+    for claim in claims:
+        if claim.broken and not every_claim:
+            seen = f"predicted {number(claim.predicted)}, measured {number(claim.measured)}"
+            words = f" {claim.experiment}: {claim.claim}: {seen}"
+            screen.print(Text.assemble(("broken", "bold red"), words))
+    if len(results) == 1 and results[0].remark:
+        screen.print(Text(results[0].remark))
+    for done in results:
+        for picture in done.pictures[: 1 if len(results) > 1 else None]:
+            print(shorter(picture))
+    screen.print(Text(f"{total}{summary(claims, failures) if results or failures else ''}"))
 
 
-def claims_table(
-    claims: "Sequence[Claim]", failures: Sequence[tuple[str, str]] = (), *, width: int
-) -> Table:
-    """All claims, under the name of their experiment, and what failed, for a screen of `width`."""
-    table = plain_table(
-        "claim", "predicted", "measured", "tolerance", "verdict", collapse_padding=True
-    )
+def _print_lines(screen: Console, results: "Sequence[Done]") -> None:
+    """What each experiment shows, its headline, and its verdicts; two lines on a narrow screen."""
+    from festina.papers.claims import headline
+
+    table = plain_table("experiment", "shows", "predicted", "measured", "claims")
+    for done in results:
+        first = headline(done.claims)
+        predicted = number(first.predicted, 4, _FEW) if first else ""
+        measured = _seen(first) if first else ""
+        style = "bold red" if any(claim.broken for claim in done.claims) else ""
+        counts = Text(_counted(done.claims), style=style)
+        if screen.width >= _NARROW:
+            table.add_row(done.label, done.shows, predicted, measured, counts)
+        else:
+            told = f"  predicted {predicted}, measured {measured}" if first else ""
+            screen.print(Text.assemble((done.label, "bold"), told))
+            screen.print(Text.assemble(f"  {done.shows}; ", counts))
+    if table.row_count:
+        screen.print(table)
+
+
+def claims_table(claims: "Sequence[Claim]", *, width: int) -> Table:
+    """All claims of an experiment, for a screen of `width`."""
+    table = plain_table("claim", "predicted", "measured", "tolerance", "verdict")
     # On a narrow terminal it is the claim that wraps: numbers have little width to lose, and the
     # verdict, whose width is fixed, none. A least width would push the last column off the screen.
-    _, predicted, measured, _, verdict = table.columns
+    claim, predicted, measured, _, verdict = table.columns
+    claim.no_wrap = False
     predicted.max_width = measured.max_width = _NUMBERS
     verdict.width = _VERDICT if width >= _NARROW else _VERDICT_IN_TWO_LINES
     digits = 5 if width >= _CRAMPED else 3
-    for name, group in groupby(claims, key=lambda claim: claim.experiment):
-        table.add_section()
-        table.add_row(Text(name, style="bold"))
-        for claim in group:
-            text = Text(claim.claim)
-            for detail in filter(None, (claim.source, claim.note)):
-                text.append(f"\n{detail}", style="dim")
-            table.add_row(
-                text,
-                Text(number(claim.predicted, digits)),
-                Text(number(claim.measured, digits)),
-                Text(number(claim.tolerance, digits)),
-                _verdict(claim),
-            )
-    for name, reason in failures:
-        table.add_section()
-        text = Text(name, style="bold")
-        text.append(f"\n{reason}", style="not bold red")
-        table.add_row(text, "", "", "", Text("failed", style="bold red"))
+    for claim in claims:
+        text = Text(claim.claim)
+        for detail in filter(None, (claim.source, claim.note)):
+            text.append(f"\n{detail}", style="dim")
+        table.add_row(
+            text,
+            Text(number(claim.predicted, digits)),
+            Text(number(claim.measured, digits)),
+            Text(number(claim.tolerance, digits)),
+            _verdict(claim),
+        )
     return table
 
 
-def summary(claims: "Iterable[Claim]", failures: Sequence[tuple[str, str]] = ()) -> str:
+def _seen(claim: "Claim") -> str:
+    """What was measured: seeds by their number, not by their share."""
+    counted = re.match(r"\d+ of \d+ ", claim.judged.remark)
+    return claim.judged.remark if counted else number(claim.measured, 4, _FEW)
+
+
+def summary(claims: "Iterable[Claim]", failures: Failures = ()) -> str:
     """How many claims there are of each kind, in a line."""
-    claims = list(claims)
-    broken = sum(claim.broken for claim in claims)
-    holding = sum(claim.verdict == "holds" for claim in claims)
-    corrected = sum(claim.verdict == "holds with a correction" for claim in claims)
-    counts = {
-        "holds" if holding == 1 else "hold": holding,
-        f"{'holds' if corrected == 1 else 'hold'} with a correction": corrected,
-        "known not to hold": sum(c.verdict == "does not hold" and not c.broken for c in claims),
-    }
-    parts = [f"{count} {words}" for words, count in counts.items() if count]
-    parts += [f"{broken} broken"]
-    if failures:
-        parts.append(f"{len(failures)} experiment{'s' * (len(failures) > 1)} failed")
-    return f"{len(claims)} claim{'s' * (len(claims) != 1)}: {', '.join(parts)}."
+    holding, corrected, known, broken = counts = _counts(claims)
+    parts = [
+        f"{holding} {'holds' if holding == 1 else 'hold'}" * bool(holding),
+        f"{corrected} {'holds' if corrected == 1 else 'hold'} with a correction" * bool(corrected),
+        f"{known} known not to hold" * bool(known),
+        f"{broken} broken",
+        f"{len(failures)} experiment{'s' * (len(failures) > 1)} failed" * bool(failures),
+    ]
+    total = sum(counts)
+    return f"{total} claim{'s' * (total != 1)}: {', '.join(filter(None, parts))}."
 
 
-def number(value: Any, digits: int = 5) -> str:
-    """Five digits are enough to read; `claims.json` has them all."""
+def _counted(claims: "Iterable[Claim]") -> str:
+    """The same in few words."""
+    holding, corrected, known, broken = _counts(claims)
+    words = (
+        f"{holding} {'holds' if holding == 1 else 'hold'}",
+        f"{corrected} corrected" * bool(corrected),
+        f"{known} known not to" * bool(known),
+        f"{broken} broken" * bool(broken),
+    )
+    return ", ".join(filter(None, words))
+
+
+def _counts(claims: "Iterable[Claim]") -> tuple[int, int, int, int]:
+    """How many claims hold, hold with a correction, are known not to hold, and are broken."""
+    kinds = ("holds", "holds with a correction", "does not hold", "broken")
+    seen = ["broken" if claim.broken else claim.verdict for claim in claims]
+    holding, corrected, known, broken = (seen.count(kind) for kind in kinds)
+    return holding, corrected, known, broken
+
+
+def number(value: Any, digits: int = 5, many: int = _MANY) -> str:
+    """Five digits, of the first so many, are enough to read; `claims.json` has them all."""
     value = value.tolist() if hasattr(value, "tolist") else value
     if isinstance(value, float):
         return f"{value:.{digits}g}"
     if isinstance(value, str | int) or not isinstance(value, Sequence):
         return str(value)
-    shown = [number(entry, digits) for entry in value[:_MANY]]
-    more = [f"… ({len(value)} in all)"] if len(value) > _MANY else []
+    shown = [number(entry, digits) for entry in value[:many]]
+    more = [f"… ({len(value)} in all)" if many == _MANY else "…"] if len(value) > many else []
     return ", ".join(shown + more)
 
 

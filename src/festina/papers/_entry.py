@@ -8,7 +8,7 @@ class Entry:
     """One line of `festina list`.
 
     `seconds` is the expected time on two cores, compilation included; `references` are keys of
-    `festina.papers.bibtex`.
+    `festina.papers.bibtex`. An experiment outside the package has the `file` that it is in.
     """
 
     name: str
@@ -17,3 +17,9 @@ class Entry:
     seconds: float | int
     module: str
     references: tuple[str, ...] = ()
+    file: str = ""
+
+    @property
+    def typed(self) -> str:
+        """What the command line calls it."""
+        return self.file or self.name

@@ -12,8 +12,8 @@ from typing import Any, get_args
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 RESERVED = frozenset(
-    {"preset", "parameters", "quick", "animation", "mp4", "out", "quiet", "json", "debug"}
-    | {"help", "version"}
+    {"preset", "parameters", "quick", "animation", "mp4", "out", "claims", "quiet", "json"}
+    | {"debug", "help", "version"}
 )
 """Flags that the command line keeps for itself."""
 

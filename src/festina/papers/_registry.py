@@ -2,7 +2,8 @@
 
 `festina list`, `--help` and the error for an unknown name come from this table alone, so that they
 do not pay for JAX. An experiment is a module with `Parameters`, `run`, `claims` and `draw`;
-`load` imports it. What it cites stands in the table, so that `festina cite` is light too.
+`load` imports it. What it cites stands in the table, so that `festina cite` is light too. The path
+of a file with such a module (`./mine.py`) is as good as a name.
 
 Three more are optional: `PRESETS`, parameters by name; `QUICK`, those under which the experiment is
 much cheaper and comes to the same verdicts; and `animate`, its run as a moving picture.
@@ -11,11 +12,12 @@ much cheaper and comes to the same verdicts; and `animate`, its run as a moving 
 import difflib
 import importlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from . import linear, saddles
 from ._entry import Entry
+from ._own import entry_of, is_file, module_of, shown_by
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -67,6 +69,8 @@ _FEW = 12  # names that can be read in one line
 
 def find(name: str) -> Entry:
     """The entry called `name`; an unknown one raises with the nearest that exists."""
+    if is_file(name):
+        return entry_of(name)
     for entry in ENTRIES:
         if entry.name == name:
             return entry
@@ -74,9 +78,13 @@ def find(name: str) -> Entry:
 
 
 def load(name: str) -> Experiment:
-    """Import an experiment. This is the moment that JAX is paid for."""
+    """Import an experiment, by its name or its file. This is the moment that JAX is paid for."""
     entry = find(name)
-    module = importlib.import_module(entry.module)
+    if entry.file:
+        module = module_of(entry)
+        entry = replace(entry, shows=shown_by(module))
+    else:
+        module = importlib.import_module(entry.module)
     return Experiment(
         entry=entry,
         parameters=module.Parameters,
@@ -93,10 +101,13 @@ def unknown(what: str, name: str, valid: Sequence[str]) -> str:
     """One line for a name that does not exist, with the nearest one that does."""
     if not valid:
         return f"Unknown {what} '{name}': there are none."
-    family = [choice for choice in valid if choice.startswith(name)]
+    bare = {choice.lstrip("-"): choice for choice in valid}  # every flag begins alike
+    start = name.lstrip("-")
+    family = [choice for word, choice in bare.items() if start and word.startswith(start)]
     if 1 < len(family) <= _FEW:
         return f"Unknown {what} '{name}'. Did you mean one of {', '.join(family)}?"
     by_ending = [choice for choice in valid if choice.split("/")[-1] == name]
-    near = by_ending or difflib.get_close_matches(name, valid, n=1, cutoff=0.3)
-    hint = f"Did you mean '{near[0]}'?" if near else f"There are: {', '.join(valid)}."
+    near = by_ending or family[:1] or [bare[w] for w in difflib.get_close_matches(start, bare, 1)]
+    more = f", … ({len(valid)} in all)" if len(valid) > _FEW else ""
+    hint = f"Did you mean '{near[0]}'?" if near else f"There are: {', '.join(valid[:_FEW])}{more}."
     return f"Unknown {what} '{name}'. {hint}"

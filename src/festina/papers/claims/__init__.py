@@ -3,6 +3,7 @@
 from ._claim import Claim as Claim
 from ._claim import Judgement as Judgement
 from ._claim import Verdict as Verdict
+from ._claim import headline as headline
 from ._judgements import CHANCE as CHANCE
 from ._judgements import above as above
 from ._judgements import agree as agree

@@ -35,6 +35,7 @@ class Claim:
     - `correction`: under which correction a statement of the source holds.
     - `wrong`: why a statement of the source is known not to hold. That is a finding and not a
       broken claim, and is held to what is right `instead`.
+    - `headline`: whether it is the one that stands for its experiment in a line.
     """
 
     experiment: str
@@ -45,6 +46,7 @@ class Claim:
     wrong: str = ""
     instead: Judgement | None = None
     note: str = ""
+    headline: bool = False
 
     @property
     def predicted(self) -> Any:
@@ -97,6 +99,11 @@ class Claim:
             "broken": self.broken,
             "note": self.note,
         }
+
+
+def headline(claims: Sequence[Claim]) -> Claim | None:
+    """The claim that stands for its experiment: the one that says so, else the first."""
+    return next((claim for claim in claims if claim.headline), claims[0] if claims else None)
 
 
 def _plain(value: Any) -> object:

@@ -30,6 +30,7 @@ class Ledger(list[Claim]):
         wrong: str = "",
         instead: Judgement | None = None,
         note: str = "",
+        headline: bool = False,
     ) -> None:
         """Claim it.
 
@@ -41,6 +42,8 @@ class Ledger(list[Claim]):
         - `wrong`: why it is known not to hold; `instead` is then the judgement of what is right,
           which must hold for the claim not to be broken.
         - `note`: what else a reader wants to know.
+        - `headline`: whether this is the claim that stands for the experiment in one line; if
+          none says so, it is the first.
         """
         if bool(wrong) != (instead is not None):
             raise TypeError(f"'{words}': what is `wrong` is held to what is right `instead`.")
@@ -57,6 +60,7 @@ class Ledger(list[Claim]):
                 wrong,
                 instead,
                 "; ".join(parts),
+                headline,
             )
         )
 

@@ -220,6 +220,7 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         "balanced, it comes about as soon",
         note=f"sooner in {int((sooner.isel(factor=-1) > 1).sum())} of {seeds} seeds; median "
         f"{listed(sooner.median('seed'), 2)}",
+        headline=True,
     )
     say(
         "with the smallest embedding the delay is shorter, in units of the time to fit (medians)",

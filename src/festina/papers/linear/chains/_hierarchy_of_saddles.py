@@ -246,7 +246,8 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
     )
     half, theory = people["half_time"].values, people["half_time_theory"].values
     near = apart(half, theory, within=second_order, relative=True)
-    say("when each individual learns each mode, from its own initial weights", near, individuals)
+    words = "when each individual learns each mode, from its own initial weights"
+    say(words, near, individuals, headline=True)
     chains = np.median(np.abs(people["half_time_simple"].values / half - 1))
     say(
         "the same times from chains with effective strengths (median relative error)",

@@ -158,6 +158,7 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
                 agree(mice.slope_with_gain(table, typical), expected, within=0.15, relative=True),
                 _SYSTEMATIC,
                 note="predicted: −1 over the escape rate where the constant line alone is in use",
+                headline=True,
             )
         ours(
             f"{who}: every animal trial by trial follows the mean field (mean P(R))",

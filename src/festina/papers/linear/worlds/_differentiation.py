@@ -187,6 +187,7 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         "half-rise times of the levels, broad to fine: ln(s/a₀ − 1)/2s",
         agree(deep["chains_half_time"], theory, within=1e-6, relative=True),
         note="decoupled weights; levels come one after the other",
+        headline=True,
     )
     say(
         "hidden representations: inner products of all items over time",

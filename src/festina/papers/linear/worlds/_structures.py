@@ -182,7 +182,7 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
     say(words, apart(np.concatenate(off), within=1e-6))
     off = together(tables, "chains_half_time", "chains_theory_half_time")
     words = "decoupled weights: half-rise times are ln(s/a₀ − 1)/2s (relative difference)"
-    say(words, apart(off, within=1e-6))
+    say(words, apart(off, within=1e-6), headline=True)
     order, a0 = "modes are learned in the order of their eigenvalues", parameters.initial_strength
     from_growing_part(say, tables, a0, order)
     weakest = min(float(world["singular_value"].min()) for world in tables)

@@ -103,6 +103,7 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
             f"from width {widths[-2]} to {widths[-1]}",
             agree(last / octaves, -1 / (2 * s), within=within, relative=True),
             note="wider networks are a little faster: ‘little effect’, not none",
+            headline=True,
         )
     few, *_, many = p.attention_widths
     if few > 25 or many < 4 * few:  # from a hundred heads on there is hardly more to gain

@@ -94,6 +94,7 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
                 f"{model.words}: decreasing κ shortens the plateaus",
                 rises(stay(data)),
                 corrected="the intermediate ones only, from first to last drop",
+                headline=True,
             )
             say(
                 f"{model.words}: decreasing κ shortens the first plateau as well",

@@ -90,6 +90,7 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         "two, three): one less for each direction given beyond the first",
         agree(counts - 2, [DIRECTIONS - 1, *range(DIRECTIONS - 1, -1, -1)]),
         note="from rank three the loss drops once, without a plateau",
+        headline=True,
     )
     if p.strength >= 0.3:  # smaller weights fall fastest a little later
         say(

@@ -108,6 +108,7 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
                 relative=True,
             ),
             "Theorem 4",
+            headline=True,
         )
     first = attention["drop_time"].isel(fall=0).sel(scale=slice(2 * _SMALL["attention"]))
     first = first.median("seed")

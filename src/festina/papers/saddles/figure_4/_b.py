@@ -42,7 +42,7 @@ def _asserts(reading: Reading, say: Ledger) -> None:
     lowest, eq_4 = reading.theory["fixed_point"].values[0], "Theorem 1, Eq. (4)"
     level = np.median(reading.plateaus["level"].values[:, PLATEAU])
     words = "after its first drop the loss rests near the fixed point of one unit: median level"
-    say(words, agree(level, lowest, within=0.1, relative=True), eq_4)
+    say(words, agree(level, lowest, within=0.1, relative=True), eq_4, headline=True)
     words = "where the loss rests first all units are alike: spread of u about its mean, relative"
     spread = np.median([_spread(reading, seed) for seed in range(reading.seeds)])
     say(f"{words}, in the median", apart(spread, within=0.02), eq_4)

@@ -176,7 +176,7 @@ def other(
                 reading.counts,
             )
             note = f"plateaus by seed {listed(counts)}"
-            say(words, most(counts >= 3, share), corrected=unnamed, note=note)
+            say(words, most(counts >= 3, share), corrected=unnamed, note=note, headline=True)
         if order == 1:
             _directions(reading, say)
         if order > 1 and "fixed_point" in reading.theory:

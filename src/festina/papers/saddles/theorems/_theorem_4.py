@@ -167,6 +167,7 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         agree(linear["exponent"].median("unit"), power, within=0.005),
         "Eq. (39)",
         note=note,
+        headline=True,
     )
     if (clear := first**power.values <= _LEFT).any():
         say(

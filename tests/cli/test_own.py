@@ -1,0 +1,93 @@
+"""An experiment in a file of one's own: run, reproduced, shown and refused."""
+
+import json
+import shutil
+
+import pytest
+
+import festina as library
+from festina.cli._perform import code
+from festina.papers import load
+
+from .conftest import TOY, everything
+from .test_run import FILES
+
+
+@pytest.fixture
+def mine(here):
+    """The toy, outside of every package."""
+    shutil.copy(TOY, here / "mine.py")
+    return here / "mine.py"
+
+
+def test_a_file_is_run_reproduced_and_shown(festina, here, mine):
+    outcome = festina("run", "./mine.py", "--width", "7", "--seeds", "2")
+    assert outcome.status == 0
+    assert "A quick experiment in NumPy alone" in outcome.out
+    folder = here / "runs" / "mine" / "001"
+    assert sorted(path.name for path in folder.iterdir()) == FILES
+    assert "Number of hidden units" in festina("run", "mine.py", "--help").out
+    again = ("run", "mine.py", "--parameters", str(folder / "parameters.toml"), "--out", "b")
+    assert festina(*again).status == 0
+    assert (here / "b" / "claims.json").read_text() == (folder / "claims.json").read_text()
+    before = (folder / "figure.pdf").read_bytes()
+    (folder / "figure.pdf").unlink()
+    assert festina("show", str(folder)).status == 0
+    assert (folder / "figure.pdf").read_bytes() == before
+    for said in ("2 of 2 runs. All", "2 of 2 runs. 2 of them were there already"):
+        outcome = festina("reproduce", "./mine.py")
+        assert outcome.status == 0
+        assert said in " ".join(outcome.out.split())
+    top = here / "runs" / "reproduce-mine" / "001"
+    labels = {claim["experiment"] for claim in json.loads((top / "claims.json").read_text())}
+    assert labels == {"mine", "mine (printed)"}
+    mine.write_text(mine.read_text() + "\n# Another thought.\n")
+    code.cache_clear()  # as in a process of its own
+    assert "there already" not in festina("reproduce", "./mine.py").out
+
+
+def test_a_folder_loads_like_the_store_in_it(festina, here, mine):
+    festina("run", "mine.py", "--out", "a")
+    whole, store = library.load(here / "a"), library.load(here / "a" / "run.zarr")
+    assert whole.identical(store)
+    claims = load(str(mine)).claims(whole)
+    assert [claim.to_json() | {"experiment": "mine"} for claim in claims] == json.loads(
+        (here / "a" / "claims.json").read_text()
+    )
+
+
+def test_only_a_file_below_here_or_one_that_is_named_is_executed(
+    festina, here, mine, monkeypatch, tmp_path_factory
+):
+    festina("run", "mine.py", "--out", "a")
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    monkeypatch.chdir(elsewhere)
+    complaint = festina("show", str(here / "a")).complaint
+    assert f"was made by '{mine}', which is not below this folder" in complaint
+    assert "`--experiment mine.py`" in complaint
+    named = ("show", str(here / "a"), "--experiment", str(mine), "--out", "b")
+    assert festina(*named).status == 0
+    assert sorted(path.name for path in (elsewhere / "b").iterdir()) == ["figure.pdf", "figure.png"]
+
+
+BAD = {
+    "x = 1": "is no experiment: it has no `Parameters`, `run`, `claims`, `draw`.",
+    "x =": "cannot be imported: SyntaxError: invalid syntax",
+    "import nothing_of_that_name": "cannot be imported: ModuleNotFoundError: No module named",
+}
+
+
+@pytest.mark.parametrize("text", BAD)
+@pytest.mark.parametrize("command", ["run ./bad.py", "run bad.py --help"])
+def test_a_file_that_is_no_experiment(text, command, festina, here):
+    (here / "bad.py").write_text(text)
+    outcome = festina(*command.split())
+    assert BAD[text] in outcome.complaint
+    assert outcome.status == 2
+    assert [name for name in everything(here) if "__pycache__" not in name] == ["bad.py"]
+
+
+def test_what_lies_beside_it_can_be_imported(festina, here, mine):
+    (here / "of_mine.py").write_text("WIDTH = 3\n")
+    mine.write_text(f"import of_mine\n{mine.read_text()}\nPRESETS = {{'w': {{'width': 3}}}}\n")
+    assert festina("run", "mine.py", "--preset", "w").status == 0
