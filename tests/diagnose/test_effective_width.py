@@ -107,7 +107,8 @@ def test_rank_two_of_a_linear_layer_needs_two_outputs():
 def test_ties_are_reported_and_the_simplest_kind_is_named():
     rng = np.random.default_rng(2)
     line = np.outer(rng.normal(size=WIDE), rng.normal(size=5))
-    found = effective_width(network_of("linear", line[:, :3], line[:, 3:]), X, y=X[:, :2])
+    network = network_of("linear", line[:, :3], line[:, 3:])
+    found = effective_width(network, X, y=network.predict(X))
     assert found.width == 1
     assert found.ties == ("proportional", "linear")
     assert found.kind == "proportional"
