@@ -246,9 +246,10 @@ def test_figure_1c_lies_outside_lemma_6_but_leaves_zero_by_equation_10():
     # Fully connected to all inputs there is one mode, and nothing between the first and the last.
     moments = ((data.y.T * data.weight) @ data.x, (data.x.T * data.weight) @ data.x)
     np.testing.assert_allclose(levels(*moments), (1.0, 0.0), atol=1e-12)
-    # With the mean covariance of a patch, a level that 1C does not have and a loss below zero.
+    # With the mean covariance of a patch more would be explained than there is.
     mean = np.einsum("k,kpt,kps->ts", data.weight, patches, patches) / 2
-    np.testing.assert_allclose(levels(sigma, mean), (1.0, 0.2558, 0.6775, -1 / 15), atol=1e-4)
+    with pytest.raises(ValueError, match="`target_power` must be at least 1.06667"):
+        levels(sigma, mean)
     assert np.abs(visited("c") - 0.4).max() < 6e-3
 
     left, s, right = np.linalg.svd(sigma)
