@@ -20,6 +20,13 @@ def small():
     return EXPERIMENT.run(EXPERIMENT.parameters(**SMALL["saddles/staircase"]))
 
 
+def test_networks_are_labelled_by_their_own_seeds():
+    first = SMALL["saddles/staircase"]["seed"]
+    for name in ("power", "mixed", "diagonal", "attention"):
+        seeds = small()[name]["seed"].values
+        np.testing.assert_array_equal(seeds, first + np.arange(len(seeds)))
+
+
 def told(say, *about):
     ledger = Ledger("saddles/staircase", "", "")
     say(ledger, *about)

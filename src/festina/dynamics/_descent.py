@@ -29,7 +29,7 @@ def gradient_descent(
     steps: int | None = None,
     *,
     loss: Convention = "half",
-    momentum: float | Float[np.ndarray, "*batch"] = 0.0,
+    momentum: float | Float[np.ndarray, "..."] = 0.0,
     batch_size: int | None = None,
     key: Keys | None = None,
     resolution: Resolution | None = None,
@@ -123,7 +123,7 @@ def gradient_descent(
 
 
 def _for_each(
-    network: AbstractNetwork, name: str, given: float | Float[np.ndarray, "*batch"]
+    network: AbstractNetwork, name: str, given: float | Float[np.ndarray, "..."]
 ) -> Float[np.ndarray, "*batch"]:
     values = real_array(name, given)
     try:
