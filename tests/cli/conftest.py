@@ -39,7 +39,7 @@ def here(tmp_path, monkeypatch):
 def festina(here, monkeypatch, capsys):
     """The command line, in this process, on the toy experiments."""
     monkeypatch.setattr(_registry, "ENTRIES", toy.ENTRIES)
-    monkeypatch.setenv("COLUMNS", "140")  # pytest's own processes say 80
+    monkeypatch.setenv("COLUMNS", "140")  # whatever the terminal has
 
     def command(*tokens: str) -> Outcome:
         status = carry_out(list(tokens))

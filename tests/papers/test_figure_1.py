@@ -248,7 +248,7 @@ def test_figure_1c_lies_outside_lemma_6_but_leaves_zero_by_equation_10():
     np.testing.assert_allclose(levels(*moments), (1.0, 0.0), atol=1e-12)
     # With the mean covariance of a patch more would be explained than there is.
     mean = np.einsum("k,kpt,kps->ts", data.weight, patches, patches) / 2
-    with pytest.raises(ValueError, match="`target_power` must be at least 1.06667"):
+    with pytest.raises(ValueError, match=r"`target_power` must be at least 1\.06667"):
         levels(sigma, mean)
     assert np.abs(visited("c") - 0.4).max() < 6e-3
 
