@@ -18,7 +18,6 @@ import pytest
 
 from festina.networks import (
     AbstractUnit,
-    Algebra,
     Kernel,
     Layer,
     LinearHead,
@@ -31,9 +30,9 @@ from festina.networks import (
     leaky_relu,
     power,
 )
+from festina.networks._algebra import Algebra
 from festina.tasks import (
     AbstractTask,
-    Statistics,
     Task,
     convolutional_teacher,
     in_context_regression,
@@ -42,6 +41,7 @@ from festina.tasks import (
     student_teacher,
     task,
 )
+from festina.tasks._task import Statistics
 
 COVARIANCE = np.array([[1.0, 0.4], [0.4, 2.0]])
 TOKEN_COVARIANCE = np.array([[1.0, 0.3], [0.3, 0.5]])

@@ -8,7 +8,7 @@ from jaxtyping import Float
 
 from ._objective import Data, excess_loss
 from ._types import Array
-from .networks import AbstractStructure
+from .networks._structure import AbstractStructure
 
 _AT_ONCE = 4e6  # numbers between input and loss, of as many columns as fit in memory
 

@@ -7,7 +7,8 @@ import jax.numpy as jnp
 from jaxtyping import Float
 
 from ._types import Array
-from .networks import AbstractNetwork, AbstractStructure
+from .networks import AbstractNetwork
+from .networks._structure import AbstractStructure
 from .tasks import AbstractTask
 
 Convention = Literal["half", "mean-square", "mean-over-outputs", "half-sum", "sum-square"]

@@ -1,13 +1,19 @@
-"""Shared aliases."""
+"""Shared aliases. Those of arguments are called by their names in `help()`, not spelled out."""
 
 from typing import TypeAlias
 
 import jax
 import numpy as np
+import numpy.typing as npt
 from jaxtyping import Key, UInt32
+from typing_extensions import TypeAliasType
 
 Array: TypeAlias = jax.Array | np.ndarray
 """JAX's inside a compiled program, NumPy's outside: results keep float64 whatever JAX's setting."""
 
-Keys: TypeAlias = Key[jax.Array, "..."] | UInt32[jax.Array, "... _"]
+# NumPy's own alias writes numbers as `complex`, which checks at run time take at its word.
+ArrayLike = TypeAliasType("ArrayLike", float | int | npt.ArrayLike)
+"""A number, or what NumPy makes an array of."""
+
+Keys = TypeAliasType("Keys", Key[jax.Array, "..."] | UInt32[jax.Array, "... _"])
 """One key or an array of them, of either kind; jaxtyping's `PRNGKeyArray` is a single one."""

@@ -10,13 +10,8 @@ from scipy.integrate import solve_ivp
 
 import festina
 from festina._objective import objective
-from festina.networks import (
-    DeepLinear,
-    DeepStructure,
-    deep_linear,
-    deep_linear_from,
-    fully_connected,
-)
+from festina.networks import DeepLinear, deep_linear, deep_linear_from, fully_connected
+from festina.networks._deep import DeepStructure
 from festina.tasks import linear_teacher, task
 
 WIDTHS = {1: (3, 2), 3: (3, 4, 2, 2), 4: (3, 4, 3, 5, 2)}

@@ -7,17 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from festina.networks import (
-    Activation,
-    Algebra,
-    Kernel,
-    Layer,
-    Neuron,
-    activation,
-    measure_algebra,
-    measure_defects,
-    power,
-)
+from festina.networks import Activation, Kernel, Layer, Neuron, activation, power
+from festina.networks._algebra import Algebra, measure_algebra, measure_defects
 from festina.networks._kinks import kinks
 from helpers import ARCHITECTURES, FIRST, SCALARS, THIRD, each, inputs
 

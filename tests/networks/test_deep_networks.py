@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 import festina
 from festina.networks import (
     DeepLinear,
-    DeepStructure,
     Kernel,
     _contract,
     deep_linear,
@@ -20,6 +19,7 @@ from festina.networks import (
     fully_connected,
     layer,
 )
+from festina.networks._deep import DeepStructure
 
 RNG = np.random.default_rng(0)
 

@@ -18,7 +18,8 @@ from festina.networks import (
     fully_connected,
     power,
 )
-from festina.tasks import Statistics, _task, linear_teacher, task
+from festina.tasks import _task, linear_teacher, task
+from festina.tasks._task import Statistics
 from helpers import (
     ARCHITECTURES,
     FIXED_FEATURES,

@@ -4,13 +4,13 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from .._objective import Convention, loss_formula, objective
 from .._precision import float64
-from ..networks import AbstractUnit, Activation, Layer
-from ..networks._activations import Scalar
+from .._types import ArrayLike
+from ..networks import Layer
 from ..networks._given import whole_number
+from ..networks._units import UnitLike
 from ..tasks import AbstractTask
 from ..theory.saddles._bfgs import bfgs
 from ..theory.saddles._loss_function import loss_function, natural_size, relative_slope
@@ -123,7 +123,7 @@ def confirm(
     found: EffectiveWidth | FittedWidth,
     *,
     v: ArrayLike | None = None,
-    activation: str | Activation | Scalar | AbstractUnit | None = None,
+    activation: UnitLike | None = None,
     y: ArrayLike | None = None,
     output_bias: ArrayLike | None = None,
     loss: Convention = "half",

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import ArrayLike
 
 from .._objective import Data
 from .._precision import float64
+from .._types import ArrayLike
 from ..networks import Layer
 from ..tasks import AbstractTask
 from ..theory.saddles._bfgs import Point, bfgs

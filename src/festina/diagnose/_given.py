@@ -4,19 +4,18 @@ import warnings
 
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import ArrayLike
 
-from ..networks import AbstractNetwork, AbstractUnit, Activation, Layer, layer
-from ..networks._activations import Scalar
+from .._types import ArrayLike
+from ..networks import AbstractNetwork, AbstractUnit, Layer, layer
 from ..networks._given import check_alone, real_array
-from ..networks._units import unit_of
+from ..networks._units import UnitLike, unit_of
 from ..tasks import AbstractTask, Task, task
 
 
 def layer_of(
     network: Layer | ArrayLike,
     v: ArrayLike | None,
-    activation: str | Activation | Scalar | AbstractUnit | None,
+    activation: UnitLike | None,
 ) -> Layer:
     """One layer with finite weights."""
     if isinstance(network, AbstractNetwork):

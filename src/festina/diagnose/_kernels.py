@@ -6,10 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import ArrayLike
 
 from .._precision import compiled, is_traced
-from .._types import Array
+from .._types import Array, ArrayLike
 from ..dynamics import Trajectory
 from ..networks import AbstractNetwork
 

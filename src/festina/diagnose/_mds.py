@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import ArrayLike
+
+from .._types import ArrayLike
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,8 @@
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike
+
+from .._types import ArrayLike
 
 
 def passage_time(

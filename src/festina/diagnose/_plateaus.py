@@ -4,9 +4,9 @@ import itertools
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from .._drops import PROMINENCE, log_rate, split, strength
+from .._types import ArrayLike
 from ._passage import passage
 from ._plateaus_loss import from_loss
 from ._plateaus_result import Plateaus

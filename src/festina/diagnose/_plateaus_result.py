@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
-from numpy.typing import ArrayLike
+
+from .._types import ArrayLike
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import ArrayLike
 
+from .._types import ArrayLike
 from ..theory.saddles._clusters import directions, rays_of
 
 

@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike
 
+from .._types import ArrayLike
 from ..dynamics import Trajectory
 from ._passage import passage_time
 from ._plateaus import Plateaus, plateaus

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from ..networks import AbstractUnit, Activation, Layer
-from ..networks._activations import Scalar
+from .._types import ArrayLike
+from ..networks import Layer
 from ..networks._given import real_number
+from ..networks._units import UnitLike
 from ..tasks import AbstractTask
 from ..theory.saddles._kinds import EQUATION, Kind
 from ..theory.saddles._mechanism import Mechanism, mechanism
@@ -96,7 +96,7 @@ def effective_width(
     data: AbstractTask | ArrayLike,
     *,
     v: ArrayLike | None = None,
-    activation: str | Activation | Scalar | AbstractUnit | None = None,
+    activation: UnitLike | None = None,
     y: ArrayLike | None = None,
     output_bias: ArrayLike | None = None,
     tolerance: float = 0.1,

@@ -12,7 +12,7 @@ from .._hessian import between, hessian, hessian_product
 from .._lanczos import lanczos
 from .._objective import Data
 from .._types import Array
-from ..networks import AbstractStructure
+from ..networks._structure import AbstractStructure
 from ._program import start
 
 _DENSE = 600

@@ -12,9 +12,9 @@ from jaxtyping import Float, Int, Key, UInt32
 from .._lanes import over_keys, over_lanes, places
 from .._objective import Data, descent, loss_factor, objective
 from .._types import Array, Keys
-from ..networks import AbstractStructure
 from ..networks._given import whole_number
 from ..networks._network import Network
+from ..networks._structure import AbstractStructure
 from ..tasks import AbstractTask, Task
 from ._observe import Observation, Observe
 from ._program import start

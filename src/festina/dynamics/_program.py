@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Int
 from .._lanes import over_lanes
 from .._objective import Data, descent
 from .._types import Array
-from ..networks import AbstractStructure
+from ..networks._structure import AbstractStructure
 
 RUNNING, AT_FLOOR, STATIONARY, FINISHED, NOT_FINITE, STEP_UNDERFLOW = range(6)
 """Status of a lane; all but the first end it."""

@@ -18,6 +18,7 @@ from ..networks._past import MEMORY, Past
 
 if TYPE_CHECKING:
     import xarray as xr
+    from matplotlib.axes import Axes
 
 Reason = Literal[
     "converged", "stationary", "saddle", "finished", "out of steps", "diverged", "step underflow"
@@ -200,6 +201,18 @@ class Trajectory(Generic[Network]):
             learning_rate=None if rate is None else np.asarray(rate[index]),
             momentum=None if mu is None else np.asarray(mu[index]),
         )
+
+    def draw(self, ax: "Axes | None" = None) -> "Axes":
+        """The loss against time, a thin line for each network; on new axes if there are none.
+
+        Lines are named by what the networks differ in (`labels`, learning rates), as long as there
+        are no more than eight such names; of more networks than that seeds share theirs. Time is
+        logarithmic where some loss has halved within a hundredth of it, the loss where it rests at
+        levels a hundredfold apart: `draw().set_yscale("log")` says otherwise.
+        """
+        from ._draw import draw_loss
+
+        return draw_loss(self, ax)
 
     def to_dataset(self, dims: tuple[str, ...] | None = None) -> "xr.Dataset":
         """The trajectory with named axes: `dims` for the batch, then `time`.

@@ -5,10 +5,6 @@ from ._activations import Activation as Activation
 from ._activations import activation as activation
 from ._activations import leaky_relu as leaky_relu
 from ._activations import power as power
-from ._algebra import Algebra as Algebra
-from ._algebra import Defects as Defects
-from ._algebra import measure_algebra as measure_algebra
-from ._algebra import measure_defects as measure_defects
 from ._balanced import balanced as balanced
 from ._build import attention as attention
 from ._build import convolutional as convolutional
@@ -17,11 +13,9 @@ from ._build import gaussian as gaussian
 from ._build import low_rank as low_rank
 from ._decoupled import decoupled as decoupled
 from ._deep import DeepLinear as DeepLinear
-from ._deep import DeepStructure as DeepStructure
 from ._deep import deep_linear as deep_linear
 from ._deep import deep_linear_from as deep_linear_from
 from ._diagonal import DiagonalLinear as DiagonalLinear
-from ._diagonal import DiagonalStructure as DiagonalStructure
 from ._diagonal import diagonal_linear as diagonal_linear
 from ._diagonal import diagonal_linear_from as diagonal_linear_from
 from ._from_run import from_run as from_run
@@ -37,12 +31,8 @@ from ._stack_build import convolutional_stack as convolutional_stack
 from ._stack_build import gaussian_stack as gaussian_stack
 from ._stack_build import linear_transformer as linear_transformer
 from ._stack_build import stack as stack
-from ._stack_structure import StackStructure as StackStructure
-from ._structure import AbstractStructure as AbstractStructure
-from ._structure import Structure as Structure
 from ._units import AbstractUnit as AbstractUnit
 from ._units import Kernel as Kernel
 from ._units import LinearHead as LinearHead
 from ._units import Neuron as Neuron
 from ._units import SoftmaxHead as SoftmaxHead
-from ._view import AbstractView as AbstractView

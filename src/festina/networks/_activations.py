@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import jax.scipy.special as special
 import numpy as np
+from typing_extensions import TypeAliasType
 
 from .._precision import float64
 from .._types import Array
@@ -37,6 +38,10 @@ class Activation:
 
     def __call__(self, preactivation: Array) -> Array:
         return self.function(preactivation)
+
+
+ActivationLike = TypeAliasType("ActivationLike", str | Activation | Scalar)
+"""A name, an activation, or a scalar JAX function of one's own."""
 
 
 def _identity(a: Array) -> Array:
@@ -129,11 +134,11 @@ def _leaky(slope: str) -> Activation:
     return leaky_relu(float(slope))
 
 
-def activation(choice: str | Activation | Scalar) -> Activation:
+def activation(choice: ActivationLike) -> Activation:
     """An activation by name, as it is, or from your own scalar function.
 
-    The algebra of a function that is not ours is measured (see `measure_algebra`) up to |a| = 1000,
-    its kinks are looked for between −8 and 8.
+    The algebra of a function that is not ours is measured up to |a| = 1000, its kinks
+    are looked for between −8 and 8.
     """
     if isinstance(choice, Activation):
         return choice

@@ -4,11 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import ArrayLike
 
 from .._precision import float64
-from .._types import Keys
-from ._build import Scale, check_batch, check_scale, normals
+from .._types import ArrayLike, Keys
+from ._build import check_batch, check_scale, normals
 from ._deep import DeepLinear, check_widths
 from ._frames import haar, joined, needed_key, orthonormal
 from ._given import real_array
@@ -19,8 +18,8 @@ from ._labels import seed_labels
 def balanced(
     widths: Sequence[int],
     *,
-    balance: Scale,
-    scale: Scale | None = None,
+    balance: ArrayLike,
+    scale: ArrayLike | None = None,
     singular_values: ArrayLike | None = None,
     product: ArrayLike | None = None,
     key: Keys | None = None,
@@ -108,7 +107,7 @@ def _svd(
     return u, s[..., :modes], vt.swapaxes(-1, -2)
 
 
-def _check_balance(balance: Scale, widths: tuple[int, ...]) -> Float[np.ndarray, "*batch"]:
+def _check_balance(balance: ArrayLike, widths: tuple[int, ...]) -> Float[np.ndarray, "*batch"]:
     n_i, n_h, n_o = widths
     λ = real_array("balance", balance)
     if not np.isfinite(λ).all():

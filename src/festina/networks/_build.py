@@ -7,19 +7,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Key, PRNGKeyArray
-from numpy.typing import ArrayLike
 
 from .._lanes import over_keys
 from .._precision import float64
-from .._types import Array, Keys
-from ._activations import Activation, Scalar, activation
+from .._types import Array, ArrayLike, Keys
+from ._activations import ActivationLike, activation
 from ._given import real_array, whole_number
 from ._labels import seed_labels
 from ._layer import Layer
 from ._units import AbstractUnit, Kernel, LinearHead, Neuron, SoftmaxHead
-
-# NumPy's own alias writes numbers as `complex`, which checks at run time take at its word.
-Scale = float | int | ArrayLike
 
 
 def fully_connected(
@@ -27,8 +23,8 @@ def fully_connected(
     width: int,
     outputs: int = 1,
     *,
-    activation: str | Activation | Scalar = "linear",
-    scale: Scale = 1e-6,
+    activation: ActivationLike = "linear",
+    scale: ArrayLike = 1e-6,
     key: Keys,
 ) -> Layer:
     """Two-layer fully-connected network, Σ v_i σ(u_i·x), with weights from N(0, scale²).
@@ -53,8 +49,8 @@ def convolutional(
     *,
     kernel: int = 2,
     stride: int = 1,
-    activation: str | Activation | Scalar = "linear",
-    scale: Scale = 1e-6,
+    activation: ActivationLike = "linear",
+    scale: ArrayLike = 1e-6,
     key: Keys,
 ) -> Layer:
     """One 1-d convolutional layer of `width` kernels, read out linearly at every position.
@@ -76,7 +72,7 @@ def attention(
     per_token: bool = True,
     residual: bool = True,
     outputs: int = 1,
-    scale: Scale = 5e-3,
+    scale: ArrayLike = 5e-3,
     key: Keys,
 ) -> Layer:
     """One layer of self-attention, read at the query in the last `outputs` rows of the embedding.
@@ -108,7 +104,7 @@ def gaussian(
     width: int,
     outputs: int = 1,
     *,
-    scale: Scale,
+    scale: ArrayLike,
     key: Keys,
 ) -> Layer:
     """Independent weights from N(0, scale²), for any unit."""
@@ -123,7 +119,7 @@ def low_rank(
     *,
     rank: int,
     strength: float,
-    scale: Scale,
+    scale: ArrayLike,
     key: Keys,
 ) -> Layer:
     r"""Large weights of low rank plus small noise, $\Theta = \sigma Z R/\sqrt H + \epsilon\,$noise.
@@ -150,7 +146,7 @@ def _initialise(
     input_shape: tuple[int, ...],
     width: int,
     outputs: int,
-    scale: Scale,
+    scale: ArrayLike,
     key: Keys,
     *,
     rank: int = 0,
@@ -174,7 +170,7 @@ def _initialise(
     return layer.remembering({"scale": scales, **seed_labels(key)})
 
 
-def check_scale(scale: Scale, *, name: str = "scale") -> Float[np.ndarray, "..."]:
+def check_scale(scale: ArrayLike, *, name: str = "scale") -> Float[np.ndarray, "..."]:
     """Standard deviations as an array; raises unless they are positive."""
     scales = real_array(name, scale)
     if not (np.isfinite(scales).all() and (scales > 0).all()):

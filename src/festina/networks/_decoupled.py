@@ -5,11 +5,10 @@ from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import ArrayLike
 
 from .._precision import float64
-from .._types import Keys
-from ._build import Scale, check_keys
+from .._types import ArrayLike, Keys
+from ._build import check_keys
 from ._deep import DeepLinear, check_widths
 from ._frames import check_frame, haar, joined
 from ._given import real_array
@@ -22,7 +21,7 @@ def decoupled(
     input_modes: ArrayLike,
     hidden: Sequence[int] = (),
     *,
-    initial_strength: Scale | None = None,
+    initial_strength: ArrayLike | None = None,
     layer_strengths: ArrayLike | None = None,
     frames: Sequence[ArrayLike] | None = None,
     key: Keys | None = None,
@@ -83,7 +82,7 @@ def decoupled(
 
 
 def _layer_strengths(
-    whole: Scale | None, each: ArrayLike | None, depth: int, modes: int
+    whole: ArrayLike | None, each: ArrayLike | None, depth: int, modes: int
 ) -> Float[np.ndarray, "*batch layer mode"]:
     if (whole is None) == (each is None):
         raise ValueError("Give either `initial_strength` or `layer_strengths`.")

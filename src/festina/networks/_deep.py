@@ -9,12 +9,11 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import ArrayLike
 
 from .._precision import float64
 from .._pytree import pytree
-from .._types import Array, Keys
-from ._build import Scale, check_batch, check_keys, check_scale, normals
+from .._types import Array, ArrayLike, Keys
+from ._build import check_batch, check_keys, check_scale, normals
 from ._contract import chain, mix
 from ._given import real_array
 from ._labels import seed_labels
@@ -187,7 +186,7 @@ class DeepStructure(AbstractStructure):
 
 
 @float64
-def deep_linear(widths: Sequence[int], *, scale: Scale, key: Keys) -> DeepLinear:
+def deep_linear(widths: Sequence[int], *, scale: ArrayLike, key: Keys) -> DeepLinear:
     """Deep linear network with weights from N(0, scale²).
 
     **Arguments:**

@@ -5,12 +5,11 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import ArrayLike
 
 from .._precision import float64
 from .._pytree import pytree
-from .._types import Array, Keys
-from ._build import Scale, check_batch, check_keys, check_scale, normals
+from .._types import Array, ArrayLike, Keys
+from ._build import check_batch, check_keys, check_scale, normals
 from ._contract import mix
 from ._given import real_array, whole_number
 from ._labels import seed_labels
@@ -128,7 +127,7 @@ class DiagonalStructure(AbstractStructure):
 
 
 @float64
-def diagonal_linear(inputs: int, *, scale: Scale, key: Keys) -> DiagonalLinear:
+def diagonal_linear(inputs: int, *, scale: ArrayLike, key: Keys) -> DiagonalLinear:
     """Diagonal linear network with weights from N(0, scale²).
 
     **Arguments:**

@@ -9,9 +9,8 @@ from collections.abc import Sequence
 import jax
 import numpy as np
 from jaxtyping import Float, Key
-from numpy.typing import ArrayLike
 
-from .._types import Keys
+from .._types import ArrayLike, Keys
 from ._build import check_keys, normals
 from ._deep import DeepLinear
 from ._given import real_array

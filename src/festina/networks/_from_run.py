@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._activations import Activation, activation_named
+from ._activations import Activation, ActivationLike, activation_named
 from ._deep import deep_linear_from
 from ._diagonal import diagonal_linear_from
 from ._labels import labels_from
 from ._layer import layer
 from ._network import AbstractNetwork
 from ._past import MEMORY, Past
-from ._stack import Choice, stack_from
+from ._stack import stack_from
 from ._units import AbstractUnit, Kernel, LinearHead, Neuron, SoftmaxHead
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def from_run(
     *,
     node: str = "simulation",
     unit: AbstractUnit | None = None,
-    activations: "Choice | list[Choice] | None" = None,
+    activations: "ActivationLike | list[ActivationLike] | None" = None,
 ) -> AbstractNetwork:
     """The trained networks at the end of a run, with their labels, ready to be trained on.
 

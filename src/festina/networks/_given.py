@@ -2,7 +2,8 @@
 
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import ArrayLike
+
+from .._types import ArrayLike
 
 
 def whole_number(name: str, value: float | int, least: int = 1) -> int:
@@ -22,7 +23,7 @@ def real_number(name: str, value: object) -> float:
     return float(found)
 
 
-def real_array(name: str, given: float | int | ArrayLike) -> Float[np.ndarray, "..."]:
+def real_array(name: str, given: ArrayLike) -> Float[np.ndarray, "..."]:
     """A copy, which later changes of the caller's do not reach; raises at what is not real."""
     if np.iscomplexobj(given):
         raise ValueError(f"`{name}` must be real, got complex numbers.")

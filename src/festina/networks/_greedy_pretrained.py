@@ -4,11 +4,10 @@ import itertools
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from .._precision import float64
-from .._types import Keys
-from ._build import Scale, check_batch, check_keys, check_scale, normals
+from .._types import ArrayLike, Keys
+from ._build import check_batch, check_keys, check_scale, normals
 from ._deep import DeepLinear, DeepStructure, check_widths
 from ._frames import check_frame, joined, orthonormal
 from ._given import whole_number
@@ -21,7 +20,7 @@ def greedy_pretrained(
     *,
     fraction: float = 0.99,
     module_depth: int = 2,
-    readout_scale: Scale = 1e-3,
+    readout_scale: ArrayLike = 1e-3,
     input_modes: ArrayLike | None = None,
     key: Keys,
 ) -> DeepLinear:

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 import jax
 import numpy as np
 from jaxtyping import Key
-from numpy.typing import ArrayLike
+
+from .._types import ArrayLike
 
 Labels = Mapping[str, np.ndarray]
 

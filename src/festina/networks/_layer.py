@@ -7,16 +7,14 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import ArrayLike
 
 from .._pytree import pytree
-from .._types import Array
-from ._activations import Activation, Scalar
+from .._types import Array, ArrayLike
 from ._given import real_array
 from ._network import AbstractNetwork
 from ._rows import Rows
 from ._structure import Structure
-from ._units import AbstractUnit, unit_of
+from ._units import AbstractUnit, UnitLike, unit_of
 
 
 @pytree
@@ -148,7 +146,7 @@ class Layer(AbstractNetwork):
         return self.u.shape[len(self.batch_shape)]
 
 
-def layer(unit: str | Activation | Scalar | AbstractUnit, u: ArrayLike, v: ArrayLike) -> Layer:
+def layer(unit: UnitLike, u: ArrayLike, v: ArrayLike) -> Layer:
     """A layer from copies of given arrays, checked: see `Layer` for the shapes.
 
     For one output a `v` without the output axis is accepted; an activation, or its name, stands for

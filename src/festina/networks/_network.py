@@ -7,11 +7,10 @@ from typing import TypeVar
 import jax
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import ArrayLike
 
 from .._lanes import over_lanes
 from .._precision import float64
-from .._types import Array
+from .._types import Array, ArrayLike
 from ._given import check_alone, check_lane
 from ._labels import Labels, checked_labels, lane_labels
 from ._past import Past

@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from .._precision import float64
-from .._types import Keys
-from ._build import Scale, check_batch, check_scale
+from .._types import ArrayLike, Keys
+from ._build import check_batch, check_scale
 from ._deep import DeepLinear, DeepStructure, check_widths
 from ._frames import ORTHONORMAL, haar, joined, needed_key
 from ._given import real_array
@@ -16,7 +15,7 @@ from ._labels import seed_labels
 
 @float64
 def orthogonal(
-    widths: Sequence[int], *, gain: Scale = 1.0, product: ArrayLike | None = None, key: Keys
+    widths: Sequence[int], *, gain: ArrayLike = 1.0, product: ArrayLike | None = None, key: Keys
 ) -> DeepLinear:
     r"""Every layer a random (semi-)orthogonal matrix times `gain`.
 

@@ -6,18 +6,15 @@ from dataclasses import dataclass, field
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import ArrayLike
 
 from .._pytree import pytree
-from .._types import Array
-from ._activations import Activation, Scalar, activation
+from .._types import Array, ArrayLike
+from ._activations import Activation, ActivationLike, activation
 from ._given import real_array
 from ._network import AbstractNetwork
 from ._stack_structure import Skips, StackStructure
 from ._units import AbstractUnit, SoftmaxHead
 from ._view import AbstractView
-
-Choice = str | Activation | Scalar
 
 
 @pytree
@@ -147,7 +144,7 @@ def stack_from(
     unit: AbstractUnit,
     weights: Sequence[ArrayLike],
     *,
-    activations: Choice | Sequence[Choice] = "linear",
+    activations: ActivationLike | Sequence[ActivationLike] = "linear",
     skips: Sequence[tuple[int, int]] = (),
 ) -> Stack:
     """A network of depth from given arrays, checked.
@@ -200,7 +197,7 @@ def _fit_together(unit: AbstractUnit, shapes: Sequence[tuple[int, ...]]) -> bool
 
 
 def check_activations(
-    activations: Choice | Sequence[Choice], layers: int
+    activations: ActivationLike | Sequence[ActivationLike], layers: int
 ) -> tuple[Activation, ...]:
     """One activation for each of so many layers; one that is given alone serves all."""
     if isinstance(activations, str | Activation) or callable(activations):

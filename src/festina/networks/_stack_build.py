@@ -5,21 +5,22 @@ from collections.abc import Sequence
 import numpy as np
 
 from .._precision import float64
-from .._types import Keys
-from ._build import Scale, check_batch, check_keys, check_scale, normals
+from .._types import ArrayLike, Keys
+from ._activations import ActivationLike
+from ._build import check_batch, check_keys, check_scale, normals
 from ._deep import check_widths
 from ._given import whole_number
 from ._labels import seed_labels
-from ._stack import Choice, Stack, check_activations, stack_from
+from ._stack import Stack, check_activations, stack_from
 from ._units import AbstractUnit, Kernel, LinearHead, Neuron
 
 
 def stack(
     widths: Sequence[int],
     *,
-    activations: Choice | Sequence[Choice] = "linear",
+    activations: ActivationLike | Sequence[ActivationLike] = "linear",
     skips: Sequence[tuple[int, int]] = (),
-    scale: Scale,
+    scale: ArrayLike,
     key: Keys,
 ) -> Stack:
     """Fully-connected network of any depth, with weights from N(0, scale²).
@@ -48,9 +49,9 @@ def convolutional_stack(
     *,
     kernel: int = 2,
     stride: int = 1,
-    activations: Choice | Sequence[Choice] = "linear",
+    activations: ActivationLike | Sequence[ActivationLike] = "linear",
     skips: Sequence[tuple[int, int]] = (),
-    scale: Scale,
+    scale: ArrayLike,
     key: Keys,
 ) -> Stack:
     """A 1-d convolution and fully-connected layers behind it, with weights from N(0, scale²).
@@ -76,8 +77,8 @@ def linear_transformer(
     rank: int = 1,
     per_token: bool = True,
     residual: bool = True,
-    activations: Choice | Sequence[Choice] = "linear",
-    scale: Scale,
+    activations: ActivationLike | Sequence[ActivationLike] = "linear",
+    scale: ArrayLike,
     key: Keys,
 ) -> Stack:
     r"""One layer of linear self-attention, Eq. (69), and fully-connected layers behind it.
@@ -118,9 +119,9 @@ def gaussian_stack(
     input_shape: tuple[int, ...],
     widths: Sequence[int],
     *,
-    activations: Choice | Sequence[Choice] = "linear",
+    activations: ActivationLike | Sequence[ActivationLike] = "linear",
     skips: Sequence[tuple[int, int]] = (),
-    scale: Scale,
+    scale: ArrayLike,
     key: Keys,
 ) -> Stack:
     """Independent weights from N(0, scale²), for any unit.

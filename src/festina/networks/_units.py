@@ -17,9 +17,10 @@ from typing import ClassVar
 import jax
 import jax.numpy as jnp
 from jaxtyping import Float
+from typing_extensions import TypeAliasType
 
 from .._types import Array
-from ._activations import Activation, Scalar, linear
+from ._activations import Activation, ActivationLike, linear
 from ._activations import activation as _resolve
 from ._algebra import Algebra
 from ._contract import mix, outer
@@ -79,7 +80,7 @@ class _Activated(AbstractUnit):
 
     activation: Activation = linear
 
-    def __init__(self, activation: str | Activation | Scalar = linear):
+    def __init__(self, activation: ActivationLike = linear):
         object.__setattr__(self, "activation", _resolve(activation))
 
     @property
@@ -147,9 +148,7 @@ class Kernel(_Activated):
     size: int = 2
     stride: int = 1
 
-    def __init__(
-        self, activation: str | Activation | Scalar = linear, *, size: int = 2, stride: int = 1
-    ):
+    def __init__(self, activation: ActivationLike = linear, *, size: int = 2, stride: int = 1):
         super().__init__(activation)
         object.__setattr__(self, "size", whole_number("size", size))
         object.__setattr__(self, "stride", whole_number("stride", stride))
@@ -283,7 +282,11 @@ class SoftmaxHead(_Head):
         return jnp.einsum("sat,st...->sa...", psi, attention)
 
 
-def unit_of(phi: str | Activation | Scalar | AbstractUnit) -> AbstractUnit:
+UnitLike = TypeAliasType("UnitLike", AbstractUnit | ActivationLike)
+"""A unit, or the activation of a neuron."""
+
+
+def unit_of(phi: UnitLike) -> AbstractUnit:
     """A unit as it is, or the neuron with this activation."""
     return phi if isinstance(phi, AbstractUnit) else Neuron(phi)
 

@@ -1,16 +1,13 @@
 """What is to be learned: inputs, targets, and their exact statistics."""
 
 from ._cubature import gaussian_points as gaussian_points
-from ._in_context import InContextPopulation as InContextPopulation
 from ._in_context import in_context_regression as in_context_regression
 from ._mnist import mnist as mnist
 from ._modular import modular_addition as modular_addition
 from ._points import kernel_points as kernel_points
 from ._points import orthogonal_points as orthogonal_points
-from ._structured import Featured as Featured
 from ._structured import structured_task as structured_task
 from ._task import AbstractTask as AbstractTask
-from ._task import Statistics as Statistics
 from ._task import Task as Task
 from ._task import task as task
 from ._teachers import convolutional_teacher as convolutional_teacher

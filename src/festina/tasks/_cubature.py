@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import ArrayLike
 
+from .._types import ArrayLike
 from ..networks._given import real_array, whole_number
 
 _MOST_POINTS = 1_000_000

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 import jax
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
-from numpy.typing import ArrayLike
 
 from .._precision import float64
-from ..networks import AbstractView, LinearHead
+from .._types import ArrayLike
+from ..networks import LinearHead
 from ..networks._given import real_array, whole_number
+from ..networks._view import AbstractView
 from ._cubature import gaussian_points, square_root
 from ._task import AbstractTask, Statistics, Task, compress
 

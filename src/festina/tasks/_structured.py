@@ -4,8 +4,8 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
-from numpy.typing import ArrayLike
 
+from .._types import ArrayLike
 from ..networks._given import real_array
 from ._task import Task, task
 

@@ -11,12 +11,12 @@ from typing import NamedTuple
 import jax
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import ArrayLike
 
 from .._precision import float64
 from .._pytree import pytree
-from ..networks import AbstractView
+from .._types import ArrayLike
 from ..networks._given import real_array
+from ..networks._view import AbstractView
 
 # Above this many features their singular vectors cost more than the samples they replace.
 _MOST_FEATURES = 2048

@@ -7,10 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
-from numpy.typing import ArrayLike
 
 from .._precision import float64
-from .._types import Array
+from .._types import Array, ArrayLike
 from ..networks import Layer
 from ..networks._given import real_array, whole_number
 from ._cubature import gaussian_points, square_root

@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import ArrayLike
 
 from .._precision import is_traced
+from .._types import ArrayLike
 
 
 def check_times(times: Any) -> None:

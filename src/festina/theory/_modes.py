@@ -5,10 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import ArrayLike
 
 from .._pytree import pytree
-from .._types import Array
+from .._types import Array, ArrayLike
 from ._checks import finite
 from ._statistics import covariance_of
 

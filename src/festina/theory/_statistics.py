@@ -2,8 +2,8 @@
 
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import ArrayLike
 
+from .._types import ArrayLike
 from ._checks import finite
 
 _ROUNDING = 1e-9  # of the largest entry

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import jax
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
-from numpy.typing import ArrayLike
 
 from ..._precision import float64
+from ..._types import ArrayLike
 from .._checks import check_finite, check_positive
 from ._model import ACTIONS, LINES
 
@@ -68,9 +68,9 @@ class Animals:
 
 
 def naive_animals(
-    left_gain: float | ArrayLike,
-    right_gain: float | ArrayLike,
-    constant_gain: float | ArrayLike = 0.05,
+    left_gain: ArrayLike,
+    right_gain: ArrayLike,
+    constant_gain: ArrayLike = 0.05,
 ) -> Animals:
     r"""Animals before learning, told apart by their gains. (Our reconstruction.)
 

@@ -4,10 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import ArrayLike
 
 from ..._precision import compiled, float64
-from ..._types import Array
+from ..._types import Array, ArrayLike
 from .._checks import check_positive, check_times
 from ._animals import Animals
 from ._equations import Task, task_of, velocity

@@ -2,8 +2,8 @@
 
 import numpy as np
 from jaxtyping import Bool, Float
-from numpy.typing import ArrayLike
 
+from ..._types import ArrayLike
 from .._checks import check_finite
 
 # Weights made to be balanced are so to rounding, which products of them amplify a little.

@@ -7,11 +7,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
-from numpy.typing import ArrayLike
 
 from ..._precision import compiled, is_traced
 from ..._pytree import pytree
-from ..._types import Array
+from ..._types import Array, ArrayLike
 from ...networks import AbstractNetwork, DeepLinear, Layer, Neuron
 from ...tasks import AbstractTask
 from .._checks import check_finite, check_positive, check_times
@@ -140,8 +139,8 @@ def balanced_flow(
     second: ArrayLike,
     correlation: ArrayLike,
     *,
-    tau: float | ArrayLike = 1.0,
-    balance: float | ArrayLike | None = None,
+    tau: ArrayLike = 1.0,
+    balance: ArrayLike | None = None,
     tolerance: float = 0.1,
 ) -> BalancedFlow:
     r"""Exact learning of $W_2W_1$ from balanced weights of any size, between lazy and rich.

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import ArrayLike
 
 from ..._precision import compiled, is_traced
 from ..._pytree import pytree
-from ..._types import Array
+from ..._types import Array, ArrayLike
 from .._checks import check_finite
 from ._kernels import kernel_distance, tangent_kernel
 

@@ -12,21 +12,20 @@ such chains (Saxe, McClelland & Ganguli 2014).
 """
 
 import math
-from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
 from ..._precision import compiled, is_traced
-from ..._types import Array
+from ..._types import Array, ArrayLike
 from .._checks import check_finite, check_positive, check_times
 from ._chain_clock import position
 
 Depth: TypeAlias = int | float | np.integer | np.floating
 
-Values: TypeAlias = float | int | np.number | Array | Sequence[Any]
+Values: TypeAlias = ArrayLike
 
 # Below this fraction of λ|a₀| a correlation is zero: its square would not be a double.
 _NO_CORRELATION = 1e-150

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Int
-from numpy.typing import ArrayLike
 
+from ..._types import ArrayLike
 from .._checks import check_finite, check_times
 from ._balanced import BalancedFlow, balanced_flow
 from ._balanced_state import BalancedState

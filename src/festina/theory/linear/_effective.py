@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import ArrayLike
 
+from ..._types import ArrayLike
 from .._checks import check_finite
 from .._modes import Modes
 from ..saddles import mode_amplitudes

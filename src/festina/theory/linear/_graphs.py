@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import ArrayLike
 
+from ..._types import ArrayLike
 from ...networks._given import whole_number
 from .._checks import check_finite, check_positive
 from ._trees import contrasts

@@ -7,10 +7,9 @@ balanced strengths, $|b_{l\alpha}| = |a_\alpha|^{1/D}$.
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import ArrayLike
 
 from ..._precision import compiled, is_traced
-from ..._types import Array
+from ..._types import Array, ArrayLike
 from .._modes import Modes
 from ._chains import Depth, Values, chain_strength, check_depth
 

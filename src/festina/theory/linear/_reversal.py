@@ -2,13 +2,13 @@
 
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import ArrayLike
 
+from ..._types import ArrayLike
 from .._checks import check_finite, check_positive
 
 
 def reversal_time(
-    singular_values: float | ArrayLike, balance: float | ArrayLike, *, tau: float = 1.0
+    singular_values: ArrayLike, balance: ArrayLike, *, tau: float = 1.0
 ) -> Float[np.ndarray, "*modes"]:
     r"""When a mode passes through zero, after a task that was learned has been reversed.
 
@@ -40,9 +40,7 @@ def reversal_time(
         return np.asarray(tau / (2 * root) * (2 * np.log1p(inverse) - np.log(2 * inverse)))
 
 
-def reversal_overlap(
-    singular_values: float | ArrayLike, balance: float | ArrayLike
-) -> Float[np.ndarray, "*modes"]:
+def reversal_overlap(singular_values: ArrayLike, balance: ArrayLike) -> Float[np.ndarray, "*modes"]:
     r"""What a converged network holds of the directions that grow once its task is reversed.
 
     $-\lambda/\sqrt{S_\lambda}$ for each mode, the size of a row of $B$ in Eq. (15) of the slides:

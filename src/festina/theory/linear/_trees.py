@@ -5,12 +5,12 @@ from collections.abc import Sequence
 import jax
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
-from numpy.typing import ArrayLike
 
+from ..._types import ArrayLike
 from ._world import Kind, World, world
 
 
-def tree(branching: Sequence[int], flip: float | ArrayLike) -> World:
+def tree(branching: Sequence[int], flip: ArrayLike) -> World:
     r"""Leaves of a tree, with ±1 features that are inherited and flip now and then.
 
     A feature is ±1 at the root with equal odds, and on each edge into level $k$ it changes sign

@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import ArrayLike
 
+from ..._types import ArrayLike
 from .._modes import equals, modes
 from ._koenigs import koenigs
 from ._linear_phase import checked, growing

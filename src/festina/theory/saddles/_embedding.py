@@ -16,11 +16,11 @@ from collections.abc import Sequence
 import jax
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
-from numpy.typing import ArrayLike
 
 from ..._precision import float64
-from ..._types import Array
-from ...networks import AbstractUnit, Defects, measure_defects
+from ..._types import Array, ArrayLike
+from ...networks import AbstractUnit
+from ...networks._algebra import Defects, measure_defects
 from ...networks._given import whole_number
 from ...networks._network import Network
 from ._generator import generator
@@ -43,8 +43,8 @@ def embed(
     width: int | Sequence[int],
     kind: Kind = "equal",
     *,
-    gamma_u: float | ArrayLike | None = None,
-    gamma_v: float | ArrayLike | None = None,
+    gamma_u: ArrayLike | None = None,
+    gamma_v: ArrayLike | None = None,
     parent: int | Sequence[int] | None = None,
     key: PRNGKeyArray | None = None,
 ) -> Network:
@@ -136,8 +136,8 @@ def _mixing(
     unit: AbstractUnit,
     added: int,
     units: int,
-    gamma_u: float | ArrayLike | None,
-    gamma_v: float | ArrayLike | None,
+    gamma_u: ArrayLike | None,
+    gamma_v: ArrayLike | None,
     parent: int | Sequence[int] | None,
     rng: np.random.Generator | None,
 ) -> tuple[Mixing, Mixing]:

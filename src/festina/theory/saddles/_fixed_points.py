@@ -7,13 +7,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
-from numpy.typing import ArrayLike
 
 from ..._objective import Convention, Data, excess_loss, objective
 from ..._precision import float64
-from ..._types import Array
-from ...networks import AbstractNetwork, AbstractStructure
+from ..._types import Array, ArrayLike
+from ...networks import AbstractNetwork
 from ...networks._given import check_alone
+from ...networks._structure import AbstractStructure
 from ...tasks import AbstractTask, Task, task
 from ._generator import generator
 from ._loss_function import natural_size

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from ...networks import Algebra
+from ...networks._algebra import Algebra
 
 Kind = Literal["equal", "zero", "proportional", "linear"]
 

@@ -14,8 +14,8 @@ shape `(N_v, N_u)`, with $s_1 \ge s_2 \ge \dots$
 
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import ArrayLike
 
+from ..._types import ArrayLike
 from .._checks import finite
 from .._modes import equals
 

@@ -22,8 +22,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
-from numpy.typing import ArrayLike
 
+from ..._types import ArrayLike
 from ...networks import Layer, Neuron
 from ...networks._given import whole_number
 from .._checks import finite, number

@@ -8,7 +8,7 @@ from jaxtyping import Float
 
 from ..._objective import Data, excess_loss
 from ..._types import Array
-from ...networks import AbstractStructure
+from ...networks._structure import AbstractStructure
 from ._bfgs import Function, Point
 
 _ROUNDING = 1e-20

@@ -8,15 +8,14 @@ from typing import Literal, get_args
 import jax
 import numpy as np
 from jaxtyping import Bool, Float
-from numpy.typing import ArrayLike
 
 from ..._objective import Convention, Data, descent, objective
 from ..._precision import float64
-from ..._types import Array
-from ...networks import AbstractStructure, AbstractUnit, Activation, Layer
-from ...networks._activations import Scalar
+from ..._types import Array, ArrayLike
+from ...networks import Layer
 from ...networks._given import check_alone
-from ...networks._units import unit_of
+from ...networks._structure import AbstractStructure
+from ...networks._units import UnitLike, unit_of
 from ...tasks import AbstractTask
 from ._hidden import only_layer
 from ._kinds import admissible
@@ -104,7 +103,7 @@ class Constraint:
         return row
 
 
-def is_invariant(unit: str | Activation | Scalar | AbstractUnit, constraint: Constraint) -> bool:
+def is_invariant(unit: UnitLike, constraint: Constraint) -> bool:
     """Whether the algebra of a unit, or of one with this φ, makes gradient flow keep the relation.
 
     That is Theorem 3, and beyond it mirrored units of even φ and opposite ones of odd φ.
@@ -186,7 +185,7 @@ def leaving_speed(
     return float(manifold_distance(moving, *constraints)) / speed if speed > 0 else 0.0
 
 
-def readout_on_manifold(gamma_u: float | ArrayLike) -> Float[np.ndarray, "..."]:
+def readout_on_manifold(gamma_u: ArrayLike) -> Float[np.ndarray, "..."]:
     r"""$\gamma_v = \gamma_u/(1 + |\gamma_u|^2)$: the embedded fixed points that lie on a manifold.
 
     Theorem 1 leaves $\gamma_u$ and $\gamma_v$ free. The new unit of an embedding is proportional to

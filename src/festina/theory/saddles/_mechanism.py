@@ -7,9 +7,8 @@ from typing import Literal
 import numpy as np
 
 from ..._precision import float64
-from ...networks import AbstractUnit, Activation, Kernel, Neuron
-from ...networks._activations import Scalar
-from ...networks._units import unit_of
+from ...networks import AbstractUnit, Kernel, Neuron
+from ...networks._units import UnitLike, unit_of
 from ...tasks import AbstractTask
 from ._kinds import EQUATION, Kind, admissible
 from ._responses import respond
@@ -51,7 +50,7 @@ class Mechanism:
         return tuple(EQUATION[kind] for kind in self.kinds)
 
 
-def mechanism(phi: str | Activation | Scalar | AbstractUnit) -> Mechanism:
+def mechanism(phi: UnitLike) -> Mechanism:
     """The mechanism by which units of this kind learn from small weights.
 
     **Arguments:**
@@ -142,7 +141,7 @@ class Drive:
 
 @float64
 def drive(
-    phi: str | Activation | Scalar | AbstractUnit,
+    phi: UnitLike,
     task: AbstractTask,
     *,
     tolerance: float = 1e-6,

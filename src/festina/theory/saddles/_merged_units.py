@@ -11,7 +11,8 @@ import numpy as np
 from jaxtyping import Float
 
 from ..._precision import float64
-from ...networks import Algebra, Layer
+from ...networks import Layer
+from ...networks._algebra import Algebra
 from ...networks._given import check_alone
 from ...tasks import AbstractTask
 from ._clusters import clusters, rays_of

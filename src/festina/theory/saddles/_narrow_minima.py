@@ -8,10 +8,9 @@ from jaxtyping import Float
 
 from ..._objective import Convention, objective
 from ..._precision import float64
-from ...networks import AbstractNetwork, AbstractUnit, Activation, Layer
-from ...networks._activations import Scalar
+from ...networks import AbstractNetwork, Layer
 from ...networks._given import whole_number
-from ...networks._units import unit_of
+from ...networks._units import UnitLike, unit_of
 from ...tasks import AbstractTask
 from ._bfgs import bfgs
 from ._loss_function import loss_function, relative_slope
@@ -40,7 +39,7 @@ class NarrowMinima:
 
 @float64
 def narrow_minima(
-    unit: str | Activation | Scalar | AbstractUnit,
+    unit: UnitLike,
     task: AbstractTask,
     *,
     width: int = 1,

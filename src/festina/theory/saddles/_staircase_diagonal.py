@@ -27,9 +27,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import ArrayLike
 
 from ..._drops import resting
+from ..._types import ArrayLike
 from .._checks import finite
 from .._statistics import covariance_of, inverse_on
 from ._stairs import Staircase, floor_of, joining_times, root

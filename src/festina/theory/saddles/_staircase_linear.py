@@ -21,9 +21,9 @@ from dataclasses import replace
 
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import ArrayLike
 
 from ..._drops import resting
+from ..._types import ArrayLike
 from .._checks import finite
 from .._modes import equals
 from ._linear_jump import Jump, Moments, grow, jump, turn

@@ -27,8 +27,9 @@ from jaxtyping import Float
 from ..._objective import Data, descent, excess_loss, objective
 from ..._precision import float64
 from ..._types import Array
-from ...networks import AbstractStructure, Layer
+from ...networks import Layer
 from ...networks._given import check_alone
+from ...networks._structure import AbstractStructure
 from ...tasks import AbstractTask
 from ._stairs import Staircase, joining_times, root, warn_unless_ended
 from ._unit_race import ATOL, RTOL, Escape, Race

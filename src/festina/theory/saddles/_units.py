@@ -12,8 +12,8 @@ How it is computed: `_unit_ways` sorts units by the way they take, `_unit_time` 
 
 import numpy as np
 from jaxtyping import Float, Int
-from numpy.typing import ArrayLike
 
+from ..._types import ArrayLike
 from .._checks import finite
 from ._unit_time import travel_time
 from ._unit_ways import ROUND_OFF, ways

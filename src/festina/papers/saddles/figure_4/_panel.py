@@ -22,8 +22,9 @@ from matplotlib.figure import Figure
 from pydantic import Field, PositiveFloat
 
 from ...._types import Keys
-from ....networks import Layer, Neuron, fully_connected, layer, measure_algebra
+from ....networks import Layer, Neuron, fully_connected, layer
 from ....networks._activations import Activation, activation
+from ....networks._algebra import measure_algebra
 from ....tasks import AbstractTask, student_teacher
 from ..._frame import Run, part_of
 from ..._registry import Progress

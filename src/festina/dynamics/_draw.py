@@ -1,0 +1,90 @@
+"""The loss of a trajectory as a figure."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._drops import resting
+from .._objective import loss_formula
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from ._trajectory import Trajectory
+
+_MOST = 8  # lines that a legend tells apart
+_WIDE = 100.0  # ratio from which on the small would not be seen beside the large
+
+
+def draw_loss(trajectory: "Trajectory", ax: "Axes | None") -> "Axes":
+    if ax is None:
+        import matplotlib.pyplot as plt
+
+        _, ax = plt.subplots(figsize=(6.4, 3.4), layout="constrained")
+    names = _names(trajectory)
+    colours = {name: f"C{k}" for k, name in enumerate(dict.fromkeys(names))}
+    how: dict[str, Any] = (
+        {"lw": 1.2, "alpha": 0.9} if len(names) <= _MOST else {"lw": 0.8, "alpha": 0.5}
+    )
+    unnamed = set(colours)
+    fallen, levels, last = [], [], 0.0
+    for index, name in zip(np.ndindex(trajectory.batch_shape), names, strict=True):
+        one = trajectory.lane(*index)
+        if not one.saves:  # failed before the first of the times asked for
+            continue
+        label = name if name in unnamed else None
+        unnamed.discard(name)
+        ax.plot(one.time, one.loss, color=colours[name], label=label, **how)
+        half = one.time[np.argmax(one.loss <= (one.loss[0] + one.loss[-1]) / 2)]
+        fallen += [half] if half > 0 else []
+        levels += list(one.loss[resting(one.loss, one.squared_gradient)[:-1]])
+        last = max(last, one.time[-1])
+    if fallen and last > _WIDE * min(fallen):
+        ax.set_xscale("log")
+        ax.set_xlim(left=min(fallen) / 10)
+    if levels and 0 < _WIDE * min(levels) < max(levels):
+        # What converges to zero would take most of the axis.
+        ax.set_yscale("log")
+        ax.set_ylim(bottom=max(min(levels) / _WIDE, ax.get_ylim()[0]))
+    clock = r"flow time $t/\tau$" if trajectory.learning_rate is None else "steps"
+    ax.set(xlabel=clock, ylabel=f"loss {loss_formula(trajectory.convention)}")
+    if ax.get_legend_handles_labels()[0]:
+        ax.legend(frameon=False)
+    return ax
+
+
+def _names(trajectory: "Trajectory") -> list[str]:
+    """Each network by what it differs in from others, seeds aside where there are too many.
+
+    More colours than that for a hundred lines would say what nobody can read.
+    """
+    batch = trajectory.batch_shape
+    rates = {"learning rate": trajectory.learning_rate, "momentum": trajectory.momentum}
+    given = {
+        **trajectory.labels,
+        **{name: each for name, each in rates.items() if each is not None},
+    }
+    differ = {name: np.broadcast_to(each, batch) for name, each in given.items()}
+    differ = {name: each for name, each in differ.items() if np.unique(each).size > 1}
+    counted = {
+        dim: np.broadcast_to(np.arange(n).reshape(-1, *(1,) * (len(batch) - axis - 1)), batch)
+        for axis, (dim, n) in enumerate(zip(trajectory.dims, batch, strict=True))
+        if not any((each != each.take([0], axis)).any() for each in differ.values())
+    }
+    names = _written(differ | counted, batch)
+    if len(set(names)) > _MOST:
+        names = _written({name: differ[name] for name in differ if name != "seed"}, batch)
+    few = all(names) and len(set(names)) <= _MOST
+    return names if few or not batch else [f"{len(names)} networks"] * len(names)
+
+
+def _written(values: dict[str, np.ndarray], batch: Iterable[int]) -> list[str]:
+    return [
+        ", ".join(f"{name} {_text(each[index])}" for name, each in values.items())
+        for index in np.ndindex(*batch)
+    ]
+
+
+def _text(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
