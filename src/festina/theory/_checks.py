@@ -48,7 +48,7 @@ def check_positive(name: str, value: Any) -> None:
         raise ValueError(f"`{name}` must be positive, got {np.min(value):g}.")
 
 
-def finite(name: str, value: float | ArrayLike) -> Float[np.ndarray, "..."]:
+def finite(name: str, value: ArrayLike) -> Float[np.ndarray, "..."]:
     """An array in float64; raises unless all of it is finite."""
     check_finite(name, value)
     return np.asarray(value, dtype=float)

@@ -47,7 +47,7 @@ class BalancedFlow:
         batch = f"{self.first.shape[:-2]} networks, " if self.first.ndim > 2 else ""
         return f"BalancedFlow({batch}{inputs}-{hidden}-{self.second.shape[-2]}, balance {value})"
 
-    def __call__(self, times: float | ArrayLike) -> BalancedState:
+    def __call__(self, times: ArrayLike) -> BalancedState:
         """The network at these times, in the order given; or at one, without an axis for it."""
         check_times(times)
         times = as_array(times)
@@ -110,7 +110,7 @@ class BalancedFlow:
         r"""$\lVert W_2^\top W_2 - W_1W_1^\top - \lambda I\rVert_2$, conserved along the flow."""
         return residual(*(np.asarray(a) for a in (self.first, self.second, self.balance)))
 
-    def error_estimate(self, times: float | ArrayLike) -> Float[np.ndarray, "*batch"]:
+    def error_estimate(self, times: ArrayLike) -> Float[np.ndarray, "*batch"]:
         r"""Size of the error that comes from weights which are not quite balanced.
 
         With $\Delta = W_2^\top W_2 - W_1W_1^\top - \lambda I$ the exact flow is $\tau\dot Q = FQ -
@@ -123,7 +123,7 @@ class BalancedFlow:
             warnings.simplefilter("ignore", ObstructionWarning)  # said before
             return self._error_estimate(times)
 
-    def _error_estimate(self, times: float | ArrayLike) -> Float[np.ndarray, "*batch"]:
+    def _error_estimate(self, times: ArrayLike) -> Float[np.ndarray, "*batch"]:
         own = self(times).factor
         shift = self.balance_residual
         there = [

@@ -62,7 +62,7 @@ def continual(
     first: ArrayLike,
     second: ArrayLike,
     correlations: Sequence[ArrayLike],
-    times: Sequence[float | ArrayLike] | np.ndarray,
+    times: Sequence[ArrayLike] | np.ndarray,
     *,
     tau: float = 1.0,
     balance: float | None = None,

@@ -10,7 +10,7 @@ from .._checks import check_finite, check_positive, check_times, finite
 
 
 def balanced_blocks(
-    times: float | ArrayLike,
+    times: ArrayLike,
     first: ArrayLike,
     second: ArrayLike,
     correlation: ArrayLike,
@@ -134,7 +134,7 @@ def block_matrices(
     return BlockMatrices(b, c, d, s_lam, rest, g, h, u, v, u_rest, v_rest)
 
 
-def _integral(rate: float | ArrayLike, r: float) -> np.ndarray:
+def _integral(rate: ArrayLike, r: float) -> np.ndarray:
     """(e^{xr} − 1)/x, and r for x = 0."""
     x = np.asarray(rate, dtype=float)
     return np.where(x == 0, r, np.expm1(x * r) / np.where(x == 0, 1.0, x))
