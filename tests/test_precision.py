@@ -3,9 +3,17 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from festina._precision import compiled
-from festina.theory.linear import balanced_flow
+from festina.theory.linear import (
+    balanced_flow,
+    chain_strength,
+    learning_time,
+    mode_strengths,
+    modes,
+    unbalanced_strength,
+)
 
 
 @compiled("power")
@@ -35,3 +43,29 @@ def test_jax_arrays_make_the_flow_that_numpy_arrays_make():
     for times in (np.array([0.5, 40.0]), jnp.array([0.5, 40.0])):
         np.testing.assert_array_equal(single(times).map, double(np.array([0.5, 40.0])).map)
     assert np.asarray(single(times).loss())[-1] < 1e-28  # 40 τ: far below what float32 can reach
+
+
+TIMES, ONES = np.array([0.0, 1.0, 2.0]), np.array([0.2, 0.1])
+TWO, EYE = modes(np.diag([2.0, 1.0])), 0.3 * np.eye(2)
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        lambda a: chain_strength(TIMES, ONES, a, depth=2),
+        lambda a: unbalanced_strength(TIMES, a, a, ONES),
+        lambda a: learning_time(ONES + 1, a, depth=3),
+        lambda a: mode_strengths(TIMES, TWO, a),
+        pytest.param(
+            lambda a: balanced_flow(EYE * a, EYE, EYE, balance=0.0, tolerance=np.inf)(TIMES).map,
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::festina.theory.linear.BalanceWarning")
+def test_arrays_that_were_met_in_a_users_program_stay_doubles(formula):
+    """JAX remembers an array by its object, and in which precision it saw it first."""
+    expected = formula(ONES.copy())
+    jax.jit(formula)(ONES)
+    jax.jit(formula)(jnp.asarray(ONES))
+    assert np.array_equal(formula(ONES), expected)

@@ -44,6 +44,7 @@ def compiled(
         @functools.wraps(function)
         def call(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
             if is_traced(args, kwargs):
+                args, kwargs = jax.tree.map(_view, (args, kwargs))
                 return program(*args, **kwargs)
             args, kwargs = jax.tree.map(_double, (args, kwargs))
             with jax.enable_x64(True):
@@ -58,7 +59,12 @@ def _double(leaf: Any) -> Any:
     """JAX's own arrays are float32 by default, and a program computes in what it is given."""
     dtype = getattr(leaf, "dtype", None)
     lower = dtype is not None and jnp.issubdtype(dtype, jnp.floating)
-    return np.asarray(leaf, dtype=float) if lower and dtype != np.float64 else leaf
+    return np.asarray(leaf, dtype=float) if lower and dtype != np.float64 else _view(leaf)
+
+
+def _view(leaf: Any) -> Any:
+    """JAX knows a NumPy array by its object: one met in float32 is taken for float32 ever after."""
+    return leaf.view() if isinstance(leaf, np.ndarray) else leaf
 
 
 def is_traced(*values: Any) -> bool:

@@ -19,7 +19,8 @@ def test_euclidean_configurations_are_recovered(dimensions, form):
     points = rng.standard_normal((7, dimensions)) @ rotation + 3.0  # a plane within six dimensions
     found = {
         "similarity": lambda: classical_mds(points @ points.T, dimensions=dimensions),
-        "distances": lambda: classical_mds(-0.5 * distances(points) ** 2, dimensions=dimensions),
+        "distances": lambda: classical_mds(distances=distances(points), dimensions=dimensions),
+        "squares": lambda: classical_mds(-0.5 * distances(points) ** 2, dimensions=dimensions),
         "points": lambda: classical_mds(points=points, dimensions=dimensions),
     }[form]()
     assert found.points.shape == (7, dimensions)
@@ -98,7 +99,10 @@ def test_items_that_are_all_alike_are_one_point():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({}, "either `similarity` between items or their `points`"),
+        ({}, "either `similarity` between items, their `distances`, or their `points`"),
+        ({"similarity": 1 - np.eye(3)}, "no inner products. Distances are `distances`"),
+        ({"distances": np.eye(3)}, "`distances` must be positive between items and zero"),
+        ({"distances": np.eye(3) - 1}, "`distances` must be positive between items"),
         ({"similarity": np.eye(3), "points": np.eye(3)}, "either `similarity`"),
         ({"similarity": np.ones(3)}, r"`similarity` must be \(item, item\)"),
         ({"similarity": np.ones((2, 3))}, "square over items.*use `points`"),

@@ -405,8 +405,10 @@ def test_bad_arguments(change, message):
 
 def test_bad_arguments_of_the_others():
     u = np.ones((2, 2))
-    with pytest.raises(ValueError, match="one-dimensional"):
-        linear_phase(u, u, np.eye(2), np.array(1.0))
+    with pytest.raises(ValueError, match="a time or a list of them"):
+        linear_phase(u, u, np.eye(2), np.ones((1, 1)))
+    one, many = (linear_phase(u, u, np.eye(2), t) for t in (1.0, [1.0]))
+    assert all(np.array_equal(a, b[0]) for a, b in zip(one, many, strict=True))
     with pytest.raises(ValueError, match="`size` must be"):
         escape_time(u, u, np.eye(2), 0.0)
     for s in ([], [0.0, 0.0], [1.0, -1.0]):

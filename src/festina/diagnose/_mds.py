@@ -24,6 +24,7 @@ def classical_mds(
     similarity: ArrayLike | None = None,
     *,
     points: ArrayLike | None = None,
+    distances: ArrayLike | None = None,
     dimensions: int = 2,
 ) -> Scaling:
     r"""Classical multidimensional scaling, with one set of axes for a whole trajectory.
@@ -42,8 +43,9 @@ def classical_mds(
 
     **Arguments:**
 
-    - `similarity`: inner products between items, `(item, item)` or `(time, item, item)`. From
-      distances $d_{ij}$: give $-\frac12 d_{ij}^2$, which is the same after centring.
+    - `similarity`: inner products between items, `(item, item)` or `(time, item, item)`.
+    - `distances`: instead of it, distances $d_{ij}$ themselves, not their squares:
+      $-\frac12 d_{ij}^2$ is the same as inner products after centring.
     - `points`: instead of it, representations, `(item, unit)` or `(time, item, unit)`. Their
       common axes are the principal ones of all items at all times.
     - `dimensions`: how many axes to show.
@@ -59,18 +61,21 @@ def classical_mds(
         any space, are taken as zero. Items that change which directions they span show less of
         themselves than a scaling of that moment would.
     """
-    if (similarity is None) == (points is None):
-        raise ValueError("Give either `similarity` between items or their `points`.")
-    name, given = ("points", points) if similarity is None else ("similarity", similarity)
+    ways = {"similarity": similarity, "points": points, "distances": distances}
+    if sum(value is not None for value in ways.values()) != 1:
+        raise ValueError(
+            "Give either `similarity` between items, their `distances`, or their `points`."
+        )
+    name, given = next((name, value) for name, value in ways.items() if value is not None)
     z = np.asarray(given, dtype=float)
     if z.ndim not in (2, 3) or 0 in z.shape:
-        wanted = "unit" if similarity is None else "item"
+        wanted = "unit" if name == "points" else "item"
         raise ValueError(
             f"`{name}` must be (item, {wanted}) or (time, item, {wanted}), got shape {z.shape}."
         )
     if not np.isfinite(z).all():
         raise ValueError(f"`{name}` must be finite, {np.sum(~np.isfinite(z))} values are not.")
-    z = z - z.mean(axis=-2, keepdims=True) if similarity is None else _rows(z)
+    z = z - z.mean(axis=-2, keepdims=True) if name == "points" else _rows(name, z)
     most = z.shape[-1]
     if dimensions != int(dimensions) or not 1 <= dimensions <= most:
         raise ValueError(f"`dimensions` must lie between 1 and {most} here, got {dimensions}.")
@@ -84,19 +89,33 @@ def classical_mds(
     return Scaling(z @ axes, beta[:dimensions] / max(beta.sum(), np.finfo(float).tiny))
 
 
-def _rows(similarity: np.ndarray) -> Float[np.ndarray, "*time item item"]:
+def _rows(name: str, given: np.ndarray) -> Float[np.ndarray, "*time item item"]:
     """B^{1/2} of centred inner products."""
-    items = similarity.shape[-1]
-    if similarity.shape[-2] != items:
+    items = given.shape[-1]
+    if given.shape[-2] != items:
         raise ValueError(
-            f"`similarity` must be square over items, got shape {similarity.shape}. For "
+            f"`{name}` must be square over items, got shape {given.shape}. For "
             "representations of items use `points`."
         )
-    asymmetry = np.abs(similarity - similarity.swapaxes(-1, -2)).max()
-    if asymmetry > 1e-8 * np.abs(similarity).max():
-        raise ValueError(
-            f"`similarity` must be symmetric, the largest asymmetry is {asymmetry:.3g}."
-        )
+    asymmetry = np.abs(given - given.swapaxes(-1, -2)).max()
+    if asymmetry > 1e-8 * np.abs(given).max():
+        raise ValueError(f"`{name}` must be symmetric, the largest asymmetry is {asymmetry:.3g}.")
+    own = np.diagonal(given, axis1=-2, axis2=-1)
+    if name == "distances":
+        if (given < 0).any() or own.any():
+            raise ValueError(
+                "`distances` must be positive between items and zero from each to itself. Inner "
+                "products are `similarity`."
+            )
+        similarity = -0.5 * given**2
+    else:
+        similarity = given
+        if not own.any() and (given >= 0).all() and given.any():
+            raise ValueError(
+                "`similarity` is zero between each item and itself, and positive between others: "
+                "these are no inner products. Distances are `distances`; of squared ones give "
+                "the root."
+            )
     centring = np.eye(items) - 1.0 / items
     beta, modes = np.linalg.eigh(centring @ similarity @ centring)
     root = np.sqrt(np.maximum(beta, 0.0))

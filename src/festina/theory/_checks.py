@@ -10,16 +10,15 @@ from .._types import ArrayLike
 
 
 def check_times(times: Any) -> None:
-    """Any order will do: a closed form answers each time by itself."""
+    """One time or several, in any order: a closed form answers each time by itself."""
     if is_traced(times):
         return
-    times = np.asarray(times, dtype=float)
-    if times.ndim != 1 or not times.size:
-        raise ValueError(
-            f"`times` must be a list of at least one time, got shape {times.shape}. For a single "
-            "one: np.array([t])."
-        )
     check_finite("times", times)
+    times = np.asarray(times, dtype=float)
+    if times.ndim > 1 or not times.size:
+        raise ValueError(
+            f"`times` must be a time or a list of at least one, got shape {times.shape}."
+        )
     if (times < 0).any():
         raise ValueError(
             f"`times` must not be negative, got {times.min():g}: learning starts at time 0, and "
@@ -30,6 +29,13 @@ def check_times(times: Any) -> None:
 def check_finite(name: str, value: Any) -> None:
     if is_traced(value):
         return
+    if np.iscomplexobj(value):
+        raise ValueError(f"`{name}` must be real, got complex numbers.")
+    if np.ma.is_masked(value):
+        raise ValueError(
+            f"`{name}` must be an array without masked values, {np.ma.count_masked(value)} of them "
+            "are. Leave those out: `.compressed()`, or `.filled(…)` with a number."
+        )
     value = np.asarray(value, dtype=float)
     if not np.isfinite(value).all():
         bad = int(np.sum(~np.isfinite(value)))
@@ -44,9 +50,22 @@ def check_positive(name: str, value: Any) -> None:
 
 def finite(name: str, value: ArrayLike) -> Float[np.ndarray, "..."]:
     """An array in float64; raises unless all of it is finite."""
-    array = np.asarray(value, dtype=float)
-    check_finite(name, array)
-    return array
+    check_finite(name, value)
+    return np.asarray(value, dtype=float)
+
+
+def check_modes(**values: Any) -> None:
+    """Raises unless each is a number or has one value for each mode, as many as the others."""
+    values = {name: value for name, value in values.items() if value is not None}
+    shapes = [np.shape(value) for value in values.values()]
+    try:
+        np.broadcast_shapes(*shapes)
+    except ValueError:
+        *names, last = (f"`{name}`" for name in values)
+        raise ValueError(
+            f"{', '.join(names)} and {last} must be numbers or have one value for each mode, got "
+            f"shapes {', '.join(map(str, shapes))}."
+        ) from None
 
 
 def number(name: str, value: object) -> float:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from balanced_weights import (
     balanced_weights,
+    driving_matrix,
     generic_limit,
     gram,
     integrate,
@@ -13,7 +14,7 @@ from balanced_weights import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from festina.theory.linear import balanced_blocks, balanced_flow
+from festina.theory.linear import balanced_blocks, balanced_flow, block_matrices
 
 # shape, λ, W₂W₁ at t = 1.5 by rows, tr W₁ᵀW₁, tr W₂W₂ᵀ, kernel distance then and in the end
 TABLE = """
@@ -306,3 +307,30 @@ def test_many_times_are_as_good_as_few_and_come_in_the_order_given():
     assert np.allclose(state.map[::-1][7], flow(times[::-1][7:8]).map[0], atol=1e-14)
     assert np.allclose(flow(times).map, balanced_flow(first, second, sigma)(times / 2.5).map)
     assert np.allclose(state.map[-1], second @ first, atol=1e-14)
+
+
+@pytest.mark.parametrize("shape", ["square", "funnel", "inverted"])
+@pytest.mark.parametrize("lam", [-2.0, 0.0, 2.0])
+def test_the_matrices_of_the_printed_equations(shape, lam):
+    """B, C and D are the weights in the basis of F, where the growing rates are S_λ."""
+    first, second, sigma = tabled(shape, lam)
+    found = block_matrices(first, second, sigma, balance=lam)
+    rates, vectors = np.linalg.eigh(driving_matrix(sigma, lam))
+    q = np.concatenate([first.T, second])
+    parts = ((found.b, found.s_lambda, 0.5), (found.c, -found.s_lambda, 0.5))
+    for part, speed, factor in parts:
+        for column, f in zip(part.T, speed, strict=True):
+            near = vectors[:, np.abs(rates - f) < 1e-9]
+            assert factor * column @ column == pytest.approx(np.sum((near.T @ q) ** 2), rel=1e-9)
+    assert found.d.shape == (2, abs(len(sigma) - len(sigma.T)))
+    total = 0.5 * np.sum(found.b**2 + found.c**2) + np.sum(found.d**2)
+    assert total == pytest.approx(np.sum(q**2), rel=1e-12)
+    rest = np.sort([*found.s_lambda, *-found.s_lambda, *[found.lambda_perp] * found.d.shape[1]])
+    assert np.allclose(rest, rates, atol=1e-12)
+    one = balanced_blocks(1.5, first, second, sigma, balance=lam)
+    assert np.array_equal(one, balanced_blocks([1.5], first, second, sigma, balance=lam)[0])
+
+
+def test_bad_matrices():
+    with pytest.raises(ValueError, match=r"\(2, 2\), \(2, 2\) and \(3, 2\)"):
+        block_matrices(np.eye(2), np.eye(2), np.ones((3, 2)), balance=0.0)

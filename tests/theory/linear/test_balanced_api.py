@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from balanced_weights import balanced_weights, gram, integrate, tabled
+from balanced_weights import balanced_weights, gram, integrate, rotation, tabled
 
 from festina import load, save
 from festina.networks import Neuron, deep_linear_from, layer
@@ -232,11 +232,42 @@ def test_bad_arguments(change, message):
 
 @pytest.mark.parametrize(
     ("times", "message"),
-    [([-1.0, 0.0], "must not be negative"), ([np.nan], "finite"), (1.0, "a list of"), ([], "list")],
+    [
+        ([-1.0, 0.0], "must not be negative"),
+        ([np.nan], "finite"),
+        ([[1.0]], "a time or a list of"),
+        ([], "list"),
+        ([1j], "`times` must be real"),
+        (np.ma.array([1.0, 2.0], mask=[False, True]), "without masked values, 1 of them"),
+    ],
 )
 def test_bad_times(times, message):
     with pytest.raises(ValueError, match=message):
-        balanced_flow(*tabled("square", 1.0))(np.asarray(times))
+        balanced_flow(*tabled("square", 1.0))(times)
+
+
+@pytest.mark.parametrize("batch", [(), (2,)])
+def test_one_time_has_no_axis(batch):
+    first, second, sigma = tabled("funnel", -1.0)
+    weights = (np.broadcast_to(w, (*batch, *w.shape)) for w in (first, second))
+    flow = balanced_flow(*weights, sigma)
+    one, many = flow(1.5), flow([1.5])
+    for of in (
+        lambda state: state.loss(),
+        lambda state: state.alignment(),
+        lambda state: state.kernel_distance(),
+        lambda state: state.kernel_alignment(),
+        lambda state: np.moveaxis(state.map, (-2, -1), (0, 1)),
+        lambda state: np.moveaxis(state.factor, (-2, -1), (0, 1)),
+        lambda state: np.moveaxis(state.input_gram, (-2, -1), (0, 1)),
+        lambda state: np.moveaxis(state.output_gram, (-2, -1), (0, 1)),
+        lambda state: np.moveaxis(state.neural_tangent_kernel(), (-2, -1), (0, 1)),
+        lambda state: state.times,
+    ):
+        assert of(one).shape == of(many).shape[:-1]
+        assert np.array_equal(of(one), of(many)[..., 0])
+    assert "time" not in one.to_dataset().sizes
+    assert np.array_equal(flow.error_estimate(1.5), flow.error_estimate([1.5])[..., 0])
 
 
 # ---- kernels and regimes ------------------------------------------------------------------------
@@ -263,6 +294,22 @@ def test_kernel_is_that_of_the_network():
         state.kernel_distance(np.ones((4, 3)))
 
 
+def test_alignment_with_a_kernel():
+    rng = np.random.default_rng(0)
+    first, second, sigma = tabled("inverted", -1.0)
+    x = rng.standard_normal((4, 2))
+    state = balanced_flow(first, second, sigma)([0.0, 1.0, 5.0])
+    kernels = state.neural_tangent_kernel(x)
+    norm = np.linalg.norm(kernels, axis=(1, 2))
+    y = (sigma @ x.T).ravel()
+    expected = np.einsum("i,tij,j->t", y, kernels, y) / (norm * (y @ y))
+    assert np.allclose(state.kernel_alignment(inputs=x), expected, atol=1e-13)
+    start = state.kernel_alignment(kernels[0], x)
+    assert np.allclose(start, 1 - state.kernel_distance(x), atol=1e-13)
+    with pytest.raises(ValueError, match=r"outputs × examples.*\(12, 12\), got shape \(4, 4\)"):
+        state.kernel_alignment(np.eye(4), x)
+
+
 def test_regimes_of_the_three_shapes():
     lazy = {"square": (-50.0, 50.0), "funnel": (50.0,), "inverted": (-50.0,)}
     delayed = {"square": (), "funnel": (-50.0,), "inverted": (50.0,)}
@@ -282,6 +329,69 @@ def test_regimes_of_the_three_shapes():
                 np.linalg.svd(tabled(shape, lam)[2])[1][-1] ** 2 / 50, rel=1e-2
             )
             assert found.half_loss_time < 0.01 * found.half_change_time
+
+
+def kernel_distance_of(states, inputs):
+    """1 − cos(K₀, K) of M = QQᵀ, by the kernels themselves."""
+
+    def kernel(m):
+        outputs = len(m) - inputs
+        first = np.kron(np.eye(outputs), m[:inputs, :inputs])
+        return (first + np.kron(m[inputs:, inputs:], np.eye(inputs))).ravel()
+
+    kernels = [kernel(m) / np.linalg.norm(kernel(m)) for m in states]
+    return np.array([1 - each @ kernels[0] for each in kernels])
+
+
+@pytest.mark.parametrize(
+    "seed", [*range(4), *(pytest.param(k, marks=pytest.mark.slow) for k in range(4, 40))]
+)
+def test_regimes_of_any_shape_are_those_of_their_kernels(seed):
+    """Lazy: the kernel stays. Delayed: it turns, long after the rate |λ| of the larger layer."""
+    rng = np.random.default_rng(seed)
+    inputs, outputs = rng.integers(1, 6, 2)
+    for lam in rng.uniform(40.0, 100.0, 2) * [-1.0, 1.0]:
+        most = outputs if lam > 0 else inputs
+        hidden = rng.integers(1, most + 1)
+        s = np.sort(rng.uniform(0.7, 1.5, min(inputs, outputs)))[::-1]
+        sigma = (rotation(outputs, rng)[:, : len(s)] * s) @ rotation(inputs, rng)[: len(s)]
+        weights = balanced_weights(inputs, hidden, outputs, lam, 0.05, rng)
+        found = regime(balanced_flow(*weights, sigma))
+        lazy = hidden == most
+        assert found.kind == ("lazy" if lazy else "delayed rich")
+        assert (found.kernel_distance < (3 / lam) ** 2) == lazy
+        if not lazy:
+            assert found.half_change_time * found.rate_gap > 0.03
+            assert found.half_change_time > 10 / abs(lam)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "hidden", "outputs", "lam", "kind"),
+    [
+        (4, 2, 4, 40.0, "delayed rich"),
+        (4, 2, 4, -40.0, "delayed rich"),
+        (2, 4, 4, 40.0, "lazy"),
+        pytest.param(7, 2, 4, 40.0, "delayed rich", marks=pytest.mark.slow),
+        pytest.param(4, 2, 7, -40.0, "delayed rich", marks=pytest.mark.slow),
+        pytest.param(4, 3, 4, 40.0, "delayed rich", marks=pytest.mark.slow),
+    ],
+)
+def test_regimes_of_networks_that_were_integrated(inputs, hidden, outputs, lam, kind):
+    rng = np.random.default_rng(1)
+    s = np.linspace(1.5, 0.9, min(inputs, outputs))
+    sigma = (rotation(outputs, rng)[:, : len(s)] * s) @ rotation(inputs, rng)[: len(s)]
+    weights = balanced_weights(inputs, hidden, outputs, lam, 0.2, rng)
+    found = regime(balanced_flow(*weights, sigma))
+    assert found.kind == kind
+    times = [0.0, found.half_loss_time, found.half_change_time, 12 / found.rate_gap]
+    order = np.argsort(times)
+    states = integrate(*weights, sigma, np.array(times)[order], rtol=1e-9, atol=1e-12)
+    states = states[np.argsort(order)]
+    moved = kernel_distance_of(states, inputs)
+    loss = np.sum((states[:, inputs:, :inputs] - sigma) ** 2, axis=(1, 2))
+    assert moved[2:] == pytest.approx([found.kernel_distance / 2, found.kernel_distance], rel=1e-3)
+    assert loss[1] == pytest.approx(loss[0] / 2, rel=1e-5)
+    assert (moved[3] < 1e-3) == (kind == "lazy")
 
 
 def test_the_delay_grows_as_the_balance():

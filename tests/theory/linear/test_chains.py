@@ -315,6 +315,33 @@ def test_infinite_and_zero_times_in_sweeps():
     assert np.array_equal(np.isinf(times), [[False, True], [False, True]])
 
 
+@hypothesis_settings(max_examples=30, deadline=None)
+@given(
+    depth=st.sampled_from([1, 2, 3, 7, math.inf]),
+    target=st.floats(0.1, 10.0),
+    part=st.floats(-2.0, 0.99),
+)
+def test_a_chain_at_its_target_is_learned_from_the_start(depth, target, part):
+    """So is one between the target and what is asked for, be that zero or beyond."""
+    arguments = {"depth": depth, "never": "infinite"}
+    assert learning_time(target, target, **arguments) == 0.0
+    assert learning_time(-target, -target, **arguments) == 0.0
+    goal = part * target
+    start = target * np.array([1.0, 0.5 * (1.0 + max(part, 0.0))])
+    assert np.array_equal(learning_time(target, start, strength=goal, **arguments), [0.0, 0.0])
+    assert learning_time(target, target, depth=depth, strength=target) == 0.0
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3, math.inf])
+def test_one_time_has_no_axis(depth):
+    for s in (1.5, [1.5, 0.5]):
+        one = chain_strength(0.7, s, 0.1, depth=depth)
+        assert one.shape == np.shape(s)
+        assert np.allclose(one, chain_strength([0.7], s, 0.1, depth=depth)[0], rtol=1e-14)
+    one = unbalanced_strength(0.7, [0.1, 0.3], 0.2, 1.0)
+    assert np.allclose(one, unbalanced_strength([0.7], [0.1, 0.3], 0.2, 1.0)[0], rtol=1e-14)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -331,6 +358,7 @@ def test_infinite_and_zero_times_in_sweeps():
         ({"fraction": 0.5, "strength": 0.5}, "not both"),
         ({"never": "perhaps"}, "`never` must be"),
         ({"strength": math.nan}, "`strength` must be finite"),
+        ({"correlation": np.ones(2), "fraction": [0.1, 0.2, 0.3]}, r"`fraction` must be.*\(3,\)"),
     ],
 )
 @pytest.mark.usefixtures("as_a_user")
@@ -577,7 +605,11 @@ def test_erratum_2_the_deep_rate_and_the_deep_clock():
         ({"depth": 2.5}, "`depth` must be the number of layers"),
         ({"depth": math.nan}, "`depth` must be the number of layers"),
         ({"times": [-1.0]}, "`times` must not be negative"),
-        ({"times": 1.0}, "`times` must be a list"),
+        ({"times": [[1.0]]}, "`times` must be a time or a list"),
+        ({"times": np.ma.array([1.0, 2.0], mask=[0, 1])}, "without masked values, 1 of them"),
+        ({"correlation": 1.0 + 1.0j}, "`correlation` must be real"),
+        ({"initial_strength": np.array([0.1j])}, "`initial_strength` must be real"),
+        ({"initial_strength": 5e-324}, "zero or above 2.23e-308 in size, got 4.94e-324"),
         ({"times": [math.nan]}, "`times` must be finite"),
         ({"correlation": math.nan}, "`correlation` must be finite"),
         ({"initial_strength": [0.1, math.inf]}, "`initial_strength` must be finite"),
@@ -614,6 +646,8 @@ def test_bad_arguments(change, message):
         ({"times": [-1.0]}, "`times` must not be negative"),
         ({"input_variance": 0.0}, "correlated with nothing"),
         ({"tau": 0.0}, "`tau` must be positive"),
+        ({"first": 1e155}, r"`first` must be below 1e\+100 in size, got 1e\+155"),
+        ({"first": np.ones(2), "second": np.ones(3)}, r"one value for each mode.*\(2,\), \(3,\)"),
     ],
 )
 def test_bad_arguments_of_unequal_layers(change, message):

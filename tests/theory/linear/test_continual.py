@@ -1,8 +1,10 @@
 """One task after the other: composed solutions against tabled values and integrated flows."""
 
+from decimal import Decimal, localcontext
+
 import numpy as np
 import pytest
-from balanced_weights import SQUARE, balanced_weights, integrate, tabled
+from balanced_weights import SQUARE, balanced_weights, integrate, rotation, tabled, two_by_two
 
 from festina.theory.linear import ObstructionWarning, balanced_flow, continual, interference
 
@@ -62,16 +64,119 @@ def test_forgetting_with_too_few_units():
     risen = run.forgetting[np.tril_indices(3)]
     assert np.allclose(risen, interference(tasks, hidden=1)[np.tril_indices(3)], atol=1e-9)
     assert not np.allclose(risen, interference(tasks)[np.tril_indices(3)], atol=0.1)
-    with pytest.raises(ValueError, match="`hidden` must be at least 1"):
-        interference(tasks, hidden=0)
+
+
+@pytest.mark.parametrize("hidden", [0, 1.5])
+@pytest.mark.usefixtures("as_a_user")
+def test_numbers_of_units_are_whole(hidden):
+    with pytest.raises(
+        ValueError, match=f"`hidden` must be a whole number from 1 up, got {hidden}"
+    ):
+        interference([SQUARE, OTHER], hidden=hidden)
+
+
+def test_the_loss_that_nothing_reduces():
+    first, second, _ = tabled("square", 1.0)
+    rng = np.random.default_rng(0)
+    x = np.linalg.qr(rng.standard_normal((20, 2)))[0] * np.sqrt(20)
+    y = rng.standard_normal((2, 20, 2))
+    tasks, powers = y.swapaxes(1, 2) @ x / 20, np.sum(y**2, axis=(1, 2)) / 20
+    run = continual(first, second, list(tasks), [1.0, [0.0, 2.0]], target_powers=powers)
+    direct = [[np.sum((y_j - x @ w.T) ** 2) / 40 for y_j in y] for w in run.map]
+    assert np.allclose(run.losses + run.floor, direct, rtol=1e-12)
+    assert np.array_equal(continual(first, second, list(tasks), [1.0, 2.0]).floor, [0.0, 0.0])
+    with pytest.raises(ValueError, match=r"at least ‖Σ‖² = .* in task 1"):
+        continual(first, second, list(tasks), [1.0, 2.0], target_powers=[powers[0], 0.0])
+    with pytest.raises(ValueError, match=r"one for each of the 2 tasks, got shape \(3,\)"):
+        continual(first, second, list(tasks), [1.0, 2.0], target_powers=np.ones(3))
 
 
 def test_a_task_that_is_never_learned_is_warned_of():
     first, second, _ = tabled("square", 0.0)
-    with pytest.warns(ObstructionWarning, match=r"ends at a saddle of loss up to"):
+    with pytest.warns(ObstructionWarning, match=r"in task 1, and the flow ends at a saddle"):
         run = continual(first, second, [SQUARE, -SQUARE * [[1.0, -1.0]]], [[1.0], [30.0]])
     smallest = np.linalg.svd(SQUARE, compute_uv=False)[-1]
     assert run.after[1, 1] == pytest.approx(smallest**2 / 2, rel=1e-6)
+
+
+def composed(first, second, tasks, times, *, digits=400):
+    """W₂W₁ after tasks Σ = diag(σ) at λ = 0: M = XA⁻¹Xᵀ from task to task, in many digits."""
+    decimals = np.vectorize(Decimal, otypes=[object])
+    with localcontext() as context:
+        context.prec = digits
+        x, half = decimals(np.concatenate([first.T, second])), 1 / Decimal(2).sqrt()
+        n, a = len(second), decimals(np.eye(len(first)))
+        for diagonal, t in zip(decimals(tasks), decimals(times), strict=True):
+            for k, rate in enumerate(diagonal):
+                both = [(x[k] + x[n + k]) * half, (x[k] - x[n + k]) * half]
+                for i, f in enumerate((rate, -rate)):
+                    a = a + np.outer(both[i], both[i]) * (((2 * f * t).exp() - 1) / (2 * f))
+                    both[i] = both[i] * (f * t).exp()
+                x[k], x[n + k] = (both[0] + both[1]) * half, (both[0] - both[1]) * half
+        rows = np.concatenate([a, x[:n].T], axis=1)  # solved by elimination: A is definite
+        for k in range(len(a)):
+            rows[k] = rows[k] / rows[k, k]
+            others = np.arange(len(a)) != k
+            rows[others] = rows[others] - np.outer(rows[others, k], rows[k])
+        return (x[n:] @ rows[:, len(a) :]).astype(float)
+
+
+def test_a_task_is_reversed_after_it_has_been_learned_for_long():
+    """λ = 0: of −Σ the weights hold e^{−2st} by then, which is 1e-16 and 1e-11."""
+    first, second = (0.3 * two_by_two(angle) for angle in (0.4, 1.1))
+    task = np.diag([1.5, 1.0])
+    run = continual(first, second, [task, -task], [12.0, 36.0])
+    assert np.allclose(run.map[-1], -task, atol=1e-4)
+    exact = composed(first, second, [[1.5, 1.0], [-1.5, -1.0]], [12.0, 36.0])
+    assert np.allclose(run.map[-1], exact, atol=1e-12)
+    late = continual(first, second, [task, -task], [150.0, [150.0, 330.0, 460.0]])
+    assert np.abs(late.map[1]).max() < 1e-60  # where it waits, a saddle
+    assert np.allclose(late.map[3], -task, atol=1e-9)
+    for k, t in ((2, 330.0), (3, 460.0)):
+        exact = composed(first, second, [[1.5, 1.0], [-1.5, -1.0]], [150.0, t], digits=1500)
+        assert np.allclose(np.diagonal(late.map[k]), np.diagonal(exact), rtol=1e-9)
+
+
+@pytest.mark.parametrize("size", [2, 3, 4])
+def test_what_a_long_stage_leaves_is_carried_into_the_next(size):
+    """Modes change their sign from task to task, an even number of them: det W keeps its own."""
+    rng, count = np.random.default_rng(size), 4
+    for _ in range(3):
+        signs = rng.choice([-1.0, 1.0], (count, size))
+        signs[:, 0] = np.prod(signs[:, 1:], axis=1)
+        tasks = signs * np.sort(rng.uniform(0.5, 1.6, size))[::-1]
+        times = rng.uniform(3.0, 60.0, count)
+        first, second = (0.3 * rotation(size, rng) for _ in range(2))
+        second[:, 0] *= np.sign(np.linalg.det(first) * np.linalg.det(second))
+        run = continual(first, second, list(map(np.diag, tasks)), times)
+        for k in range(count):
+            expected = composed(first, second, tasks[: k + 1], times[: k + 1])
+            assert np.allclose(run.map[k], expected, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "hidden", "outputs", "lam"), [(3, 2, 4, -0.7), (4, 6, 3, 0.0), (4, 3, 3, 2.0)]
+)
+def test_stages_are_those_of_one_flow_after_another(inputs, hidden, outputs, lam):
+    """Tasks that share nothing, left early: where doubles lose nothing they do as well."""
+    rng = np.random.default_rng(7)
+    first, second = balanced_weights(inputs, hidden, outputs, lam, 0.5, rng)
+    tasks = list(rng.standard_normal((3, outputs, inputs)))
+    run = continual(first, second, tasks, [1.0, [0.3, 1.5], 2.0])
+    at = 0
+    for task, times in zip(tasks, ([1.0], [0.3, 1.5], [2.0]), strict=True):
+        flow = balanced_flow(first, second, task)
+        state = flow(times)
+        assert np.allclose(run.map[at : at + len(times)], state.map, atol=1e-9)
+        first, second, at = state.inward[..., -1].T, state.outward[..., -1], at + len(times)
+
+
+def test_where_rounding_decides_it_is_said():
+    """The same reversal, after so long that nothing is left of what would have to grow."""
+    first, second = (0.3 * two_by_two(angle) for angle in (0.4, 1.1))
+    task = np.diag([1.5, 1.0])
+    with pytest.warns(ObstructionWarning, match=r"in task 1.*rounding decides"):
+        continual(first, second, [task, -task], [[1e4], [3e4]])
 
 
 def test_bad_curricula():

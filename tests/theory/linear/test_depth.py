@@ -118,6 +118,29 @@ def test_a_mode_weaker_than_the_layers_is_learned_from_above():
     assert training_time([math.inf], 0.9)[0] == math.inf
 
 
+@pytest.mark.parametrize("correlation", [0.5, 1.0, 1.02, 3.0])
+def test_layers_at_or_above_their_target(correlation):
+    """At the target there is nothing to wait for; above it a module comes down to it."""
+    assert np.array_equal(training_time([2, 4, 8], 1.0), [0.0, 0.0, 0.0])
+    tuned = training_time([4], 1.0, correlation=correlation)
+    assert np.array_equal(greedy_training_time([4], 1.0, correlation=correlation), tuned)
+    above = greedy_training_time([4], 1.2, correlation=correlation)
+    module = learning_time(1.0, 1.2**2, depth=2, strength=1.01)
+    kept = training_time([4], 1.01**0.5, correlation=correlation)
+    assert np.allclose(above, 4 * module + kept, rtol=1e-12)
+
+
+def test_the_law_of_infinite_depth_is_the_limit_of_the_exact_time():
+    a0 = np.array([1e-2, 1e-3, 1e-4])
+    law = small_weight_law(depth=math.inf, initial_strength=a0, correlation=1.3, tau=0.7)
+    exact = learning_time(1.3, a0, depth=math.inf, tau=0.7)
+    departure = np.abs(exact / law - 1) / np.log(1 / a0)
+    assert np.allclose(np.diff(np.log10(departure)), -1.0, atol=0.1)
+    for depth in (2, 5):
+        same = small_weight_law(0.1, depth=depth)
+        assert small_weight_law(depth=depth, initial_strength=0.1**depth) == pytest.approx(same)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -134,8 +157,11 @@ def test_a_mode_weaker_than_the_layers_is_learned_from_above():
         (lambda: greedy_training_time([4], -0.5), "`layer_strength` must be positive"),
         (lambda: greedy_training_time([4], 0.5, module_depth=0), "`depth` must be the number"),
         (lambda: greedy_training_time([4], 0.5, module_fraction=1.5), "`fraction` must be between"),
-        (lambda: small_weight_law(0.5, depth=1), "two or more and finite"),
-        (lambda: small_weight_law(0.5, depth=math.inf), "two or more and finite"),
+        (lambda: small_weight_law(0.5, depth=1), "`depth` must be two or more"),
+        (lambda: small_weight_law(0.5, depth=math.inf), "give `initial_strength`"),
+        (lambda: small_weight_law(2.0, depth=2), "`layer_strength` must be below one, got 2"),
+        (lambda: small_weight_law(0.5, depth=3, initial_strength=0.1), "Give either"),
+        (lambda: small_weight_law(depth=3), "Give either"),
         (lambda: small_weight_law(0.0, depth=3), "`layer_strength` must be positive"),
     ],
 )

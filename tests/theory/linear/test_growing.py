@@ -29,6 +29,23 @@ def test_the_growing_part_of_small_weights_against_scipy():
     np.testing.assert_allclose(found, w, atol=1e-9)
 
 
+def test_lists_time_constants_and_one_time():
+    s, gram = [2.0, 1.0], [[0.1, 0.02], [0.02, 0.3]]
+    axes, weights = [[1.0, 0.0], [0.0, 1.0]], [[0.3, 0.1], [0.2, -0.4]]
+    assert growing_gram(weights, weights, axes, axes).shape == (2, 2)
+    many = growing_strengths([0.0, 1.5, 3.0], gram, s)
+    np.testing.assert_allclose(many[0], gram, rtol=1e-13)
+    slow = growing_strengths([0.0, 3.0, 6.0], gram, s, tau=2.0)
+    np.testing.assert_allclose(slow, many, rtol=1e-13)
+    np.testing.assert_array_equal(growing_strengths(1.5, gram, s), many[1])
+    batch = growing_strengths(1.5, [gram, gram, gram], s)
+    np.testing.assert_array_equal(batch, [many[1]] * 3)
+    with pytest.raises(ValueError, match=r"`gram` must be.*\(2, 2\) and \(3,\)"):
+        growing_strengths([1.0], gram, [3.0, 2.0, 1.0])
+    with pytest.raises(ValueError, match="to go with `left`"):
+        growing_gram(weights, weights, axes, np.ones((3, 2)))
+
+
 def test_what_the_growing_part_leaves_out_is_of_second_order():
     s = np.array([2.0, 1.0])
     axes = np.eye(2)

@@ -431,6 +431,15 @@ def test_similarity_has_a_slope_where_a_mode_is_silent(double):
         assert slope[0, 1] == pytest.approx(2 * layer / 3 * 0.5 ** (2 * layer / 3 - 1))
 
 
+def test_one_time_has_no_axis():
+    found = modes(np.diag([2.0, 1.0]))
+    one, many = mode_strengths(0.7, found, 0.1), mode_strengths([0.7], found, 0.1)
+    for of in (lambda a: a, lambda a: mode_map(a, found), lambda a: mode_loss(a, found)):
+        assert np.array_equal(of(one), of(many)[0])
+    same = layer_similarity(many, found, 1)[0]
+    assert np.array_equal(layer_similarity(one, found, 1), same)
+
+
 # ---- bad input ----------------------------------------------------------------------------------
 
 
@@ -450,7 +459,13 @@ CURVES = np.ones((3, 2))
         (lambda: mode_strengths([1.0], TWO, np.ones(3)), "one for each of the 2 modes"),
         (lambda: mode_strengths([1.0], TWO, 0.1, depth=0), "`depth` must be"),
         (lambda: mode_strengths([-1.0], TWO, 0.1), "`times` must not be negative"),
-        (lambda: mode_map(np.ones(2), TWO), "`strengths` must be"),
+        (lambda: mode_map(np.ones((1, 3, 2)), TWO), "`strengths` must be"),
+        (lambda: mode_strengths([1.0], np.eye(2), 0.1), r"must be the `Modes`.*got ndarray"),
+        (lambda: mode_loss(CURVES, np.eye(2)), r"must be the `Modes`.*got ndarray"),
+        (
+            lambda: effective_strengths(np.full((2, 2), np.nan), np.eye(2), np.eye(2)),
+            "`first` must be finite, 4 of its 4",
+        ),
         (lambda: mode_loss(np.ones((3, 4)), TWO), "with 2 modes, got shape"),
         (lambda: layer_similarity(CURVES, TWO, 0), "`layer` must lie between 1"),
         (lambda: layer_similarity(CURVES, TWO, 3), "`layer` must lie between 1"),

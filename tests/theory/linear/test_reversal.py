@@ -98,3 +98,6 @@ def test_bad_arguments():
         reversal_time([1.0, 0.0], 1.0)
     with pytest.raises(ValueError, match="`balance` must be finite"):
         reversal_time(1.0, np.nan)
+    for call in (reversal_time, reversal_overlap):
+        with pytest.raises(ValueError, match=r"one value for each mode.*\(2,\), \(3,\)"):
+            call(np.ones(2), np.ones(3))

@@ -284,6 +284,19 @@ ASYMMETRIC = np.array([[0.0, 1.0], [0.5, 0.0]])
 PAIR = np.array([[0.0, 1.0], [1.0, 0.0]])
 
 
+def test_a_graph_that_is_symmetric_to_rounding_is_symmetric():
+    rng = np.random.default_rng(0)
+    factor = rng.uniform(size=(5, 7))
+    weights = factor @ np.diag(rng.uniform(size=7)) @ factor.T  # symmetric to rounding only
+    np.fill_diagonal(weights, 0.0)
+    weights[0, 1] = np.nextafter(weights[1, 0], 2.0)
+    found, exact = graph(weights), graph((weights + weights.T) / 2)
+    assert np.allclose(found.covariance, exact.covariance, rtol=1e-14)
+    weights[0, 1] *= 1 + 1e-10
+    with pytest.raises(ValueError, match="symmetric"):
+        graph(weights)
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -304,6 +317,7 @@ PAIR = np.array([[0.0, 1.0], [1.0, 0.0]])
         (lambda: ring(5, precision=1e-15), "1e-15 is lost beside edges that sum up to 2"),
         (lambda: ring(5, coupling=-1.0), "`coupling` must be positive"),
         (lambda: clusters([]), "at least one cluster"),
+        (lambda: clusters(3), r"must be a list, the items of each cluster, got 3.*\[3\]"),
         (lambda: clusters([3, 0]), "`sizes` must be a whole number from 1 up"),
         (lambda: clusters([3], precision=-1.0), "Laplacian is singular"),
         (lambda: graph(np.ones((2, 3))), "square matrix"),

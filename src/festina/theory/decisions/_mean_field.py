@@ -45,7 +45,7 @@ def mean_field(
 
     - `model`: task, architecture and teaching.
     - `animals`: their weights at time 0. If the model is shallow, `animals.merged()` is meant.
-    - `times`: when to record, rising, in the units of $\tau$.
+    - `times`: when to record, rising, in the units of $\tau$; a number is a list of one.
     - `rtol`, `atol`: tolerances of the integration. Animals share its steps, so that others beside
       it change an animal within these.
 
@@ -54,7 +54,7 @@ def mean_field(
     The weights and the behaviour at `times`.
     """
     check_times(times)
-    times = np.asarray(times, dtype=np.float64)
+    times = np.atleast_1d(np.asarray(times, dtype=np.float64))
     if (np.diff(times) <= 0).any():
         raise ValueError("`times` must rise: sort them, and give each of them once.")
     check_positive("rtol", rtol)

@@ -34,7 +34,9 @@ from ._mode_curves import layer_similarity as layer_similarity
 from ._mode_curves import mode_loss as mode_loss
 from ._mode_curves import mode_map as mode_map
 from ._mode_curves import mode_strengths as mode_strengths
+from ._partitioned import BlockMatrices as BlockMatrices
 from ._partitioned import balanced_blocks as balanced_blocks
+from ._partitioned import block_matrices as block_matrices
 from ._regimes import Regime as Regime
 from ._regimes import regime as regime
 from ._reversal import reversal_overlap as reversal_overlap

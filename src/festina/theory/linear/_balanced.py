@@ -25,7 +25,7 @@ from ._assumptions import (
 from ._balanced_solve import factor
 from ._balanced_state import BalancedState, as_array
 
-_FOREVER = 1e250  # every difference of rates has decided by then
+FOREVER = 1e250  # every difference of rates has decided by then
 
 
 @pytree
@@ -48,13 +48,13 @@ class BalancedFlow:
         return f"BalancedFlow({batch}{inputs}-{hidden}-{self.second.shape[-2]}, balance {value})"
 
     def __call__(self, times: ArrayLike) -> BalancedState:
-        """The network at these times, in the order given."""
+        """The network at these times, in the order given; or at one, without an axis for it."""
         check_times(times)
         times = as_array(times)
-        inward, outward, reached = self._solve(times)
+        inward, outward, reached = self.solve(times.reshape(-1))
         if not is_traced(inward, reached) and not np.all(reached):
             self._warn(reached)
-        return self._state(times, inward, outward)
+        return self.state(times, inward, outward)
 
     def _warn(self, reached: Array) -> None:
         loss = np.asarray(self.limit().loss())[..., 0]
@@ -67,12 +67,14 @@ class BalancedFlow:
             stacklevel=3,
         )
 
-    def _solve(self, times: Array) -> tuple[Array, Array, Array]:
+    def solve(self, times: Array) -> tuple[Array, Array, Array]:
+        """Both blocks of the factor at a list of times, and whether the task is reached."""
         return _blocks(times, self.first, self.second, self.correlation, self.tau, self.balance)
 
-    def _state(self, times: Array, inward: Array, outward: Array) -> BalancedState:
+    def state(self, times: Array, inward: Array, outward: Array) -> BalancedState:
+        """What a solution amounts to, as the network that this is."""
         batch = self.first.shape[:-2]
-        times = np.broadcast_to(times, (*batch, len(times))) if batch else times
+        times = np.broadcast_to(times, (*batch, *np.shape(times))) if batch else times
         return BalancedState(
             times, inward, outward, self.first, self.second, self.correlation, self.balance
         )
@@ -86,8 +88,8 @@ class BalancedFlow:
         $W_1^\top W_1 = V(S_\lambda - \frac\lambda2)V^\top$ and $W_2W_2^\top = U(S_\lambda +
         \frac\lambda2)U^\top$. It may be a saddle: see `obstructed`.
         """
-        inward, outward, _ = self._solve(self.tau * np.array([_FOREVER]))
-        return self._state(np.array([np.inf]), inward, outward)
+        inward, outward, _ = self.solve(self.tau * np.array([FOREVER]))
+        return self.state(np.array([np.inf]), inward, outward)
 
     @property
     def obstructed(self) -> Bool[Array, "*batch"]:
@@ -100,7 +102,7 @@ class BalancedFlow:
         rounding, after a time of about $36\tau/s_\min$, and this solution does not. Overlaps count
         as none below $10^{-13}$ of the weights.
         """
-        reached = self._solve(np.zeros(1))[2]
+        reached = self.solve(np.zeros(1))[2]
         return ~reached if is_traced(reached) else np.asarray(~reached)
 
     @property
@@ -108,7 +110,7 @@ class BalancedFlow:
         r"""$\lVert W_2^\top W_2 - W_1W_1^\top - \lambda I\rVert_2$, conserved along the flow."""
         return residual(*(np.asarray(a) for a in (self.first, self.second, self.balance)))
 
-    def error_estimate(self, times: ArrayLike) -> Float[np.ndarray, "*batch time"]:
+    def error_estimate(self, times: ArrayLike) -> Float[np.ndarray, "*batch"]:
         r"""Size of the error that comes from weights which are not quite balanced.
 
         With $\Delta = W_2^\top W_2 - W_1W_1^\top - \lambda I$ the exact flow is $\tau\dot Q = FQ -
@@ -121,7 +123,7 @@ class BalancedFlow:
             warnings.simplefilter("ignore", ObstructionWarning)  # said before
             return self._error_estimate(times)
 
-    def _error_estimate(self, times: ArrayLike) -> Float[np.ndarray, "*batch time"]:
+    def _error_estimate(self, times: ArrayLike) -> Float[np.ndarray, "*batch"]:
         own = self(times).factor
         shift = self.balance_residual
         there = [
@@ -131,7 +133,7 @@ class BalancedFlow:
         square = lambda b: b @ b.swapaxes(-1, -2)
         norm = lambda m: np.linalg.norm(m, axis=(-2, -1))
         away = np.max([norm(square(b) - square(own)) for b in there], axis=0)
-        return away / np.maximum(norm(square(own)), np.finfo(float).tiny)
+        return np.asarray(away / np.maximum(norm(square(own)), np.finfo(float).tiny))
 
 
 def balanced_flow(
@@ -156,9 +158,9 @@ def balanced_flow(
 
     Braun et al. (2022) for $\lambda = 0$, Dominé et al. (2025) for any λ; their form in singular
     vectors is `balanced_blocks`, with an exponent corrected. Neither the rank of Σ nor the number
-    of hidden units is restricted. Large $|\lambda|$ is lazy in square networks, for $\lambda > 0$
-    also in those with more inputs than outputs and for $\lambda < 0$ in the opposite ones; the
-    other sign is rich with a delay (`regime`).
+    of hidden units is restricted. Large $|\lambda|$ is lazy where there are as many hidden units
+    as outputs ($\lambda > 0$) or as inputs ($\lambda < 0$), and rich with a delay where there are
+    fewer (`regime`).
 
     It is evaluated without differences of large numbers: any time, any λ. The result can be
     differentiated with respect to everything but, where singular values of Σ coincide or vanish,

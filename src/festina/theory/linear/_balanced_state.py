@@ -31,17 +31,18 @@ class BalancedState:
     the representations and the tangent kernel. It is kept as a factor $B$, $M = BB^\top$; $B$ is
     $Q$ up to a rotation of the hidden units, which the closed form does not tell.
 
-    Time is the first axis of every result; axes of a `vmap` come in front of it.
+    Time is the first axis of every result; axes of a `vmap` come in front of it. The state at a
+    single time has no such axis.
 
     **Attributes:**
 
-    - `times`: when.
+    - `times`: when, a number or a list of them.
     - `inward`, `outward`: the two blocks of $B$, time last: `(input, unit, time)` and
       `(output, unit, time)`.
     - `first`, `second`, `correlation`, `balance`: where it came from, as in `balanced_flow`.
     """
 
-    times: Float[Array, "*batch time"]
+    times: Float[Array, "*times"]
     inward: Float[Array, "*batch input unit time"]
     outward: Float[Array, "*batch output unit time"]
     first: Float[Array, "*batch hidden input"]
@@ -56,42 +57,54 @@ class BalancedState:
         return f"BalancedState({times} times, {inputs}-{units}-{self.outward.shape[-3]})"
 
     @property
-    def factor(self) -> Float[Array, "*batch time both unit"]:
+    def factor(self) -> Float[Array, "*batch both unit"]:
         """B(t): the weights (W₁ᵀ; W₂), inputs above outputs, up to a rotation of the units."""
-        return _time_first(_numpy_or_jax(self.inward).concatenate([self.inward, self.outward], -3))
+        both = _numpy_or_jax(self.inward).concatenate([self.inward, self.outward], -3)
+        return self._matrices(_time_first(both))
 
     @property
-    def map(self) -> Float[Array, "*batch time output input"]:
+    def map(self) -> Float[Array, "*batch output input"]:
         """W₂W₁."""
-        return _time_first(_product(self.outward, self.inward))
+        return self._matrices(_time_first(_product(self.outward, self.inward)))
 
     @property
-    def input_gram(self) -> Float[Array, "*batch time input input"]:
+    def input_gram(self) -> Float[Array, "*batch input input"]:
         """W₁ᵀW₁, the similarity of inputs in the hidden layer."""
-        return _time_first(_product(self.inward, self.inward))
+        return self._matrices(_gram(self.inward))
 
     @property
-    def output_gram(self) -> Float[Array, "*batch time output output"]:
+    def output_gram(self) -> Float[Array, "*batch output output"]:
         """W₂W₂ᵀ, the similarity of outputs in the hidden layer."""
-        return _time_first(_product(self.outward, self.outward))
+        return self._matrices(_gram(self.outward))
 
-    def loss(self, correlation: ArrayLike | None = None) -> Float[Array, "*batch time"]:
+    @property
+    def _single(self) -> bool:
+        """Whether this is the state at one time, which is kept with an axis of length one."""
+        return self.times.ndim < self.inward.ndim - 2
+
+    def _matrices(self, value: Array) -> Array:
+        return value[..., 0, :, :] if self._single else value
+
+    def _numbers(self, value: Array) -> Array:
+        return value[..., 0] if self._single else value
+
+    def loss(self, correlation: ArrayLike | None = None) -> Float[Array, "*batch"]:
         r"""$\frac12\lVert\Sigma - W_2W_1\rVert_F^2$, the loss above that of least squares.
 
         Of the task that is being learned, or of any other with the same (white) inputs.
         """
-        return _loss(self.outward, self.inward, self._target(correlation))
+        return self._numbers(_loss(self.outward, self.inward, self._target(correlation)))
 
-    def alignment(self, correlation: ArrayLike | None = None) -> Float[Array, "*batch time"]:
+    def alignment(self, correlation: ArrayLike | None = None) -> Float[Array, "*batch"]:
         r"""Cosine of the angle between $W_2W_1$ and Σ, or the `correlation` of another task.
 
         NaN where either is zero: it has no direction.
         """
-        return _alignment(self.outward, self.inward, self._target(correlation))
+        return self._numbers(_alignment(self.outward, self.inward, self._target(correlation)))
 
     def neural_tangent_kernel(
         self, inputs: ArrayLike | None = None
-    ) -> Float[Array, "*batch time output_sample output_sample"]:
+    ) -> Float[Array, "*batch output_sample output_sample"]:
         r"""$I\otimes XW_1^\top W_1X^\top + W_2W_2^\top\otimes XX^\top$ for examples in rows.
 
         `inputs` has shape `(sample, input)`; the unit vectors if there are none. Outputs are the
@@ -100,7 +113,33 @@ class BalancedState:
         x = self._inputs(inputs)
         return tangent_kernel(self.input_gram, self.output_gram, x)
 
-    def kernel_distance(self, inputs: ArrayLike | None = None) -> Float[Array, "*batch time"]:
+    def kernel_alignment(
+        self, target: ArrayLike | None = None, inputs: ArrayLike | None = None
+    ) -> Float[Array, "*batch"]:
+        r"""Cosine of the angle between the tangent kernel and a `target` kernel.
+
+        The target is a symmetric matrix over outputs and examples as `neural_tangent_kernel` has
+        them, or if there is none that of the task itself, $yy^\top$ with $y = \mathrm{vec}\,\Sigma
+        X$: what a kernel would have to be to learn in one direction. `inputs` as there.
+        """
+        x = self._inputs(inputs)
+        size = self.outward.shape[-3] * len(x)
+        if target is None:
+            y = (self.correlation @ x.T).reshape(*self.correlation.shape[:-2], size)
+            kernel = y[..., :, None] * y[..., None, :]
+        else:
+            check_finite("target", target)
+            kernel = as_array(target)
+            if kernel.shape[-2:] != (size, size):
+                raise ValueError(
+                    "`target` must be a kernel of outputs × examples, outputs in the slow index, "
+                    f"({size}, {size}), got shape {kernel.shape}."
+                )
+        if kernel.ndim > 2 and not self._single:
+            kernel = kernel[..., None, :, :]
+        return _cosine(self.neural_tangent_kernel(x), kernel)
+
+    def kernel_distance(self, inputs: ArrayLike | None = None) -> Float[Array, "*batch"]:
         r"""How far the tangent kernel has moved: $1 - \cos(K(0), K(t))$.
 
         Zero throughout is the lazy regime. `inputs` as in `neural_tangent_kernel`; the kernel
@@ -108,13 +147,14 @@ class BalancedState:
         """
         x = self._inputs(inputs)
         first, second = self.first, self.second
-        return kernel_distance(
-            self.input_gram,
-            self.output_gram,
+        moved = kernel_distance(
+            _gram(self.inward),
+            _gram(self.outward),
             (first.swapaxes(-1, -2) @ first)[..., None, :, :],
             (second @ second.swapaxes(-1, -2))[..., None, :, :],
             x.T @ x,
         )
+        return self._numbers(moved)
 
     def _target(self, correlation: ArrayLike | None) -> Float[Array, "*task output input"]:
         if correlation is None:
@@ -139,7 +179,7 @@ class BalancedState:
         batch = dims or ("network",) * bool(leading)
         if len(batch) != len(leading):
             raise ValueError(f"`dims` must name the axes {leading}, got {batch}.")
-        over = (*batch, "time")
+        over = batch if self._single else (*batch, "time")
         return xr.Dataset(
             {
                 "loss": (over, np.asarray(self.loss())),
@@ -194,6 +234,20 @@ def _alignment(
     w, sigma = _product(outward, inward), correlation[..., None]
     inside = lambda a, b: jnp.sum(a * b, axis=(-3, -2))
     return inside(w, sigma) / jnp.sqrt(inside(w, w) * inside(sigma, sigma))
+
+
+@compiled()
+def _cosine(
+    kernel: Float[Array, "*batch size size"], target: Float[Array, "*target size size"]
+) -> Float[Array, "*batch"]:
+    inside = lambda a, b: jnp.sum(a * b, axis=(-2, -1))
+    return inside(kernel, target) / jnp.sqrt(inside(kernel, kernel) * inside(target, target))
+
+
+def _gram(
+    side: Float[Array, "*batch side unit time"],
+) -> Float[Array, "*batch time side side"]:
+    return _time_first(_product(side, side))
 
 
 def as_array(value: Any) -> Array:

@@ -20,7 +20,7 @@ from jaxtyping import Float
 
 from ..._precision import compiled, is_traced
 from ..._types import Array, ArrayLike
-from .._checks import check_finite, check_positive, check_times
+from .._checks import check_finite, check_modes, check_positive, check_times
 from ._chain_clock import position
 
 Depth: TypeAlias = int | float | np.integer | np.floating
@@ -32,6 +32,7 @@ _NO_CORRELATION = 1e-150
 
 # Beyond this the powers of a strength are no doubles.
 LARGEST = 1e100
+SMALLEST = float(np.finfo(float).tiny)
 
 
 def chain_strength(
@@ -42,7 +43,7 @@ def chain_strength(
     depth: Depth,
     input_variance: Values = 1.0,
     tau: Values = 1.0,
-) -> Float[Array, "time *mode"]:
+) -> Float[Array, "*time_mode"]:
     r"""Product of the weights of a balanced chain, exactly, at any depth.
 
     The solution of $\tau\,\dot a = D\,|a|^{2-2/D}(s - \lambda_x a)$:
@@ -76,7 +77,7 @@ def chain_strength(
 
     **Arguments:**
 
-    - `times`: when to evaluate, in the units of `tau`, shape `(time,)`.
+    - `times`: when to evaluate, in the units of `tau`, shape `(time,)`, or one time.
     - `correlation`: $s$, of either sign; one number, or one for each mode.
     - `initial_strength`: $a_0$, likewise.
     - `depth`: $D$, the number of layers: an integer, or `math.inf`.
@@ -85,8 +86,8 @@ def chain_strength(
 
     **Returns:**
 
-    $a(t)$ with shape `(time, *mode)`; `correlation`, `initial_strength`, `input_variance` and `tau`
-    broadcast to `mode`.
+    $a(t)$ with shape `(time, *mode)`, `(*mode,)` for a single time; `correlation`,
+    `initial_strength`, `input_variance` and `tau` broadcast to `mode`.
 
     !!! note "When it stops being exact"
 
@@ -171,8 +172,9 @@ def _deep(
     size, variance = safely(jnp.abs(sigma)), safely(lam)
     target = size / variance
     rate = safely(kappa) * size * target ** (1.0 - 2.0 * e)
+    largest = jnp.finfo(t.dtype).max / 4
     x, _ = position(
-        jnp.minimum(rate * t, jnp.finfo(t.dtype).max / 4),
+        jnp.minimum(rate * t, largest),
         safely(w0) / target,
         ordinary & (sigma < 0),
         e,
@@ -180,7 +182,7 @@ def _deep(
 
     # Without a correlation: its decay, and the slope of that in s, for the sake of derivatives.
     w = jnp.where(flat & ~saddle, w0, 1.0)
-    shrunk = (1.0 + jnp.minimum(p * kappa * lam * w**p * t, 1e300)) ** (-1.0 / p)
+    shrunk = (1.0 + jnp.minimum(p * kappa * lam * w**p * t, largest)) ** (-1.0 / p)
     varies = lam > 0
     slope = (1.0 - shrunk ** (p + 1.0)) / ((p + 1.0) * jnp.where(varies, lam, 1.0))
     decayed = w * shrunk + jnp.where(varies, sigma * slope, 0.0)
@@ -208,9 +210,9 @@ def relaxation(rate: Array, theta: Array) -> Array:
 
 
 def with_time(times: Array, *values: Array) -> tuple[Array, ...]:
-    """Everything in the shape (time, *mode)."""
+    """Everything in the shape (*time, *mode)."""
     modes = jnp.broadcast_arrays(*values)
-    t = times.reshape((-1,) + (1,) * modes[0].ndim)
+    t = times.reshape(times.shape + (1,) * modes[0].ndim)
     return tuple(jnp.broadcast_arrays(t, *modes))
 
 
@@ -232,21 +234,27 @@ def check_depth(depth: Depth) -> float:
     return value
 
 
-def check_chain(s: Values, a0: Values, lam: Values, tau: Values) -> None:
+def check_chain(s: Values, a0: Values, lam: Values, tau: Values, **others: Values | None) -> None:
     check_finite("correlation", s)
-    check_finite("initial_strength", a0)
-    if not is_traced(a0) and (np.abs(np.asarray(a0, dtype=float)) > LARGEST).any():
-        raise ValueError(f"`initial_strength` must be below {LARGEST:g} in size.")
-    check_input_variance(s, lam)
+    check_size("initial_strength", a0)
+    if not is_traced(a0):
+        size = np.abs(np.asarray(a0, dtype=float))
+        lost = size[(size > 0) & (size < SMALLEST)]
+        if lost.size:
+            raise ValueError(
+                f"`initial_strength` must be zero or above {SMALLEST:.3g} in size, got "
+                f"{lost[0]:.3g}: below that a program takes it for zero."
+            )
     check_positive("tau", tau)
-    try:
-        np.broadcast_shapes(*(np.shape(value) for value in (s, a0, lam, tau)))
-    except ValueError:
-        shapes = ", ".join(str(np.shape(value)) for value in (s, a0, lam, tau))
-        raise ValueError(
-            "`correlation`, `initial_strength`, `input_variance` and `tau` must be numbers or have "
-            f"one value for each mode, got shapes {shapes}."
-        ) from None
+    check_modes(correlation=s, initial_strength=a0, input_variance=lam, tau=tau, **others)
+    check_input_variance(s, lam)
+
+
+def check_size(name: str, value: Values) -> None:
+    """Raises unless its powers are doubles."""
+    check_finite(name, value)
+    if not is_traced(value) and (largest := np.max(np.abs(np.asarray(value)))) > LARGEST:
+        raise ValueError(f"`{name}` must be below {LARGEST:g} in size, got {largest:g}.")
 
 
 def check_input_variance(s: Values, lam: Values) -> None:

@@ -1,5 +1,6 @@
 """Continual learning: one task after the other, without looking back."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -7,9 +8,14 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from ..._types import ArrayLike
-from .._checks import check_finite, check_times
+from ...networks._given import whole_number
+from .._checks import check_times, finite
+from ._assumptions import ObstructionWarning
 from ._balanced import BalancedFlow, balanced_flow
 from ._balanced_state import BalancedState
+from ._carried import ROUNDING, carried, follow
+
+_DOUBTFUL = 1e-6  # of an overlap that decides when a task is learned
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -22,6 +28,8 @@ class Curriculum:
     - `stage`: which task is being learned, counted from 0.
     - `map`: W₂W₁.
     - `losses`: ½‖Σ_j − W₂W₁‖² for every task j, above its loss of least squares.
+    - `floor`: that loss of least squares for every task, which nothing can reduce; zero unless
+      `continual` was given `target_powers`. `losses + floor` are the losses themselves.
     - `states`: one for each stage, with all that a `BalancedState` knows.
     - `correlations`: Σ_j.
     """
@@ -30,6 +38,7 @@ class Curriculum:
     stage: Int[np.ndarray, " time"]
     map: Float[np.ndarray, "time output input"]
     losses: Float[np.ndarray, "time task"]
+    floor: Float[np.ndarray, " task"]
     states: tuple[BalancedState, ...]
     correlations: Float[np.ndarray, "task output input"]
 
@@ -53,11 +62,12 @@ def continual(
     first: ArrayLike,
     second: ArrayLike,
     correlations: Sequence[ArrayLike],
-    times: Sequence[ArrayLike],
+    times: Sequence[ArrayLike] | np.ndarray,
     *,
     tau: float = 1.0,
     balance: float | None = None,
     tolerance: float = 0.1,
+    target_powers: ArrayLike | None = None,
 ) -> Curriculum:
     r"""Exact learning of one task after another, from balanced weights.
 
@@ -67,12 +77,19 @@ def continual(
     both are learned to the end, learning $k$ has cost task $i$ exactly
     $\frac12\lVert\Sigma_i - \Sigma_k\rVert_F^2$ whatever the balance (`interference`). A task that
     is never learned, because the weights left by the one before do not reach it, is warned of.
+    What they hold of directions that have decayed is carried along in as many digits as it takes
+    (for $s_1t/\tau$ up to some 1500 in all): a task that is reversed after it has been learned for
+    long is learned again, as late as that makes it. Where rounding decides, that is warned of too.
 
     **Arguments:**
 
     - `first`, `second`, `tau`, `balance`, `tolerance`: as in `balanced_flow`.
     - `correlations`: $\Sigma_j$ of each task in the order of learning.
     - `times`: for each task when to look, from its beginning; it is left after the last of them.
+      A number looks at the end only.
+    - `target_powers`: $\langle\lVert y\rVert^2\rangle$ of each task, for the loss that no linear
+      map is without, $\frac12\langle\lVert y\rVert^2\rangle - \frac12\lVert\Sigma_j\rVert_F^2$. If
+      not given it is zero: targets are linear in the inputs.
 
     **Returns:**
 
@@ -83,14 +100,13 @@ def continual(
             f"`correlations` and `times` must have an entry for each task, got {len(correlations)} "
             f"and {len(times)}."
         )
-    stages = [np.asarray(t, dtype=float) for t in times]
-    for t in stages:
+    for t in times:
         check_times(t)
-        if (np.diff(t) < 0).any():
-            raise ValueError("`times` must increase within a task: it is left after the last.")
-    sigmas = [np.asarray(sigma, dtype=float) for sigma in correlations]
+    stages = [np.atleast_1d(np.asarray(t, dtype=float)) for t in times]
+    if any((np.diff(t) < 0).any() for t in stages):
+        raise ValueError("`times` must increase within a task: it is left after the last.")
+    sigmas = [finite("correlations", sigma) for sigma in correlations]
     for sigma in sigmas:
-        check_finite("correlations", sigma)
         if sigma.shape != sigmas[0].shape:
             raise ValueError(
                 f"`correlations` must have one shape, got {sigma.shape} and {sigmas[0].shape}."
@@ -101,15 +117,24 @@ def continual(
             f"`first` must be (hidden, input), of one network, got shape {np.shape(first)}."
         )
     flow = balanced_flow(first, second, sigmas[0], tau=tau, balance=balance, tolerance=tolerance)
-    states = []
-    for sigma, t in zip(sigmas, stages, strict=True):
+    states, at, doubt = [], carried(flow), 0.0
+    for number, (sigma, t) in enumerate(zip(sigmas, stages, strict=True)):
         flow = BalancedFlow(flow.first, flow.second, sigma, flow.tau, flow.balance)
-        state = flow(t)
-        states.append(state)
+        both, reached, own, at = follow(flow, t, at)
+        inward, outward = np.split(both, [sigma.shape[-1]])
+        states.append(flow.state(t, inward, outward))
+        doubt += own
+        if not reached:
+            _warn(number, float(flow.limit().loss()[0]))
+        elif doubt > _DOUBTFUL:
+            warnings.warn(
+                f"How much the tasks before have left of what grows in task {number} is known to a "
+                f"part of {min(doubt, 1.0):.1g} only: to that extent rounding decides what it "
+                "looks like and when it is learned.",
+                stacklevel=2,
+            )
         # The factor is Q up to a rotation of the hidden units, which nothing depends on.
-        flow = BalancedFlow(
-            state.inward[..., -1].T, state.outward[..., -1], sigma, flow.tau, flow.balance
-        )
+        flow = BalancedFlow(inward[..., -1].T, outward[..., -1], sigma, flow.tau, flow.balance)
     starts = np.cumsum([0.0, *(t[-1] for t in stages[:-1])])
     return Curriculum(
         times=np.concatenate([start + t for start, t in zip(starts, stages, strict=True)]),
@@ -119,7 +144,44 @@ def continual(
             [np.stack([state.loss(sigma) for sigma in sigmas], axis=-1) for state in states]
         ),
         states=tuple(states),
+        floor=_floor(np.stack(sigmas), target_powers),
         correlations=np.stack(sigmas),
+    )
+
+
+def _floor(
+    sigmas: Float[np.ndarray, "task output input"], powers: ArrayLike | None
+) -> Float[np.ndarray, " task"]:
+    """½⟨‖y‖²⟩ − ½‖Σ‖²."""
+    explained = np.sum(sigmas**2, axis=(-2, -1))
+    if powers is None:
+        return np.zeros(len(sigmas))
+    given = finite("target_powers", powers)
+    if given.shape != explained.shape:
+        raise ValueError(
+            f"`target_powers` must be one for each of the {len(sigmas)} tasks, got shape "
+            f"{given.shape}."
+        )
+    if (given < (1 - 1e-9) * explained).any():
+        task = int(np.argmax(explained - given))
+        raise ValueError(
+            "`target_powers` must be ⟨‖y‖²⟩, with white inputs at least ‖Σ‖² = "
+            f"{explained[task]:.6g} in task {task}, got {given[task]:.6g}."
+        )
+    return np.maximum(given - explained, 0.0) / 2
+
+
+def _warn(number: int, loss: float) -> None:
+    left = (
+        f" Overlaps below {ROUNDING:.1g} of what they are sums of count as none: where an "
+        "earlier task has left less than that, rounding decides."
+    )
+    warnings.warn(
+        f"The weights do not reach what is to be learned in task {number}, and the flow ends at a "
+        f"saddle of loss up to {loss:.3g}.{left if number else ''} Other initial weights, or a "
+        "balance other than 0, go on.",
+        ObstructionWarning,
+        stacklevel=3,
     )
 
 
@@ -139,14 +201,12 @@ def interference(
     - `correlations`: $\Sigma_i$ of each task, shape `(task, output, input)`.
     - `hidden`: $N_h$, the number of hidden units; enough of them if not given.
     """
-    check_finite("correlations", correlations)
-    sigma = np.asarray(correlations, dtype=float)
+    sigma = finite("correlations", correlations)
     if sigma.ndim != 3:
         raise ValueError(
             f"`correlations` must have shape (task, output, input), got {sigma.shape}."
         )
-    if hidden is not None and hidden < 1:
-        raise ValueError(f"`hidden` must be at least 1, got {hidden}.")
+    hidden = None if hidden is None else whole_number("hidden", hidden)
     u, s, vt = np.linalg.svd(sigma, full_matrices=False)
     learned = (u * s[:, None])[..., :hidden] @ vt[:, :hidden]
     after = np.sum((sigma - learned[:, None]) ** 2, axis=(-2, -1)) / 2

@@ -11,8 +11,8 @@ import numpy as np
 from jaxtyping import Float
 
 from ..._types import Array
-from .._checks import check_positive
-from ._chains import LARGEST, Depth, Values, check_depth, tau_at_depth
+from .._checks import check_modes, check_positive
+from ._chains import LARGEST, SMALLEST, Depth, Values, check_depth, tau_at_depth
 from ._learning_time import learning_time
 
 
@@ -70,7 +70,8 @@ def greedy_training_time(
     $D$ autoencoders, each a chain of `module_depth` layers that learns $s = \lambda_x = 1$ from
     $b_0$ with $\tau = 1$; one layer of each is kept. Their stack starts from
     $a_0 = f^{D/m}$ with $f$ the `module_fraction` and $m$ the `module_depth`, nearly orthogonal,
-    and is tuned as in `training_time`:
+    and is tuned as in `training_time`. Modules that start above their target end at $2 - f$, and
+    those that start between the two stay as they are:
 
     $$T = D\,T_m(b_0) + T_D\left(f^{1/m}\right),\qquad
       T_2 \approx \ln\frac{1}{b_0},\quad T_4 \approx \frac{1}{2b_0^2}.$$
@@ -91,45 +92,68 @@ def greedy_training_time(
     $T$, one for each depth.
     """
     check_positive("layer_strength", layer_strength)
-    module = learning_time(
-        1.0,
-        _product(layer_strength, check_depth(module_depth)),
-        depth=module_depth,
-        fraction=module_fraction,
-        never="infinite",
-    )
+    layers = check_depth(module_depth)
+    start = _product(layer_strength, layers)
+    # Its own clock is that of one layer.
+    module = _times([layers], [start], 1.0, 1.0, module_fraction) / tau_at_depth(layers)
     depths = [check_depth(depth) for depth in np.atleast_1d(np.asarray(depths, dtype=float))]
-    kept = module_fraction ** (1.0 / module_depth)
+    end = float(np.clip(start, module_fraction, 2.0 - module_fraction))
+    kept = end ** (1.0 / layers)
     starts = [_product(kept, depth) for depth in depths]
     tuning = _times(depths, starts, correlation, input_variance, fraction)
     return np.array(depths) * module + tuning
 
 
 def small_weight_law(
-    layer_strength: Values, *, depth: Depth, correlation: Values = 1.0, tau: Values = 1.0
+    layer_strength: Values | None = None,
+    *,
+    depth: Depth,
+    initial_strength: Values | None = None,
+    correlation: Values = 1.0,
+    tau: Values = 1.0,
 ) -> Float[np.ndarray, "..."]:
     r"""How the learning time of a chain grows as its weights become small, to leading order.
 
     $$\frac{\tau}{s}\ln\frac{1}{b_0}\quad(D = 2),\qquad
-      \frac{\tau}{s\,(D-2)\,b_0^{D-2}}\quad(2 < D < \infty).$$
+      \frac{\tau}{s\,(D-2)\,b_0^{D-2}}\quad(2 < D < \infty),\qquad
+      \frac{\tau_\infty}{s\,a_0}\quad(D = \infty).$$
 
     Whatever fraction is to be learned: that changes the next order, a constant. One layer has no
-    such law; for infinite depth it is $\tau_\infty/(s a_0)$.
+    such law.
 
     **Arguments:**
 
-    - `layer_strength`: $b_0$, with $a_0 = b_0^D$.
-    - `depth`: $D$, two or more and finite.
+    - `layer_strength`: $b_0$, with $a_0 = b_0^D$, below one.
+    - `depth`: $D$, two or more, or `math.inf`.
+    - `initial_strength`: $a_0$ instead of $b_0$, also below one; infinite depth has only this.
     - `correlation`: $s$.
-    - `tau`: time constant of a layer; `tau_at_depth(depth)` for a learning rate of $1/D$.
+    - `tau`: time constant of a layer; `tau_at_depth(depth)` for a learning rate of $1/D$. For
+      infinite depth $\tau_\infty$.
     """
     depth = check_depth(depth)
-    if depth < 2 or math.isinf(depth):
-        raise ValueError(f"`depth` must be two or more and finite for this law, got {depth:g}.")
-    check_positive("layer_strength", layer_strength)
-    check_positive("correlation", correlation)
-    check_positive("tau", tau)
-    b0, s, tau = (np.asarray(value, dtype=float) for value in (layer_strength, correlation, tau))
+    if depth < 2:
+        raise ValueError(f"`depth` must be two or more for this law, got {depth:g}.")
+    if (layer_strength is None) == (initial_strength is None):
+        raise ValueError("Give either `layer_strength` or `initial_strength`, their product.")
+    if math.isinf(depth) and initial_strength is None:
+        raise ValueError(
+            "`layer_strength` to the power of infinity is no number: give `initial_strength`, the "
+            "product of all layers."
+        )
+    name = "layer_strength" if initial_strength is None else "initial_strength"
+    given = layer_strength if initial_strength is None else initial_strength
+    for each, value in ((name, given), ("correlation", correlation), ("tau", tau)):
+        check_positive(each, value)
+    check_modes(**{name: given}, correlation=correlation, tau=tau)
+    b0, s, tau = (np.asarray(value, dtype=float) for value in (given, correlation, tau))
+    if (b0 >= 1).any():
+        raise ValueError(
+            f"`{name}` must be below one, got {b0.max():g}: this is the law of small weights. The "
+            "time itself, for weights of any size, is `learning_time`."
+        )
+    if math.isinf(depth):
+        return np.asarray(tau / (s * b0))
+    b0 = b0 if initial_strength is None else b0 ** (1.0 / depth)
     if depth == 2:
         return np.asarray(tau / s * np.log(1.0 / b0))
     return np.asarray(tau / (s * (depth - 2.0)) * b0 ** (2.0 - depth))
@@ -168,4 +192,4 @@ def _product(layer_strength: float, depth: float) -> float:
             f"`layer_strength` {layer_strength:g} to the power of the depth {depth:g} is too large "
             "a number. Use weights of size one or below, or fewer layers."
         )
-    return product
+    return product if product >= SMALLEST else 0.0

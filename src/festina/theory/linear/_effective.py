@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ..._types import ArrayLike
-from .._checks import check_finite
+from .._checks import finite
 from .._modes import Modes
 from ..saddles import mode_amplitudes
 
@@ -41,8 +41,8 @@ def effective_strengths(
         `festina.theory.saddles.mode_drop_times` accounts for it. Where singular values coincide
         the division among their modes is a choice.
     """
-    first, second = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
-    correlation = np.asarray(correlation, dtype=float)
+    first, second = finite("first", first), finite("second", second)
+    correlation = finite("correlation", correlation)
     if (
         correlation.ndim != 2
         or first.ndim < 2
@@ -92,7 +92,7 @@ def strengths_of(
 
     `LayerStrengths`.
     """
-    layers = [np.asarray(weight, dtype=float) for weight in weights]
+    layers = [finite("weights", weight) for weight in weights]
     sizes = [len(modes.right), *(len(w) if w.ndim else 0 for w in layers)]
     if (
         not layers
@@ -103,8 +103,6 @@ def strengths_of(
             f"`weights` must be matrices (out, in) that lead from {sizes[0]} inputs to "
             f"{len(modes.left)} outputs, got shapes {[w.shape for w in layers]}."
         )
-    for weight in layers:
-        check_finite("weights", weight)
 
     frames = _frames(layers, np.asarray(modes.right), np.asarray(modes.left))
     strengths, residual = [], 0.0

@@ -48,11 +48,12 @@ def graph(
     check_finite("weights", w)
     if (w < 0).any():
         raise ValueError(f"`weights` must not be negative, the smallest is {w.min():g}.")
-    if not np.array_equal(w, w.T):
+    if np.abs(w - w.T).max() > 1e-12 * w.max():
         raise ValueError(
             "`weights` must be symmetric, the largest asymmetry is "
             f"{np.abs(w - w.T).max():.3g}. For the mean of both directions: (w + w.T) / 2."
         )
+    w = (w + w.T) / 2  # of what is rounding
     if np.diagonal(w).any():
         raise ValueError(
             "`weights` must be zero on the diagonal: a node does not differ from itself. "
@@ -95,6 +96,11 @@ def clusters(sizes: Sequence[int], *, coupling: float = 1.0, precision: float = 
 
     A `World`; `groups[0]` is each item's cluster.
     """
+    if np.ndim(sizes) != 1:
+        raise ValueError(
+            f"`sizes` must be a list, the items of each cluster, got {sizes!r}. For a single one: "
+            f"[{sizes}]."
+        )
     sizes = [whole_number("sizes", size, 1) for size in sizes]
     if not sizes:
         raise ValueError("`sizes` must name at least one cluster, got none.")

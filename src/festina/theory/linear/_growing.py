@@ -8,14 +8,12 @@ are balanced, and their flow is known.
 import numpy as np
 from jaxtyping import Float
 
-from .._checks import check_finite, check_positive, check_times
+from ..._types import ArrayLike
+from .._checks import check_positive, check_times, finite
 
 
 def growing_gram(
-    first: Float[np.ndarray, "*batch hidden input"],
-    second: Float[np.ndarray, "*batch output hidden"],
-    left: Float[np.ndarray, "output mode"],
-    right: Float[np.ndarray, "input mode"],
+    first: ArrayLike, second: ArrayLike, left: ArrayLike, right: ArrayLike
 ) -> Float[np.ndarray, "*batch mode mode"]:
     r"""$G_{\alpha\beta} = c_\alpha\cdot c_\beta$ over hidden units, of the part that grows.
 
@@ -23,33 +21,47 @@ def growing_gram(
 
     **Arguments:**
 
-    - `first`, `second`: $W_1$ and $W_2$; leading axes are those of a batch.
+    - `first`, `second`: $W_1$, `(..., hidden, input)`, and $W_2$, `(..., output, hidden)`; leading
+      axes are those of a batch.
     - `left`, `right`: $u_\alpha$ and $v_\alpha$ in columns, as `modes` gives them.
     """
+    first, second = finite("first", first), finite("second", second)
+    left, right = finite("left", left), finite("right", right)
+    shapes = first.shape, second.shape, left.shape, right.shape
+    if (
+        min(map(len, shapes)) < 2
+        or first.shape[-2] != second.shape[-1]
+        or (second.shape[-2], first.shape[-1]) != (len(left), len(right))
+        or left.shape[-1] != right.shape[-1]
+    ):
+        raise ValueError(
+            "`first` must be (…, hidden, input) and `second` (…, output, hidden), to go with "
+            "`left` (output, mode) and `right` (input, mode): got "
+            f"{', '.join(map(str, shapes[:3]))} and {shapes[3]}."
+        )
     c = 0.5 * (first @ right + second.swapaxes(-1, -2) @ left)
     return c.swapaxes(-1, -2) @ c
 
 
 def growing_strengths(
-    times: Float[np.ndarray, " time"],
-    gram: Float[np.ndarray, "*batch mode mode"],
-    singular_values: Float[np.ndarray, " mode"],
-) -> Float[np.ndarray, "*batch time mode mode"]:
+    times: ArrayLike, gram: ArrayLike, singular_values: ArrayLike, *, tau: float = 1.0
+) -> Float[np.ndarray, "*batch_time mode mode"]:
     r"""$U^\top W(t) V$ from the growing part of small initial weights, for white inputs.
 
-    With τ = 1 and all modes of the data given,
+    With all modes of the data given,
 
-    $$\dot A = SA + AS - 2A^2,\qquad
-      A^{-1}(t) = e^{-St}G^{-1}e^{-St} + S^{-1}\bigl(1 - e^{-2St}\bigr),$$
+    $$\tau\dot A = SA + AS - 2A^2,\qquad
+      A^{-1}(t) = e^{-St/\tau}G^{-1}e^{-St/\tau} + S^{-1}\bigl(1 - e^{-2St/\tau}\bigr),$$
 
     the solution of Braun et al. (2022) in this basis. It has the race of modes for hidden units in
     it, which independent chains leave out.
 
     **Arguments:**
 
-    - `times`: when to evaluate.
+    - `times`: when to evaluate, in the units of `tau`; one time has no axis in the result.
     - `gram`: $G$, see `growing_gram`.
     - `singular_values`: $s_\alpha$, all positive.
+    - `tau`: time constant of a layer.
 
     !!! note "When it stops being exact"
 
@@ -57,18 +69,25 @@ def growing_strengths(
         smallest eigenvalue of $G$: there must be at least as many hidden units as modes.
     """
     check_times(times)
-    check_finite("gram", gram)
     check_positive("singular_values", singular_values)
+    check_positive("tau", tau)
+    gram, s = finite("gram", gram), np.asarray(singular_values, dtype=float)
+    if s.ndim != 1 or gram.shape[-2:] != (len(s), len(s)):
+        raise ValueError(
+            "`gram` must be (…, mode, mode) with a mode for each of `singular_values`, got shapes "
+            f"{gram.shape} and {s.shape}."
+        )
     size = np.sqrt(np.diagonal(gram, axis1=-2, axis2=-1))
     if not size.all() or (np.linalg.matrix_rank(_cosines(gram, size)) < gram.shape[-1]).any():
         raise ValueError(
             f"`gram` must have full rank, {gram.shape[-1]}: with fewer hidden units than modes "
             "some mode finds none. Use `balanced_flow` there."
         )
-    s, inverse = singular_values, np.linalg.inv(gram)[..., None, :, :]
-    decay = np.exp(-s * times[:, None])
+    t = np.asarray(times, dtype=float) / tau
+    inverse = np.linalg.inv(gram).reshape(*gram.shape[:-2], *(1,) * t.ndim, *gram.shape[-2:])
+    decay = np.exp(-s * t[..., None])
     rest = ((1 - decay**2) / s)[..., None] * np.eye(len(s))
-    return np.linalg.inv(decay[:, :, None] * inverse * decay[:, None, :] + rest)
+    return np.linalg.inv(decay[..., :, None] * inverse * decay[..., None, :] + rest)
 
 
 def _cosines(

@@ -63,7 +63,8 @@ def learning_time(
         it and never passes a fraction of it; and a mode without correlation.
     """
     depth = check_depth(depth)
-    check_chain(correlation, initial_strength, input_variance, tau)
+    goals = {"fraction": fraction, "strength": strength}
+    check_chain(correlation, initial_strength, input_variance, tau, **goals)
     if fraction is not None and strength is not None:
         raise ValueError("Give `fraction` or `strength`, not both.")
     if never not in ("raise", "infinite"):
@@ -94,7 +95,8 @@ def _shallow_time(
     ratio = (s - lam * a0) / jnp.where(left == 0, 1.0, left)
     reached = (ratio > 0) & (left != 0)
     time = jnp.log(jnp.where(reached, ratio, 1.0)) * tau / jnp.where(reached, lam, 1.0)
-    return jnp.where(reached, jnp.maximum(time, 0.0), jnp.inf)
+    there = (s == lam * a0) & ~(relative & (s == 0))  # at the target, which is nearer than any
+    return jnp.where(there, 0.0, jnp.where(reached, jnp.maximum(time, 0.0), jnp.inf))
 
 
 @compiled("relative")
@@ -121,8 +123,10 @@ def _deep_time(
     # In units of the target: from x₀ to x, which must be on the same side of it.
     start = jnp.where(toward, w0, 0.5) / target
     end = jnp.where(creeping, -goal, goal) if relative else sign * goal / target
-    same = (end > 0) & (creeping | ((start - 1.0) * (end - 1.0) > 0))
-    reached = toward & same
+    same = jnp.where(creeping, end > 0, (start - 1.0) * (end - 1.0) > 0)
+    # At the target, or from below it to zero and beyond: passed before the start.
+    passed = toward & ~creeping & ((start == 1.0) | (same & (end <= 0)))
+    reached = toward & same & ~passed
     x0, x = jnp.where(reached, start, 0.5), jnp.where(reached, end, 0.5)
     rate = jnp.where(toward, kappa, 1.0) * size * target ** (1.0 - 2.0 * e)
     time = (clock(x, creeping, e) - clock(x0, creeping, e)) / rate
@@ -134,7 +138,7 @@ def _deep_time(
     decay = (w**-p - w0**-p) / (p * jnp.where(decays, kappa * lam, 1.0))
 
     time = jnp.where(flat, jnp.where(decays, decay, jnp.inf), jnp.where(reached, time, jnp.inf))
-    return jnp.maximum(time, 0.0)
+    return jnp.where(passed, 0.0, jnp.maximum(time, 0.0))
 
 
 def _check_fraction(fraction: Values) -> None:
@@ -180,6 +184,8 @@ def _reason(
     # Where it ends: at its target, or at the saddle in between.
     target = s / lam
     end = 0.0 if deep and s * a0 <= 0 else target
+    if goal == a0:
+        return None
     if goal == end or (goal - end) * (a0 - end) < 0:
         if (a0 - end) * end > 0:
             return (

@@ -21,7 +21,7 @@ def mode_strengths(
     *,
     depth: Depth = 2,
     tau: Values = 1.0,
-) -> Float[Array, "time mode"]:
+) -> Float[Array, "*time mode"]:
     r"""Strength of every mode of a deep linear network, $a_\alpha(t) = u_\alpha^\top W(t)v_\alpha$.
 
     $$\tau\,\dot a_\alpha = D\,|a_\alpha|^{2-2/D}\,(s_\alpha - \lambda_\alpha a_\alpha),$$
@@ -39,13 +39,14 @@ def mode_strengths(
 
     **Returns:**
 
-    $a_\alpha(t)$ with shape `(time, mode)`.
+    $a_\alpha(t)$ with shape `(time, mode)`, `(mode,)` for a single time.
 
     !!! note "When it stops being exact"
 
         Exact if the layers are decoupled and balanced (`strengths_of` tells). Small random weights
         of two layers come near it with `effective_strengths` for $a_\alpha(0)$.
     """
+    _check_modes(modes)
     if not is_traced(initial_strength) and np.shape(initial_strength) not in ((), (len(modes),)):
         raise ValueError(
             f"`initial_strength` must be one number, or one for each of the {len(modes)} modes, "
@@ -61,19 +62,19 @@ def mode_strengths(
     )
 
 
-def mode_map(strengths: Values, modes: Modes) -> Float[Array, "time output input"]:
+def mode_map(strengths: Values, modes: Modes) -> Float[Array, "*time output input"]:
     r"""The network's map over time, $W(t) = U\,\mathrm{diag}(a(t))\,V^\top$.
 
     **Arguments:**
 
-    - `strengths`: $a_\alpha(t)$, of `mode_strengths`, shape `(time, mode)`.
+    - `strengths`: $a_\alpha(t)$, of `mode_strengths`, shape `(time, mode)`, or at one time.
     - `modes`: of the data.
     """
     _check_strengths(strengths, modes)
     return _map(strengths, modes)
 
 
-def mode_loss(strengths: Values, modes: Modes) -> Float[Array, " time"]:
+def mode_loss(strengths: Values, modes: Modes) -> Float[Array, "*time"]:
     r"""Loss above that of least squares over time.
 
     $$L(t) - L_\mathrm{min} = \tfrac12\sum_\alpha \lambda_\alpha\Bigl(a_\alpha(t) -
@@ -86,7 +87,7 @@ def mode_loss(strengths: Values, modes: Modes) -> Float[Array, " time"]:
 
     **Arguments:**
 
-    - `strengths`: $a_\alpha(t)$, shape `(time, mode)`.
+    - `strengths`: $a_\alpha(t)$, shape `(time, mode)`, or at one time.
     - `modes`: of the data.
     """
     _check_strengths(strengths, modes)
@@ -100,7 +101,7 @@ def layer_similarity(
     *,
     depth: int = 2,
     inputs: ArrayLike | None = None,
-) -> Float[Array, "time item item"]:
+) -> Float[Array, "*time item item"]:
     r"""How alike items are to one layer, $h_l = W^l\cdots W^1x$, over time.
 
     $$h_l^\top h_l = X^\top V\,\mathrm{diag}\bigl(|a_\alpha(t)|^{2l/D}\bigr)\,V^\top X.$$
@@ -110,7 +111,7 @@ def layer_similarity(
 
     **Arguments:**
 
-    - `strengths`: $a_\alpha(t)$ of a balanced network, shape `(time, mode)`.
+    - `strengths`: $a_\alpha(t)$ of a balanced network, shape `(time, mode)`, or at one time.
     - `modes`: of the data.
     - `layer`: $l$, from 1 to `depth`, the output.
     - `depth`: $D$.
@@ -136,7 +137,7 @@ def layer_similarity(
 
 @compiled()
 def _map(a: Values, modes: Modes) -> Array:
-    return jnp.einsum("om,tm,im->toi", modes.left, jnp.asarray(a), modes.right)
+    return jnp.einsum("om,...m,im->...oi", modes.left, jnp.asarray(a), modes.right)
 
 
 @compiled()
@@ -153,12 +154,21 @@ def _similarity(a: Values, modes: Modes, power: float | Array, inputs: ArrayLike
     # A power below one has no slope at zero.
     gain = jnp.where(a == 0, 0.0, jnp.abs(jnp.where(a == 0, 1.0, a)) ** power)
     v = modes.right if inputs is None else jnp.asarray(inputs) @ modes.right
-    return jnp.einsum("im,tm,jm->tij", v, gain, v)
+    return jnp.einsum("im,...m,jm->...ij", v, gain, v)
+
+
+def _check_modes(modes: Modes) -> None:
+    if not isinstance(modes, Modes):
+        raise ValueError(
+            f"`modes` must be the `Modes` of the data, got {type(modes).__name__}. Of a "
+            "correlation (output, input): festina.theory.linear.modes(correlation)."
+        )
 
 
 def _check_strengths(strengths: Values, modes: Modes) -> None:
+    _check_modes(modes)
     shape = np.shape(strengths)
-    if len(shape) != 2 or shape[1] != len(modes):
+    if len(shape) not in (1, 2) or shape[-1] != len(modes):
         raise ValueError(
             f"`strengths` must be (time, mode) with {len(modes)} modes, got shape {shape}."
         )

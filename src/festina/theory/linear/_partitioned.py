@@ -1,10 +1,12 @@
 """The balanced solution as the source writes it, for showing what is printed there."""
 
+from typing import NamedTuple
+
 import numpy as np
 from jaxtyping import Float
 
 from ..._types import ArrayLike
-from .._checks import check_finite, check_positive, check_times
+from .._checks import check_finite, check_positive, check_times, finite
 
 
 def balanced_blocks(
@@ -16,12 +18,10 @@ def balanced_blocks(
     balance: float,
     tau: float = 1.0,
     as_printed: bool = False,
-) -> Float[np.ndarray, "time both both"]:
+) -> Float[np.ndarray, "*time both both"]:
     r"""$M(t) = QQ^\top$ by Eqs. (13)–(15) of the slides (Dominé et al., 2025), literally.
 
-    With $\Sigma = \tilde U\tilde S\tilde V^\top$, $\tilde S_\lambda = \sqrt{\tilde S^2 +
-    \lambda^2/4}$, $\tilde H = \frac{\lambda/2}{\tilde S_\lambda + \tilde S}$, $\tilde G = (I +
-    \tilde H^2)^{-1/2}/\sqrt2$ (doubled below), $M = ZA^{-1}Z^\top$ and
+    With the matrices of `block_matrices`, $M = ZA^{-1}Z^\top$ and
 
     $$A = I + B\frac{e^{2\tilde S_\lambda t/\tau} - I}{4\tilde S_\lambda}B^\top
         - C\frac{e^{-2\tilde S_\lambda t/\tau} - I}{4\tilde S_\lambda}C^\top
@@ -42,11 +42,84 @@ def balanced_blocks(
     $M$ with inputs before outputs: the map is `M[:, inputs:, :inputs]`.
     """
     check_times(times)
-    for name, value in (("first", first), ("second", second), ("correlation", correlation)):
-        check_finite(name, value)
-    check_finite("balance", balance)
     check_positive("tau", tau)
-    w1, w2, sigma = (np.asarray(a, dtype=float) for a in (first, second, correlation))
+    parts = block_matrices(first, second, correlation, balance=balance)
+    b, c, d, s_lam, rest, g, h, u, v, u_rest, v_rest = parts
+
+    result = []
+    for r in np.atleast_1d(np.asarray(times, dtype=float)) / tau:
+        up, down, aside = np.exp(s_lam * r), np.exp(-s_lam * r), np.exp(rest * r)
+        z1 = v * (g - h * g) @ (up[:, None] * b.T) - v * (g + h * g) @ (down[:, None] * c.T)
+        z2 = u * (g + h * g) @ (up[:, None] * b.T) + u * (g - h * g) @ (down[:, None] * c.T)
+        z1, z2 = z1 / 2, z2 / 2
+        if u_rest.size:
+            z2 = z2 + aside * u_rest @ d.T
+        else:
+            z1 = z1 + aside * v_rest @ d.T
+        power = 1 if as_printed else 2
+        a = np.eye(len(b)) + (b * _integral(2 * s_lam, r) / 2) @ b.T
+        a += (c * _integral(-2 * s_lam, r) / 2) @ c.T + d @ d.T * _integral(power * rest, r)
+        z = np.concatenate([z1, z2])
+        result.append(z @ np.linalg.solve(a, z.T))
+    return np.array(result) if np.ndim(times) else result[0]
+
+
+class BlockMatrices(NamedTuple):
+    r"""The matrices of Eqs. (13)–(15), as `block_matrices` has them.
+
+    - `b`, `c`, `d`: $B$, $C$ and $D$, what the initial weights hold of directions that grow at
+      $\tilde S_\lambda$, decay at it, and go at $\lambda_\perp$. $D$ has no columns in a network
+      with as many inputs as outputs.
+    - `s_lambda`, `lambda_perp`: the diagonal of $\tilde S_\lambda$, and $\lambda_\perp$.
+    - `g`, `h`: the diagonals of $\tilde G$ and $\tilde H$.
+    - `u`, `v`, `u_perp`, `v_perp`: singular vectors of Σ, and what completes them; one of the
+      latter is empty.
+    """
+
+    b: Float[np.ndarray, "hidden mode"]
+    c: Float[np.ndarray, "hidden mode"]
+    d: Float[np.ndarray, "hidden rest"]
+    s_lambda: Float[np.ndarray, " mode"]
+    lambda_perp: float
+    g: Float[np.ndarray, " mode"]
+    h: Float[np.ndarray, " mode"]
+    u: Float[np.ndarray, "output mode"]
+    v: Float[np.ndarray, "input mode"]
+    u_perp: Float[np.ndarray, "output _"]
+    v_perp: Float[np.ndarray, "input _"]
+
+
+def block_matrices(
+    first: ArrayLike, second: ArrayLike, correlation: ArrayLike, *, balance: float
+) -> BlockMatrices:
+    r"""$B$, $C$, $D$ and $\tilde S_\lambda$ of Eqs. (13)–(15), which the slides leave undefined.
+
+    With $\Sigma = \tilde U\tilde S\tilde V^\top$, $\tilde S_\lambda = \sqrt{\tilde S^2 +
+    \lambda^2/4}$, $\tilde H = \frac{\lambda/2}{\tilde S_\lambda + \tilde S}$ and $\tilde G = (I +
+    \tilde H^2)^{-1/2}$,
+
+    $$\begin{aligned}
+      B &= W_2^\top\tilde U(I + \tilde H)\tilde G + W_1\tilde V(I - \tilde H)\tilde G,\\
+      C &= W_2^\top\tilde U(I - \tilde H)\tilde G - W_1\tilde V(I + \tilde H)\tilde G,\\
+      D &= W_2^\top\tilde U_\perp\ (N_o > N_i)\quad\text{or}\quad W_1\tilde V_\perp\ (N_i > N_o),
+    \end{aligned}$$
+
+    and $\lambda_\perp = \mathrm{sgn}(N_o - N_i)\,\lambda/2$ (Dominé et al., 2025). A network whose
+    $B$ is singular does not learn all of its task: `BalancedFlow.obstructed`.
+
+    **Arguments:**
+
+    - `first`, `second`, `correlation`, `balance`: as in `balanced_flow`, of one network.
+    """
+    w1, w2 = finite("first", first), finite("second", second)
+    sigma = finite("correlation", correlation)
+    check_finite("balance", balance)
+    shapes = w1.shape, w2.shape, sigma.shape
+    if {len(shape) for shape in shapes} != {2} or sigma.shape != (len(w2), w1.shape[1]):
+        raise ValueError(
+            "`first`, `second` and `correlation` must have shapes (hidden, input), (output, "
+            f"hidden) and (output, input), got {shapes[0]}, {shapes[1]} and {shapes[2]}."
+        )
     outputs, inputs = sigma.shape
     k = min(outputs, inputs)
     u, s, vt = np.linalg.svd(sigma)
@@ -57,24 +130,8 @@ def balanced_blocks(
     b = (w2.T @ u) * (g + h * g) + (w1 @ v) * (g - h * g)
     c = (w2.T @ u) * (g - h * g) - (w1 @ v) * (g + h * g)
     d = w2.T @ u_rest if outputs > inputs else w1 @ v_rest
-    rest = np.sign(outputs - inputs) * balance / 2
-
-    result = []
-    for r in np.asarray(times, dtype=float) / tau:
-        up, down, aside = np.exp(s_lam * r), np.exp(-s_lam * r), np.exp(rest * r)
-        z1 = v * (g - h * g) @ (up[:, None] * b.T) - v * (g + h * g) @ (down[:, None] * c.T)
-        z2 = u * (g + h * g) @ (up[:, None] * b.T) + u * (g - h * g) @ (down[:, None] * c.T)
-        z1, z2 = z1 / 2, z2 / 2
-        if outputs > inputs:
-            z2 = z2 + aside * u_rest @ d.T
-        else:
-            z1 = z1 + aside * v_rest @ d.T
-        power = 1 if as_printed else 2
-        a = np.eye(len(w1)) + (b * _integral(2 * s_lam, r) / 2) @ b.T
-        a += (c * _integral(-2 * s_lam, r) / 2) @ c.T + d @ d.T * _integral(power * rest, r)
-        z = np.concatenate([z1, z2])
-        result.append(z @ np.linalg.solve(a, z.T))
-    return np.array(result)
+    rest = float(np.sign(outputs - inputs) * balance / 2)
+    return BlockMatrices(b, c, d, s_lam, rest, g, h, u, v, u_rest, v_rest)
 
 
 def _integral(rate: ArrayLike, r: float) -> np.ndarray:

@@ -4,7 +4,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ..._types import ArrayLike
-from .._checks import check_finite, check_positive
+from .._checks import check_finite, check_modes, check_positive
 
 
 def reversal_time(
@@ -33,6 +33,7 @@ def reversal_time(
     check_positive("singular_values", singular_values)
     check_finite("balance", balance)
     check_positive("tau", tau)
+    check_modes(singular_values=singular_values, balance=balance, tau=tau)
     s, lam = np.asarray(singular_values, dtype=float), np.abs(np.asarray(balance, dtype=float))
     root = np.hypot(s, lam / 2)
     inverse = lam / (2 * (s + root))  # 1/Y, from 0 (rich) to 1 (lazy)
@@ -48,6 +49,7 @@ def reversal_overlap(singular_values: ArrayLike, balance: ArrayLike) -> Float[np
     """
     check_finite("singular_values", singular_values)
     check_finite("balance", balance)
+    check_modes(singular_values=singular_values, balance=balance)
     lam = np.asarray(balance, dtype=float)
     root = np.hypot(np.asarray(singular_values, dtype=float), lam / 2)
     return np.asarray(-lam / np.sqrt(np.where(root > 0, root, 1.0)))

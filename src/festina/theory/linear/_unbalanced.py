@@ -15,8 +15,15 @@ from jaxtyping import Float
 
 from ..._precision import compiled
 from ..._types import Array
-from .._checks import check_finite, check_positive, check_times
-from ._chains import Values, as_arrays, check_input_variance, relaxation, with_time
+from .._checks import check_finite, check_modes, check_positive, check_times
+from ._chains import (
+    Values,
+    as_arrays,
+    check_input_variance,
+    check_size,
+    relaxation,
+    with_time,
+)
 
 
 def unbalanced_weights(
@@ -27,7 +34,7 @@ def unbalanced_weights(
     *,
     input_variance: Values = 1.0,
     tau: Values = 1.0,
-) -> tuple[Float[Array, "time *mode"], Float[Array, "time *mode"]]:
+) -> tuple[Float[Array, "*time_mode"], Float[Array, "*time_mode"]]:
     r"""Both weights of a two-layer chain, exactly, from any initial weights.
 
     With $c = w_2^2 - w_1^2$, $\kappa = \sqrt{4s^2 + \lambda_x^2c^2}$ and $E = e^{-\kappa t/\tau}$,
@@ -46,7 +53,7 @@ def unbalanced_weights(
 
     **Arguments:**
 
-    - `times`: when to evaluate, in the units of `tau`, shape `(time,)`.
+    - `times`: when to evaluate, in the units of `tau`, shape `(time,)`, or one time.
     - `first`, `second`: initial $w_1$, $w_2$, one number or one for each mode.
     - `correlation`: $s$, likewise, of either sign.
     - `input_variance`: $\lambda_x$, likewise. Zero only where `correlation` is.
@@ -54,14 +61,16 @@ def unbalanced_weights(
 
     **Returns:**
 
-    $w_1(t)$ and $w_2(t)$, each with shape `(time, *mode)`.
+    $w_1(t)$ and $w_2(t)$, each with shape `(time, *mode)`, `(*mode,)` for a single time.
     """
     check_times(times)
-    check_finite("first", first)
-    check_finite("second", second)
+    check_size("first", first)
+    check_size("second", second)
     check_finite("correlation", correlation)
-    check_input_variance(correlation, input_variance)
     check_positive("tau", tau)
+    weights = {"first": first, "second": second}
+    check_modes(**weights, correlation=correlation, input_variance=input_variance, tau=tau)
+    check_input_variance(correlation, input_variance)
     return _weights(*as_arrays(times, first, second, correlation, input_variance, tau))
 
 
@@ -73,7 +82,7 @@ def unbalanced_strength(
     *,
     input_variance: Values = 1.0,
     tau: Values = 1.0,
-) -> Float[Array, "time *mode"]:
+) -> Float[Array, "*time_mode"]:
     r"""Product $a = w_2w_1$ of a two-layer chain, exactly, from any initial weights.
 
     Solution of $\tau\,\dot a = \sqrt{c^2 + 4a^2}\,(s - \lambda_x a)$ with $c = w_2^2 - w_1^2$: the

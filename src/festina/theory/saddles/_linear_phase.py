@@ -54,7 +54,7 @@ def mode_amplitudes(
 
 def linear_phase(
     u: ArrayLike, v: ArrayLike, correlation: ArrayLike, times: ArrayLike
-) -> tuple[Float[np.ndarray, "*batch time unit n_u"], Float[np.ndarray, "*batch time unit n_v"]]:
+) -> tuple[Float[np.ndarray, "*batch unit n_u"], Float[np.ndarray, "*batch unit n_v"]]:
     r"""Weights of a linear network near zero, as long as its output is negligible.
 
     Exact solution of $\dot v_i = \Sigma_{yz} u_i$, $\dot u_i = \Sigma_{yz}^\top v_i$ (Eq. 10 of
@@ -71,11 +71,12 @@ def linear_phase(
 
     - `u`, `v`: initial weights, shapes `(..., unit, N_u)` and `(..., unit, N_v)`.
     - `correlation`: $\Sigma_{yz}$, shape `(N_v, N_u)`.
-    - `times`: shape `(time,)`.
+    - `times`: shape `(time,)`, or one time.
 
     **Returns:**
 
-    `(u, v)` with shapes `(..., time, unit, N_u)` and `(..., time, unit, N_v)`.
+    `(u, v)` with shapes `(..., time, unit, N_u)` and `(..., time, unit, N_v)`, without the axis of
+    time for a single one.
 
     !!! note "When it stops being exact"
 
@@ -84,18 +85,17 @@ def linear_phase(
     """
     u, v, correlation = checked(u, v, correlation)
     times = finite("times", times)
-    if times.ndim != 1:
-        raise ValueError(f"`times` must be one-dimensional, got shape {times.shape}.")
+    if times.ndim > 1:
+        raise ValueError(f"`times` must be a time or a list of them, got shape {times.shape}.")
     q, s, rt = np.linalg.svd(correlation, full_matrices=False)
     qv, ru = v @ q, u @ rt.T
-    t = times[:, None, None]
+    t = times.reshape(-1, 1, 1)
     grow = (0.5 * (qv + ru))[..., None, :, :] * np.exp(s * t)
     decay = (0.5 * (qv - ru))[..., None, :, :] * np.exp(-s * t)
     rest_u, rest_v = u - ru @ rt, v - qv @ q.T
-    return (
-        (grow - decay) @ rt + rest_u[..., None, :, :],
-        (grow + decay) @ q.T + rest_v[..., None, :, :],
-    )
+    over_u = (grow - decay) @ rt + rest_u[..., None, :, :]
+    over_v = (grow + decay) @ q.T + rest_v[..., None, :, :]
+    return (over_u, over_v) if times.ndim else (over_u[..., 0, :, :], over_v[..., 0, :, :])
 
 
 def escape_time(
