@@ -51,7 +51,7 @@ def _measure(problem: Problem) -> dict:
     network = problem.network(jax.random.key(0))
     task = problem.task(8192)
     reference = festina.gradient_flow(network, task, loss="mean-square", rtol=1e-11)
-    found = plateaus(reference.time, reference.loss, reference.squared_gradient)
+    found = plateaus(reference)
     middles = (found.level[:-1] + found.level[1:]) / 2
     exact = _drops(reference.time, reference.loss, middles, -reference.squared_gradient)
     excess = reference.loss - reference.floor

@@ -37,7 +37,7 @@ def _measure(problem: Problem) -> dict:
     together = problem.network(keys)
     alone = [problem.network(keys[seed]) for seed in range(CALLS)]
     first = festina.gradient_flow(problem.network(jax.random.key(0)), task, loss="mean-square")
-    drops = plateaus(first.time, first.loss, first.squared_gradient).drop_time
+    drops = plateaus(first).drop_time
 
     def flow(network):
         return festina.gradient_flow(

@@ -241,11 +241,11 @@ def mini_batch(level: np.ndarray, freedom: int, seed: int) -> np.ndarray:
     return level * np.random.default_rng(seed).chisquare(freedom, level.size) / freedom
 
 
-@pytest.mark.parametrize(("freedom", "all_found", "off"), [(8, 6, 0.15), (64, 8, 0.05)])
+@pytest.mark.parametrize(("freedom", "all_found", "off"), [(8, 34, 0.15), (64, 40, 0.05)])
 def test_levels_show_through_scatter_of_their_own_size(freedom, all_found, off):
-    """Which no drop exceeds threefold, sample by sample; 34 and 40 of 40 seeds have them all."""
+    """Which no drop exceeds threefold, sample by sample."""
     steps = np.arange(2000.0)
-    each = [plateaus(steps, mini_batch(LEVELS.repeat(500), freedom, s)) for s in range(8)]
+    each = [plateaus(steps, mini_batch(LEVELS.repeat(500), freedom, s)) for s in range(40)]
     right = [one for one in each if len(one) == len(LEVELS)]
     assert len(right) >= all_found
     for one in right:
@@ -306,6 +306,90 @@ def test_scatter_alone_makes_no_drop(freedom):
         assert len(plateaus(np.arange(2000.0), mini_batch(np.ones(2000), freedom, seed))) == 1
 
 
+def falls_without_rest(samples: int, scatter: float, seeds: int) -> list[Plateaus]:
+    """A straight fall from 1 to 0."""
+    times = np.arange(float(samples))
+    draws = (np.random.default_rng(seed).standard_normal(samples) for seed in range(seeds))
+    return [plateaus(times, 1 - times / samples + scatter * noise) for noise in draws]
+
+
+def assert_without_rest(found: list[Plateaus], samples: int, scatter: float) -> None:
+    """In all but one record of twenty, and never as one plateau that does not fall."""
+    assert min(len(each) for each in found) == 2
+    assert np.mean(["no rest" in str(each) for each in found]) >= 0.95
+    ends = np.array([each.level[[0, -1]] for each in found]) - [1.0, 0.0]
+    error = 2 * scatter / np.sqrt(samples)  # of a straight line at its ends
+    assert np.abs(ends.mean(axis=0)).max() < 0.005 + 3 * error / np.sqrt(len(found))
+    assert np.median(np.abs(ends)) < 0.005 + error
+
+
+@pytest.mark.parametrize(("samples", "scatter"), [(300, 0.01), (1500, 0.03), (1500, 0.3)])
+def test_a_straight_fall_in_noise_has_no_rest(samples, scatter):
+    assert_without_rest(falls_without_rest(samples, scatter, 20), samples, scatter)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("samples", [300, 1500, 6000])
+@pytest.mark.parametrize("scatter", [0.01, 0.03, 0.1, 0.3])
+def test_straight_falls_of_any_length_and_noise_have_no_rest(samples, scatter):
+    assert_without_rest(falls_without_rest(samples, scatter, 60), samples, scatter)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scatter", [0.001, 0.003, 0.01, 0.03])
+@pytest.mark.parametrize(
+    "fall", [lambda t: np.exp(-t / 300), lambda t: 1 / (1 + t / 20)], ids=["exponential", "power"]
+)
+def test_bent_falls_in_noise_seldom_rest_in_between(fall, scatter):
+    times = np.arange(2000.0)
+    draws = (np.random.default_rng(seed).standard_normal(times.size) for seed in range(60))
+    counts = np.array([len(plateaus(times, fall(times) + scatter * noise)) for noise in draws])
+    assert np.mean(counts == 2) >= 0.95
+
+
+SMALL_STEPS = np.array([2.3, 1.8, 1.1, 0.7, 0.3, 0.05])
+
+
+@pytest.mark.parametrize("stays", [[2000] * 6, [3000, 2000, 2000, 2000, 2000, 1000]])
+@pytest.mark.parametrize("scatter", [0.02, 0.08, 0.16])
+def test_levels_are_told_apart_as_well_as_their_means_are_known(scatter, stays):
+    """The smallest drop is a good sample's scatter, and a hundred times what the means have."""
+    times = np.arange(float(sum(stays)))
+    for seed in range(5):
+        noise = np.random.default_rng(seed).standard_normal(times.size)
+        each = plateaus(times, np.repeat(SMALL_STEPS, stays) + scatter * noise)
+        assert_consistent(each, times)
+        assert len(each) == len(SMALL_STEPS)
+        np.testing.assert_allclose(each.level, SMALL_STEPS, atol=5 * scatter / np.sqrt(1000))
+        np.testing.assert_allclose(each.drop_time, np.cumsum(stays)[:-1], atol=12)
+
+
+@pytest.mark.parametrize("drop", [0.04, 0.05])
+def test_a_drop_below_the_scatter_of_a_sample_is_found(drop):
+    """The means of 1000 samples are known to 0.0016."""
+    times = np.arange(3000.0)
+    loss = np.repeat([1.0 + drop, 1.0, 0.5], 1000)
+    for seed in range(5):
+        noise = np.random.default_rng(seed).standard_normal(times.size)
+        each = plateaus(times, loss + 0.05 * noise)
+        np.testing.assert_allclose(each.level, loss[[0, 1000, 2000]], atol=0.008)
+
+
+@pytest.mark.parametrize("memory", [0.5, 0.8, 0.9])
+def test_slow_noise_is_noise(memory):
+    """Each sample remembers those before it, as losses that were averaged in passing do."""
+    from scipy.signal import lfilter
+
+    rest, fall, stairs = [], [], []
+    for seed in range(10):
+        white = np.random.default_rng(seed).standard_normal(STEP.size + 200)
+        noise = 0.03 * np.asarray(lfilter([np.sqrt(1 - memory**2)], [1, -memory], white))[200:]
+        rest.append(len(plateaus(STEP, 1 + noise)))
+        fall.append(len(plateaus(STEP, 1 - STEP / STEP.size + noise)))
+        stairs.append(len(plateaus(STEP, two_drops() + noise)))
+    assert min(rest.count(1), fall.count(2), stairs.count(3)) >= 9
+
+
 # Rises -----------------------------------------------------------------------------------------
 
 
@@ -339,6 +423,60 @@ def test_a_rise_for_a_while_is_passed_over():
     ((begin, end),) = each.rises
     assert 200 < begin < 300 < 700 < end < 750
     assert str(each).endswith("the loss rises for a while, which is passed over")
+
+
+@pytest.mark.parametrize("width", [1.0, 5.0, 20.0])
+@pytest.mark.parametrize(("at", "reach"), [(40.0, 20.0), (60.0, 30.0), (30.0, 20.0)])
+def test_a_warm_up_is_no_plateau(at, reach, width):
+    """However far up its flank the record begins, the fall from a hump is no drop."""
+    times = np.arange(1200.0)
+    stairs = Staircase([1.0, 0.8], [width, width], [400 / width, 400 / width], base=0.2)
+    hump = np.exp(-(((times - at) / reach) ** 2))
+    each = plateaus(times, stairs(times)[0] + hump)
+    assert_consistent(each, times)
+    first, *others = each.level
+    if hump[0] > 0.05:  # begins on its way up
+        assert first == pytest.approx(2 + hump[0], abs=0.01)
+        assert each.duration[0] < 2
+        assert each.strength[0] < 0.5
+        first, *others = others
+    assert [first, *others] == pytest.approx([2.0, 1.0, 0.2], abs=0.01)
+    np.testing.assert_allclose(each.drop_time[-2:], [400.0, 800.0], atol=0.5)
+    assert each.start[-3] >= at
+
+
+@pytest.mark.parametrize("scatter", [0.0, 0.02])
+@pytest.mark.parametrize(("up", "down"), [(1.2, 0.6), (0.7, 0.25), (1.4, 1.1)])
+def test_a_plateau_ends_where_a_rise_leaves_it(scatter, up, down):
+    """As from 2.3 over 3.5 and 2.9 to 0.02: of 2.3 nothing is left when it passes there again."""
+    times = np.arange(1200.0)
+    step = lambda middle, width: 0.5 * (1 + np.tanh((times - middle) / (2 * width)))
+    last = 2.28 + up - down
+    loss = 2.3 + up * step(300, 30) - down * step(600, 30) - last * step(900, 10)
+    begins = []
+    for seed in range(5 if scatter else 1):
+        noise = scatter * np.random.default_rng(seed).standard_normal(times.size)
+        each = plateaus(times, loss + noise)
+        assert_consistent(each, times)
+        np.testing.assert_allclose(each.level, [2.3, 0.02], atol=0.02)
+        ((begin, end),) = each.rises
+        begins.append(begin)
+        assert each.end[0] == begin - 1
+        assert begin < 300
+        assert 860 < end < each.drop_time[0] < each.start[1] < 950
+    assert np.median(begins) > 100
+
+
+def test_the_last_plateau_ends_where_the_loss_falls_on():
+    """By less than `merge` of the initial loss, and yet to nothing."""
+    stairs = Staircase([5.0, 0.0045], [1.0, 1.0], [60.0, 60.0], base=1e-5)
+    times = np.linspace(0.0, stairs.middle[1] + 8.0, 2001)
+    loss, slope = stairs(times)
+    for r in (-slope, None):
+        each = plateaus(times, loss, r)
+        assert_consistent(each, times)
+        np.testing.assert_allclose(each.level, [5.00451, 0.00451], atol=0.001)
+        assert each.end[-1] == pytest.approx(stairs.middle[1] - np.log(19.0), abs=0.3)
 
 
 def test_noise_does_not_rise():
@@ -693,7 +831,7 @@ def test_padding_by_repeated_samples_changes_nothing(panel):
     ("arguments", "message"),
     [
         (([], []), "empty, expected at least one sample"),
-        ((T,), r"plateaus\(run.time, run.loss, run.squared_gradient\)"),
+        ((T,), r"takes times and losses, plateaus\(steps, loss\), or the trajectory"),
         ((T, T[:-1]), "`loss` has 400 samples, expected the 401 of `time`"),
         ((T, T, T[:3]), "`squared_gradient` has 3 samples"),
         ((T, np.ones((2, 401))), r"`loss` has shape \(2, 401\).*loop over seeds"),
@@ -720,6 +858,15 @@ def test_curves_that_are_none(arguments, message, as_a_user):
         {"bins": 1},
         {"smoothing": -1.0},
         {"median": 4},
+        {"prominence": "half"},
+        {"merge": None},
+        {"edge": "0.05"},
+        {"levels": 1},
+        {"floor": [1e-6]},
+        {"bins": 10.5},
+        {"smoothing": float("inf")},
+        {"median": "nine"},
+        {"prominence": np.array([0.5, 0.6])},
     ],
     ids=str,
 )

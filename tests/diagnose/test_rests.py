@@ -43,6 +43,19 @@ def test_each_network_has_the_plateaus_of_its_lane():
             assert beyond[name].isnull().all()
 
 
+def test_a_trajectory_has_all_that_plateaus_need():
+    run = trained()
+    lane = run.lane(0, 1)
+    assert str(plateaus(lane)) == str(
+        plateaus(lane.time, lane.loss, lane.squared_gradient, slope=lane.slope)
+    )
+    assert len(plateaus(lane, merge=0.9)) < len(plateaus(lane))
+    with pytest.raises(ValueError, match=r"one network, got \(2, 3\) of them.*rests\(run\)"):
+        plateaus(run)
+    with pytest.raises(ValueError, match="a trajectory has its own"):
+        plateaus(lane, lane.loss)
+
+
 def test_merging_drops_leaves_fewer_plateaus():
     assert (rests(trained(), merge=0.9)["count"] <= rests(trained())["count"]).all()
     assert rests(trained(), merge=0.9)["count"].sum() < rests(trained())["count"].sum()
@@ -118,6 +131,7 @@ def test_mini_batches_are_judged_by_the_loss():
     table = rests(run)
     for seed in range(2):
         alone = plateaus(run.lane(seed).time, run.lane(seed).loss)
+        assert str(plateaus(run.lane(seed))) == str(alone)
         assert table["count"][seed] == len(alone)
         np.testing.assert_array_equal(table["level"][seed][: len(alone)], alone.level)
 

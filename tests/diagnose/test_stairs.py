@@ -48,7 +48,7 @@ def test_where_no_plateau_is_clean_no_width_is_given():
 
 
 def lane_strength(lane) -> float:
-    return float(plateaus(lane.time, lane.loss, lane.squared_gradient).strength[1])
+    return float(plateaus(lane).strength[1])
 
 
 @pytest.mark.parametrize("steps", [1, 5])

@@ -162,7 +162,7 @@ def test_other_units(name):
         data = task(X, np.sum(bump(X), axis=1, keepdims=True))
     explicit = flow(network, data, t_end=100.0, solver="explicit")
     implicit = flow(network, data, t_end=100.0, solver="implicit")
-    found = plateaus(explicit.time, explicit.loss, explicit.squared_gradient)
+    found = plateaus(explicit)
     level = float(np.mean(found.level[:2]))
     first, ours = (
         passage_time(run.time, run.loss, level, slope=-run.squared_gradient)

@@ -124,7 +124,7 @@ def test_the_default_loss_is_that_of_gradient_descent():
     task = linear_teacher(np.eye(2), COVARIANCE_1B)
     network = fully_connected(2, 50, 2, scale=1e-6, key=seeds(1)[0])
     run = gradient_descent(network, task, 0.01)
-    steps = plateaus(run.time, run.loss, run.squared_gradient).drop_time
+    steps = plateaus(run).drop_time
     weights = network.u, network.v
     predicted = mode_drop_times(*weights, COVARIANCE_1B, COVARIANCE_1B, learning_rate=0.01)
     np.testing.assert_allclose(predicted, steps, rtol=1e-3)

@@ -1,20 +1,23 @@
 """Plateaus: where a loss curve rests, at which level, and when it drops to the next one."""
 
 import itertools
+from numbers import Integral, Real
 from typing import Literal
 
 import numpy as np
 
 from .._drops import PROMINENCE, log_rate, split, strength
 from .._types import ArrayLike
+from ..dynamics import Trajectory
 from ._passage import passage
+from ._pieces import Denoised, denoised
 from ._plateaus_loss import from_loss
 from ._plateaus_result import Plateaus
-from ._rises import lasting_rises, runs
+from ._rises import between_rises, flanks, lasting_rises, runs
 
 
 def plateaus(
-    time: ArrayLike,
+    time: ArrayLike | Trajectory,
     loss: ArrayLike | None = None,
     squared_gradient: ArrayLike | None = None,
     *,
@@ -42,21 +45,29 @@ def plateaus(
     the *loss*. Smoothed over `smoothing` steps it is judged as above; a plateau is the step with
     the longest stay between two drops. There are `bins` steps of equal height, but towards the
     final loss a step is at most a twentieth of what is left to fall (with `levels="log"`, `bins`
-    equal steps in $\log L$). Where the curve scatters it is coarser: the scatter, as a function
-    of the loss, widens steps and smoothing, and a drop by less than three standard deviations does
-    not count, nor one by less than a hundredth of the whole fall on a curve that is not monotone,
-    nor a stay of a few scattered samples on the way down. Where three standard deviations are more
-    than 15 % of the fall, averages over blocks of samples take their place, as long as there are
-    80 of them: four levels with 500 samples each are found in most records if each sample scatters
-    by half of its level (χ² of 8), and not if by all of it. Losses written with few decimals
-    scatter by a unit of the last one. A lasting rise, of a test loss that overfits, or the hump of
-    a warm-up, is no part of the staircase: its samples are passed over, and the text says so.
+    equal steps in $\log L$).
+
+    A curve that scatters is first replaced by the fewest straight pieces that its scatter, a
+    function of the loss, allows: least squares, with a price for each piece at which a straight
+    line in white noise is broken in no more than one record of twenty. A level is then known to
+    the standard error of its piece, which widens steps and smoothing, and a drop by less than four
+    of them does not count. Noise that goes the same way for some time counts as more of it, if
+    there are twenty such times. Four levels with 500 samples each are found in nine records of ten
+    if each sample scatters by half of its level (χ² of 8). A fall without a rest, be it straight,
+    exponential or by a power, shows one in no more than one record of twenty. Losses written with
+    few decimals are known to a unit of the last one.
+
+    A lasting rise, of a test loss that overfits, or the hump of a warm-up, is no part of the
+    staircase: its samples are passed over, and the text says so. The fall from a hump is no drop
+    if it ends less than `edge` of the hump's height below where that began.
 
     In both, a drop that takes off less than `merge` of the initial loss is none, and joins the
     plateaus on both sides of it. The time of a drop is when the loss passes the middle between
     the two levels. A trajectory is on a plateau from when it has made all but a fraction `edge`
     of the drop before until it has made that fraction of the drop after; the first plateau starts
-    and the last one ends with the record, or, by the loss alone, where that lastingly rises.
+    and the last one ends with the record. It ends earlier where the loss falls on, by too little
+    to count as a drop, and by the loss alone where that rises for good, or only passes the level
+    again, in less than a tenth of the time that it was above it.
 
     There is always a first and a last plateau. A curve that never falls by `merge` (one sample, a
     constant, a rising loss) has one, of strength NaN. A curve that falls without resting, two
@@ -67,7 +78,9 @@ def plateaus(
     **Arguments:**
 
     - `time`: when the samples were taken, in any unit and at any spacing, never falling. Samples
-      that repeat the time before them (the padding of a lane) are passed over.
+      that repeat the time before them (the padding of a lane) are passed over. Or the `Trajectory`
+      of one network, which has all the rest: judged by its gradient, along mini-batches by its
+      loss alone.
     - `loss`: $L$ at these times, in any normalisation.
     - `squared_gradient`: $\lVert\partial L/\partial\theta\rVert^2$ at these times, in any unit.
       Leave it out along mini-batch descent, and for rectifiers that slide along kinks (their ending
@@ -111,13 +124,8 @@ def plateaus(
         speed of the drop: compare strengths of curves with the same noise only. The final plateau
         is as strong as the record is long.
     """
-    if loss is None:
-        raise ValueError(
-            "`plateaus` takes times and losses: plateaus(steps, loss), and of a trajectory "
-            "plateaus(run.time, run.loss, run.squared_gradient)."
-        )
     _check_options(prominence, merge, edge, levels, floor, bins, smoothing, median)
-    t, l, r, dl = _check_curve(time, loss, squared_gradient, slope)  # noqa: E741
+    t, l, r, dl = _check_curve(*_curves(time, loss, squared_gradient, slope))  # noqa: E741
     kept = np.flatnonzero(np.diff(t, prepend=-np.inf) > 0)
     t, l = t[kept], l[kept]  # noqa: E741
     dl = None if dl is None else dl[kept]
@@ -131,35 +139,38 @@ def plateaus(
         )
     curve = np.maximum(l, floor * scale) if relative else l
 
-    rises = np.zeros((0, 2))
+    risen = np.zeros(t.size, dtype=bool)
     if r is not None:
         speed = log_rate(r[kept])
         smallest = merge * (curve if relative else np.full_like(curve, scale))
         index, drops = split(speed, speed, curve, prominence, smallest)
         strengths = strength(speed[drops], speed[index])
     else:
-        seen, least = (np.log(curve), merge) if relative else (curve, merge * scale)
-        risen = lasting_rises(seen, median, least)
-        rises = t[runs(risen) - np.array([0, 1])]
-        t, l, curve, kept = (each[~risen] for each in (t, l, curve, kept))  # noqa: E741
-        dl = None if dl is None else dl[~risen]
-        index, strengths, curve = from_loss(
-            t,
-            curve,
+        seen = denoised(t, curve, median)
+        least = merge * (seen.curve if relative else np.full_like(curve, scale))
+        risen = lasting_rises(seen.curve, least, seen.error)
+        flank = flanks(seen.curve, risen, edge)
+        least, seen = np.maximum(least, flank), seen._replace(scatter=seen.scatter + flank)
+        clock = np.cumsum(np.diff(t, prepend=t[0])[~risen])  # it stands still on a rise
+        index, strengths, falling = from_loss(
+            clock,
+            curve[~risen],
+            Denoised(*(each[~risen] for each in seen)),
             prominence,
-            merge,
+            least[~risen],
             relative=relative,
             bins=bins,
             smoothing=smoothing,
-            median=median,
         )
-        if not np.allclose(curve, l, rtol=0.0, atol=1e-12 * scale):
-            dl = None
+        index, curve = np.flatnonzero(~risen)[index], falling[np.cumsum(~risen) - 1]
+        smooth = np.allclose(curve[~risen], l[~risen], rtol=0.0, atol=1e-12 * scale)
+        dl = np.where(risen, 0.0, dl) if smooth and dl is not None else None
 
     level = curve[index]
     if relative and 0 < l[-1] < floor * scale:  # levels end at the floor, the final state does not
         level[-1] = l[-1]
-    start, end = np.full(len(level), t[0]), np.full(len(level), t[-1])
+    last = int(np.flatnonzero(~risen)[-1])
+    start, end = np.full(len(level), t[0]), np.full(len(level), t[last])
     drop_time = np.empty(len(level) - 1)
     for k, (i, j) in enumerate(itertools.pairwise(index.tolist())):
         after, middle, before = level[k + 1] + np.array([1 - edge, 0.5, edge]) * (
@@ -168,6 +179,10 @@ def plateaus(
         end[k] = passage(t, curve, dl, after, i, j)
         drop_time[k] = passage(t, curve, dl, middle, i, j)
         start[k + 1] = passage(t, curve, dl, before, i, j, latest=True)
+    left = level[-1] - curve[last]
+    if left > edge * max(level[-1], merge * scale):  # it falls on, by too little to count
+        end[-1] = passage(t, curve, dl, level[-1] - edge * left, int(index[-1]), last)
+    start, end = between_rises(t, risen, start, t[index], end)
     return Plateaus(
         level=level,
         index=kept[index],
@@ -176,9 +191,42 @@ def plateaus(
         end=end,
         strength=strengths,
         drop_time=drop_time,
-        rises=rises,
+        rises=t[runs(risen) - np.array([0, 1])],
         method="loss" if r is None else "gradient",
     )
+
+
+def slope_of(lane: Trajectory) -> np.ndarray | None:
+    """dL/dt on the trajectory's clock, to first order in the rate; mini-batches do not tell it."""
+    return None if "batch_size" in lane.settings else lane.slope
+
+
+def _curves(
+    time: ArrayLike | Trajectory,
+    loss: ArrayLike | None,
+    squared_gradient: ArrayLike | None,
+    slope: ArrayLike | None,
+) -> tuple[ArrayLike, ArrayLike, ArrayLike | None, ArrayLike | None]:
+    """What was given, or what a trajectory knows."""
+    if not isinstance(time, Trajectory):
+        if loss is None:
+            raise ValueError(
+                "`plateaus` takes times and losses, plateaus(steps, loss), or the trajectory of "
+                "one network."
+            )
+        return time, loss, squared_gradient, slope
+    if any(each is not None for each in (loss, squared_gradient, slope)):
+        raise ValueError(
+            "`loss`, `squared_gradient` and `slope` go with plain times; a trajectory has its own. "
+            "To judge it by the loss alone: plateaus(run.time, run.loss)."
+        )
+    if time.batch_shape:
+        raise ValueError(
+            f"`plateaus` takes the trajectory of one network, got {time.batch_shape} of them. "
+            "Use `run.lane(0)` for one, or `festina.diagnose.rests(run)` for all."
+        )
+    lane, slopes = time.lane(), slope_of(time.lane())
+    return lane.time, lane.loss, None if slopes is None else lane.squared_gradient, slopes
 
 
 def _check_options(
@@ -191,17 +239,17 @@ def _check_options(
     smoothing: float,
     median: int,
 ) -> None:
-    for name, value, good, wanted in (
-        ("prominence", prominence, prominence > 0, "a positive number of decades, such as 0.5"),
-        ("merge", merge, 0 <= merge < 1, "a fraction of the initial loss, such as 1e-3"),
-        ("edge", edge, 0 < edge < 0.5, "a fraction between 0 and one half, such as 0.05"),
-        ("levels", levels, levels in ("linear", "log"), 'either "linear" or "log"'),
-        ("floor", floor, 0 < floor < 1, "a fraction of the initial loss, such as 1e-6"),
-        ("bins", bins, bins >= 2, "at least two steps, such as 1000"),
-        ("smoothing", smoothing, smoothing >= 0, "a width in bins, such as 1.5, or 0 for none"),
-        ("median", median, median >= 1 and median % 2 == 1, "an odd number of samples, 1 for none"),
+    for name, value, kind, good, wanted in (
+        ("prominence", prominence, Real, lambda x: x > 0, "a positive number of decades, as 0.5"),
+        ("merge", merge, Real, lambda x: 0 <= x < 1, "a fraction of the initial loss, as 1e-3"),
+        ("edge", edge, Real, lambda x: 0 < x < 0.5, "a fraction between 0 and one half, as 0.05"),
+        ("levels", levels, str, lambda x: x in ("linear", "log"), 'either "linear" or "log"'),
+        ("floor", floor, Real, lambda x: 0 < x < 1, "a fraction of the initial loss, as 1e-6"),
+        ("bins", bins, Integral, lambda x: x >= 2, "at least two steps, as 1000"),
+        ("smoothing", smoothing, Real, lambda x: 0 <= x < np.inf, "a width in bins, 0 for none"),
+        ("median", median, Integral, lambda x: x > 0 and x % 2, "an odd number, 1 for none"),
     ):
-        if not good:
+        if not isinstance(value, kind) or not good(value):
             raise ValueError(f"`{name}` is {value!r}, expected {wanted}.")
 
 

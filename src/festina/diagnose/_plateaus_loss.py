@@ -1,25 +1,21 @@
 """Plateaus of a loss curve alone: how long it stays at each level, as finely as it can be told."""
 
-import functools
 import itertools
 from collections.abc import Callable
 
 import numpy as np
 
 from .._drops import RATE_FLOOR, log_rate, split, strength
-from ._blocks import block_length, by_blocks
-from ._scatter import grain, last_digit, scatter_by_level
+from ._pieces import CERTAIN, Denoised
+from ._scatter import grain, last_digit
 
-# What scatter does. Stays are counted at a resolution of _RESOLUTION standard deviations, in steps
-# of at least _STEP of them, and of a whole one as long as that is below _COARSE of the height; a
-# drop is at least _SIGNIFICANT of them. Found on Zhang, Saxe & Latham's Figures 1B, 1D and 1G with
-# white, proportional, correlated and spiky noise.
-_RESOLUTION = 0.7
+# What errors do. Stays are counted at a resolution of _RESOLUTION standard errors, in steps of at
+# least _STEP of them, and of a whole one as long as that is below _COARSE of the height.
+_RESOLUTION = 2.0
 _STEP = 1 / 6
 _COARSE = 1 / 200
-_SIGNIFICANT = 3.0
 
-# Without scatter: a step is at most _GRADE of what is left to fall, and none is finer than _FINEST
+# Without errors: a step is at most _GRADE of what is left to fall, and none is finer than _FINEST
 # of the widest. A plateau far below the initial loss is as many steps away from the final one.
 _GRADE = 0.05
 _FINEST = 0.02
@@ -27,71 +23,42 @@ _FINEST = 0.02
 # A fall by less than this fraction of the initial loss is round-off.
 _ROUND_OFF = 1e-12
 
-# A curve that scatters by less than this fraction of its height is clean.
-_CLEAN = 1e-6
-
-Scatter = Callable[[np.ndarray], np.ndarray]
-"""Standard deviation of the noise at a level."""
+Error = Callable[[np.ndarray], np.ndarray]
+"""Standard error of the curve at a level."""
 
 
 def from_loss(
     t: np.ndarray,
     loss: np.ndarray,
+    seen: Denoised,
     prominence: float,
-    merge: float,
+    least: np.ndarray,
     *,
     relative: bool,
     bins: int,
     smoothing: float,
-    median: int,
-    known: Scatter | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Samples on the plateaus, their strengths, and the monotone curve they were read from.
 
     The nearest monotone curve in the sense of least squares, not the running minimum: that one
-    follows the extremes of the noise, and sinks along a plateau. No plateau is stronger than what
-    is `known` of the scatter at its level allows.
+    follows the extremes of the noise, and sinks along a plateau.
     """
-    from scipy.ndimage import gaussian_filter1d, median_filter
+    from scipy.ndimage import gaussian_filter1d
     from scipy.optimize import isotonic_regression
 
-    filtered = median_filter(loss, median, mode="nearest")
-    envelope = np.asarray(isotonic_regression(filtered, increasing=False).x)
-    seen, unit = scatter_by_level(envelope, loss - envelope), grain(loss)
-    scatter = lambda at: np.maximum(seen(at), unit)
-    hidden = lambda at: np.maximum(scatter(at), known(at) if known else 0.0)
+    envelope = np.asarray(isotonic_regression(seen.curve, increasing=False).x)
+    unit = grain(loss)
+    error = lambda at: np.maximum(np.interp(-at, -envelope, seen.error), unit)
     scale = loss[0] if loss[0] > 0 else np.ptp(loss)
-
     height = envelope[0] - envelope[-1]
-    worst = float(np.abs(loss - envelope).max())
-    length = block_length(_SIGNIFICANT * float(scatter(envelope[0])), height, t.size)
-    if length > 1:
-        again = functools.partial(
-            from_loss,
-            prominence=prominence,
-            merge=merge,
-            relative=relative,
-            bins=bins,
-            smoothing=smoothing,
-            median=median,
-            known=lambda at: hidden(at) / np.sqrt(length),
-        )
-        return by_blocks(t, loss, length, again)
+    smallest = np.maximum(least, CERTAIN * error(envelope))
 
-    def smallest(level: np.ndarray) -> np.ndarray:
-        whole = level if relative else np.full_like(level, height)
-        # Where samples are few the monotone curve passes through most of them: that they scatter
-        # little does not say that a small drop is one.
-        unsure = np.minimum(10.0 * worst, 2 * _COARSE * whole)
-        least = np.maximum(merge * (level if relative else scale), unsure)
-        return np.maximum(least, _SIGNIFICANT * scatter(level))
-
-    if height <= smallest(envelope[[0, -1]]).max():
+    if height <= smallest[[0, -1]].max():
         middle = int(np.argmin(np.abs(t - 0.5 * (t[0] + t[-1]))))
         return np.array([middle]), np.array([np.nan]), envelope
 
-    edges = _edges(envelope[0], envelope[-1], scatter, bins=bins, relative=relative)
-    passage = _passages(t, envelope, edges, _RESOLUTION * scatter(edges))
+    edges = _edges(envelope[0], envelope[-1], error, bins=bins, relative=relative)
+    passage = _passages(t, envelope, edges, _RESOLUTION * error(edges))
     stay, fall = np.diff(passage), -np.diff(edges)
     rate = fall / np.maximum(stay, RATE_FLOOR * stay.max())
     rest = log_rate(rate)
@@ -101,13 +68,10 @@ def from_loss(
     middle = 0.5 * (passage[1:] + passage[:-1])
     sample = np.searchsorted(0.5 * (t[1:] + t[:-1]), middle)
     level = envelope[sample]
-    bottoms, drops = split(speed, rest, level, prominence, smallest(level))
-    bottoms, drops = _without_brief(
-        bottoms, drops, speed, level, envelope, scatter, samples=(median + 1) // 2
-    )
+    bottoms, drops = split(speed, rest, level, prominence, smallest[sample])
 
     told = np.maximum(_ROUND_OFF * scale, last_digit(loss, envelope))
-    slowest = _slowest(t, envelope, hidden(envelope), told, sample[drops])
+    slowest = _slowest(t, envelope, np.maximum(seen.scatter, unit), told, sample[drops])
     slowest /= rate.max()
     valleys = np.log10(np.maximum(slowest, RATE_FLOOR))
     return sample[bottoms], strength(speed[drops], valleys), envelope
@@ -116,7 +80,7 @@ def from_loss(
 def _edges(
     top: float,
     end: float,
-    scatter: Scatter,
+    error: Error,
     *,
     bins: int,
     relative: bool,
@@ -131,7 +95,7 @@ def _edges(
         step = np.log(top / end) / bins * (end / height + left)
     else:
         step = np.clip(_GRADE * left, _FINEST / bins, 1.0 / bins)
-    s = scatter(end + height * left) / height
+    s = error(end + height * left) / height
     step = np.maximum(step, np.maximum(_STEP * s, np.minimum(s, _COARSE)))
     count = np.append(0.0, np.cumsum(0.5 * np.diff(left) * (1 / step[1:] + 1 / step[:-1])))
     steps = max(int(np.ceil(count[-1])), 2)
@@ -143,45 +107,24 @@ def _passages(
 ) -> np.ndarray:
     """First passage of each of the levels `edges`, averaged over a Gaussian of that width in loss.
 
-    Beyond its ends the curve goes on as its image in a point, so that no stay leaks out of it.
+    Levels are counted in widths, so that later passages stay later where the width changes. Beyond
+    its ends the curve goes on as its image in a point, so that no stay leaks out of it.
     """
-    top, end = envelope[0], envelope[-1]
-    x = np.linspace(-3.0, 3.0, 31) if np.any(width > 0) else np.zeros(1)
+    if not width.all():
+        passage = np.interp(-edges, -envelope, t)
+        passage[0] = t[0]  # of samples at one level the last is found
+        return passage
+    u = np.append(0.0, np.cumsum(-np.diff(edges) * 0.5 * (1 / width[1:] + 1 / width[:-1])))
+    x = np.linspace(-3.0, 3.0, 31)
     weight = np.exp(-0.5 * x**2)
-    level = edges[:, None] + width[:, None] * x
-    inside = np.where(level > top, 2 * top - level, np.where(level < end, 2 * end - level, level))
-    time = np.interp(-inside, -envelope, t)
-    time = np.where(level > top, 2 * t[0] - time, np.where(level < end, 2 * t[-1] - time, time))
+    at = u[:, None] + x
+    above, below = at < 0, at > u[-1]
+    inside = np.where(above, -at, np.where(below, 2 * u[-1] - at, at))
+    time = np.interp(-np.interp(inside, u, edges), -envelope, t)
+    time = np.where(above, 2 * t[0] - time, np.where(below, 2 * t[-1] - time, time))
     passage = time @ weight / weight.sum()
     passage[0], passage[-1] = t[0], t[-1]
     return passage
-
-
-def _without_brief(
-    bottoms: np.ndarray,
-    drops: np.ndarray,
-    speed: np.ndarray,
-    level: np.ndarray,
-    envelope: np.ndarray,
-    scatter: Scatter,
-    *,
-    samples: int,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Without plateaus between drops that no more than a few scattered samples speak for.
-
-    On the way down a few of them in the wrong order are enough to look like a stay. The drops on
-    both sides become one, the faster.
-    """
-    height = envelope[0] - envelope[-1]
-    for bottom in bottoms[1:-1]:
-        deviation = float(scatter(level[bottom]))
-        within = max(deviation, _COARSE * height)
-        near = np.count_nonzero(np.abs(envelope - level[bottom]) <= within)
-        if deviation > _CLEAN * height and near <= samples:
-            k = int(np.searchsorted(bottoms, bottom))
-            slower = k - 1 + int(np.argmin(speed[drops[k - 1 : k + 1]]))
-            bottoms, drops = np.delete(bottoms, k), np.delete(drops, slower)
-    return bottoms, drops
 
 
 def _slowest(

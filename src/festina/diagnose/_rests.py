@@ -7,7 +7,7 @@ import numpy as np
 from .._types import ArrayLike
 from ..dynamics import Trajectory
 from ._passage import passage_time
-from ._plateaus import Plateaus, plateaus
+from ._plateaus import plateaus, slope_of
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -51,7 +51,7 @@ def rests(
     batch = trajectory.batch_shape
     over = trajectory.dims if dims is None else dims
     lanes = [trajectory.lane(*index) for index in np.ndindex(*batch)]
-    found = [plateaus_of(lane, merge) if lane.saves else None for lane in lanes]
+    found = [plateaus(lane, merge=merge) if lane.saves else None for lane in lanes]
     count = np.array([0 if each is None else len(each) for each in found])
     most = max(int(count.max(initial=0)), 1)
 
@@ -88,24 +88,12 @@ def rests(
     )
 
 
-def plateaus_of(lane: Trajectory, merge: float = 1e-3) -> Plateaus:
-    """Those of one network, judged by the gradient, or along mini-batches by the loss alone."""
-    slope = _slope(lane)
-    speed = None if slope is None else lane.squared_gradient
-    return plateaus(lane.time, lane.loss, speed, slope=slope, merge=merge)
-
-
 def _passage(lane: Trajectory, middle: float) -> float:
-    return passage_time(lane.time, lane.loss, middle, slope=_slope(lane))
+    return passage_time(lane.time, lane.loss, middle, slope=slope_of(lane))
 
 
 def _first_below(lane: Trajectory, middle: float) -> int:
     return int(np.sum(np.minimum.accumulate(lane.loss) > middle))
-
-
-def _slope(lane: Trajectory) -> np.ndarray | None:
-    """dL/dt on the trajectory's clock, to first order in the rate; mini-batches do not tell it."""
-    return None if "batch_size" in lane.settings else lane.slope
 
 
 def _middles(levels: ArrayLike | None) -> list[float]:

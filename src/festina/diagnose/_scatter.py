@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 _PIECES = 20
-_SAMPLES = 25  # in a piece, at least
+_SAMPLES = 100  # in a piece, at least
 _ROUGH = 1e-4  # of the height: finer last decimals make no difference
 _DECIMALS = 6
 _DIGITS = 8  # of numbers that someone wrote down

@@ -10,8 +10,7 @@ from ..networks._given import check_alone
 from ..tasks import AbstractTask
 from ..theory.saddles._kinds import EQUATION
 from ._fitted import FittedWidth, fitted_width
-from ._plateaus import Plateaus
-from ._rests import plateaus_of
+from ._plateaus import Plateaus, plateaus
 from ._width import EffectiveWidth, effective_width
 
 _STARTS = 2  # of a fit; on plateaus few units stand out, and these are near
@@ -86,7 +85,7 @@ def effective_widths(
             f"{type(trajectory).__name__}. For the weights at one moment use `effective_width`."
         )
     check_alone(trajectory.batch_shape, "trajectory")
-    rests = plateaus_of(trajectory)
+    rests = plateaus(trajectory)
     clean = rests.strength >= strength  # NaN, where there is no drop, is not
     found = tuple(
         effective_width(trajectory.network.lane(int(index)), task, tolerance=tolerance, angle=angle)

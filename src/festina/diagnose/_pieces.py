@@ -1,0 +1,168 @@
+"""A noisy curve as the fewest straight pieces that its scatter allows, and how well it is known."""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from ._scatter import scatter_by_level
+
+_ALARM = 20  # records of a straight line in white noise, of which at most one is broken
+CERTAIN = 4.0  # standard errors that a drop or a rise exceeds
+_SPIKE = 4.0  # standard deviations from the running median that a sample may count for
+_FEW = 3.0  # times its highest rise that a smooth curve climbs, in all
+_CLEAN = 1e-5  # a curve that scatters by less than this part of its height is clean
+_CELLS = 400  # over the record, and as many over its height: breaks are between cells
+_ENOUGH = 20  # averages that tell how they scatter
+
+
+class Denoised(NamedTuple):
+    """A curve without its noise."""
+
+    curve: Float[np.ndarray, " sample"]
+    error: Float[np.ndarray, " sample"]  # its standard error
+    scatter: Float[np.ndarray, " sample"]  # standard deviation of a sample, as if noise were white
+
+
+def denoised(t: np.ndarray, loss: np.ndarray, median: int) -> Denoised:
+    """The curve, off spikes by a running median, and if it is not smooth off noise as well."""
+    from scipy.ndimage import median_filter
+    from scipy.optimize import isotonic_regression
+
+    filtered = median_filter(loss, median, mode="nearest")
+    fall = np.asarray(isotonic_regression(filtered, increasing=False).x)
+    scatter = scatter_by_level(fall, _off_neighbours(t, loss))(fall) if t.size > 2 else 0 * fall
+    clipped = np.clip(loss, filtered - _SPIKE * scatter, filtered + _SPIKE * scatter)
+    climbs = np.maximum(np.diff(clipped), 0.0).sum()
+    rise = (clipped - np.minimum.accumulate(clipped)).max()
+    height = np.ptp(filtered)
+    if climbs <= _FEW * rise or scatter.max() <= _CLEAN * height:
+        return Denoised(filtered, 0 * fall, 0 * fall)
+
+    even = np.arange(t.size) / t.size + (fall[0] - fall) / max(fall[0] - fall[-1], height)
+    starts = np.flatnonzero(np.diff(np.floor(_CELLS * even), prepend=-1.0))
+    return _straight_pieces(t, clipped, np.maximum(scatter, _CLEAN * height), starts)
+
+
+def _off_neighbours(t: np.ndarray, loss: np.ndarray) -> np.ndarray:
+    """Each sample off the line between its neighbours, scaled to scatter as it does itself."""
+    part = (t[1:-1] - t[:-2]) / (t[2:] - t[:-2])
+    off = loss[1:-1] - (1 - part) * loss[:-2] - part * loss[2:]
+    return np.pad(off / np.sqrt(1 + part**2 + (1 - part) ** 2), 1, mode="edge")
+
+
+def _slowness(t: np.ndarray, noise: np.ndarray) -> float:
+    """How much more averages scatter than those of white noise of a unit, as far as it is told."""
+    scatters = []
+    for power in range(max(int(np.log2(t.size / _ENOUGH)), 0) + 1):
+        length = 2**power
+        off = _off_neighbours(*(_means(each, length) for each in (t, noise)))
+        off = np.sqrt(length) * np.abs(off)
+        off = np.minimum(off, _SPIKE * max(1.0, 1.4826 * float(np.median(off))))
+        scatter = float(np.sqrt(np.mean(off**2)))
+        certain = scatter * (1 - np.sqrt(2 * length / t.size)) > 1  # by two standard errors
+        scatters.append(scatter if certain else 1.0)
+    return max(scatters) / scatters[0]
+
+
+def _means(values: np.ndarray, length: int) -> np.ndarray:
+    return values[: values.size // length * length].reshape(-1, length).mean(axis=1)
+
+
+def _straight_pieces(
+    t: np.ndarray, loss: np.ndarray, scatter: np.ndarray, starts: Int[np.ndarray, " cell"]
+) -> Denoised:
+    r"""Least squares over straight pieces and where they break, with a price for each piece.
+
+    A break adds two numbers. Where there is none, two more lower the sum of squares by more than
+    $x$ variances with the probability $e^{-x/2}$; at one of $n$ samples, in no more than one record
+    of `_ALARM`, for $x = 2\ln(n\cdot$`_ALARM`$)$.
+    """
+    price = 2 * np.log(_ALARM * t.size)
+    x, weight = (t - t[0]) / (t[-1] - t[0]) - 0.5, scatter**-2.0
+    moments = np.stack([weight * a for a in (np.ones_like(x), x, loss, x * x, x * loss, loss**2)])
+    total = np.pad(np.cumsum(np.add.reduceat(moments, starts, axis=1), axis=1), ((0, 0), (1, 0)))
+    with np.errstate(all="ignore"):  # of pieces that end before they begin
+        misfit = _fit(total[:, :, None] - total[:, None, :]).misfit
+
+    def found(slowness: float) -> Denoised:
+        breaks = _breaks(misfit / slowness**2, price)
+        first = starts[breaks[:-1]]
+        ends = np.stack([first, np.append(first[1:], t.size) - 1], axis=1)
+        fit = _fit(np.diff(total[:, breaks], axis=1) / slowness**2)
+        at, which = np.unique(ends, return_index=True)
+        curve = np.interp(t, t[at], _ends(fit, x[ends], price).ravel()[which])
+        error = np.repeat(fit.weight**-0.5, ends[:, 1] - first + 1)
+        return Denoised(curve, error, slowness * scatter)
+
+    slowness, pieces = 1.0, found(1.0)
+    # They follow slow noise until they are told of it.
+    while (told := _slowness(t, (loss - pieces.curve) / scatter)) > 1.1 * slowness:
+        slowness, pieces = told, found(told)
+    return pieces
+
+
+def _breaks(misfit: Float[np.ndarray, "cell cell"], price: float) -> list[int]:
+    """Where the pieces begin that cost the least, and where the last one ends."""
+    best, before = np.zeros(len(misfit)), [0] * len(misfit)
+    for end in range(1, len(misfit)):
+        cost = best[:end] + misfit[end, :end]
+        before[end] = int(np.argmin(cost))
+        best[end] = cost[before[end]] + price
+    breaks = [len(misfit) - 1]
+    while breaks[-1]:
+        breaks.append(before[breaks[-1]])
+    return breaks[::-1]
+
+
+def _ends(
+    fit: "_Fit", ends: Float[np.ndarray, "piece 2"], price: float
+) -> Float[np.ndarray, "piece 2"]:
+    """Pieces at both ends: level where a slope may be chance, unless they only then come apart."""
+    slope = np.where(fit.slope**2 * fit.spread > price / 2, fit.slope, 0.0)
+    torn = _joined(fit, ends, slope, price)[1] & ~_joined(fit, ends, fit.slope, price)[1]
+    for k in np.flatnonzero(torn):
+        shorter = k + int(np.argmin(fit.weight[k : k + 2]))
+        slope[shorter] = fit.slope[shorter]
+    return _joined(fit, ends, slope, price)[0]
+
+
+def _joined(
+    fit: "_Fit", ends: np.ndarray, slope: np.ndarray, price: float
+) -> tuple[Float[np.ndarray, "piece 2"], np.ndarray]:
+    """Pieces at both of their ends, and which of them come apart; the others meet.
+
+    Apart by as much as breaks cost, and the way of the whole pieces: a line through a bend
+    overshoots at both ends.
+    """
+    reach = ends - fit.middle[:, None]
+    value = fit.mean[:, None] + slope[:, None] * reach
+    spread = np.where(slope != 0, fit.spread, np.inf)
+    variance = 1 / fit.weight[:, None] + reach**2 / spread[:, None]
+    (left, right), (before, after) = ((a[:-1, 1], a[1:, 0]) for a in (value, variance))
+    jump = right - left
+    apart = (jump**2 > price * (before + after)) & (jump * np.diff(fit.mean) > 0)
+    meet = (left * after + right * before) / (before + after)
+    value[:-1, 1], value[1:, 0] = np.where(apart, left, meet), np.where(apart, right, meet)
+    return value, apart
+
+
+class _Fit(NamedTuple):
+    """Straight lines, and how far off them the curve is."""
+
+    weight: np.ndarray
+    middle: np.ndarray
+    mean: np.ndarray
+    spread: np.ndarray
+    slope: np.ndarray
+    misfit: np.ndarray
+
+
+def _fit(moments: np.ndarray) -> _Fit:
+    """By weighted sums of 1, x, y, x², xy, y²."""
+    w, wx, wy, wxx, wxy, wyy = moments
+    middle, mean = wx / w, wy / w
+    spread = np.maximum(wxx - wx * middle, 1e-12 * w)
+    shared = wxy - wx * mean
+    slope = shared / spread
+    return _Fit(w, middle, mean, spread, slope, np.maximum(wyy - wy * mean - shared * slope, 0.0))
