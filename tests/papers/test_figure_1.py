@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from experiments import altered, are_apart, is_whole
 from festina.papers import load, names
 from festina.tasks import convolutional_teacher
-from festina.theory.saddles import linear_saddles
+from festina.theory.saddles import linear_saddles_from
 
 PANELS = ("b", "c", "d", "e", "f", "g")
 SEEDS = {"g": 12}
@@ -241,7 +241,7 @@ def test_figure_1c_lies_outside_lemma_6_but_leaves_zero_by_equation_10():
     y, patches = data.y[:, 0], data.x.reshape(-1, 2, 2)
     sigma = np.einsum("k,k,kpt->pt", data.weight, y, patches)
     levels = lambda *moments: [
-        2 * saddle.loss for saddle in linear_saddles(*moments, target_power=LEVELS["c"][0])
+        2 * saddle.loss for saddle in linear_saddles_from(*moments, target_power=LEVELS["c"][0])
     ]
     # Fully connected to all inputs there is one mode, and nothing between the first and the last.
     moments = ((data.y.T * data.weight) @ data.x, (data.x.T * data.weight) @ data.x)

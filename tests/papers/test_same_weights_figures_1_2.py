@@ -9,7 +9,7 @@ import festina
 from festina.diagnose import rests
 from festina.papers import load
 from festina.papers.saddles.figure_2._models import ATTENTION, LINEAR, spectrum
-from festina.theory.saddles import winner
+from festina.theory.saddles import winner_from
 from same_weights import drawn, heads, seen, two_layers
 
 
@@ -78,7 +78,9 @@ def test_figure_1f_one_of_eight_seeds_hardly_rests_and_elsewhere():
 def test_figure_1g_first_drop_and_its_unit_follow_from_the_initial_weights(scale, within):
     network, _, parameters = panel("g", scale=scale, seeds=12)
     step = 2 * parameters.learning_rate
-    known = [winner(u, v[:, 0], 4 * np.eye(2)) for u, v in zip(network.u, network.v, strict=True)]
+    known = [
+        winner_from(u, v[:, 0], 4 * np.eye(2)) for u, v in zip(network.u, network.v, strict=True)
+    ]
     predicted = np.array([time for _, time in known]) / step
     run = trained("g", scale=scale, seeds=12)
     measured = np.array([each.drop_time[0] for each in seen(run)])

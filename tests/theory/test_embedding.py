@@ -25,7 +25,7 @@ from festina.networks import (
     seeds,
     stack,
 )
-from festina.theory.saddles import embed, embed_units, stationarity, stationary_task
+from festina.theory.saddles import embed, embed_from, stationarity, stationary_task
 from festina.theory.saddles._kinds import admissible
 from helpers import spoilt
 
@@ -106,7 +106,7 @@ def test_where_the_algebra_forbids_it_there_is_no_fixed_point(name):
     }
     allowed = admissible(network.unit.algebra)
     for kind, mixing in mixings.items():
-        u, v = embed_units(network.u, network.v, *mixing)
+        u, v = embed_from(network.u, network.v, *mixing)
         gradient = stationarity(Layer(u, v, network.unit), task).gradient
         assert gradient < 1e-12 if kind in allowed else gradient > 1e-2
 
@@ -114,7 +114,7 @@ def test_where_the_algebra_forbids_it_there_is_no_fixed_point(name):
 def test_a_rectifier_takes_no_negative_factor():
     network, task = fixed_point("relu")
     one = np.eye(2)[[0, 1, 0, 1]]
-    u, v = embed_units(network.u, network.v, -1.0 * one, 0.5 * one)
+    u, v = embed_from(network.u, network.v, -1.0 * one, 0.5 * one)
     assert stationarity(Layer(u, v, network.unit), task).gradient > 1e-2
     with pytest.raises(ValueError, match=r"`gamma_u` must not be negative .* differs .* by 1.. %"):
         embed(network, 3, "proportional", gamma_u=-1.0, gamma_v=0.5)

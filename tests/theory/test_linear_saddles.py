@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import root
 
-from festina.theory.saddles import linear_saddle, linear_saddles
+from festina.theory.saddles import linear_saddle_from, linear_saddles_from
 
 KEY = jax.random.key(2)
 
@@ -41,7 +41,7 @@ def test_every_set_of_modes_is_a_fixed_point_with_its_loss(shape, rank, seed):
     rank = min(rank, *shape)
     correlation, covariance, power = statistics(seed, *shape, rank)
     target = np.linalg.solve(covariance, correlation.T).T
-    saddles = list(linear_saddles(correlation, covariance, target_power=power))
+    saddles = list(linear_saddles_from(correlation, covariance, target_power=power))
     assert [s.modes for s in saddles] == [
         modes for r in range(rank + 1) for modes in itertools.combinations(range(rank), r)
     ]
@@ -66,7 +66,7 @@ def test_every_set_of_modes_is_a_fixed_point_with_its_loss(shape, rank, seed):
 )
 def test_fixed_points_that_the_paper_leaves_out(outputs, inputs, rank, side):
     correlation, covariance, _ = statistics(5, outputs, inputs, rank)
-    saddle = linear_saddle(correlation, covariance, (0,))
+    saddle = linear_saddle_from(correlation, covariance, (0,))
     network = saddle.network(4, key=KEY, unread=1.0)
     assert gradient(network, correlation, covariance) < 1e-13
     np.testing.assert_allclose(network.v.T @ network.u, saddle.map, atol=1e-13)
@@ -81,7 +81,7 @@ def test_fixed_points_that_the_paper_leaves_out(outputs, inputs, rank, side):
 
 def test_where_the_correlation_has_full_rank_the_lemma_is_complete():
     correlation, covariance, _ = statistics(5, 3, 3)
-    saddle = linear_saddle(correlation, covariance, (0,))
+    saddle = linear_saddle_from(correlation, covariance, (0,))
     with pytest.raises(ValueError, match="`unread` components do not exist here"):
         saddle.network(4, key=KEY, unread=1.0)
 
@@ -90,7 +90,7 @@ def test_where_the_correlation_has_full_rank_the_lemma_is_complete():
 def test_whatever_else_stands_still_computes_one_of_them(outputs, inputs):
     """Necessity: zeros of the gradient that a root finder meets from random weights."""
     correlation, covariance, _ = statistics(7, outputs, inputs)
-    maps = np.stack([s.map for s in linear_saddles(correlation, covariance)])
+    maps = np.stack([s.map for s in linear_saddles_from(correlation, covariance)])
     rng, seen = np.random.default_rng(0), set()
     width = 3
 
@@ -115,7 +115,7 @@ def test_the_index_is_that_of_the_hessian(width):
     """The quadratic form −2 Σ δv·Σ̃δu + tr δW Σ_zz δWᵀ, written out as a matrix."""
     correlation, covariance, _ = statistics(11, 3, 4)
     rng = np.random.default_rng(0)
-    for saddle in linear_saddles(correlation, covariance):
+    for saddle in linear_saddles_from(correlation, covariance):
         network = saddle.network(width, key=KEY)
         # Any other weights with the same map: an invertible mixture of units.
         mixture = rng.normal(size=(width, width)) + 2 * np.eye(width)
@@ -135,28 +135,33 @@ def test_the_index_is_that_of_the_hessian(width):
 
 def test_equal_eigenvalues_are_said():
     correlation, covariance = 2.0 * np.eye(2), np.eye(2)
-    assert [s.unique for s in linear_saddles(correlation, covariance)] == [True, False, False, True]
-    assert all(s.unique for s in linear_saddles(np.diag([2.0, 1.0]), covariance))
-    assert linear_saddle(np.diag([2.0, 1.0]), covariance, (1,)).index(2) == 2
-    assert linear_saddle(correlation, covariance, (1,)).index(2) == 1
+    assert [s.unique for s in linear_saddles_from(correlation, covariance)] == [
+        True,
+        False,
+        False,
+        True,
+    ]
+    assert all(s.unique for s in linear_saddles_from(np.diag([2.0, 1.0]), covariance))
+    assert linear_saddle_from(np.diag([2.0, 1.0]), covariance, (1,)).index(2) == 2
+    assert linear_saddle_from(correlation, covariance, (1,)).index(2) == 1
 
 
 def test_many_modes_are_enumerated_one_at_a_time():
     """2⁶⁰ of them."""
     strengths = np.arange(60.0, 0.0, -1.0)
-    saddles = linear_saddles(np.diag(strengths), np.eye(60))
+    saddles = linear_saddles_from(np.diag(strengths), np.eye(60))
     first = list(itertools.islice(saddles, 62))
     assert [s.modes for s in first[:3]] == [(), (0,), (1,)]
     assert first[61].modes == (0, 1)
     assert first[0].loss == pytest.approx(0.5 * np.sum(strengths**2))
-    some = next(iter(linear_saddles(np.diag(strengths), np.eye(60), rank=59)))
+    some = next(iter(linear_saddles_from(np.diag(strengths), np.eye(60), rank=59)))
     np.testing.assert_allclose(some.escape_rates, [1.0], rtol=1e-9)
 
 
 def test_inputs_that_span_less():
     """Directions in which there are no inputs are in no one's way."""
     correlation, covariance = np.diag([2.0, 1.0, 0.0])[:2], np.diag([1.0, 0.5, 0.0])
-    saddle = linear_saddle(correlation, covariance, (0, 1))
+    saddle = linear_saddle_from(correlation, covariance, (0, 1))
     np.testing.assert_allclose(saddle.map, [[2, 0, 0], [0, 2, 0]], atol=1e-12)
     assert saddle.loss == pytest.approx(0, abs=1e-12)
 
@@ -165,25 +170,34 @@ def test_bad_input(as_a_user):
     ok = np.eye(2)
     for call, words in (
         (
-            lambda: linear_saddles(np.ones((2, 3)), ok),
+            lambda: linear_saddles_from(np.ones((2, 3)), ok),
             r"shape \(3, 3\) to go with `correlation`, got \(2, 2\)",
         ),
-        (lambda: linear_saddles(np.nan * ok, ok), "must be finite"),
-        (lambda: linear_saddles(ok, np.array([[1.0, 2.0], [0.0, 1.0]])), "symmetric"),
-        (lambda: linear_saddles(ok, np.diag([1.0, -1.0])), "negative eigenvalues, one is -1"),
-        (lambda: linear_saddles([[1, 1]], np.diag([1.0, 0.0])), "a part of 1 along inputs that do"),
-        (lambda: linear_saddles(ok, ok, rank=3), "between 0 and the 2 modes, got 3"),
-        (lambda: linear_saddle(ok, ok, (0, 0)), r"different numbers from 0 to 1, got \(0, 0\)"),
-        (lambda: linear_saddle(ok, ok, (2,)), r"different numbers from 0 to 1, got \(2,\)"),
-        (lambda: linear_saddle(ok, ok, (0, 1)).network(1), "`width` must be at least 2"),
-        (lambda: linear_saddle(ok, ok, (0,)).index(0), "`width` must be at least 1"),
-        (lambda: linear_saddle(ok, ok, (0,)).index(2.5), "`width` must be a whole number"),
+        (lambda: linear_saddles_from(np.nan * ok, ok), "must be finite"),
+        (lambda: linear_saddles_from(ok, np.array([[1.0, 2.0], [0.0, 1.0]])), "symmetric"),
+        (lambda: linear_saddles_from(ok, np.diag([1.0, -1.0])), "negative eigenvalues, one is -1"),
         (
-            lambda: linear_saddle(ok, ok, (0,), target_power=0.1),
+            lambda: linear_saddles_from([[1, 1]], np.diag([1.0, 0.0])),
+            "a part of 1 along inputs that do",
+        ),
+        (lambda: linear_saddles_from(ok, ok, rank=3), "between 0 and the 2 modes, got 3"),
+        (
+            lambda: linear_saddle_from(ok, ok, (0, 0)),
+            r"different numbers from 0 to 1, got \(0, 0\)",
+        ),
+        (lambda: linear_saddle_from(ok, ok, (2,)), r"different numbers from 0 to 1, got \(2,\)"),
+        (lambda: linear_saddle_from(ok, ok, (0, 1)).network(1), "`width` must be at least 2"),
+        (lambda: linear_saddle_from(ok, ok, (0,)).index(0), "`width` must be at least 1"),
+        (lambda: linear_saddle_from(ok, ok, (0,)).index(2.5), "`width` must be a whole number"),
+        (
+            lambda: linear_saddle_from(ok, ok, (0,), target_power=0.1),
             "`target_power` must be at",
         ),
-        (lambda: linear_saddle(ok, ok, (0,), target_power=np.nan), "`target_power` must be a fin"),
-        (lambda: linear_saddle(ok, ok, (0,)).network(3, unread=1.0), "need a `key`"),
+        (
+            lambda: linear_saddle_from(ok, ok, (0,), target_power=np.nan),
+            "`target_power` must be a fin",
+        ),
+        (lambda: linear_saddle_from(ok, ok, (0,)).network(3, unread=1.0), "need a `key`"),
     ):
         with pytest.raises(ValueError, match=words):
             call()

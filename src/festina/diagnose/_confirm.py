@@ -89,7 +89,7 @@ class Confirmation:
             )
         saddle = (
             f". It starts from a slope of {self.start_slope:.2g}, as from a saddle of its own: ask "
-            "`festina.theory.saddles.escape`"
+            "`festina.theory.saddles.ways_out`"
         )
         return (
             f"not confirmed: the narrow network goes on to {self.optimised_loss:.6g}, {self._here}"
@@ -136,8 +136,8 @@ def confirm(
     A plateau is an embedded fixed point (Theorem 1 of Zhang, Saxe & Latham) if the narrow network
     rests where the wide one does. That they compute nearly the same does not say so: the narrow
     network may be on its way to somewhere else. Whether the fixed point is a saddle or, as at the
-    end of training, a minimum, its curvature says: `festina.theory.saddles.escape`. It legitimately
-    fails where a plateau is none of these fixed points: units
+    end of training, a minimum, its curvature says: `festina.theory.saddles.ways_out`. It
+    legitimately fails where a plateau is none of these fixed points: units
     that have one direction but are not proportional (tanh, sine), or a narrow network whose
     infimum lies at infinite weights (x tanh x). The weights of rectifiers often rest on a kink,
     where a sample is just not seen; that counts as rest. A bias of the output layer is held where

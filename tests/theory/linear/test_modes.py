@@ -24,7 +24,7 @@ from festina.theory.linear import (
     tree,
     unbalanced_strength,
 )
-from festina.theory.saddles import mode_amplitudes
+from festina.theory.saddles import mode_amplitudes_from
 
 
 def frame(rows, columns, rng):
@@ -266,7 +266,7 @@ def test_effective_strengths_are_those_of_the_growing_part():
     found = effective_strengths(first, second, correlation)
     expected = 0.25 * np.sum((first @ vt.T + second.swapaxes(1, 2) @ u) ** 2, axis=1)
     assert np.allclose(found, expected, rtol=1e-13)
-    assert np.array_equal(found, mode_amplitudes(first, second.swapaxes(1, 2), correlation))
+    assert np.array_equal(found, mode_amplitudes_from(first, second.swapaxes(1, 2), correlation))
 
 
 def test_effective_strengths_of_decoupled_weights_are_their_strengths():

@@ -20,7 +20,7 @@ from ...diagnose import rests
 from ...dynamics import gradient_descent
 from ...networks import Stack, seeds, stack, stack_from
 from ...tasks import AbstractTask, linear_teacher, orthogonal_points
-from ...theory.saddles import minima_from
+from ...theory.saddles import minima_near
 from .._frame import experiment, keys_of, parameters_of
 from .._parameters import Parameters as BaseParameters
 from .._registry import Progress
@@ -109,7 +109,7 @@ def _levels(family: str, task: AbstractTask, seed: int) -> np.ndarray:
     starts = stack(sizes, activations=family, scale=0.7, key=seeds(24, first=seed))
     statistics = task.statistics(starts.view)
     power = float(statistics.weight @ (statistics.y**2).sum(axis=1)) + 2 * statistics.floor
-    return np.array([power, minima_from(starts, task, loss=LOSS).loss[0], 0.0])
+    return np.array([power, minima_near(starts, task, loss=LOSS).loss[0], 0.0])
 
 
 def _train(p: Parameters, network: Stack, task: AbstractTask, levels: np.ndarray) -> xr.Dataset:

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from ..._types import ArrayLike
 from .._checks import finite
 from .._modes import Modes
-from ..saddles import mode_amplitudes
+from ..saddles import mode_amplitudes_from
 
 
 def effective_strengths(
@@ -22,7 +22,7 @@ def effective_strengths(
     near zero $W_1v_\alpha + W_2^\top u_\alpha$ grows as $e^{s_\alpha t/\tau}$ while the difference
     of the two decays. So the product $u_\alpha^\top W_2W_1v_\alpha$ soon is
     $a_{0\alpha}e^{2s_\alpha t/\tau}$, whatever it was at first: it may have been negative.
-    The same as `festina.theory.saddles.mode_amplitudes`, in the shapes of matrices.
+    The same as `festina.theory.saddles.mode_amplitudes_from`, in the shapes of matrices.
 
     **Arguments:**
 
@@ -56,7 +56,7 @@ def effective_strengths(
             f"`correlation` (output, input): got {first.shape}, {second.shape} and "
             f"{correlation.shape}."
         )
-    return mode_amplitudes(first, np.swapaxes(second, -1, -2), correlation)
+    return mode_amplitudes_from(first, np.swapaxes(second, -1, -2), correlation)
 
 
 class LayerStrengths(NamedTuple):

@@ -5,9 +5,13 @@ import math
 import numpy as np
 from jaxtyping import Float
 
+from ..._objective import Convention, loss_factor
 from ..._types import ArrayLike
+from ...networks import AbstractNetwork
+from ...tasks import AbstractTask
 from .._modes import equals, modes
 from ._koenigs import koenigs
+from ._linear_layer import linear_layer
 from ._linear_phase import checked, growing
 
 # A mode's share of the loss, λ(a* − a)²/2, has fallen by half when a = (1 − 1/√2) a*.
@@ -17,13 +21,11 @@ _ROUND_OFF = 8.0 * float(np.finfo(float).eps)
 
 
 def mode_drop_times(
-    u: ArrayLike,
-    v: ArrayLike,
-    correlation: ArrayLike,
-    covariance: ArrayLike,
+    network: AbstractNetwork,
+    task: AbstractTask,
     *,
+    loss: Convention = "half",
     learning_rate: float | None = None,
-    loss_factor: float = 1.0,
     tolerance: float = 1e-6,
     degeneracy: float = 1e-9,
 ) -> Float[np.ndarray, "*batch mode"]:
@@ -65,14 +67,12 @@ def mode_drop_times(
 
     **Arguments:**
 
-    - `u`, `v`: initial weights, shapes `(..., unit, N_u)` and `(..., unit, N_v)`.
-    - `correlation`: $\Sigma_{yz}$, shape `(N_v, N_u)`.
-    - `covariance`: $\Sigma_{zz}$, shape `(N_u, N_u)`.
-    - `learning_rate`: $\eta$. Without it the flow's time $t_k$ is returned.
-    - `loss_factor`: $c$, the loss that is descended is $cL$ with the half in $L$: 1 for
-      $\frac12\langle\lVert y - f\rVert^2\rangle$, 2 without the half (Eq. 64), $2/N_v$ if outputs
-      are averaged as well (as in the paper's Figure 1B: 1 for two outputs); `festina.dynamics` has
-      `loss_factor(convention, task)`. Only read together with `learning_rate`.
+    - `network`: the initial weights of a linear layer or of a `DeepLinear` of two layers; or a
+      batch of them.
+    - `task`: what is learned; only $\Sigma_{yz}$ and $\Sigma_{zz}$ enter.
+    - `loss`: the convention $cL$, which sets the clock: $c$ is 1 for `"half"`, 2 for
+      `"mean-square"` (Eq. 64), $2/N_v$ for `"mean-over-outputs"` (as in the paper's Figure 1B).
+    - `learning_rate`: $\eta$. Without it the flow's time $t_k/c$ is returned.
     - `tolerance`: largest $\lVert\Sigma_{zz} r_k - \lambda_k r_k\rVert/\lVert\Sigma_{zz}\rVert$
       that passes for shared directions.
     - `degeneracy`: singular values closer than this fraction of $s_1$ count as equal. Then only the
@@ -80,9 +80,9 @@ def mode_drop_times(
 
     **Returns:**
 
-    $t_k$, or $n_k$ as a real number, shape `(..., mode)`, in the order of $s_k$ (largest first; of
-    falling $\bar a_k$ where $s_k$ are equal). Zero where $\bar a_k$ is past $x a_k^*$ already,
-    infinity where the mode is not learned ($s_k = 0$, or fewer than $k$ units).
+    $t_k/c$, or $n_k$ as a real number, shape `(*batch, mode)`, in the order of $s_k$ (largest
+    first; of falling $\bar a_k$ where $s_k$ are equal). Zero where $\bar a_k$ is past $x a_k^*$
+    already, infinity where the mode is not learned ($s_k = 0$, or fewer than $k$ units).
 
     !!! note "When it stops being exact"
 
@@ -97,6 +97,41 @@ def mode_drop_times(
         logarithm is right, up to $O(1)/2s_k$.
         Where the directions are not shared the error is not small: mode $k$ then grows on later
         plateaus at a rate of Eq. (42) that is not $s_k$.
+    """
+    seen, factor = linear_layer(network, task), loss_factor(loss, task)
+    times = mode_drop_times_from(
+        *seen,
+        learning_rate=learning_rate,
+        loss_factor=factor,
+        tolerance=tolerance,
+        degeneracy=degeneracy,
+    )
+    return times / factor if learning_rate is None else times
+
+
+def mode_drop_times_from(
+    u: ArrayLike,
+    v: ArrayLike,
+    correlation: ArrayLike,
+    covariance: ArrayLike,
+    *,
+    learning_rate: float | None = None,
+    loss_factor: float = 1.0,
+    tolerance: float = 1e-6,
+    degeneracy: float = 1e-9,
+) -> Float[np.ndarray, "*batch mode"]:
+    r"""`mode_drop_times` of plain arrays.
+
+    **Arguments:**
+
+    - `u`, `v`: initial weights, shapes `(..., unit, N_u)` and `(..., unit, N_v)`.
+    - `correlation`: $\Sigma_{yz}$, shape `(N_v, N_u)`.
+    - `covariance`: $\Sigma_{zz}$, shape `(N_u, N_u)`.
+    - `learning_rate`: $\eta$. Without it the time $t_k$ of
+      $L = \frac12\langle\lVert y - f\rVert^2\rangle$ is returned.
+    - `loss_factor`: $c$, where the loss that is descended is $cL$; `festina.dynamics` has
+      `loss_factor(convention, task)`. Only read together with `learning_rate`.
+    - `tolerance`, `degeneracy`: as there.
     """
     u, v, correlation = checked(u, v, correlation)
     found = modes(correlation, covariance, tolerance=tolerance, degeneracy=degeneracy)

@@ -107,11 +107,11 @@ def embed(
         mixing = _mixing(kind, unit, added, u.shape[axis], gamma_u, gamma_v, parent, rng)
         if kind == "proportional" and unit.algebra.homogeneous == "positive":
             _check_sign(mixing[0], unit, u.shape[axis + 1 :], v.shape[axis + 2 :])
-        network = with_hidden_layer(network, layer, *embed_units(u, v, *mixing, axis=axis))
+        network = with_hidden_layer(network, layer, *embed_from(u, v, *mixing, axis=axis))
     return network
 
 
-def embed_units(
+def embed_from(
     u: Float[Array, "..."],
     v: Float[Array, "..."],
     gamma_u: Mixing,

@@ -15,13 +15,18 @@ shape `(N_v, N_u)`, with $s_1 \ge s_2 \ge \dots$
 import numpy as np
 from jaxtyping import Float
 
+from ..._objective import Convention, loss_factor
 from ..._types import ArrayLike
+from ...networks import AbstractNetwork
+from ...networks._network import Network
+from ...tasks import AbstractTask
 from .._checks import finite
 from .._modes import equals
+from ._linear_layer import as_layer, linear_layer
 
 
 def mode_amplitudes(
-    u: ArrayLike, v: ArrayLike, correlation: ArrayLike
+    network: AbstractNetwork, task: AbstractTask
 ) -> Float[np.ndarray, "*batch mode"]:
     r"""How much of each growing mode the initial weights hold.
 
@@ -34,18 +39,32 @@ def mode_amplitudes(
 
     **Arguments:**
 
-    - `u`: $u_i$, shape `(..., unit, N_u)`; leading axes are batch axes, shared with `v`.
-    - `v`: $v_i$, shape `(..., unit, N_v)`.
-    - `correlation`: $\Sigma_{yz}$, shape `(N_v, N_u)`.
+    - `network`: a linear layer, or a `DeepLinear` of two layers; or a batch of them.
+    - `task`: what is learned; only $\Sigma_{yz}$ enters.
 
     **Returns:**
 
-    $a_k(0)$ with shape `(..., mode)`, $k = 1, \dots, \min(N_v, N_u)$, largest $s_k$ first.
+    $a_k(0)$ with shape `(*batch, mode)`, $k = 1, \dots, \min(N_v, N_u)$, largest $s_k$ first.
 
     !!! note "When it is not defined"
 
         If singular values coincide the vectors $q_k, r_k$ are a choice, and so is how the total of
         their $a_k(0)$ is divided. `mode_drop_times` does not depend on that choice.
+    """
+    seen = linear_layer(network, task)
+    return mode_amplitudes_from(seen.u, seen.v, seen.correlation)
+
+
+def mode_amplitudes_from(
+    u: ArrayLike, v: ArrayLike, correlation: ArrayLike
+) -> Float[np.ndarray, "*batch mode"]:
+    r"""`mode_amplitudes` of plain arrays.
+
+    **Arguments:**
+
+    - `u`: $u_i$, shape `(..., unit, N_u)`; leading axes are batch axes, shared with `v`.
+    - `v`: $v_i$, shape `(..., unit, N_v)`.
+    - `correlation`: $\Sigma_{yz}$, shape `(N_v, N_u)`.
     """
     u, v, correlation = checked(u, v, correlation)
     q, _, rt = np.linalg.svd(correlation, full_matrices=False)
@@ -53,8 +72,12 @@ def mode_amplitudes(
 
 
 def linear_phase(
-    u: ArrayLike, v: ArrayLike, correlation: ArrayLike, times: ArrayLike
-) -> tuple[Float[np.ndarray, "*batch unit n_u"], Float[np.ndarray, "*batch unit n_v"]]:
+    network: Network,
+    task: AbstractTask,
+    times: ArrayLike,
+    *,
+    loss: Convention = "half",
+) -> Network:
     r"""Weights of a linear network near zero, as long as its output is negligible.
 
     Exact solution of $\dot v_i = \Sigma_{yz} u_i$, $\dot u_i = \Sigma_{yz}^\top v_i$ (Eq. 10 of
@@ -65,7 +88,36 @@ def linear_phase(
       \begin{bmatrix} q_k \\ -r_k \end{bmatrix}\right) + \xi_i,$$
 
     with $c_{ki}, b_{ki} = \frac12(q_k^\top v_i(0) \pm r_k^\top u_i(0))$ and $\xi_i$ what is left of
-    the initial weights. Time is that of $L = \frac12\langle\lVert y-f\rVert^2\rangle$.
+    the initial weights.
+
+    **Arguments:**
+
+    - `network`: the initial weights of a linear layer or of a `DeepLinear` of two layers; or a
+      batch of them.
+    - `task`: what is learned; only $\Sigma_{yz}$ enters.
+    - `times`: when, shape `(time,)`, or one time.
+    - `loss`: the convention, which sets the clock.
+
+    **Returns:**
+
+    Networks of the same kind, a batch `(*batch, time)`; without the axis of time for a single one.
+
+    !!! note "When it stops being exact"
+
+        Eq. (10) leaves out $W\Sigma_{zz}$: good while $\lVert W\Sigma_{zz}\rVert \ll s_1$, that is
+        up to the first drop of the loss.
+    """
+    seen = linear_layer(network, task)
+    clock = loss_factor(loss, task) * np.asarray(times, dtype=float)
+    u, v = linear_phase_from(seen.u, seen.v, seen.correlation, clock)
+    deep = as_layer(network) is not network
+    return network.with_parts(u, v.swapaxes(-1, -2) if deep else v)
+
+
+def linear_phase_from(
+    u: ArrayLike, v: ArrayLike, correlation: ArrayLike, times: ArrayLike
+) -> tuple[Float[np.ndarray, "*batch unit n_u"], Float[np.ndarray, "*batch unit n_v"]]:
+    r"""`linear_phase` of plain arrays, for $L = \frac12\langle\lVert y-f\rVert^2\rangle$.
 
     **Arguments:**
 
@@ -77,11 +129,6 @@ def linear_phase(
 
     `(u, v)` with shapes `(..., time, unit, N_u)` and `(..., time, unit, N_v)`, without the axis of
     time for a single one.
-
-    !!! note "When it stops being exact"
-
-        Eq. (10) leaves out $W\Sigma_{zz}$: good while $\lVert W\Sigma_{zz}\rVert \ll s_1$, that is
-        up to the first drop of the loss.
     """
     u, v, correlation = checked(u, v, correlation)
     times = finite("times", times)
@@ -98,12 +145,12 @@ def linear_phase(
     return (over_u, over_v) if times.ndim else (over_u[..., 0, :, :], over_v[..., 0, :, :])
 
 
-def escape_time(
-    u: ArrayLike,
-    v: ArrayLike,
-    correlation: ArrayLike,
-    size: float = 1.0,
+def growth_times(
+    network: AbstractNetwork,
+    task: AbstractTask,
     *,
+    size: float = 1.0,
+    loss: Convention = "half",
     degeneracy: float = 1e-9,
 ) -> Float[np.ndarray, "*batch unit"]:
     r"""When the growing part of each unit reaches a given size in the linear phase.
@@ -112,26 +159,48 @@ def escape_time(
       \lVert P\theta_i(0)\rVert^2 = 2\sum_{k\le r} c_{ki}^2,$$
 
     Eq. (37) of Zhang, Saxe and Latham (Theorem 4), with $P$ (Eq. 11) the projection on the $r$ top
-    singular directions, $r$ the multiplicity of $s_1$. Time is that of
-    $L = \frac12\langle\lVert y-f\rVert^2\rangle$. At $T_i$ the rest of the unit is
+    singular directions, $r$ the multiplicity of $s_1$. At $T_i$ the rest of the unit is
     $O(\epsilon^{1 - s_{r+1}/s_1})$, see `residual_exponent`.
 
     **Arguments:**
 
-    - `u`, `v`: initial weights, shapes `(..., unit, N_u)` and `(..., unit, N_v)`.
-    - `correlation`: $\Sigma_{yz}$, shape `(N_v, N_u)`.
+    - `network`: the initial weights of a linear layer or of a `DeepLinear` of two layers; or a
+      batch of them.
+    - `task`: what is learned; only $\Sigma_{yz}$ enters.
     - `size`: what counts as $O(1)$.
+    - `loss`: the convention, which sets the clock.
     - `degeneracy`: singular values closer than this fraction of $s_1$ count as equal.
 
     **Returns:**
 
-    $T_i$ with shape `(..., unit)`: zero for a unit that starts beyond `size`, infinity for one that
-    holds nothing of the top directions, or if the correlation is zero.
+    $T_i$ with shape `(*batch, unit)`: zero for a unit that starts beyond `size`, infinity for
+    one that holds nothing of the top directions, or if the correlation is zero.
 
     !!! note "When it stops being exact"
 
         Exact for the linear system (10). In the network all units saturate together, when
         $\sum_i c_{1i}^2 e^{2s_1t}$ is of order $s_1/\lambda_1$: see `mode_drop_times`.
+    """
+    seen = linear_layer(network, task)
+    times = growth_times_from(seen.u, seen.v, seen.correlation, size=size, degeneracy=degeneracy)
+    return times / loss_factor(loss, task)
+
+
+def growth_times_from(
+    u: ArrayLike,
+    v: ArrayLike,
+    correlation: ArrayLike,
+    *,
+    size: float = 1.0,
+    degeneracy: float = 1e-9,
+) -> Float[np.ndarray, "*batch unit"]:
+    r"""`growth_times` of plain arrays, for $L = \frac12\langle\lVert y-f\rVert^2\rangle$.
+
+    **Arguments:**
+
+    - `u`, `v`: initial weights, shapes `(..., unit, N_u)` and `(..., unit, N_v)`.
+    - `correlation`: $\Sigma_{yz}$, shape `(N_v, N_u)`.
+    - `size`, `degeneracy`: as there.
     """
     u, v, correlation = checked(u, v, correlation)
     if not (np.isfinite(size) and size > 0):

@@ -18,14 +18,16 @@ $v_i$ what no target has (more outputs than inputs, or lower rank).
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
+from ..._objective import Convention, loss_factor
 from ..._types import ArrayLike
 from ...networks import Layer, Neuron
 from ...networks._given import whole_number
+from ...tasks import AbstractTask
 from .._checks import finite, number
 from .._statistics import covariance_of, inverse_on
 from ._generator import generator
@@ -40,8 +42,8 @@ class LinearSaddle:
     - `map`: $W = \Pi_A\Sigma_{yz}\Sigma_{zz}^{-1}$.
     - `correlation`: $\tilde\Sigma_{yz} = (1-\Pi_A)\Sigma_{yz}$ (Eq. 42), what is left to learn.
     - `escape_rates`: the singular values of $\tilde\Sigma_{yz}$ that are not zero, largest first. A
-      unit close to zero grows by one of them (Eq. 41); where all modes are learned there are none,
-      and the point is a minimum.
+      unit close to zero grows by one of them (Eq. 41), times c for a loss cL; where all modes are
+      learned there are none, and the point is a minimum.
     - `unique`: False where a mode in $A$ has the same $\mu$ as one outside: then any rotation of
       the two is as good, and this is one point of a continuum.
     """
@@ -119,6 +121,41 @@ class LinearSaddle:
 
 
 def linear_saddles(
+    task: AbstractTask,
+    *,
+    rank: int | None = None,
+    loss: Convention = "half",
+    degeneracy: float = 1e-9,
+) -> Iterator[LinearSaddle]:
+    r"""Every fixed point of a linear network on a task, one for each set of modes.
+
+    There are $2^D$ of them for $D$ modes, made one at a time: those with few modes first, among
+    them those with large $\mu_k$. Points are counted by what they compute; each stands for all
+    weights that compute it (see `LinearSaddle.network`).
+
+    **Arguments:**
+
+    - `task`: what is learned; only its first and second moments enter.
+    - `rank`: only those with so many modes.
+    - `loss`: the convention $cL$ of losses and rates.
+    - `degeneracy`: $\mu_k$ that differ by less than this fraction of the largest count as equal,
+      and those below it as zero.
+    """
+    return _ranked(_modes_of(task, loss, degeneracy), rank)
+
+
+def linear_saddle(
+    task: AbstractTask,
+    modes: Sequence[int],
+    *,
+    loss: Convention = "half",
+    degeneracy: float = 1e-9,
+) -> LinearSaddle:
+    """The fixed point at which exactly these modes are learned; the rest as `linear_saddles`."""
+    return _chosen(_modes_of(task, loss, degeneracy), modes)
+
+
+def linear_saddles_from(
     correlation: ArrayLike,
     covariance: ArrayLike,
     *,
@@ -126,11 +163,7 @@ def linear_saddles(
     rank: int | None = None,
     degeneracy: float = 1e-9,
 ) -> Iterator[LinearSaddle]:
-    r"""Every fixed point of a linear network, one for each set of modes.
-
-    There are $2^D$ of them for $D$ modes, made one at a time: those with few modes first, among
-    them those with large $\mu_k$. Points are counted by what they compute; each stands for all
-    weights that compute it (see `LinearSaddle.network`).
+    r"""`linear_saddles` of plain arrays, for $L = \frac12\langle\lVert y - f\rVert^2\rangle$.
 
     **Arguments:**
 
@@ -139,21 +172,12 @@ def linear_saddles(
       zero.
     - `target_power`: $\langle\lVert y\rVert^2\rangle$; by default $\sum_k\mu_k$, that of targets
       linear in $z$, so that losses are those above the least-squares fit.
-    - `rank`: only those with so many modes.
-    - `degeneracy`: $\mu_k$ that differ by less than this fraction of the largest count as equal,
-      and those below it as zero.
+    - `rank`, `degeneracy`: as there.
     """
-    problem = linear_modes(correlation, covariance, target_power, degeneracy)
-    count = len(problem.mu)
-    if rank is not None and not 0 <= rank <= count:
-        raise ValueError(f"`rank` must lie between 0 and the {count} modes, got {rank}.")
-    ranks = range(count + 1) if rank is None else (rank,)
-    return (
-        problem.saddle(modes) for r in ranks for modes in itertools.combinations(range(count), r)
-    )
+    return _ranked(linear_modes(correlation, covariance, target_power, degeneracy), rank)
 
 
-def linear_saddle(
+def linear_saddle_from(
     correlation: ArrayLike,
     covariance: ArrayLike,
     modes: Sequence[int],
@@ -161,15 +185,8 @@ def linear_saddle(
     target_power: float | None = None,
     degeneracy: float = 1e-9,
 ) -> LinearSaddle:
-    """The fixed point at which exactly these modes are learned; the rest as `linear_saddles`."""
-    problem = linear_modes(correlation, covariance, target_power, degeneracy)
-    chosen = tuple(sorted(set(modes)))
-    if len(chosen) != len(modes) or any(not 0 <= k < len(problem.mu) for k in chosen):
-        raise ValueError(
-            f"`modes` must be different numbers from 0 to {len(problem.mu) - 1}, got "
-            f"{tuple(modes)}."
-        )
-    return problem.saddle(chosen)
+    """`linear_saddle` of plain arrays; the rest as `linear_saddles_from`."""
+    return _chosen(linear_modes(correlation, covariance, target_power, degeneracy), modes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,6 +200,7 @@ class LinearModes:
     inverse: Float[np.ndarray, "input input"]  # Σ_zz⁻¹ on what the inputs span
     target_power: float
     degeneracy: float
+    factor: float = 1.0  # c of the loss cL
 
     def saddle(self, modes: tuple[int, ...]) -> LinearSaddle:
         learned = np.isin(np.arange(len(self.mu)), modes)
@@ -193,19 +211,50 @@ class LinearModes:
         equal = self.degeneracy * self.mu.max(initial=0.0)
         return LinearSaddle(
             modes=modes,
-            loss=0.5 * (self.target_power - float(self.mu[learned].sum())),
+            loss=0.5 * self.factor * (self.target_power - float(self.mu[learned].sum())),
             map=e @ (e.T @ self.correlation @ self.inverse),
             correlation=left,
-            escape_rates=rates,
+            escape_rates=self.factor * rates,
             unique=bool(np.abs(ahead).min(initial=np.inf) > equal),
             better=int(np.sum(ahead > equal)),
         )
 
 
+def _ranked(problem: LinearModes, rank: int | None) -> Iterator[LinearSaddle]:
+    count = len(problem.mu)
+    if rank is not None and not 0 <= whole_number("rank", rank, least=0) <= count:
+        raise ValueError(f"`rank` must lie between 0 and the {count} modes, got {rank}.")
+    ranks = range(count + 1) if rank is None else (rank,)
+    return (
+        problem.saddle(modes) for r in ranks for modes in itertools.combinations(range(count), r)
+    )
+
+
+def _chosen(problem: LinearModes, modes: Sequence[int]) -> LinearSaddle:
+    chosen = tuple(sorted(set(modes)))
+    if len(chosen) != len(modes) or any(not 0 <= k < len(problem.mu) for k in chosen):
+        raise ValueError(
+            f"`modes` must be different numbers from 0 to {len(problem.mu) - 1}, got "
+            f"{tuple(modes)}."
+        )
+    return problem.saddle(chosen)
+
+
+def _modes_of(task: AbstractTask, loss: Convention, degeneracy: float) -> LinearModes:
+    if not isinstance(task, AbstractTask):
+        raise ValueError(
+            "Expected a task (of `festina.tasks`; your own data: `festina.tasks.task(x, y)`), got "
+            f"{type(task).__name__}. Of averages Σ_yz and Σ_zz: `linear_saddles_from`."
+        )
+    seen = task.statistics(Neuron())
+    found = linear_modes(seen.correlation, seen.covariance, seen.power, degeneracy)
+    return replace(found, factor=loss_factor(loss, task))
+
+
 def linear_modes(
     correlation: ArrayLike, covariance: ArrayLike, target_power: float | None, degeneracy: float
 ) -> LinearModes:
-    """The modes of these statistics, checked; arguments as in `linear_saddles`."""
+    """The modes of these statistics, checked; arguments as in `linear_saddles_from`."""
     yz = finite("correlation", correlation)
     if yz.ndim != 2 or not yz.size:
         raise ValueError(f"`correlation` must have shape (output, input), got {yz.shape}.")

@@ -76,11 +76,11 @@ def narrow_minima(
             (task.outputs, *unit.read_shape(task.input_shape)),
         )
     )
-    return minima_from(Layer(u, v, unit), task, loss=loss, tolerance=tolerance)
+    return minima_near(Layer(u, v, unit), task, loss=loss, tolerance=tolerance)
 
 
 @float64
-def minima_from(
+def minima_near(
     networks: AbstractNetwork,
     task: AbstractTask,
     *,

@@ -5,12 +5,13 @@ from dataclasses import replace
 
 from ..._objective import Convention, Objective, loss_factor, objective
 from ..._precision import float64
-from ...networks import AbstractNetwork, DeepLinear, DiagonalLinear, Layer
+from ...networks import AbstractNetwork, DiagonalLinear, Layer
 from ...networks._given import check_alone
 from ...tasks import AbstractTask
+from ._linear_layer import as_layer, is_linear
 from ._loss_function import loss_function
-from ._staircase_diagonal import diagonal_staircase
-from ._staircase_linear import linear_staircase
+from ._staircase_diagonal import diagonal_staircase_from
+from ._staircase_linear import linear_staircase_from
 from ._staircase_units import has_growing_units, unit_staircase
 from ._stairs import Staircase
 
@@ -26,10 +27,13 @@ def staircase(
     Nothing is trained: on each plateau the weights that are still small are followed in closed
     form, and only the jumps between plateaus are computed. The architecture decides how:
 
-    - a fully-connected linear layer, or a `DeepLinear` of two layers: `linear_staircase`;
-    - a `DiagonalLinear` network: `diagonal_staircase`;
+    - a fully-connected linear layer, or a `DeepLinear` of two layers: modes join
+      (`linear_staircase_from` on plain arrays);
+    - a `DiagonalLinear` network: coordinates (`diagonal_staircase_from`);
     - a layer of units with fixed features and of order two or more in their weights (quadratic
-      neurons, heads of linear attention): `unit_staircase`.
+      neurons, heads of linear attention): units. The first jump is right up to
+      $O(\epsilon\ln(1/\epsilon))$; later ones follow units that were not the first, whose times
+      are sensitive: compare them over seeds.
 
     **Arguments:**
 
@@ -45,16 +49,14 @@ def staircase(
     """
     problem = objective(network, task, "half")
     check_alone(network.batch_shape)
-    layer = network
-    if isinstance(network, DeepLinear) and network.depth == 2:
-        layer = network.to_layer()
+    layer = as_layer(network)
     seen = task.statistics(network.view)
     if isinstance(network, DiagonalLinear):
-        found = diagonal_staircase(
+        found = diagonal_staircase_from(
             network.u, network.v, seen.correlation[0], seen.covariance, floor=seen.floor
         )
-    elif isinstance(layer, Layer) and layer.unit.degree == 1 and not layer.unit.read_axes:
-        found = linear_staircase(
+    elif isinstance(layer, Layer) and is_linear(layer):
+        found = linear_staircase_from(
             layer.u, layer.v, seen.correlation, seen.covariance, floor=seen.floor
         )
     elif isinstance(layer, Layer) and has_growing_units(layer):

@@ -40,7 +40,7 @@ _HALF = math.sqrt(2.0) - 1.0
 _WIDE = 10.0  # times 1/pull: how long a jump is followed on either side; β grows by e² in each
 
 
-def diagonal_staircase(
+def diagonal_staircase_from(
     u: ArrayLike,
     v: ArrayLike,
     correlation: ArrayLike,

@@ -37,7 +37,7 @@ _SMALL = 1e-2
 _ROUND_OFF = 1e-14  # of the largest unit: one that differs by less from others is made of them
 
 
-def linear_staircase(
+def linear_staircase_from(
     u: ArrayLike,
     v: ArrayLike,
     correlation: ArrayLike,

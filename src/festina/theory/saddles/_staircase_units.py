@@ -25,10 +25,8 @@ import numpy as np
 from jaxtyping import Float
 
 from ..._objective import Data, descent, excess_loss, objective
-from ..._precision import float64
 from ..._types import Array
 from ...networks import Layer
-from ...networks._given import check_alone
 from ...networks._structure import AbstractStructure
 from ...tasks import AbstractTask
 from ._stairs import Staircase, joining_times, root, warn_unless_ended
@@ -45,13 +43,12 @@ def has_growing_units(network: Layer) -> bool:
     return network.unit.fixed_features and order is not None and order >= 2
 
 
-@float64
 def unit_staircase(network: Layer, task: AbstractTask) -> Staircase:
     r"""The staircase of a layer of quadratic neurons or linear-attention heads.
 
     Each stage asks which of the dormant units is the first to escape, from their weights at that
     time (Proposition 5 of Zhang, Saxe & Latham with its correction, for any shape of $v$: where $v$
-    is a number the times are those of `escape_times`), and where the active units flow then
+    is a number the times are those of `blow_up_times`), and where the active units flow then
     (alternating gradient flow, Kunin et al. 2025). A jump is the passage of the middle between two
     levels.
 
@@ -74,12 +71,6 @@ def unit_staircase(network: Layer, task: AbstractTask) -> Staircase:
         two or more learns its ranks one after the other: plateaus in between last only
         $\ln(1/\epsilon)$ and are counted with the jump.
     """
-    check_alone(network.batch_shape)
-    if not has_growing_units(network):
-        raise ValueError(
-            f"`network` has units {network.unit}, expected units with fixed features and of order "
-            "two or more in their weights: quadratic or cubic neurons, linear attention."
-        )
     problem = objective(network, task, "half")
     stage = _Stage(
         problem.structure,

@@ -3,12 +3,18 @@
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from jaxtyping import Float
 
+from ..._objective import loss_formula
 from .._checks import number
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_LABEL = "predicted"
 
 Members = Literal["modes", "coordinates", "units"]
 
@@ -48,6 +54,31 @@ class Staircase:
     def loss(self, times: Float[np.ndarray, " time"]) -> Float[np.ndarray, " time"]:
         """The staircase as a function of time: the level of the plateau at each of `times`."""
         return self.levels[np.searchsorted(self.times, times)]
+
+    def draw(self, ax: "Axes | None" = None) -> "Axes":
+        """The loss as a staircase over time, with what is learned on each step.
+
+        Upon axes that are given, with training in them or other staircases, of other seeds say: it
+        reaches as far as they do, and the legend has one entry for all of them.
+        """
+        if ax is None:
+            import matplotlib.pyplot as plt
+
+            _, ax = plt.subplots(figsize=(6.4, 3.4), layout="constrained")
+        last = 1.25 * float(self.times[-1]) if len(self.times) else 1.0
+        shown = ax.dataLim.x1 if ax.has_data() else 0.0
+        edges = [0.0, *self.times, max(last, shown)]
+        labels = ax.get_legend_handles_labels()[1]
+        label = None if _LABEL in labels else _LABEL
+        ax.stairs(self.levels, edges, baseline=None, color="black", lw=1.0, ls="--", label=label)
+        if label:  # of several staircases the first is in words
+            for level, left, active in zip(self.levels, edges, self.active, strict=False):
+                words = ", ".join(map(str, active)) or f"no {self.members}"
+                ax.annotate(words, (left, level), (2, 2), textcoords="offset points", fontsize=8)
+        formula = loss_formula(self.convention)
+        ax.set(xlabel=f"time $t$ of gradient flow on {formula}", ylabel=f"loss {formula}")
+        ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=4, frameon=False)
+        return ax
 
 
 def root(function: Callable[[float], float], low: float, high: float) -> float:

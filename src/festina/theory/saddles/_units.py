@@ -13,14 +13,21 @@ How it is computed: `_unit_ways` sorts units by the way they take, `_unit_time` 
 import numpy as np
 from jaxtyping import Float, Int
 
+from ..._objective import Convention, check_kinds, loss_factor
 from ..._types import ArrayLike
+from ...networks import AbstractNetwork, Layer
+from ...tasks import AbstractTask
 from .._checks import finite
 from ._unit_time import travel_time
 from ._unit_ways import ROUND_OFF, ways
 
 
-def escape_times(
-    u: ArrayLike, v: ArrayLike, correlation: ArrayLike, *, tolerance: float = 1e-10
+def blow_up_times(
+    network: AbstractNetwork,
+    task: AbstractTask,
+    *,
+    loss: Convention = "half",
+    tolerance: float = 1e-10,
 ) -> Float[np.ndarray, "*batch unit"]:
     r"""When each unit of a quadratic network leaves zero, from its initial weights alone.
 
@@ -42,35 +49,22 @@ def escape_times(
     Gaussian units for $s = (1, 0.4, -0.7)$. Proposition 5 also asks for both signs of $s_k$, which
     the paper's own example (Figure 1G, $\Sigma_{yZ} = 4I$) does not have; not needed here.
 
-    **Linear attention.** A rank-one head with one value entry $v$, key $k$ and query $q$ is $v\,
-    k^\top\psi q$: the form above with $u = [k, q]$ and $Z = \frac12\begin{bmatrix} 0 & \psi \\
-    \psi^\top & 0\end{bmatrix}$. With $M = \langle y\psi\rangle$ call
-
-        escape_times(np.concatenate([k, q], axis=-1), v, np.block([[zero, M / 2], [M.T / 2, zero]]))
-
-    This is *not* right for heads whose value is a vector with more entries that get a gradient.
-    Those of `festina.networks.attention` on in-context regression, $x \sim \mathcal N(0, \Lambda)$,
-    gain $(v_y k + k_y v)^\top\Lambda^2 q$, with $v_y, k_y$ the entries of value and key that read
-    the label. With $v_y$ alone and $M = \Lambda^2$ the second half is missing: the first escape of
-    five heads comes out up to 70 % late (a median of some 20 %), often of the wrong head.
-    `unit_staircase` follows all entries.
-
     **Arguments:**
 
-    - `u`: $u_i(0)$, shape `(..., unit, D)`.
-    - `v`: $v_i(0)$, shape `(..., unit)`.
-    - `correlation`: $\Sigma_{yZ} = \langle yZ\rangle$, shape `(D, D)`. Only its symmetric part
-      enters $u^\top Z u$ and hence the dynamics; a matrix that is not symmetric is replaced by it.
+    - `network`: the initial weights of a layer of quadratic neurons with one output; or a batch of
+      them. Units with more outputs, cubic ones and heads of attention have a `staircase`, whose
+      first jump this is.
+    - `task`: what is learned; only $\Sigma_{yZ}$ enters.
+    - `loss`: the convention, which sets the clock.
     - `tolerance`: a panel of the quadrature is halved until that changes the unit's time by less
       than this fraction. The last value is returned, far better: good to about $10^{-14}$, in
       the worst of a hundred thousand units to $3\times10^{-13}$.
 
     **Returns:**
 
-    $t_\infty$ with shape `(..., unit)`, in the time of $L = \frac12\langle(y-f)^2\rangle$.
-    Infinity for a unit that never escapes: all $s_k$ it touches are positive, $v_0 < 0$ and
-    $v_0^2 \ge \sum_k a_k^2$ over $s_k \ne 0$ (or the mirror image); $\Sigma_{yZ}u = 0$; or it
-    creeps up to the top of the hill or rests there.
+    $t_\infty$ with shape `(*batch, unit)`. Infinity for a unit that never escapes: all $s_k$
+    it touches are positive, $v_0 < 0$ and $v_0^2 \ge \sum_k a_k^2$ over $s_k \ne 0$ (or the mirror
+    image); $\Sigma_{yZ}u = 0$; or it creeps up to the top of the hill or rests there.
 
     !!! note "When it stops being exact"
 
@@ -82,6 +76,37 @@ def escape_times(
         `winner`, these are times without competition.
         A unit within round-off of never escaping ($v_0^2$ against $\sum a_k^2$, or $F$ against zero
         at its minimum, to $2\times10^{-15}$) counts as one that does not.
+    """
+    weights = _quadratic(network, task)
+    return blow_up_times_from(*weights, tolerance=tolerance) / loss_factor(loss, task)
+
+
+def blow_up_times_from(
+    u: ArrayLike, v: ArrayLike, correlation: ArrayLike, *, tolerance: float = 1e-10
+) -> Float[np.ndarray, "*batch unit"]:
+    r"""`blow_up_times` of plain arrays, for $L = \frac12\langle(y-f)^2\rangle$.
+
+    **Linear attention.** A rank-one head with one value entry $v$, key $k$ and query $q$ is $v\,
+    k^\top\psi q$: a quadratic unit with $u = [k, q]$ and $Z = \frac12\begin{bmatrix} 0 & \psi \\
+    \psi^\top & 0\end{bmatrix}$. With $M = \langle y\psi\rangle$ call
+
+        sigma = np.block([[zero, M / 2], [M.T / 2, zero]])
+        blow_up_times_from(np.concatenate([k, q], axis=-1), v, sigma)
+
+    This is *not* right for heads whose value is a vector with more entries that get a gradient.
+    Those of `festina.networks.attention` on in-context regression, $x \sim \mathcal N(0, \Lambda)$,
+    gain $(v_y k + k_y v)^\top\Lambda^2 q$, with $v_y, k_y$ the entries of value and key that read
+    the label. With $v_y$ alone and $M = \Lambda^2$ the second half is missing: the first of five
+    heads to leave comes out up to 70 % late (a median of some 20 %), often the wrong head.
+    `staircase` follows all entries.
+
+    **Arguments:**
+
+    - `u`: $u_i(0)$, shape `(..., unit, D)`.
+    - `v`: $v_i(0)$, shape `(..., unit)`.
+    - `correlation`: $\Sigma_{yZ} = \langle yZ\rangle$, shape `(D, D)`. Only its symmetric part
+      enters $u^\top Z u$ and hence the dynamics; a matrix that is not symmetric is replaced by it.
+    - `tolerance`: as there.
     """
     u, v, correlation = _checked(u, v, correlation)
     if not 1e-14 <= tolerance < 1.0:
@@ -109,26 +134,56 @@ def escape_times(
 
 
 def winner(
-    u: ArrayLike, v: ArrayLike, correlation: ArrayLike, *, tolerance: float = 1e-10
+    network: AbstractNetwork,
+    task: AbstractTask,
+    *,
+    loss: Convention = "half",
+    tolerance: float = 1e-10,
 ) -> tuple[Int[np.ndarray, "*batch"], Float[np.ndarray, "*batch"]]:
     r"""The unit that leaves zero first, and when.
 
     $\arg\min_i t_{\infty,i}$ and $\min_i t_{\infty,i}$ of Eq. (57) of Zhang, Saxe and Latham, with
-    `escape_times` in place of their Eq. (56). All other units are still $O(\epsilon)$ then
+    `blow_up_times` in place of their Eq. (56). All other units are still $O(\epsilon)$ then
     (Proposition 5; with a heavy tail: the second largest has a median of 10.5 $\epsilon$, and one
     time in ten is beyond 62 $\epsilon$, for ten units as in Figure 1G).
 
-    **Arguments:** as for `escape_times`.
+    **Arguments:** as for `blow_up_times`.
 
     **Returns:**
 
     `(index, time)`, both with the batch shape; index −1 and infinite time if no unit escapes.
     """
-    times = escape_times(u, v, correlation, tolerance=tolerance)
+    index, first = winner_from(*_quadratic(network, task), tolerance=tolerance)
+    return index, np.asarray(first / loss_factor(loss, task))
+
+
+def winner_from(
+    u: ArrayLike, v: ArrayLike, correlation: ArrayLike, *, tolerance: float = 1e-10
+) -> tuple[Int[np.ndarray, "*batch"], Float[np.ndarray, "*batch"]]:
+    """`winner` of plain arrays; arguments as for `blow_up_times_from`."""
+    times = blow_up_times_from(u, v, correlation, tolerance=tolerance)
     if times.shape[-1] == 0:
         raise ValueError("`v` has no units: there is no winner.")
     index, first = np.asarray(times.argmin(axis=-1)), np.asarray(times.min(axis=-1))
     return np.where(np.isfinite(first), index, -1), first
+
+
+def _quadratic(
+    network: AbstractNetwork, task: AbstractTask
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """u, v and Σ_yZ of a layer of quadratic neurons with one output."""
+    check_kinds(network, task)
+    units = network.unit if isinstance(network, Layer) else None
+    if units is None or units.degree != 2 or units.read_axes or network.outputs > 1:
+        raise ValueError(
+            "`network` must be a layer of quadratic neurons with one output, got "
+            f"{network!r}. For cubic neurons, heads of linear attention and several outputs see "
+            "`festina.theory.saddles.staircase`; two linear layers have `mode_drop_times`."
+        )
+    network.check_fit(task.input_shape, task.outputs)
+    network.check_finite()
+    u, v = (np.asarray(part, float) for part in network.parts)
+    return u, v[..., 0], task.statistics(network.view).correlation[0]
 
 
 def _binade(x: np.ndarray) -> np.ndarray:

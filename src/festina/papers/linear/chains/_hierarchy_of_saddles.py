@@ -22,7 +22,7 @@ from ....dynamics import gradient_flow
 from ....networks import DeepLinear, decoupled, deep_linear
 from ....tasks import linear_teacher
 from ....theory.linear import effective_strengths, growing_gram, growing_strengths
-from ....theory.saddles import mode_drop_times
+from ....theory.saddles import mode_drop_times_from
 from ..._frame import experiment, keys_of, parameters_of
 from ..._parameters import Parameters as BaseParameters
 from ..._registry import Progress
@@ -134,7 +134,7 @@ def _saddles(s: Float[np.ndarray, " mode"], hidden: int) -> xr.Dataset:
 def _individuals(s: np.ndarray, first: np.ndarray, second: np.ndarray) -> xr.Dataset:
     """Networks whose weights along each mode are larger or smaller, and their predictions."""
     axes = np.eye(len(s))
-    drops = mode_drop_times(first, second.swapaxes(-1, -2), np.diag(s), axes)
+    drops = mode_drop_times_from(first, second.swapaxes(-1, -2), np.diag(s), axes)
     times = np.linspace(0.0, 1.1 * float(drops.max()) + 3 / s[-1], _SAMPLES)
     task = linear_teacher(np.diag(s))
     trained = gradient_flow(DeepLinear((first, second)), task, times, rtol=1e-10)

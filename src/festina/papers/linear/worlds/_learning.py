@@ -22,7 +22,7 @@ from ....theory.linear import (
     growing_gram,
     growing_strengths,
 )
-from ....theory.saddles import mode_drop_times
+from ....theory.saddles import mode_drop_times_from
 from ..._frame import keys_of
 from ..._parameters import Parameters
 from ...claims import Ledger, apart, most
@@ -85,7 +85,7 @@ def learn(
     u, items = y @ v / s, world.items
     first, second = (np.asarray(weight) for weight in network.weights)
     absent, first = first.shape[-1] - items, first[..., :items]
-    last = mode_drop_times(first, second.swapaxes(-1, -2), y, np.eye(items)).max()
+    last = mode_drop_times_from(first, second.swapaxes(-1, -2), y, np.eye(items)).max()
     times = np.linspace(0.0, float(last) + 3 / s[-1], _SAMPLES)
 
     own = decoupled(u, v, (parameters.hidden,), initial_strength=a0)

@@ -72,10 +72,8 @@ def _predict(parameters: Parameters, task: AbstractTask, network: Layer) -> dict
     gram = sigma_yx.T @ sigma_yx
     mixing = np.linalg.norm(gram @ sigma_xx - sigma_xx @ gram)
     if mixing <= 1e-9 * np.linalg.norm(gram) * np.linalg.norm(sigma_xx):
-        rate, unit = (eta, 1.0) if parameters.method == "descent" else (None, factor * eta)
-        times = mode_drop_times(
-            network.u, network.v, sigma_yx, sigma_xx, learning_rate=rate, loss_factor=factor
-        )
+        rate, unit = (eta, 1.0) if parameters.method == "descent" else (None, eta)
+        times = mode_drop_times(network, task, loss=parameters.loss, learning_rate=rate)
         predicted["drop_step"] = (("seed", "fall"), times / unit)
     return predicted
 

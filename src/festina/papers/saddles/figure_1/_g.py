@@ -12,10 +12,9 @@ from jaxtyping import PRNGKeyArray
 from pydantic import Field
 
 from ...._types import Keys
-from ....dynamics import loss_factor
 from ....networks import Layer, fully_connected
 from ....tasks import AbstractTask, quadratic_teacher
-from ....theory.saddles import escape_times
+from ....theory.saddles import blow_up_times
 from ...claims import Ledger, most
 from .. import panels
 from ..panels import FewUnitsParameters, Panel, Reading, staircase
@@ -48,9 +47,7 @@ def _network(parameters: Parameters, keys: Keys) -> Layer:
 
 
 def _predict(parameters: Parameters, task: AbstractTask, network: Layer) -> dict[str, Any]:
-    sigma = task.statistics(network.unit).correlation[0]
-    times = escape_times(network.u, network.v[..., 0], sigma)
-    steps = times / (loss_factor(parameters.loss, task) * parameters.learning_rate)
+    steps = blow_up_times(network, task, loss=parameters.loss) / parameters.learning_rate
     silent = _tolerance(parameters) > _LARGEST_ERROR  # Proposition 5 is about small weights
     first = np.full(len(steps), np.nan) if silent else np.min(steps, axis=-1)
     return {

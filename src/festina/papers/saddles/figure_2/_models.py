@@ -21,7 +21,7 @@ from ....diagnose import rests
 from ....dynamics import gradient_flow
 from ....networks import Layer, attention, fully_connected
 from ....tasks import AbstractTask, in_context_regression, linear_teacher
-from ....theory.saddles import mode_drop_times
+from ....theory.saddles import mode_drop_times_from
 from ..._registry import Progress
 from ...claims import Ledger, apart, most
 from ...figures import THEORY, family, finish, sheet, stairs
@@ -72,7 +72,7 @@ def _linear_levels(s: np.ndarray) -> np.ndarray:
 
 def _linear_theory(network: Layer, s: np.ndarray) -> dict[str, Any]:
     """Modes of white inputs are logistic curves, each from its own part of the initial weights."""
-    half = mode_drop_times(network.u, network.v, np.diag(s), np.eye(DIRECTIONS))
+    half = mode_drop_times_from(network.u, network.v, np.diag(s), np.eye(DIRECTIONS))
     times = np.linspace(0.0, 1.3 * half.max(), _SAMPLES)
     # Half of a mode's share of the loss is gone at a strength of 1 − 1/√2: logit ln(√2 − 1).
     logit = np.log(np.sqrt(2) - 1) + 2 * s * (times[:, None] - half[:, None])

@@ -14,7 +14,7 @@ from pydantic import Field, PositiveFloat
 from ....dynamics import gradient_descent
 from ....networks import Layer, layer
 from ....tasks import AbstractTask
-from ....theory.saddles import escape
+from ....theory.saddles import ways_out
 from ...claims import Ledger, above, agree
 from ..panels import BROKEN_OFF, PLATEAU, Reading
 from ._panel import EQ_5, FewUnitsParameters, Levels, fixed_points, other
@@ -51,7 +51,7 @@ def _known(parameters: Parameters, task: AbstractTask, network: Layer) -> Levels
     lengths, v = _balanced(np.array(parameters.teacher) ** 3)
     solution = layer(network.unit, np.diag(lengths), v)
     points["stated"] = ("seed", [ending.reason for ending in stated.endings])
-    points["sharpness"] = ((), escape(solution, task, loss=parameters.loss).sharpness)
+    points["sharpness"] = ((), ways_out(solution, task, loss=parameters.loss).sharpness)
     return rest, points
 
 

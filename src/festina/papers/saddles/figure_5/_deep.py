@@ -19,7 +19,7 @@ from ...._types import Keys
 from ....diagnose import rays
 from ....networks import Stack, seeds
 from ....tasks import AbstractTask
-from ....theory.saddles import minima_from
+from ....theory.saddles import minima_near
 from ..._frame import part_of
 from ..._registry import Progress
 from ...claims import Ledger, apart, listed, most
@@ -80,7 +80,7 @@ def deep(
         say("minima of narrow networks", 0.02)
         one = p.model_copy(update={"width": 1, "scale": 0.7})
         several = (narrow or network)(one, seeds(starts, first=p.seed))
-        minima = minima_from(several, task, loss=p.loss).loss
+        minima = minima_near(several, task, loss=p.loss).loss
         predicted = {"narrow_minimum": ("minimum", minima), **predict(p, task, made)}
         trajectory = panels.train(p, made, task, part_of(say, 0.1, 0.6), converged=converged)
         theory = panels.theory(p, task, made, float(minima[0]), trajectory.floor, predicted)

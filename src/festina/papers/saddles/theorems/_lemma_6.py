@@ -63,9 +63,8 @@ PRESETS: dict[str, dict[str, Any]] = {"more-outputs": {"inputs": 3, "outputs": 4
 def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
     """Enumerate the fixed points, build a network at each, and train away from it."""
     key = seeds(1, first=parameters.seed)[0] if key is None else key
-    task, correlation, covariance = _statistics(parameters, key)
-    power = float(np.sum(task.y**2 * task.weight[:, None]))
-    saddles = list(linear_saddles(correlation, covariance, target_power=power))
+    task = _task(parameters, key)
+    saddles = list(linear_saddles(task))
     names = ["{" + ", ".join(str(k + 1) for k in saddle.modes) + "}" for saddle in saddles]
     rows: list[dict[str, Any]] = []
     for index, saddle in enumerate(saddles):
@@ -80,7 +79,7 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
     }
 
 
-def _statistics(parameters: Parameters, key: PRNGKeyArray) -> tuple[Task, np.ndarray, np.ndarray]:
+def _task(parameters: Parameters, key: PRNGKeyArray) -> Task:
     rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))
     n_in, n_out = parameters.inputs, parameters.outputs
     # Singular values that are apart, so that each saddle is left at a rate of its own.
@@ -91,7 +90,7 @@ def _statistics(parameters: Parameters, key: PRNGKeyArray) -> tuple[Task, np.nda
     root = rng.standard_normal((n_in, n_in))
     covariance = root @ root.T / n_in + 0.5 * np.eye(n_in)
     covariance *= n_in / np.trace(covariance)
-    return linear_teacher(target, covariance), target @ covariance, covariance
+    return linear_teacher(target, covariance)
 
 
 def _fixed_point(

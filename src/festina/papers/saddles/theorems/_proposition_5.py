@@ -19,7 +19,7 @@ from ....diagnose import rests
 from ....dynamics import gradient_flow
 from ....networks import fully_connected
 from ....tasks import quadratic_teacher
-from ....theory.saddles import escape_times, winner
+from ....theory.saddles import blow_up_times_from, winner
 from ..._frame import experiment, keys_of, parameters_of
 from ..._parameters import Parameters as BaseParameters
 from ..._parameters import falling
@@ -108,7 +108,7 @@ def _escapes(weights: np.ndarray, s: np.ndarray) -> xr.Dataset:
     against = (s > 0).all() & (v < 0)
     numbers = {
         "measured": measured,
-        "predicted": escape_times(u, v, np.diag(s), tolerance=_ACCURACY),
+        "predicted": blow_up_times_from(u, v, np.diag(s), tolerance=_ACCURACY),
         "printed": [_printed(*unit, s) for unit in zip(u, v, strict=True)],
         "bounces": (signs != signs[:, :1]).any(axis=1) & np.isfinite(measured),
         # Units that stay near zero: v is against s and too strong for u to turn.
@@ -165,8 +165,7 @@ def _networks(parameters: Parameters, key: PRNGKeyArray | None) -> xr.Dataset:
     size: dict[str, Any] = {"scale": scales[:, None], "key": keys.reshape(1, -1)}
     network = fully_connected(2, parameters.width, activation="quadratic", **size)
     task = quadratic_teacher(np.eye(2))
-    sigma = task.statistics(network.unit).correlation[0]
-    who, when = winner(network.u, network.v[..., 0], sigma)
+    who, when = winner(network, task)
     trained = gradient_flow(network, task, loss="half", rtol=1e-7, converged=1e-3)
     found = rests(trained, _LEVELS).isel(middle=0)
     at = found["save"].values[..., None, None, None]
@@ -178,7 +177,7 @@ def _networks(parameters: Parameters, key: PRNGKeyArray | None) -> xr.Dataset:
         "strongest": np.argmax(np.abs(v[..., 0]) * np.sum(u**2, axis=-1), axis=-1)[..., 0],
     }
     table: dict[str, Any] = {name: (("scale", "seed"), each) for name, each in numbers.items()}
-    table["correlation"] = (("row", "column"), sigma)
+    table["correlation"] = (("row", "column"), task.statistics(network.unit).correlation[0])
     seeds = parameters.seed + np.arange(parameters.seeds)
     return xr.Dataset(table, {"scale": scales, "seed": seeds})
 

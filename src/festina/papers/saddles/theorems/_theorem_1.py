@@ -18,7 +18,7 @@ from pydantic import Field, model_validator
 from .... import networks, tasks
 from ...._types import Array
 from ....networks import AbstractNetwork, Layer
-from ....theory.saddles import embed_units, narrow_minima, stationary_task
+from ....theory.saddles import embed_from, narrow_minima, stationary_task
 from ....theory.saddles._embedding import unit_defects
 from ....theory.saddles._fixed_points import losses_and_gradients
 from ....theory.saddles._hidden import hidden_layers, with_hidden_layer
@@ -137,7 +137,7 @@ def _embeddings(parameters: Parameters, name: str, key: Any, seed: int) -> dict[
     _, u, v = hidden_layers(network)[hidden]
     row: dict[str, Any] = {"after": [], "otherwise": []}
     for case in CASES:
-        units = embed_units(u, v, *_mixing(case, parameters, rng))
+        units = embed_from(u, v, *_mixing(case, parameters, rng))
         wide = with_hidden_layer(network, hidden, *units)
         row["after"].append(_gradient(wide, x, y))
         row["otherwise"].append(_gradient(wide, x, other))
@@ -195,7 +195,7 @@ def _panels(seed: int) -> xr.Dataset:
     for unit, task, read_shape in panels.values():
         found = narrow_minima(unit, task, width=1, starts=12)
         u, v = found.network.lane(0).parts
-        wide = networks.layer(unit, *embed_units(u, v, np.zeros((1, 1)), np.zeros((1, 1))))
+        wide = networks.layer(unit, *embed_from(u, v, np.zeros((1, 1)), np.zeros((1, 1))))
         row = {"gain": _gains(wide, task, rng), "order": unit.algebra.order}
         row["gradient"] = np.linalg.norm(losses_and_gradients(wide, task)[1])
         row["homogeneity_defect"] = unit_defects(unit, u.shape[1:], read_shape).positive
@@ -227,7 +227,7 @@ def _section_e(parameters: Parameters, key: Any) -> dict[str, float]:
     data = tasks.task(x, rng.standard_normal((parameters.samples, 3)))
     gamma = rng.standard_normal((2, 1, units))
     mixing = np.pad(gamma, ((0, 0), (0, added - 1), (0, 0)))
-    wide = networks.layer(network.unit, *embed_units(network.u, network.v, *mixing))
+    wide = networks.layer(network.unit, *embed_from(network.u, network.v, *mixing))
     speeds = lambda net: net.structure.arrays(-losses_and_gradients(net, data)[1][0])
     (u_before, v_before), (u_after, v_after) = speeds(network), speeds(wide)
     u_after = u_after[:units]

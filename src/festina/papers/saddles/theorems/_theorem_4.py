@@ -19,7 +19,7 @@ from ....diagnose import passage_time
 from ....dynamics import gradient_flow
 from ....networks import fully_connected
 from ....tasks import linear_teacher
-from ....theory.saddles import escape_time, residual_exponent
+from ....theory.saddles import growth_times_from, residual_exponent
 from ..._frame import experiment, keys_of, parameters_of
 from ..._parameters import Parameters as BaseParameters
 from ..._parameters import falling
@@ -107,7 +107,7 @@ def _linear_system(
     theta, outputs, size = np.concatenate((v, u), axis=1), len(sigma), sum(sigma.shape)
     system = np.zeros((size, size))
     system[:outputs, outputs:], system[outputs:, :outputs] = sigma, sigma.T
-    predicted = np.array([escape_time(e * u, e * v, sigma) for e in scales])
+    predicted = np.array([growth_times_from(e * u, e * v, sigma) for e in scales])
     times = np.linspace(0.0, 1.05 * float(predicted.max()), _SAMPLES)
     flow = lambda _, g: (system @ g.reshape(size, size)).ravel()
     how: dict[str, Any] = {"method": "DOP853", "rtol": 1e-13, "atol": 1e-16, "dense_output": True}

@@ -23,7 +23,7 @@ _PRECISION = 1e-11  # of an eigenvalue, relative to the largest
 
 
 @dataclass(frozen=True, eq=False)
-class Escape:
+class WaysOut:
     r"""The directions of negative curvature at a fixed point.
 
     - `index`: how many there are; zero at a minimum, and at a saddle of higher order. None where
@@ -65,7 +65,7 @@ class Escape:
 
 
 @float64
-def escape(
+def ways_out(
     network: AbstractNetwork,
     task: AbstractTask,
     *,
@@ -73,7 +73,7 @@ def escape(
     tolerance: float = 1e-8,
     stationary: float = 1e-6,
     most: int | None = None,
-) -> Escape:
+) -> WaysOut:
     r"""Index of a fixed point, its escape rates and directions, from the Hessian of the loss.
 
     Up to 2400 weights the Hessian is formed and diagonalised. Above, it is only multiplied with: by
@@ -92,7 +92,7 @@ def escape(
 
     **Returns:**
 
-    An `Escape`.
+    `WaysOut`.
 
     !!! note "What the Hessian does not see"
 
@@ -125,7 +125,7 @@ def escape(
         values, vectors, sharpness = _negative(product, structure.size, tolerance, most)
         index = len(values) if most is None or len(values) < most else None
     rates, vectors = -values[:most], vectors[:, :most]
-    return Escape(
+    return WaysOut(
         index=index,
         rates=rates,
         directions=network.with_parts(*structure.arrays(vectors)),

@@ -1,0 +1,48 @@
+"""A linear network of two layers and its task, as closed forms see them."""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from ..._objective import check_kinds
+from ...networks import AbstractNetwork, DeepLinear, Layer
+from ...tasks import AbstractTask
+
+
+class LinearLayer(NamedTuple):
+    """u and v of every unit, and the averages Σ_yz and Σ_zz that they are driven by."""
+
+    u: Float[np.ndarray, "*batch unit input"]
+    v: Float[np.ndarray, "*batch unit output"]
+    correlation: Float[np.ndarray, "output input"]
+    covariance: Float[np.ndarray, "input input"]
+
+
+def as_layer(network: AbstractNetwork) -> AbstractNetwork:
+    """Two layers of a deep linear network as the layer that they are; others unchanged."""
+    if isinstance(network, DeepLinear) and network.depth == 2:
+        return network.to_layer()
+    return network
+
+
+def is_linear(layer: Layer) -> bool:
+    """Whether its units are linear and fully connected."""
+    return layer.unit.degree == 1 and not layer.unit.read_axes
+
+
+def linear_layer(network: AbstractNetwork, task: AbstractTask) -> LinearLayer:
+    """Raises unless the network is linear, has two layers, and fits the task."""
+    check_kinds(network, task)
+    layer = as_layer(network)
+    if not isinstance(layer, Layer) or not is_linear(layer):
+        raise ValueError(
+            "`network` must be linear and fully connected, of two layers: a layer of linear units "
+            f"or a `DeepLinear` of depth two. Got {network!r}. Others have a "
+            "`festina.theory.saddles.staircase`, or train (`festina.gradient_flow`)."
+        )
+    layer.check_fit(task.input_shape, task.outputs)
+    layer.check_finite()
+    seen = task.statistics(layer.view)
+    u, v = (np.asarray(part, float) for part in layer.parts)
+    return LinearLayer(u, v, seen.correlation, seen.covariance)

@@ -1,0 +1,135 @@
+"""Networks and tasks in, and the same as on plain arrays: every form that has both."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from festina.networks import DeepLinear, Neuron, attention, deep_linear, fully_connected, seeds
+from festina.tasks import in_context_regression, linear_teacher, quadratic_teacher, task
+from festina.theory import saddles
+
+RNG = np.random.default_rng(4)
+SIGMA = np.diag([2.0, 1.0, 0.4])
+TASK = linear_teacher(np.diag([1.0, 0.8])[:, :2] @ np.eye(2, 3), SIGMA)
+CORRELATION = np.array([[2.0, 0.0, 0.0], [0.0, 0.8, 0.0]])
+LAYERS = fully_connected(3, 5, 2, scale=1e-5, key=seeds(2))
+
+LINEAR = {
+    "mode_amplitudes": lambda u, v, c: saddles.mode_amplitudes_from(u, v, CORRELATION),
+    "mode_drop_times": lambda u, v, c: saddles.mode_drop_times_from(u, v, CORRELATION, SIGMA) / c,
+    "growth_times": lambda u, v, c: saddles.growth_times_from(u, v, CORRELATION) / c,
+}
+
+
+@pytest.mark.parametrize("name", LINEAR)
+@pytest.mark.parametrize(("loss", "factor"), [("half", 1.0), ("mean-square", 2.0)])
+def test_linear_layers_and_two_deep_ones_are_their_arrays(name, loss, factor):
+    arrays = LINEAR[name](LAYERS.u, LAYERS.v, factor)
+    convention = {} if name == "mode_amplitudes" else {"loss": loss}
+    for network in (LAYERS, DeepLinear.from_layer(LAYERS)):
+        found = getattr(saddles, name)(network, TASK, **convention)
+        np.testing.assert_allclose(found, arrays, rtol=1e-12)
+        assert found.shape[0] == 2
+    one = getattr(saddles, name)(LAYERS.lane(1), TASK, **convention)
+    np.testing.assert_allclose(one, arrays[1], rtol=1e-12)
+
+
+def test_steps_of_descent_know_the_convention():
+    steps = saddles.mode_drop_times(LAYERS, TASK, loss="mean-square", learning_rate=0.01)
+    arrays = LAYERS.u, LAYERS.v, CORRELATION, SIGMA
+    expected = saddles.mode_drop_times_from(*arrays, learning_rate=0.01, loss_factor=2.0)
+    np.testing.assert_allclose(steps, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("deep", [False, True])
+def test_the_linear_phase_is_a_network_at_each_time(deep):
+    network = DeepLinear.from_layer(LAYERS) if deep else LAYERS
+    times = np.array([0.0, 0.5, 1.0])
+    u, v = saddles.linear_phase_from(LAYERS.u, LAYERS.v, CORRELATION, 2 * times)
+    found = saddles.linear_phase(network, TASK, times, loss="mean-square")
+    assert type(found) is type(network)
+    assert found.batch_shape == (2, 3)
+    as_layer = found.to_layer() if isinstance(found, DeepLinear) else found
+    np.testing.assert_allclose(as_layer.u, u, rtol=1e-12)
+    np.testing.assert_allclose(as_layer.v, v, rtol=1e-12)
+    single = saddles.linear_phase(network, TASK, 0.5)
+    assert single.batch_shape == (2,)
+
+
+@settings(max_examples=5, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), samples=st.integers(6, 30))
+def test_saddles_of_a_task_are_those_of_its_averages(seed, samples):
+    """Of data that no linear map fits: losses are whole, not above least squares."""
+    rng = np.random.default_rng(seed)
+    x, y = rng.normal(size=(samples, 3)), rng.normal(size=(samples, 2))
+    data = task(x, y)
+    averages = y.T @ x / samples, x.T @ x / samples
+    power = float(np.sum(y**2) / samples)
+    pairs = zip(
+        saddles.linear_saddles(data, loss="mean-square"),
+        saddles.linear_saddles_from(*averages, target_power=power),
+        strict=True,
+    )
+    for found, expected in pairs:
+        assert found.modes == expected.modes
+        assert found.loss == pytest.approx(2 * expected.loss, rel=1e-9)
+        np.testing.assert_allclose(found.escape_rates, 2 * expected.escape_rates, rtol=1e-7)
+    one = saddles.linear_saddle(data, (1,))
+    residual = y - x @ one.map.T
+    assert one.loss == pytest.approx(0.5 * np.sum(residual**2) / samples, rel=1e-9)
+
+
+def test_quadratic_units_are_their_arrays():
+    data = quadratic_teacher(np.diag([1.0, 0.6]))
+    network = fully_connected(2, 7, activation="quadratic", scale=1e-3, key=seeds(3))
+    sigma = data.statistics(network.unit).correlation[0]
+    arrays = network.u, network.v[..., 0], sigma
+    times = saddles.blow_up_times(network, data, loss="mean-square")
+    np.testing.assert_allclose(times, saddles.blow_up_times_from(*arrays) / 2, rtol=1e-12)
+    unit, first = saddles.winner(network, data)
+    np.testing.assert_array_equal(unit, saddles.winner_from(*arrays)[0])
+    np.testing.assert_allclose(first, 2 * times.min(axis=-1), rtol=1e-12)
+
+
+def test_others_are_refused_and_told_where_to_go(as_a_user):
+    relu = fully_connected(3, 5, 2, activation="relu", key=seeds(1)[0])
+    deep = deep_linear((3, 4, 4, 2), scale=1e-3, key=seeds(1)[0])
+    heads = attention(2, 3, scale=1e-3, key=seeds(1)[0])
+    two = fully_connected(2, 3, 2, activation="quadratic", key=seeds(1)[0])
+    for call, words in (
+        (lambda: saddles.mode_amplitudes(relu, TASK), "linear and fully connected, of two layers"),
+        (lambda: saddles.mode_drop_times(deep, TASK), r"Got DeepLinear\(3-4-4-2\).*staircase"),
+        (lambda: saddles.growth_times(LAYERS.u, TASK), "Expected a network"),
+        (lambda: saddles.linear_phase(LAYERS, TASK, np.ones((2, 2))), "a time or a list of them"),
+        (lambda: saddles.mode_drop_times(LAYERS, quadratic_teacher(np.eye(2))), "do not fit"),
+        (lambda: saddles.linear_saddles(CORRELATION), "linear_saddles_from"),
+        (lambda: saddles.linear_saddles(TASK, rank=0.5), "`rank` must be a whole number"),
+        (lambda: saddles.winner(heads, in_context_regression(2)), "staircase"),
+        (lambda: saddles.blow_up_times(two, quadratic_teacher(np.eye(2))), "with one output"),
+        (lambda: saddles.winner(LAYERS, TASK), "mode_drop_times"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            call()
+    assert relu.unit != Neuron()
+
+
+def test_a_staircase_is_drawn_with_its_loss_and_clock():
+    import matplotlib.pyplot as plt
+
+    found = [saddles.staircase(LAYERS.lane(k), TASK, loss="mean-square") for k in range(2)]
+    ax = found[0].draw()
+    assert found[1].draw(ax) is ax
+    assert "⟨‖y − f‖²⟩" in ax.get_xlabel()
+    assert ax.get_ylabel() == "loss ⟨‖y − f‖²⟩"
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["predicted"]
+    for patch, each in zip(ax.patches, found, strict=True):
+        values, edges, _ = patch.get_data()
+        np.testing.assert_array_equal(values, each.levels)
+        np.testing.assert_array_equal(edges[1:-1], each.times)
+    later = found[1].times[-1] * 3
+    ax = plt.figure().add_subplot()
+    ax.plot([0.0, later], [1.0, 0.0])
+    assert found[0].draw(ax).patches[0].get_data()[1][-1] == later
+    assert saddles.Staircase(np.ones(1), np.zeros(0), ((),), np.zeros(0), "units").draw()
+    plt.close("all")
