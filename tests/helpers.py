@@ -134,6 +134,7 @@ def _network(row: Architecture, seed: int, scale: float, width: int) -> Layer:
 def plain_neurons(sigma: Callable[[float], float]) -> Callable[[Layer, np.ndarray], np.ndarray]:
     def value(network: Layer, x: np.ndarray) -> np.ndarray:
         u, v = np.asarray(network.u), np.asarray(network.v)
+        x = np.append(x, 1.0) if network.unit.bias else x
         out = np.zeros(v.shape[1])
         for i, o in itertools.product(range(len(u)), range(len(out))):
             out[o] += v[i, o] * sigma(sum(float(a * b) for a, b in zip(u[i], x, strict=True)))
@@ -151,6 +152,7 @@ def plain_kernels(
         for i, o in itertools.product(range(len(u)), range(len(out))):
             for position, start in enumerate(range(0, len(x) - size + 1, stride)):
                 seen = sum(float(u[i, tap] * x[start + tap]) for tap in range(size))
+                seen += float(u[i, size]) if network.unit.bias else 0.0
                 out[o] += v[i, o, position] * sigma(seen)
         return out
 
@@ -197,15 +199,20 @@ def _pair(make: Callable[..., AbstractTask]) -> dict[str, Any]:
 
 
 def _neurons(
-    scalar: Scalar, data: dict[str, Any], *, name: str | None = None, outputs: int = 1
+    scalar: Scalar,
+    data: dict[str, Any],
+    *,
+    name: str | None = None,
+    outputs: int = 1,
+    bias: bool = False,
 ) -> Architecture:
     return Architecture(
         name or scalar.name,
         lambda key, scale, width: fully_connected(
-            2, width, outputs, activation=scalar.choice, scale=scale, key=key
+            2, width, outputs, activation=scalar.choice, bias=bias, scale=scale, key=key
         ),
         input_shape=(2,),
-        unit=Neuron(activation(scalar.choice)),
+        unit=Neuron(activation(scalar.choice), bias=bias),
         algebra=scalar.algebra,
         plain=plain_neurons(scalar.plain),
         **data,
@@ -221,6 +228,7 @@ def _kernels(
     inputs: int = 4,
     outputs: int = 1,
     name: str | None = None,
+    bias: bool = False,
 ) -> Architecture:
     return Architecture(
         name or f"conv-{scalar.name}-{size}/{stride}",
@@ -231,11 +239,12 @@ def _kernels(
             kernel=size,
             stride=stride,
             activation=scalar.choice,
+            bias=bias,
             scale=scale,
             key=key,
         ),
         input_shape=(inputs,),
-        unit=Kernel(activation(scalar.choice), size=size, stride=stride),
+        unit=Kernel(activation(scalar.choice), bias=bias, size=size, stride=stride),
         algebra=scalar.algebra,
         plain=plain_kernels(scalar.plain, size, stride),
         **data,
@@ -351,6 +360,10 @@ ARCHITECTURES = [
     _kernels(
         _by_name["tanh"], _conv_teacher(_by_name["tanh"], 4, 2, 1), size=2, stride=1, inputs=4
     ),
+    _neurons(_by_name["linear"], _linear_3, name="linear-bias", outputs=3, bias=True),
+    _neurons(_by_name["quadratic"], _quadratic, name="quadratic-bias", bias=True),
+    _neurons(_by_name["relu"], _noise((2,)), name="relu-bias", bias=True),
+    _kernels(_by_name["linear"], _pair(convolutional_teacher), name="conv-bias", bias=True),
     _heads("attention", _regression(3), LinearHead()),
     _heads("attention-raw", _regression(3), LinearHead(per_token=False)),
     _heads("attention-rank-2", _regression(2), LinearHead(rank=2)),
@@ -387,7 +400,8 @@ def unstructured(shape: tuple[int, ...], outputs: int, count: int, seed: int = 0
 def raw_statistics(unit: AbstractUnit, data: Task) -> Statistics:
     """The samples as they are, one by one: no compression, whatever the unit."""
     skip = [np.broadcast_to(unit.skip(x, data.outputs), (data.outputs,)) for x in data.x]
-    psi = np.stack([np.asarray(unit.features(x)) for x in data.x])
+    with jax.enable_x64(True):
+        psi = np.stack([np.asarray(unit.features(x)) for x in data.x])
     return Statistics(psi, data.y - np.stack(skip), data.weight, 0.0)
 
 

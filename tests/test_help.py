@@ -31,8 +31,8 @@ def test_long_unions_are_called_by_their_names(package):
 
 def test_the_aliases_are_what_help_shows():
     shown = str(inspect.signature(festina.networks.fully_connected))
-    assert "activation: ActivationLike = 'linear', scale: ArrayLike = 1e-06" in shown
-    assert "key: Keys" in shown
+    assert "activation: ActivationLike = 'linear'" in shown
+    assert "scale: ArrayLike = 1e-06, key: Keys" in shown
     assert "unit: UnitLike, u: ArrayLike" in str(inspect.signature(festina.networks.layer))
 
 

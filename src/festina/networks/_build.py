@@ -24,6 +24,7 @@ def fully_connected(
     outputs: int = 1,
     *,
     activation: ActivationLike = "linear",
+    bias: bool = False,
     scale: ArrayLike = 1e-6,
     key: Keys,
 ) -> Layer:
@@ -33,12 +34,14 @@ def fully_connected(
 
     - `inputs`, `width`, `outputs`: layer sizes.
     - `activation`: a name, an `Activation`, or a scalar JAX function of your own.
+    - `bias`: every unit has a bias, drawn like its other weights: u has one entry more than there
+      are inputs, the last, which is the weight of an input that is always 1.
     - `scale`: standard deviation of the initial weights, or an array of them.
     - `key`: randomness. An array of keys makes a batch of networks, one each; `scale` and `key`
       broadcast against each other, so `scale[:, None]` with eight keys is a sweep with eight seeds
       and the axes `(scale, seed)`, which the network remembers (`labels`).
     """
-    unit = Neuron(_resolve(activation))
+    unit = Neuron(_resolve(activation), bias=bias)
     return gaussian(unit, (inputs,), width, outputs, scale=scale, key=key)
 
 
@@ -50,16 +53,17 @@ def convolutional(
     kernel: int = 2,
     stride: int = 1,
     activation: ActivationLike = "linear",
+    bias: bool = False,
     scale: ArrayLike = 1e-6,
     key: Keys,
 ) -> Layer:
     """One 1-d convolutional layer of `width` kernels, read out linearly at every position.
 
-    `inputs` is the length of the input, `kernel` and `stride` are those of the convolution; the
-    rest as in `fully_connected`.
+    `inputs` is the length of the input, `kernel` and `stride` are those of the convolution; with a
+    `bias` each kernel has one more weight, the last. The rest as in `fully_connected`.
     """
     size, stride = whole_number("kernel", kernel), whole_number("stride", stride)
-    unit = Kernel(_resolve(activation), size=size, stride=stride)
+    unit = Kernel(_resolve(activation), bias=bias, size=size, stride=stride)
     return gaussian(unit, (inputs,), width, outputs, scale=scale, key=key)
 
 
@@ -107,7 +111,7 @@ def gaussian(
     scale: ArrayLike,
     key: Keys,
 ) -> Layer:
-    """Independent weights from N(0, scale²), for any unit."""
+    """Independent weights from N(0, scale²), for any unit, such as `Neuron("relu", bias=True)`."""
     return _initialise(unit, input_shape, width, outputs, scale, key)
 
 

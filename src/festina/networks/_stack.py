@@ -31,7 +31,8 @@ class Stack(AbstractNetwork):
     `weights` are u `(unit, *weight_shape)`, W₂ `(out, *read_shape, unit)` and W₃, … `(out, in)`;
     axes in front make a batch of networks. `activations` are those of layers 2 to D − 1. Where all
     of them are linear and the unit has fixed features, so has the network, and the cost of training
-    does not depend on the number of samples.
+    does not depend on the number of samples. Where the unit has a bias, all hidden layers have:
+    W₂ … W_{D−1} end in one more column, the weights of an activity that is always 1.
     """
 
     weights: tuple[Float[Array, "..."], ...]
@@ -56,7 +57,7 @@ class Stack(AbstractNetwork):
     def hidden(self, x: Float[Array, "..."]) -> tuple[Float[Array, "..."], ...]:
         """The activity of each hidden layer; of the first as `(*read, unit)`."""
         first, *others, _ = self._activities(x)
-        return first.reshape(self.structure.shapes[1][1:]), *others
+        return first.reshape(*self.structure.shapes[1][1:-1], -1), *others
 
     def _activities(self, x: Float[Array, "..."]) -> list[Float[Array, " _"]]:
         """Of every layer from the first to the output."""
@@ -83,11 +84,16 @@ class Stack(AbstractNetwork):
     @property
     def part_axes(self) -> dict[str, tuple[str, ...]]:
         depth = self.depth
-        names = {layer: f"hidden_{layer}" for layer in range(2, depth)} | {depth: "output"}
+        names = {1: "unit"} | {layer: f"hidden_{layer}" for layer in range(2, depth)}
+        seen = {
+            layer + 1: f"{name}_and_one" if self.unit.bias and layer + 1 < depth else name
+            for layer, name in names.items()
+        }
+        names[depth] = "output"
         return {
             "u": ("unit", *self.unit.weight_axes),
-            "w2": (names[2], *self.unit.read_axes, "unit"),
-            **{f"w{layer}": (names[layer], names[layer - 1]) for layer in range(3, depth + 1)},
+            "w2": (names[2], *self.unit.read_axes, seen[2]),
+            **{f"w{layer}": (names[layer], seen[layer]) for layer in range(3, depth + 1)},
         }
 
     def with_parts(self, *parts: Float[Array, "..."]) -> "Stack":
@@ -156,6 +162,10 @@ def stack_from(
     - `activations`: of layers 2 to D − 1, one for all or one for each.
     - `skips`: pairs (k, l): the activity of layer k is added to that of layer l; 0 is the input.
     """
+    if unit.bias and unit.read_axes and len(weights) > 2:
+        raise ValueError(
+            f"Biases of hidden layers behind {unit} are not supported: give units without `bias`."
+        )
     arrays = tuple(real_array("weights", weight) for weight in weights)
     if len(arrays) < 2:
         raise ValueError(
@@ -177,7 +187,9 @@ def stack_from(
             f"`weights` do not fit together: for {unit} they are u (*batch, "
             f"{', '.join(('unit', *unit.weight_axes))}), W2 (*batch, "
             f"{', '.join(('out', *unit.read_axes, 'unit'))}) and (*batch, out, in) from there on, "
-            f"with the same batch; got {', '.join(str(array.shape) for array in arrays)}."
+            "with the same batch"
+            + (", where hidden layers have one more column for their biases" * unit.bias)
+            + f"; got {', '.join(str(array.shape) for array in arrays)}."
         )
     chosen = check_activations(activations, len(arrays) - 2)
     pairs = tuple((int(source), int(target)) for source, target in skips)
@@ -193,6 +205,8 @@ def _fit_together(unit: AbstractUnit, shapes: Sequence[tuple[int, ...]]) -> bool
     batches = {shape[: len(shape) - n] for shape, n in zip(shapes, axes, strict=True)}
     into = [shape[-1] for shape in shapes[1:]]
     out_of = [shape[-n] for shape, n in zip(shapes, axes, strict=True)][:-1]
+    if unit.bias:
+        out_of = [*(width + 1 for width in out_of[:-1]), out_of[-1]]
     return len(batches) == 1 and into == out_of
 
 

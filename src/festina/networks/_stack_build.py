@@ -19,6 +19,7 @@ def stack(
     widths: Sequence[int],
     *,
     activations: ActivationLike | Sequence[ActivationLike] = "linear",
+    bias: bool = False,
     skips: Sequence[tuple[int, int]] = (),
     scale: ArrayLike,
     key: Keys,
@@ -30,6 +31,7 @@ def stack(
     - `widths`: layer sizes from input to output, at least three of them.
     - `activations`: of the hidden layers, one for all or one for each: names, `Activation`s, or
       scalar JAX functions of your own.
+    - `bias`: every hidden unit has a bias, drawn like its other weights, of which it is the last.
     - `skips`: pairs (k, l): the activity of layer k, after its activation, is added to that of
       layer l. Layer 1 is the first hidden one, 0 the input: `((1, 3),)` skips two layers.
     - `scale`: standard deviation of the initial weights, or an array of them.
@@ -39,7 +41,13 @@ def stack(
     inputs, *layers = check_widths(widths)
     first, *others = check_activations(activations, _hidden(layers))
     return gaussian_stack(
-        Neuron(first), (inputs,), layers, activations=others, skips=skips, scale=scale, key=key
+        Neuron(first, bias=bias),
+        (inputs,),
+        layers,
+        activations=others,
+        skips=skips,
+        scale=scale,
+        key=key,
     )
 
 
@@ -137,6 +145,12 @@ def gaussian_stack(
         (others[0], *unit.read_shape(input_shape), units),
         *zip(others[1:], others[:-1], strict=True),
     )
+    if unit.bias:  # of the hidden layers behind
+        shapes = (
+            shapes[0],
+            *((*shape[:-1], shape[-1] + 1) for shape in shapes[1:-1]),
+            shapes[-1],
+        )
     batch = check_batch(scales, key)
     # Not in the program, where rounding would depend on how many networks it makes.
     weights = [

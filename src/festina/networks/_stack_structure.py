@@ -63,7 +63,8 @@ class StackStructure(AbstractStructure):
     @property
     def widths(self) -> tuple[int, ...]:
         """Numbers of each layer's activity, from the first to the output."""
-        return math.prod(self.shapes[1][1:]), *(shape[0] for shape in self.shapes[1:])
+        units, reads = self.shapes[0][0], self.shapes[1][1:-1]
+        return units * math.prod(reads), *(shape[0] for shape in self.shapes[1:])
 
     @property
     def view(self) -> StackView:
@@ -99,20 +100,26 @@ class StackStructure(AbstractStructure):
     def _linear_outputs(
         self, psi: Float[Array, "sample *features"], *parts: Float[Array, "..."]
     ) -> Float[Array, "sample output *lane"]:
-        """From the outputs' end: B_l = ∂a_D/∂a_l = B_{l+1} W_{l+1} + Σ_m B_m, skips from l to m."""
+        """From the outputs' end: B_l = ∂a_D/∂a_l = B_{l+1} W_{l+1} + Σ_m B_m, skips from l to m.
+
+        Biases b_l add Σ B_l b_l.
+        """
         u, *weights = parts
         lanes = u.shape[len(self.shapes[0]) :]
         depth, outputs = len(parts), self.widths[-1]
         identity = jnp.eye(outputs).reshape(outputs, outputs, *(1,) * len(lanes))
+        biases: list[Any] = []
         readers = {depth: jnp.broadcast_to(identity, (outputs, outputs, *lanes))}
         for layer in range(depth - 1, -1, -1):
             paths: list[Any] = [readers[target] for source, target in self.skips if source == layer]
             if layer == depth - 1:  # B_D is the identity
                 paths.append(weights[-1].reshape(outputs, -1, *lanes))
             elif layer > 0:
-                weight = weights[layer - 1]
-                into = jnp.swapaxes(weight.reshape(len(weight), -1, *lanes), 0, 1)
+                weight = weights[layer - 1].reshape(self.widths[layer], -1, *lanes)
+                into = jnp.swapaxes(weight[:, : self.widths[layer - 1]], 0, 1)
                 paths.append(chain(readers[layer + 1], into))
+                if self.unit.bias:
+                    biases.append(chain(readers[layer + 1], jnp.swapaxes(weight[:, -1:], 0, 1)))
             if paths:
                 readers[layer] = functools.reduce(jnp.add, paths)
         x = None
@@ -122,6 +129,8 @@ class StackStructure(AbstractStructure):
         c = self.unit.coefficients(u).reshape(-1, units, *lanes)
         total = pair(readers[1].reshape(-1, units, *lanes), c).reshape(outputs, -1, *lanes)
         output = mix(psi.reshape(len(psi), -1), jnp.swapaxes(total, 0, 1))
+        if biases:
+            output = output + mix(_ones(psi), jnp.swapaxes(functools.reduce(jnp.add, biases), 0, 1))
         return output if x is None else output + mix(x, jnp.swapaxes(readers[0], 0, 1))
 
     def activities(
@@ -135,8 +144,13 @@ class StackStructure(AbstractStructure):
             psi, x = self._apart(psi)
             x = x.reshape(*x.shape, *(1,) * len(lanes))
         activities: list[Any] = [x, self.unit.response(psi, u).reshape(len(psi), -1, *lanes)]
+        ones = _ones(psi).reshape(len(psi), 1, *(1,) * len(lanes))
         for layer, weight in enumerate(weights, start=2):
-            activity = _through(activities[-1], weight.reshape(len(weight), -1, *lanes))
+            before = activities[-1]
+            if self.unit.bias and layer < len(parts):
+                column = jnp.broadcast_to(ones, (len(psi), 1, *lanes))
+                before = jnp.concatenate((before, column), axis=1)
+            activity = _through(before, weight.reshape(len(weight), -1, *lanes))
             if layer < len(parts):
                 activity = self.activations[layer - 2](activity)
             for source, target in self.skips:
@@ -179,6 +193,12 @@ class StackStructure(AbstractStructure):
             for part in self.split(weights)
         )
         return np.moveaxis(u, -1, batch), *others
+
+
+def _ones(psi: Float[Array, "sample *features"]) -> Float[Array, "sample 1"]:
+    """What is 1 of every sample: the last feature of a unit with a bias, and of pseudo-samples
+    what stands for it."""
+    return psi.reshape(len(psi), -1)[:, -1:]
 
 
 def _through(

@@ -11,7 +11,7 @@ axis of ψ, units and networks the last axes of u.
 
 import abc
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import ClassVar
 
 import jax
@@ -35,6 +35,8 @@ class AbstractUnit(AbstractView):
     """Names of the axes of one unit's u."""
     read_axes: ClassVar[tuple[str, ...]]
     """Names of the axes of its response."""
+    bias: bool = False
+    """Whether the last entry of u is the weight of an input that is always 1."""
 
     @property
     @abc.abstractmethod
@@ -74,14 +76,25 @@ class AbstractUnit(AbstractView):
         return x
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, init=False, repr=False)
 class _Activated(AbstractUnit):
-    """Response σ(u·z) for one or several z; for σ(a) = aᵖ through the features z⊗…⊗z."""
+    """Response σ(u·z) for one or several z; for σ(a) = aᵖ through the features z⊗…⊗z.
+
+    A bias is the weight of one more entry of z, the last, which is always 1: no theorem about u,
+    no statistics and no run on disk know of any difference.
+    """
 
     activation: Activation = linear
+    bias: bool = False
 
-    def __init__(self, activation: ActivationLike = linear):
+    def __init__(self, activation: ActivationLike = linear, *, bias: bool = False):
         object.__setattr__(self, "activation", _resolve(activation))
+        object.__setattr__(self, "bias", bool(bias))
+
+    def __repr__(self) -> str:
+        shown = (each.name for each in fields(self) if each.name != "bias" or self.bias)
+        options = (f"{name}={getattr(self, name)!r}" for name in shown)
+        return f"{type(self).__name__}({', '.join(options)})"
 
     @property
     def algebra(self) -> Algebra:
@@ -112,15 +125,20 @@ class _Activated(AbstractUnit):
         return c.reshape(*u.shape[:1] * self.activation.power, *u.shape[1:])
 
     def _tensor_power(self, z: Float[Array, "... _"]) -> Float[Array, "..."]:
+        if self.bias:
+            z = jnp.concatenate((z, jnp.ones_like(z[..., :1])), axis=-1)
         psi = z
         for already in range(1, self.activation.power or 1):
             psi = psi[..., None] * z[(..., *(None,) * already, slice(None))]
         return psi
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, init=False, repr=False)
 class Neuron(_Activated):
-    """A hidden neuron of a fully-connected layer, σ(u·x). Append a 1 to the inputs for a bias."""
+    """A hidden neuron of a fully-connected layer, σ(u·x).
+
+    With `bias`, σ(u·[x, 1]): u has one more entry than x, the last.
+    """
 
     weight_axes = ("input",)
     read_axes = ()
@@ -128,7 +146,11 @@ class Neuron(_Activated):
     def weight_shape(self, input_shape: Shape) -> Shape:
         if len(input_shape) != 1:
             raise ValueError(f"A fully-connected unit takes vectors, got inputs {input_shape}.")
-        return input_shape
+        return (input_shape[0] + self.bias,)
+
+    def input_shape(self, weight_shape: Shape, read_shape: Shape) -> Shape:
+        del read_shape
+        return (weight_shape[0] - self.bias,)
 
     def read_shape(self, input_shape: Shape) -> Shape:
         del input_shape
@@ -138,9 +160,12 @@ class Neuron(_Activated):
         return self._tensor_power(x)
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, init=False, repr=False)
 class Kernel(_Activated):
-    """A kernel of a 1-d convolution without padding, σ(u * x); one response per position."""
+    """A kernel of a 1-d convolution without padding, σ(u * x); one response per position.
+
+    With `bias` it has one more weight, the last, which is added at every position.
+    """
 
     weight_axes = ("tap",)
     read_axes = ("position",)
@@ -148,14 +173,21 @@ class Kernel(_Activated):
     size: int = 2
     stride: int = 1
 
-    def __init__(self, activation: ActivationLike = linear, *, size: int = 2, stride: int = 1):
-        super().__init__(activation)
+    def __init__(
+        self,
+        activation: ActivationLike = linear,
+        *,
+        bias: bool = False,
+        size: int = 2,
+        stride: int = 1,
+    ):
+        super().__init__(activation, bias=bias)
         object.__setattr__(self, "size", whole_number("size", size))
         object.__setattr__(self, "stride", whole_number("stride", stride))
 
     def weight_shape(self, input_shape: Shape) -> Shape:
         self._positions(input_shape)
-        return (self.size,)
+        return (self.size + self.bias,)
 
     def read_shape(self, input_shape: Shape) -> Shape:
         return (self._positions(input_shape),)

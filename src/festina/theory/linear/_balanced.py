@@ -287,7 +287,7 @@ def _two_layers(network: AbstractNetwork) -> tuple[np.ndarray, np.ndarray]:
         first, second = (np.asarray(w, dtype=float) for w in network.weights)
     else:
         raise ValueError(
-            f"`network` must be linear with two layers, got {network!r}. Deeper and nonlinear ones "
+            f"`network` must be linear with two layers and no biases, got {network!r}. Others "
             "have no such solution: festina.gradient_flow(network, task)."
         )
     return first, second

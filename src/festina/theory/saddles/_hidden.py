@@ -25,12 +25,14 @@ def hidden_layers(network: AbstractNetwork) -> tuple[HiddenLayer, ...]:
     if isinstance(network, DeepLinear):
         units: tuple[AbstractUnit, ...] = (network.first_unit,) * (network.depth - 1)
     elif isinstance(network, Stack):
-        units = (network.unit, *(Neuron(activation) for activation in network.activations))
+        behind = (Neuron(each, bias=network.unit.bias) for each in network.activations)
+        units = (network.unit, *behind)
     else:
         raise ValueError(f"No hidden layers are known of a {type(network).__name__}.")
     axis, weights = len(network.batch_shape), network.parts
     return tuple(
-        HiddenLayer(unit, before, np.moveaxis(np.asarray(after), -1, axis))
+        # Behind the weights that a layer sends to the next stand the biases of that.
+        HiddenLayer(unit, before, np.moveaxis(np.asarray(after), -1, axis)[_units(axis, before)])
         for unit, before, after in zip(units, weights[:-1], weights[1:], strict=True)
     )
 
@@ -59,9 +61,17 @@ def with_hidden_layer(
             "compute is not Σ φ(z; u_i) v_i alone, and it keeps its width."
         )
     axis, parts = len(network.batch_shape), list[Any](network.parts)
-    flat = isinstance(network, Layer)
-    parts[layer : layer + 2] = incoming, outgoing if flat else np.moveaxis(outgoing, axis, -1)
+    if not isinstance(network, Layer):
+        after = np.asarray(parts[layer + 1])
+        biases = after[..., parts[layer].shape[axis] :]
+        outgoing = np.concatenate((np.moveaxis(outgoing, axis, -1), biases), axis=-1)
+    parts[layer : layer + 2] = incoming, outgoing
     return cast(Network, network.with_parts(*parts))
+
+
+def _units(axis: int, incoming: Float[Array, "..."]) -> tuple[slice, ...]:
+    """As many along the axis as there are units."""
+    return *(slice(None),) * axis, slice(0, incoming.shape[axis])
 
 
 def combine(
