@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from festina.diagnose import confirm, effective_width, effective_widths, fitted_width
+from festina.diagnose import confirm, effective_width, fitted_width, plateau_widths
 from festina.diagnose._fitted import fewest
 from festina.dynamics import gradient_descent
 from festina.networks import LinearHead, Neuron, attention, layer, seeds
@@ -139,7 +139,7 @@ def test_seeds_of_figure_1f_that_end_with_three_heads_need_two():
     network = attention(2, 10, scale=5e-3, key=seeds(6, first=712))
     run = gradient_descent(network, data, 0.02, loss="mean-square")
     for seed, width in ((0, 3), (1, 2), (4, 3), (5, 3)):
-        stairs = effective_widths(run.lane(seed), data)
+        stairs = plateau_widths(run.lane(seed), data)
         np.testing.assert_array_equal(stairs.width, [0, 1, width])
         np.testing.assert_array_equal(stairs.fewest, [0, 1, 2])
         last = stairs.fitted[-1]

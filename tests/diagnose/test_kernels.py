@@ -8,8 +8,9 @@ import pytest
 import festina
 from festina.diagnose import (
     kernel_alignment,
+    kernel_alignment_from,
     kernel_distance,
-    kernel_distance_over,
+    kernel_distance_from,
     neural_tangent_kernel,
     representational_similarity,
 )
@@ -93,7 +94,7 @@ def test_distance_along_a_flow(balance, distance):
     network = deep_linear_from([np.diag(p) @ np.eye(2, 3), rotation(1.1) @ np.diag(q)])
     task = linear_teacher(np.array([[1.2, 0.4, 0.5], [-0.3, 0.8, -0.6]]))
     flow = festina.gradient_flow(network, task, np.array([0.0, 1.5]), rtol=1e-10)
-    found = kernel_distance_over(flow, np.eye(3))
+    found = kernel_distance(flow, np.eye(3))
     assert found[0] < 1e-30  # the square of rounding
     assert found[1] == pytest.approx(distance, abs=2e-8)
 
@@ -105,20 +106,50 @@ def test_distance_over_a_batch_is_the_distance_of_its_kernels():
         linear_teacher(np.ones((2, 3))),
         np.array([0.0, 0.5, 1.0]),
     )
-    kernels = neural_tangent_kernel(flow.network, X)
-    expected = kernel_distance(kernels[:, :1], kernels)
-    np.testing.assert_allclose(kernel_distance_over(flow, X), expected, atol=1e-14)
+    kernels = neural_tangent_kernel(flow, X)
+    np.testing.assert_array_equal(kernels, neural_tangent_kernel(flow.network, X))
+    expected = kernel_distance_from(kernels[:, :1], kernels)
+    np.testing.assert_allclose(kernel_distance(flow, X), expected, atol=1e-14)
+    np.testing.assert_array_equal(
+        representational_similarity(flow, X), representational_similarity(flow.network, X)
+    )
+
+
+@pytest.mark.parametrize("repeats", [(1, 1, 1, 1, 1), (3, 1, 2, 1, 1)])
+def test_examples_of_a_task_count_by_their_weights(repeats):
+    """As if each stood there as often as its weight says."""
+    y = np.random.default_rng(1).normal(size=(5, 2))
+    weighted = festina.tasks.task(X, y, weight=np.array(repeats) / sum(repeats))
+    x, targets = (np.repeat(each, repeats, axis=0) for each in (X, y))
+    network = deep_linear((3, 2, 2), scale=0.5, key=festina.seeds(2))
+    flow = festina.gradient_flow(network, weighted, np.array([0.0, 1.0, 5.0]))
+    np.testing.assert_allclose(
+        kernel_distance(flow, weighted), kernel_distance(flow, x), atol=1e-14
+    )
+    expected = kernel_alignment_from(
+        neural_tangent_kernel(flow, x), np.einsum("so,tp->ospt", targets, targets)
+    )
+    found = kernel_alignment(flow, weighted)
+    assert found.shape == (2, 3)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    np.testing.assert_allclose(kernel_alignment(network, weighted), expected[:, 0], rtol=1e-6)
+
+
+def test_the_kernel_of_what_learns_the_task_alone_is_that_of_the_targets():
+    """One weight: K = xxᵀ, which is yyᵀ but for its scale where y = 3x."""
+    task = festina.tasks.task(X[:, :1], 3 * X[:, :1])
+    assert kernel_alignment(deep_linear_from([np.ones((1, 1))]), task) == pytest.approx(1.0)
 
 
 def test_alignment_and_distance():
     a, b = np.diag([1.0, 0.0]), np.diag([1.0, 1.0])
-    assert kernel_alignment(a, b, axes=2) == pytest.approx(np.sqrt(0.5), rel=1e-14)
-    assert kernel_distance(a, 7 * a, axes=2) == 0.0
+    assert kernel_alignment_from(a, b, axes=2) == pytest.approx(np.sqrt(0.5), rel=1e-14)
+    assert kernel_distance_from(a, 7 * a, axes=2) == 0.0
     # Where one minus a cosine would have no digits left: ½ε² for a turn by ε.
     turned = a + 1e-9 * np.array([[0.0, 0.0], [0.0, 1.0]])
-    assert kernel_distance(a, turned, axes=2) == pytest.approx(0.5e-18, rel=1e-6)
+    assert kernel_distance_from(a, turned, axes=2) == pytest.approx(0.5e-18, rel=1e-6)
     with jax.enable_x64(True):
-        slope = jax.grad(lambda s: kernel_distance(a, a + s * b, axes=2))(0.5)
+        slope = jax.grad(lambda s: kernel_distance_from(a, a + s * b, axes=2))(0.5)
     expected = lambda s: 1 - (1 + s) / np.hypot(1 + s, s)
     assert slope == pytest.approx((expected(0.5 + 1e-6) - expected(0.5 - 1e-6)) / 2e-6, rel=1e-6)
 
@@ -166,9 +197,9 @@ def test_bad_input():
     with pytest.raises(ValueError, match="`x` must be finite, 6 values are not"):
         neural_tangent_kernel(network, np.full((2, 3), np.nan))
     with pytest.raises(ValueError, match="axes=2"):
-        kernel_distance(np.eye(2), np.eye(2))
+        kernel_distance_from(np.eye(2), np.eye(2))
     with pytest.raises(ValueError, match="second kernel is zero"):
-        kernel_alignment(np.eye(2), np.zeros((2, 2)), axes=2)
+        kernel_alignment_from(np.eye(2), np.zeros((2, 2)), axes=2)
 
 
 def test_what_is_no_network_is_said(as_a_user):
@@ -176,4 +207,6 @@ def test_what_is_no_network_is_said(as_a_user):
     with pytest.raises(ValueError, match=r"`network` must be a network.*got int"):
         neural_tangent_kernel(3, np.eye(2))
     with pytest.raises(ValueError, match="`trajectory` must be what"):
-        kernel_distance_over(network, np.eye(2))
+        kernel_distance(network, np.eye(2))
+    with pytest.raises(ValueError, match="InContextPopulation has none"):
+        neural_tangent_kernel(network, festina.tasks.in_context_regression(2, 32))

@@ -142,3 +142,8 @@ def test_mini_batches_are_judged_by_the_loss():
 def test_levels_fall(levels):
     with pytest.raises(ValueError, match="expected at least two losses, one below the other"):
         rests(trained(), levels)
+
+
+def test_what_is_no_trajectory_is_said(as_a_user):
+    with pytest.raises(ValueError, match=r"`trajectory` must be what .* got ndarray\. Of a loss"):
+        rests(trained().loss)  # pyright: ignore[reportArgumentType]

@@ -6,10 +6,32 @@ import numpy as np
 from jaxtyping import Float
 
 from .._types import ArrayLike
+from ..dynamics import Trajectory
 from ..networks import AbstractNetwork, AbstractUnit, Layer, layer
 from ..networks._given import check_alone, real_array
 from ..networks._units import UnitLike, unit_of
 from ..tasks import AbstractTask, Task, task
+
+
+def check_trajectory(trajectory: Trajectory, *, use: str = "") -> None:
+    """Raises at what is none, and says what to `use` instead."""
+    if not isinstance(trajectory, Trajectory):
+        raise ValueError(
+            "`trajectory` must be what `festina.gradient_flow` or `gradient_descent` returned, got "
+            f"{type(trajectory).__name__}.{use}"
+        )
+
+
+def networks_of(network: AbstractNetwork | Trajectory) -> AbstractNetwork:
+    """One network or a batch of them; those along a trajectory are one."""
+    if isinstance(network, Trajectory):
+        return network.network
+    if not isinstance(network, AbstractNetwork):
+        raise ValueError(
+            "`network` must be a network of `festina.networks` or a trajectory, got "
+            f"{type(network).__name__}."
+        )
+    return network
 
 
 def layer_of(

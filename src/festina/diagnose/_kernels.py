@@ -11,12 +11,14 @@ from .._precision import compiled, is_traced
 from .._types import Array, ArrayLike
 from ..dynamics import Trajectory
 from ..networks import AbstractNetwork
+from ..tasks import AbstractTask, Task
+from ._given import check_trajectory, networks_of
 
 _Network = TypeVar("_Network", bound=AbstractNetwork)
 
 
 def neural_tangent_kernel(
-    network: AbstractNetwork, x: ArrayLike | Array
+    network: AbstractNetwork | Trajectory, x: AbstractTask | ArrayLike | Array
 ) -> Float[Array, "*batch output sample output sample"]:
     r"""The empirical neural tangent kernel of any network,
 
@@ -29,20 +31,15 @@ def neural_tangent_kernel(
 
     **Arguments:**
 
-    - `network`: one network, a batch of them, or `trajectory.network`.
-    - `x`: examples, `(sample, ...)`.
+    - `network`: one network, a batch of them, or a trajectory: at all its samples.
+    - `x`: examples, `(sample, ...)`, or a task for those it has.
 
     **Returns:**
 
     K with shape `(*batch, output, sample, output, sample)`. The matrix of the formula above, output
     before sample, is `K.reshape(*batch, outputs * samples, outputs * samples)`.
     """
-    if not isinstance(network, AbstractNetwork):
-        raise ValueError(
-            f"`network` must be a network of `festina.networks`, got {type(network).__name__}. Of "
-            "a trajectory: `trajectory.network` for all its samples, `trajectory.final`."
-        )
-    return _kernels(network, _examples(x))
+    return _kernels(networks_of(network), _examples(x)[0])
 
 
 @compiled()
@@ -61,6 +58,32 @@ def _kernel(
 
 
 def kernel_alignment(
+    network: AbstractNetwork | Trajectory, task: AbstractTask
+) -> Float[Array, "*batch"]:
+    r"""Cosine of the angle between the tangent kernel and that of the targets, $yy^\top$,
+
+    $$\frac{\langle K, yy^\top\rangle}{\|K\|\,\|y\|^2},$$
+
+    with examples weighted as in the task's averages: 1 if all that can be learned is the task.
+    """
+    x, weight = _examples(task)
+    assert isinstance(task, Task)
+    return _alignments(networks_of(network), x, task.y, weight)
+
+
+@compiled()
+def _alignments(
+    network: AbstractNetwork,
+    x: Float[Array, "sample ..."],
+    y: Float[Array, "sample output"],
+    weight: Float[Array, " sample"],
+) -> Float[Array, "*batch"]:
+    y = weight[:, None] * y
+    target = jnp.einsum("so,tp->ospt", y, y)
+    return _each(lambda network: _cosine(_weighted(network, x, weight), target, axes=4), network)
+
+
+def kernel_alignment_from(
     a: ArrayLike | Array, b: ArrayLike | Array, *, axes: int = 4
 ) -> Float[Array, "*batch"]:
     r"""Cosine of the angle between two kernels, $\langle A, B\rangle/(\|A\|\,\|B\|)$.
@@ -73,10 +96,10 @@ def kernel_alignment(
     return _cosine(*_checked(a, b, axes), axes=axes)
 
 
-def kernel_distance(
+def kernel_distance_from(
     initial: ArrayLike | Array, kernel: ArrayLike | Array, *, axes: int = 4
 ) -> Float[Array, "*batch"]:
-    r"""One minus `kernel_alignment`: 0 for a kernel that only changed its scale (lazy learning).
+    r"""One minus `kernel_alignment_from`: 0 for a kernel that only changed its scale (lazy).
 
     Accurate where it is small: computed from the difference of the normalised kernels.
     """
@@ -113,24 +136,26 @@ def _normalised(k: Float[Array, "..."], axes: int) -> Float[Array, "..."]:
     return k / jnp.sqrt(jnp.sum(k**2, axis=tuple(range(-axes, 0)), keepdims=True))
 
 
-def kernel_distance_over(
-    trajectory: Trajectory[_Network], x: ArrayLike
+def kernel_distance(
+    trajectory: Trajectory, x: AbstractTask | ArrayLike
 ) -> Float[np.ndarray, "*batch save"]:
-    """Distance of the neural tangent kernel on the examples `x` from its start, at each save."""
-    if not isinstance(trajectory, Trajectory):
-        raise ValueError(
-            "`trajectory` must be what `festina.gradient_flow` or `gradient_descent` returned, "
-            f"got {type(trajectory).__name__}."
-        )
+    """How far the neural tangent kernel is from where it started, at each sample of a run.
+
+    One minus the cosine: 0 for a kernel that only changed its scale (lazy learning). On the
+    examples `x`, or those of a task with their weights; of given kernels: `kernel_distance_from`.
+    """
+    check_trajectory(trajectory)
     network, batch = trajectory.network, trajectory.batch_shape
     first = jax.tree.map(lambda part: np.take(part, 0, axis=len(batch)), network)
-    distances = np.asarray(_distances(first, network, _examples(x)))
-    return distances.reshape(*batch, -1)
+    return np.asarray(_distances(first, network, *_examples(x))).reshape(*batch, -1)
 
 
 @compiled()
 def _distances(
-    first: _Network, network: _Network, x: Float[Array, "sample ..."]
+    first: _Network,
+    network: _Network,
+    x: Float[Array, "sample ..."],
+    weight: Float[Array, " sample"],
 ) -> Float[Array, "lane save"]:
     """Kernel by kernel, because those of a whole trajectory would fill the memory."""
     flat = len(first.batch_shape)
@@ -138,28 +163,39 @@ def _distances(
         jax.tree.map(lambda part: part.reshape(-1, *part.shape[flat:]), each)
         for each in (first, network)
     )
+    kernel = lambda network: _weighted(network, x, weight)
 
     def lane(each: tuple[_Network, _Network]) -> Float[Array, " save"]:
-        initial = _kernel(each[0], x)
-        return jax.lax.map(lambda now: _distance(initial, _kernel(now, x), axes=4), each[1])
+        initial = kernel(each[0])
+        return jax.lax.map(lambda now: _distance(initial, kernel(now), axes=4), each[1])
 
     return jax.lax.map(lane, (first, network))
 
 
+def _weighted(
+    network: AbstractNetwork, x: Float[Array, "sample ..."], weight: Float[Array, " sample"]
+) -> Float[Array, "output sample output sample"]:
+    return weight[:, None, None] * weight * _kernel(network, x)
+
+
 def representational_similarity(
-    network: AbstractNetwork, x: ArrayLike | Array, *, centred: bool = False, cosine: bool = False
+    network: AbstractNetwork | Trajectory,
+    x: AbstractTask | ArrayLike | Array,
+    *,
+    centred: bool = False,
+    cosine: bool = False,
 ) -> Float[Array, "*batch layer sample sample"]:
     r"""Similarity of the hidden activities that examples cause, $H_l^\top H_l$ for each layer l.
 
     **Arguments:**
 
-    - `network`: one network, a batch of them, or `trajectory.network`.
-    - `x`: examples, `(sample, ...)`.
+    - `network`: one network, a batch of them, or a trajectory: at all its samples.
+    - `x`: examples, `(sample, ...)`, or a task for those it has.
     - `centred`: take the mean over examples off each unit first.
     - `cosine`: divide each example's activity by its norm; an example without activity is similar
       to none. With `centred` these are correlations.
     """
-    return _similarities(network, _examples(x), centred=centred, cosine=cosine)
+    return _similarities(networks_of(network), _examples(x)[0], centred=centred, cosine=cosine)
 
 
 @compiled("centred", "cosine")
@@ -192,9 +228,17 @@ def _each(function, network: AbstractNetwork) -> Float[Array, "..."]:
     return results.reshape(*batch, *results.shape[1:])
 
 
-def _examples(x: ArrayLike | Array) -> Array:
+def _examples(x: AbstractTask | ArrayLike | Array) -> tuple[Array, Array]:
+    """Examples, and the root of the weight of each."""
+    if isinstance(x, Task):
+        return x.x, np.sqrt(x.weight)
+    if isinstance(x, AbstractTask):
+        raise ValueError(
+            f"A kernel is one of examples, of which {type(x).__name__} has none: give (sample, …)."
+        )
     if is_traced(x):
-        return jnp.asarray(x)
+        traced = jnp.asarray(x)
+        return traced, jnp.ones(len(traced))
     examples = np.asarray(x, dtype=float)
     if examples.ndim < 2 or 0 in examples.shape:
         raise ValueError(
@@ -202,4 +246,4 @@ def _examples(x: ArrayLike | Array) -> Array:
         )
     if not np.isfinite(examples).all():
         raise ValueError(f"`x` must be finite, {np.sum(~np.isfinite(examples))} values are not.")
-    return examples
+    return examples, np.ones(len(examples))

@@ -6,7 +6,10 @@ import numpy as np
 from jaxtyping import Float
 
 from .._types import ArrayLike
+from ..dynamics import Trajectory
+from ..networks import AbstractNetwork, Layer
 from ..theory.saddles._clusters import directions, rays_of
+from ._given import networks_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,16 +36,36 @@ class Rays:
         return np.degrees(np.arctan2(self.direction[:, 1], self.direction[:, 0]))
 
 
-def rays(u: ArrayLike, v: ArrayLike, *, angle: float = 0.2, share: float = 0.05) -> Rays:
-    """Cluster units by the direction of u, as units proportional to each other act as one.
+def rays(
+    network: AbstractNetwork | Trajectory, *, angle: float = 0.2, share: float = 0.05
+) -> Rays | np.ndarray:
+    """Cluster the units of a layer by the direction of u: those along one direction act as one.
 
     **Arguments:**
 
-    - `u`: first-layer weights, `(unit, input)`.
-    - `v`: second-layer weights, `(unit, ...)`. A unit contributes |u_i||v_i|: many small units that
-      point anywhere are not a ray.
+    - `network`: a layer, a batch of them, or a trajectory: at all its samples.
     - `angle`: largest angle, in radians, between a ray and a unit that belongs to it.
     - `share`: rays below this share of the contributions are left out.
+
+    **Returns:** the `Rays`, or of a batch an array of them with its shape, `(*batch, save)` along a
+    trajectory. Of a hidden layer of a deeper network: `rays_from(u, v)`.
+    """
+    layers = networks_of(network)
+    if not isinstance(layers, Layer):
+        raise ValueError(
+            f"`network` must be a layer, Σ φ(x; u_i) v_i, got {type(layers).__name__}. Of a deeper "
+            "network give one hidden layer as arrays: rays_from(u, v)."
+        )
+    found = np.empty(layers.batch_shape, dtype=object)
+    for index in np.ndindex(layers.batch_shape):
+        found[index] = rays_from(layers.u[index], layers.v[index], angle=angle, share=share)
+    return found if layers.batch_shape else found.item()
+
+
+def rays_from(u: ArrayLike, v: ArrayLike, *, angle: float = 0.2, share: float = 0.05) -> Rays:
+    """The `rays` of units with the weights `u`, `(unit, input)`, and `v`, `(unit, ...)`.
+
+    A unit contributes |u_i||v_i|: many small units that point anywhere are not a ray.
     """
     u, v = np.asarray(u, dtype=float), np.asarray(v, dtype=float)
     if u.ndim != 2 or v.shape[:1] != u.shape[:1]:

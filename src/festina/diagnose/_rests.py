@@ -6,6 +6,7 @@ import numpy as np
 
 from .._types import ArrayLike
 from ..dynamics import Trajectory
+from ._given import check_trajectory
 from ._passage import passage_time
 from ._plateaus import plateaus, slope_of
 
@@ -47,6 +48,7 @@ def rests(
     """
     import xarray as xr
 
+    check_trajectory(trajectory, use=" Of a loss curve: `plateaus`.")
     middles = _middles(levels)
     batch = trajectory.batch_shape
     over = trajectory.dims if dims is None else dims

@@ -16,7 +16,7 @@ from jaxtyping import PRNGKeyArray
 from matplotlib.figure import Figure
 from pydantic import Field, model_validator
 
-from ....diagnose import kernel_distance, neural_tangent_kernel, passage_time
+from ....diagnose import kernel_distance_from, neural_tangent_kernel, passage_time
 from ....networks import DeepLinear
 from ....theory.linear import balanced_flow
 from ..._frame import experiment
@@ -112,7 +112,7 @@ def _one_balance(network: DeepLinear, correlation: np.ndarray, balance: float) -
         {
             "time": ("sample", times, {"long_name": "time in units of τ"}),
             "loss": (dims, (error**2).sum((-2, -1)) / 2),
-            "kernel_distance": (dims, np.asarray(kernel_distance(kernels[:, :1], kernels))),
+            "kernel_distance": (dims, np.asarray(kernel_distance_from(kernels[:, :1], kernels))),
             "loss_theory": (dims, exact.loss()),
             "kernel_theory": (dims, exact.kernel_distance()),
         }

@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field, model_validator
 
-from ....diagnose import kernel_distance, neural_tangent_kernel
+from ....diagnose import kernel_distance_from, neural_tangent_kernel
 from ....networks import DeepLinear
 from ....theory.linear import balanced_flow
 from ..._frame import experiment
@@ -135,7 +135,7 @@ def _one_balance(network: DeepLinear, correlation: np.ndarray, balance: float) -
     over = ("seed", "mode", "mode_")
     return xr.Dataset(
         {
-            "kernel_distance": ("seed", np.asarray(kernel_distance(before, after))),
+            "kernel_distance": ("seed", np.asarray(kernel_distance_from(before, after))),
             "inward": (over, _gram(first.swapaxes(-1, -2))[:, modes, modes]),
             "outward": (over, _gram(second)[:, modes, modes]),
         }

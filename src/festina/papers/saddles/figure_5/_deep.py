@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from ...._types import Keys
-from ....diagnose import rays
+from ....diagnose import rays_from
 from ....networks import Stack, seeds
 from ....tasks import AbstractTask
 from ....theory.saddles import minima_near
@@ -169,7 +169,7 @@ def one_ray_then_two(reading: Reading, say: Ledger) -> None:
     """Positively homogeneous φ: most of the first layer on one ray, then along both (Eq. 6)."""
     at, expected = "Figure 5, text; Eq. (6)", reading.theory["ray_angle"].values
     if seeds := resting(reading):
-        found = [rays(*reading.weights(seed, PLATEAU)) for seed in seeds]
+        found = [rays_from(*reading.weights(seed, PLATEAU)) for seed in seeds]
         main, share = np.transpose([(each.angle[0], each.share[0]) for each in found])
         off = np.abs((main[:, None] - expected + 180) % 360 - 180).min(axis=1)
         say(
@@ -179,7 +179,9 @@ def one_ray_then_two(reading: Reading, say: Ledger) -> None:
             at,
             note=f"shares {listed(share, 3)} at {listed(main)}, of {listed(expected)}",
         )
-    found = [rays(*reading.weights(seed, END)) for seed in np.flatnonzero(reading.trained).tolist()]
+    found = [
+        rays_from(*reading.weights(seed, END)) for seed in np.flatnonzero(reading.trained).tolist()
+    ]
     near = np.array([nearest_rays(each, expected) for each in found])
     off = np.abs((near - expected + 180) % 360 - 180).max(axis=1)
     words = f"at the end there are units along both rays of the data, within {_BESIDE:g} degrees"

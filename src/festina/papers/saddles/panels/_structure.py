@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from ....diagnose import Rays, rays
+from ....diagnose import Rays, rays_from
 from ...claims import Ledger, agree, apart, listed, most
 from ._reading import END, PLATEAU, Reading
 
@@ -42,12 +42,12 @@ def one_ray_then_two(reading: Reading, say: Ledger) -> None:
     """Positively homogeneous φ: one ray of weights on the plateau, one more at the end (Eq. 6)."""
     at, expected = "Theorem 1, Eq. (6)", reading.theory["ray_angle"].values
     if reading.staircases:
-        found = [rays(*reading.weights(seed, PLATEAU)) for seed in reading.staircases]
+        found = [rays_from(*reading.weights(seed, PLATEAU)) for seed in reading.staircases]
         alone = most([len(each) == 1 for each in found])
         say("on the plateau the weights that count lie on one ray", alone, at)
         first = np.median([each.angle[0] for each in found])
         say("direction of that ray, degrees", agree(first, expected[0], within=1.0), at)
-    found = [rays(*reading.weights(seed, END)) for seed in range(reading.seeds)]
+    found = [rays_from(*reading.weights(seed, END)) for seed in range(reading.seeds)]
     # The rays of the data, wherever they stand among those found.
     both = np.median([nearest_rays(each, expected) for each in found], axis=0)
     say(

@@ -13,7 +13,7 @@ import xarray as xr
 from jaxtyping import PRNGKeyArray
 
 from ...._types import Keys
-from ....diagnose import effective_widths, rests
+from ....diagnose import plateau_widths, rests
 from ....dynamics import Ending, Trajectory, gradient_descent, gradient_flow, loss_factor
 from ....networks import AbstractNetwork
 from ....tasks import AbstractTask
@@ -153,7 +153,7 @@ def _widths(trajectory: Trajectory, task: AbstractTask) -> xr.Dataset:
     `fitted` is how few units do with other weights, `short` what the best network of one unit less
     leaves.
     """
-    stairs = [effective_widths(trajectory.lane(i), task) for i in range(*trajectory.batch_shape)]
+    stairs = [plateau_widths(trajectory.lane(i), task) for i in range(*trajectory.batch_shape)]
     expected = mechanism(trajectory.network.unit)
     shape = (len(stairs), max(3, *(len(each.found) for each in stairs)))
     clean = np.zeros(shape, int)

@@ -10,6 +10,7 @@ from ..networks._given import check_alone
 from ..tasks import AbstractTask
 from ..theory.saddles._kinds import EQUATION
 from ._fitted import FittedWidth, fitted_width
+from ._given import check_trajectory
 from ._plateaus import Plateaus, plateaus
 from ._width import EffectiveWidth, effective_width
 
@@ -17,7 +18,7 @@ _STARTS = 2  # of a fit; on plateaus few units stand out, and these are near
 
 
 @dataclass(frozen=True, eq=False)
-class Stairs:
+class PlateauWidths:
     """The plateaus of one trajectory and the effective width of the network on each.
 
     - `plateaus`: where the loss rests.
@@ -55,7 +56,7 @@ class Stairs:
         return "\n".join([*rows, *((self.message,) if self.message else ())])
 
 
-def effective_widths(
+def plateau_widths(
     trajectory: Trajectory,
     task: AbstractTask,
     *,
@@ -63,7 +64,7 @@ def effective_widths(
     tolerance: float = 0.1,
     angle: float = 0.2,
     max_weights: int = 256,
-) -> Stairs:
+) -> PlateauWidths:
     """Effective width on every plateau of one trajectory, and where there is no clean one.
 
     **Arguments:**
@@ -76,14 +77,10 @@ def effective_widths(
     - `max_weights`: of networks that are fitted, as in `fitted_width`; 0 to fit none. Fits are what
       takes long where networks are not small.
 
-    **Returns:** a `Stairs`. A loss that never drops has no plateau to be told from anything else,
-    which its `message` says; for the weights themselves there is `effective_width`.
+    **Returns:** the `PlateauWidths`. A loss that never drops has no plateau to be told from
+    anything else, which its `message` says; for the weights themselves there is `effective_width`.
     """
-    if not isinstance(trajectory, Trajectory):
-        raise ValueError(
-            "`trajectory` must be what `festina.gradient_flow` or `gradient_descent` returned, got "
-            f"{type(trajectory).__name__}. For the weights at one moment use `effective_width`."
-        )
+    check_trajectory(trajectory, use=" For the weights at one moment use `effective_width`.")
     check_alone(trajectory.batch_shape, "trajectory")
     rests = plateaus(trajectory)
     clean = rests.strength >= strength  # NaN, where there is no drop, is not
@@ -110,4 +107,4 @@ def effective_widths(
         )
     else:
         message = ""
-    return Stairs(rests, clean, found, fitted, message)
+    return PlateauWidths(rests, clean, found, fitted, message)

@@ -5,7 +5,7 @@ import functools
 import numpy as np
 import pytest
 
-from festina.diagnose import effective_widths, plateaus
+from festina.diagnose import plateau_widths, plateaus
 from festina.dynamics import gradient_descent
 from festina.networks import fully_connected, seeds
 from festina.tasks import quadratic_teacher
@@ -25,7 +25,7 @@ def trained():
 def test_the_staircase_of_figure_1g_has_widths_zero_one_two():
     run, data = trained()
     for seed in range(3):
-        stairs = effective_widths(run.lane(seed), data)
+        stairs = plateau_widths(run.lane(seed), data)
         assert stairs.clean.all()
         np.testing.assert_array_equal(stairs.width, [0, 1, 2])
         np.testing.assert_array_equal(stairs.fewest, [0, 1, 2])
@@ -38,7 +38,7 @@ def test_the_staircase_of_figure_1g_has_widths_zero_one_two():
 def test_where_no_plateau_is_clean_no_width_is_given():
     run, data = trained()
     lane = run.lane(0)
-    strict = effective_widths(lane, data, strength=lane_strength(lane) + 0.1)
+    strict = plateau_widths(lane, data, strength=lane_strength(lane) + 0.1)
     assert strict.width[1] == -1
     assert strict.found[1] is None
     assert (strict.fitted[1], strict.fewest[1]) == (None, -1)
@@ -55,7 +55,7 @@ def lane_strength(lane) -> float:
 def test_a_loss_that_never_drops_is_said_to(steps):
     network, data = setting()
     early = gradient_descent(network, data, 0.04, steps, loss="mean-square")
-    stairs = effective_widths(early.lane(0), data)
+    stairs = plateau_widths(early.lane(0), data)
     assert stairs.found == (None,)
     np.testing.assert_array_equal(stairs.width, [-1])
     assert "never drops" in stairs.message
@@ -64,10 +64,10 @@ def test_a_loss_that_never_drops_is_said_to(steps):
 @pytest.mark.parametrize("given", [None, "a run"])
 def test_what_is_no_trajectory_is_refused(given, as_a_user):
     with pytest.raises(ValueError, match="`trajectory` must be what"):
-        effective_widths(given, setting()[1])
+        plateau_widths(given, setting()[1])
 
 
 def test_a_batch_is_refused():
     run, data = trained()
     with pytest.raises(ValueError, match="One trajectory at a time"):
-        effective_widths(run, data)
+        plateau_widths(run, data)
