@@ -6,7 +6,7 @@
 
 import numpy as np
 
-from festina.theory.linear import balanced_blocks, balanced_flow
+from festina.theory.linear import balanced_blocks, balanced_flow_from
 
 from .timing import best, table
 
@@ -22,7 +22,7 @@ def measure() -> list[dict]:
     large = np.sqrt((np.hypot(lam, 2 * s) + lam) / 2)
     first, second = turn @ ((s / large)[:, None] * v.T), (u * large) @ turn.T
     sigma = rng.standard_normal((5, 5))
-    flow = balanced_flow(first, second, sigma)
+    flow = balanced_flow_from(first, second, sigma)
 
     def curve() -> np.ndarray:
         return flow(TIMES).map

@@ -7,11 +7,11 @@ import pytest
 
 from festina._precision import compiled
 from festina.theory.linear import (
-    balanced_flow,
+    balanced_flow_from,
     chain_strength,
     learning_time,
     mode_strengths,
-    modes,
+    modes_from,
     unbalanced_strength,
 )
 
@@ -38,15 +38,15 @@ def test_in_the_users_program_the_users_precision_holds():
 
 def test_jax_arrays_make_the_flow_that_numpy_arrays_make():
     arrays = np.array([[[0.5, 0.25], [-0.25, 0.5]], [[0.5, -0.25], [0.25, 0.5]], np.eye(2)])
-    single = balanced_flow(*jnp.asarray(arrays, dtype=jnp.float32))
-    double = balanced_flow(*arrays)
+    single = balanced_flow_from(*jnp.asarray(arrays, dtype=jnp.float32))
+    double = balanced_flow_from(*arrays)
     for times in (np.array([0.5, 40.0]), jnp.array([0.5, 40.0])):
         np.testing.assert_array_equal(single(times).map, double(np.array([0.5, 40.0])).map)
     assert np.asarray(single(times).loss())[-1] < 1e-28  # 40 τ: far below what float32 can reach
 
 
 TIMES, ONES = np.array([0.0, 1.0, 2.0]), np.array([0.2, 0.1])
-TWO, EYE = modes(np.diag([2.0, 1.0])), 0.3 * np.eye(2)
+TWO, EYE = modes_from(np.diag([2.0, 1.0])), 0.3 * np.eye(2)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,9 @@ TWO, EYE = modes(np.diag([2.0, 1.0])), 0.3 * np.eye(2)
         lambda a: learning_time(ONES + 1, a, depth=3),
         lambda a: mode_strengths(TIMES, TWO, a),
         pytest.param(
-            lambda a: balanced_flow(EYE * a, EYE, EYE, balance=0.0, tolerance=np.inf)(TIMES).map,
+            lambda a: (
+                balanced_flow_from(EYE * a, EYE, EYE, balance=0.0, tolerance=np.inf)(TIMES).map
+            ),
             marks=pytest.mark.slow,
         ),
     ],

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from festina.diagnose import classical_mds
-from festina.theory.linear import tree
+from festina.tasks.worlds import tree
 
 
 def distances(points):

@@ -1,5 +1,6 @@
 """What is to be learned: inputs, targets, and their exact statistics."""
 
+from . import worlds as worlds
 from ._cubature import gaussian_points as gaussian_points
 from ._in_context import in_context_regression as in_context_regression
 from ._mnist import mnist as mnist

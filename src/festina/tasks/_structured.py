@@ -12,7 +12,7 @@ from ._task import Task, task
 
 @runtime_checkable
 class Featured(Protocol):
-    """What gives items features: the worlds of `festina.theory.linear`, or one of your own."""
+    """What gives items features: those of `festina.tasks.worlds`, or one of your own."""
 
     def sample(self, features: int, *, key: PRNGKeyArray) -> Float[np.ndarray, "feature item"]: ...
 
@@ -29,13 +29,13 @@ def structured_task(
 
     - `loss="half-sum"` of `gradient_flow` and `gradient_descent` is the convention of that paper,
       $\frac12\lVert Y - W\rVert_F^2$: $\Sigma^{yx} = Y$, $\Sigma^{xx} = I$,
-      `festina.theory.linear.modes(Y)`.
+      `festina.theory.linear.modes(task, loss="half-sum")`.
     - `loss="half"`, the default, averages: $\Sigma^{yx} = Y/P$, $\Sigma^{xx} = I/P$. The same
       trajectory, and every time is $P$ times as long.
 
     **Arguments:**
 
-    - `source`: a world (`festina.theory.linear.tree`, `ring`, …), or $Y$ itself, (feature, item).
+    - `source`: a world (`festina.tasks.worlds.tree`, `ring`, …), or $Y$ itself, (feature, item).
     - `features`: of a world, how many.
     - `key`: draws them from the world's process; without it they are `exact_features`, whose
       covariance is that of the process to rounding.

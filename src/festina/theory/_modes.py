@@ -6,10 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
+from .._objective import Convention
 from .._pytree import pytree
 from .._types import Array, ArrayLike
+from ..tasks import AbstractTask
 from ._checks import finite
-from ._statistics import covariance_of
+from ._statistics import covariance_of, moments
 
 
 @pytree
@@ -40,6 +42,26 @@ class Modes:
 
 
 def modes(
+    task: AbstractTask,
+    *,
+    loss: Convention = "half",
+    tolerance: float = 1e-8,
+    degeneracy: float = 1e-9,
+) -> Modes:
+    """`modes_from` the correlation and covariance of a task, as a linear network sees it.
+
+    **Arguments:**
+
+    - `task`: what is learned; only its moments enter, exact for a population.
+    - `loss`: the convention of times, as for `festina.gradient_flow`: a factor of the loss is one
+      of all moments.
+    - `tolerance`, `degeneracy`: as in `modes_from`.
+    """
+    seen = moments(task, loss)
+    return modes_from(seen.correlation, seen.covariance, tolerance=tolerance, degeneracy=degeneracy)
+
+
+def modes_from(
     correlation: ArrayLike,
     covariance: ArrayLike | None = None,
     *,

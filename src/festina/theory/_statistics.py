@@ -1,14 +1,38 @@
-"""Averages over inputs that were given as arrays, checked."""
+"""Averages over inputs: those of a task, or given as arrays and checked."""
+
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
+from .._objective import Convention, loss_factor
 from .._types import ArrayLike
+from ..networks import Neuron
+from ..tasks import AbstractTask
 from ._checks import finite
 
 _ROUNDING = 1e-9  # of the largest entry
 _SINGULAR = 1e-13  # of the largest eigenvalue, for each input
 _COARSE = " If that is rounding, average in float64."
+
+
+class Moments(NamedTuple):
+    """All that a linear network sees of a task: Σ_yx, Σ_xx and ⟨‖y‖²⟩."""
+
+    correlation: Float[np.ndarray, "output input"]
+    covariance: Float[np.ndarray, "input input"]
+    power: float
+
+
+def moments(task: AbstractTask, loss: Convention = "half") -> Moments:
+    """Times the factor of a loss: then L = ½⟨‖y − Wx‖²⟩ of them is that loss, and its clock."""
+    if not isinstance(task, AbstractTask):
+        raise ValueError(
+            f"`task` must be one of `festina.tasks`, got {type(task).__name__}. Functions that "
+            "take arrays end in `_from`."
+        )
+    seen, factor = task.statistics(Neuron()), loss_factor(loss, task)
+    return Moments(factor * seen.correlation, factor * seen.covariance, factor * seen.power)
 
 
 def covariance_of(value: ArrayLike, inputs: int) -> Float[np.ndarray, "input input"]:

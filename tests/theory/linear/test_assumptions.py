@@ -3,25 +3,29 @@
 import numpy as np
 import pytest
 
+from festina.networks import deep_linear_from, layer
 from festina.theory.linear import (
-    balance,
     balanced_blocks,
     balanced_flow,
-    continual,
+    balanced_flow_from,
+    continual_from,
+    layer_strengths,
+    measured_balance,
+    modes,
     regime,
     whitened,
 )
 
 ONE, NAN = np.eye(2), np.full((2, 2), np.nan)
-FLOW = balanced_flow(ONE, ONE, 2 * ONE)
-MANY = balanced_flow(np.stack([ONE] * 3), np.stack([ONE] * 3), ONE)
-ZERO = balanced_flow(0 * ONE, 0 * ONE, ONE)
+FLOW = balanced_flow_from(ONE, ONE, 2 * ONE)
+MANY = balanced_flow_from(np.stack([ONE] * 3), np.stack([ONE] * 3), ONE)
+ZERO = balanced_flow_from(0 * ONE, 0 * ONE, ONE)
 
 
 def test_balance_of_a_batch_is_that_of_each():
     rng = np.random.default_rng(0)
     first, second = rng.normal(size=(3, 2, 4)), rng.normal(size=(3, 5, 2))
-    value, residual = balance(first, second)
+    value, residual = measured_balance(deep_linear_from([first, second]))
     for k in range(3):
         difference = second[k].T @ second[k] - first[k] @ first[k].T
         eigenvalues = np.linalg.eigvalsh(difference - np.trace(difference) / 2 * ONE)
@@ -32,9 +36,12 @@ def test_balance_of_a_batch_is_that_of_each():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: balance(np.ones((1, 2)), np.ones((1, 2))), "`first` and `second` must be"),
-        (lambda: balance(NAN, ONE), "`first` must be finite"),
-        (lambda: balance(ONE, NAN), "`second` must be finite"),
+        (lambda: measured_balance(deep_linear_from([ONE])), "linear with two layers"),
+        (lambda: measured_balance(layer("relu", ONE, ONE)), "linear with two layers"),
+        (lambda: measured_balance(ONE), "linear with two layers.*`_from`"),
+        (lambda: modes(ONE), "`task` must be one of .* got ndarray.*`_from`"),
+        (lambda: balanced_flow(deep_linear_from([ONE, ONE]), ONE), "`task` must be one of"),
+        (lambda: layer_strengths([ONE, ONE], ONE), "`network` must be a `DeepLinear`"),
         (lambda: whitened(NAN, ONE, ONE), "`first` must be finite"),
         (lambda: whitened(ONE, ONE, NAN), "`covariance` must be finite"),
         (lambda: whitened(np.ones((2, 3)), ONE, ONE), "with the 2 inputs of `correlation`"),
@@ -44,7 +51,7 @@ def test_balance_of_a_batch_is_that_of_each():
         (lambda: FLOW([1.0]).alignment(np.ones(2)), r"\(output, input\) as that of the flow"),
         (lambda: regime(MANY), r"batch of networks, \(3,\)"),
         (lambda: regime(ZERO), "weights that are zero"),
-        (lambda: continual(MANY.first, MANY.second, [ONE], [[1.0]]), "of one network"),
+        (lambda: continual_from(MANY.first, MANY.second, [ONE], [[1.0]]), "of one network"),
     ],
 )
 @pytest.mark.usefixtures("as_a_user")

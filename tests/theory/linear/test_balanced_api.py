@@ -13,9 +13,9 @@ from festina.networks import Neuron, deep_linear_from, layer
 from festina.tasks import task
 from festina.theory.linear import (
     BalanceWarning,
-    balance,
     balanced_flow,
-    balanced_flow_of,
+    balanced_flow_from,
+    measured_balance,
     regime,
     whitened,
 )
@@ -36,7 +36,7 @@ def test_gradients_with_respect_to_everything(shape, lam, double):
 
     def loss(x):
         """Weights, task, time constant and λ all move."""
-        flow = balanced_flow(
+        flow = balanced_flow_from(
             first + x[0] * d1,
             second + x[1] * d2,
             sigma + x[2] * ds,
@@ -60,7 +60,7 @@ def test_time_to_half_the_loss_against_the_initial_scale(double):
     def half_time(log_scale):
         """One Newton step from a root found by bisection: the implicit function theorem."""
         weights = jnp.exp(log_scale) * first, jnp.exp(log_scale) * second
-        loss = lambda t: balanced_flow(*weights, sigma, balance=0.0)(t[None]).loss()[0]
+        loss = lambda t: balanced_flow_from(*weights, sigma, balance=0.0)(t[None]).loss()[0]
         excess = lambda t: loss(t) / loss(jnp.zeros(())) - 0.5
 
         def halve(_, bounds):
@@ -90,7 +90,7 @@ def test_gradient_at_an_obstruction_is_that_of_the_flow(double):
 
     def strength(x):
         w = weights + jnp.zeros((2, 2)).at[1, 1].set(x)
-        flow = balanced_flow(w, w, sigma, balance=0.0)
+        flow = balanced_flow_from(w, w, sigma, balance=0.0)
         return flow(np.array([2.0])).map[0, 1, 1]
 
     curvature = jax.jit(jax.grad(jax.grad(strength)))(0.0)
@@ -107,13 +107,13 @@ def test_a_sweep_over_balance_is_a_loop(double):
     times = np.array([0.1, 1.0, 5.0])
 
     def solve(w1, w2, lam):
-        return balanced_flow(w1, w2, sigma, balance=lam)(times)
+        return balanced_flow_from(w1, w2, sigma, balance=lam)(times)
 
     states = jax.jit(jax.vmap(solve))(first, second, balances)
-    batch = balanced_flow(first, second, sigma)
+    batch = balanced_flow_from(first, second, sigma)
     assert batch(times).map.shape == states.map.shape == (5, 3, 2, 3)
     for k, lam in enumerate(balances):
-        flow = balanced_flow(first[k], second[k], sigma, balance=lam)
+        flow = balanced_flow_from(first[k], second[k], sigma, balance=lam)
         alone = flow(times)
         for many in (states, batch(times)):
             assert np.allclose(many.map[k], alone.map, atol=1e-12)
@@ -126,13 +126,13 @@ def test_a_sweep_over_balance_is_a_loop(double):
 
 def test_a_state_is_a_run_with_named_axes(tmp_path):
     first, second, sigma = tabled("funnel", 1.0)
-    state = balanced_flow(first, second, sigma)(np.linspace(0.0, 2.0, 5))
+    state = balanced_flow_from(first, second, sigma)(np.linspace(0.0, 2.0, 5))
     save(state, tmp_path / "state.zarr")
     table = load(tmp_path / "state.zarr")["simulation"].to_dataset()
     assert table["map"].dims == ("time", "output", "input")
     assert np.array_equal(table["map"], state.map)
     assert np.array_equal(table["loss"], state.loss())
-    batch = balanced_flow(first[None], second[None], sigma)([1.0])
+    batch = balanced_flow_from(first[None], second[None], sigma)([1.0])
     assert batch.to_dataset().sizes["network"] == 1
     with pytest.raises(ValueError, match="`dims` must name the axes"):
         batch.to_dataset(("seed", "scale"))
@@ -141,7 +141,9 @@ def test_a_state_is_a_run_with_named_axes(tmp_path):
 def test_one_network_of_a_batch_that_is_not_balanced_is_named():
     first, second, sigma = tabled("square", 1.0)
     with pytest.raises(ValueError, match=r"\(network 1\).*own `balance` is"):
-        balanced_flow(np.stack([first, 2 * first]), np.stack([second, second]), sigma, balance=1.0)
+        balanced_flow_from(
+            np.stack([first, 2 * first]), np.stack([second, second]), sigma, balance=1.0
+        )
 
 
 # ---- assumptions --------------------------------------------------------------------------------
@@ -156,7 +158,7 @@ def test_small_random_weights_are_off_by_their_variance():
     errors = []
     for scale in scales:
         with pytest.warns(BalanceWarning, match="not quite balanced"):
-            flow = balanced_flow(scale * first, scale * second, sigma)
+            flow = balanced_flow_from(scale * first, scale * second, sigma)
         exact = integrate(scale * first, scale * second, sigma, times)
         norm = np.linalg.norm(exact, axis=(1, 2))
         relative = np.linalg.norm(gram(flow(times)) - exact, axis=(1, 2)) / norm
@@ -164,7 +166,7 @@ def test_small_random_weights_are_off_by_their_variance():
         estimate = flow.error_estimate(times)
         assert 0.2 < relative.max() / estimate.max() < 2.0
         assert flow.balance_residual == pytest.approx(
-            scale**2 * balance(first, second)[1], rel=1e-9
+            scale**2 * measured_balance(deep_linear_from((first, second)))[1], rel=1e-9
         )
     order = np.diff(np.log(errors)) / np.diff(np.log(scales))
     assert np.allclose(order, 2.0, atol=0.2)
@@ -173,27 +175,31 @@ def test_small_random_weights_are_off_by_their_variance():
 def test_unbalanced_weights_are_refused_with_the_way_out():
     rng = np.random.default_rng(0)
     first, second = rng.standard_normal((2, 3, 3))
-    residual = balance(first, second)[1]
+    residual = measured_balance(deep_linear_from((first, second)))[1]
     with pytest.raises(ValueError, match=f"by {residual:.3g}.*gradient_flow"):
-        balanced_flow(first, second, np.eye(3))
+        balanced_flow_from(first, second, np.eye(3))
     with pytest.warns(BalanceWarning):
-        balanced_flow(first, second, np.eye(3), tolerance=np.inf)
+        balanced_flow_from(first, second, np.eye(3), tolerance=np.inf)
     good = balanced_weights(3, 3, 3, 2.0, 0.5, rng)
     with pytest.raises(ValueError, match="own `balance` is 2"):
-        balanced_flow(*good, np.eye(3), balance=0.0)
+        balanced_flow_from(*good, np.eye(3), balance=0.0)
 
 
 def test_networks_and_tasks():
     first, second, sigma = tabled("funnel", -1.0)
     white = task(np.sqrt(3) * np.eye(3), np.sqrt(3) * sigma.T)
-    expected = balanced_flow(first, second, sigma)([1.5]).map
+    expected = balanced_flow_from(first, second, sigma)([1.5]).map
     for network in (deep_linear_from((first, second)), layer(Neuron(), first, second.T)):
-        assert np.allclose(balanced_flow_of(network, white)([1.5]).map, expected, atol=1e-12)
+        assert np.allclose(balanced_flow(network, white)([1.5]).map, expected, atol=1e-12)
+        # A factor of the loss is one of its clock; items that are one-hot are white in their sum.
+        items = task(np.eye(3), sigma.T)
+        summed = balanced_flow(network, items, loss="half-sum")([1.5]).map
+        assert np.allclose(summed, expected, atol=1e-12)
     coloured = task(np.eye(3), sigma.T)
     with pytest.raises(ValueError, match=r"differ from that by 0\.667.*whitened.*gradient_flow"):
-        balanced_flow_of(network, coloured)
+        balanced_flow(network, coloured)
     with pytest.raises(ValueError, match="linear with two layers"):
-        balanced_flow_of(deep_linear_from((first, second, np.eye(2))), white)
+        balanced_flow(deep_linear_from((first, second, np.eye(2))), white)
 
 
 def test_whitening_keeps_the_loss():
@@ -227,7 +233,7 @@ def test_bad_arguments(change, message):
     first, second, sigma = tabled("funnel", -1.0)
     arguments = {"first": first, "second": second, "correlation": sigma} | change
     with pytest.raises(ValueError, match=message):
-        balanced_flow(**arguments)
+        balanced_flow_from(**arguments)
 
 
 @pytest.mark.parametrize(
@@ -243,14 +249,14 @@ def test_bad_arguments(change, message):
 )
 def test_bad_times(times, message):
     with pytest.raises(ValueError, match=message):
-        balanced_flow(*tabled("square", 1.0))(times)
+        balanced_flow_from(*tabled("square", 1.0))(times)
 
 
 @pytest.mark.parametrize("batch", [(), (2,)])
 def test_one_time_has_no_axis(batch):
     first, second, sigma = tabled("funnel", -1.0)
     weights = (np.broadcast_to(w, (*batch, *w.shape)) for w in (first, second))
-    flow = balanced_flow(*weights, sigma)
+    flow = balanced_flow_from(*weights, sigma)
     one, many = flow(1.5), flow([1.5])
     for of in (
         lambda state: state.loss(),
@@ -277,7 +283,7 @@ def test_kernel_is_that_of_the_network():
     rng = np.random.default_rng(0)
     first, second, sigma = tabled("inverted", -1.0)
     x = rng.standard_normal((4, 2))
-    state = balanced_flow(first, second, sigma)([0.0, 1.0, 5.0])
+    state = balanced_flow_from(first, second, sigma)([0.0, 1.0, 5.0])
     kernels = state.neural_tangent_kernel(x)
 
     def outputs(w1, w2):
@@ -298,7 +304,7 @@ def test_alignment_with_a_kernel():
     rng = np.random.default_rng(0)
     first, second, sigma = tabled("inverted", -1.0)
     x = rng.standard_normal((4, 2))
-    state = balanced_flow(first, second, sigma)([0.0, 1.0, 5.0])
+    state = balanced_flow_from(first, second, sigma)([0.0, 1.0, 5.0])
     kernels = state.neural_tangent_kernel(x)
     norm = np.linalg.norm(kernels, axis=(1, 2))
     y = (sigma @ x.T).ravel()
@@ -314,15 +320,15 @@ def test_regimes_of_the_three_shapes():
     lazy = {"square": (-50.0, 50.0), "funnel": (50.0,), "inverted": (-50.0,)}
     delayed = {"square": (), "funnel": (-50.0,), "inverted": (50.0,)}
     for shape in lazy:
-        rich = regime(balanced_flow(*tabled(shape, 0.0)))
+        rich = regime(balanced_flow_from(*tabled(shape, 0.0)))
         assert rich.kind == "rich"
         assert rich.kernel_distance > 0.03
         for lam in lazy[shape]:
-            found = regime(balanced_flow(*tabled(shape, lam)))
+            found = regime(balanced_flow_from(*tabled(shape, lam)))
             assert found.kind == "lazy"
             assert found.kernel_distance < 1e-5
         for lam in delayed[shape]:
-            found = regime(balanced_flow(*tabled(shape, lam)))
+            found = regime(balanced_flow_from(*tabled(shape, lam)))
             assert found.kind == "delayed rich"
             assert found.kernel_distance > 0.1
             assert found.rate_gap == pytest.approx(
@@ -356,7 +362,7 @@ def test_regimes_of_any_shape_are_those_of_their_kernels(seed):
         s = np.sort(rng.uniform(0.7, 1.5, min(inputs, outputs)))[::-1]
         sigma = (rotation(outputs, rng)[:, : len(s)] * s) @ rotation(inputs, rng)[: len(s)]
         weights = balanced_weights(inputs, hidden, outputs, lam, 0.05, rng)
-        found = regime(balanced_flow(*weights, sigma))
+        found = regime(balanced_flow_from(*weights, sigma))
         lazy = hidden == most
         assert found.kind == ("lazy" if lazy else "delayed rich")
         assert (found.kernel_distance < (3 / lam) ** 2) == lazy
@@ -381,7 +387,7 @@ def test_regimes_of_networks_that_were_integrated(inputs, hidden, outputs, lam, 
     s = np.linspace(1.5, 0.9, min(inputs, outputs))
     sigma = (rotation(outputs, rng)[:, : len(s)] * s) @ rotation(inputs, rng)[: len(s)]
     weights = balanced_weights(inputs, hidden, outputs, lam, 0.2, rng)
-    found = regime(balanced_flow(*weights, sigma))
+    found = regime(balanced_flow_from(*weights, sigma))
     assert found.kind == kind
     times = [0.0, found.half_loss_time, found.half_change_time, 12 / found.rate_gap]
     order = np.argsort(times)
@@ -395,15 +401,18 @@ def test_regimes_of_networks_that_were_integrated(inputs, hidden, outputs, lam, 
 
 
 def test_the_delay_grows_as_the_balance():
-    times = [regime(balanced_flow(*tabled("funnel", lam))).half_change_time for lam in (-20, -80)]
+    times = [
+        regime(balanced_flow_from(*tabled("funnel", lam))).half_change_time for lam in (-20, -80)
+    ]
     assert times[1] / times[0] == pytest.approx(4.0, rel=0.01)
 
 
 def test_lazy_kernels_move_as_the_square_of_one_over_balance():
     moved = [
-        balanced_flow(*tabled("square", lam)).limit().kernel_distance()[0] for lam in (1e3, 1e4)
+        balanced_flow_from(*tabled("square", lam)).limit().kernel_distance()[0]
+        for lam in (1e3, 1e4)
     ]
     assert np.log10(moved[0] / moved[1]) == pytest.approx(2.0, abs=0.01)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        balanced_flow(*tabled("square", 1e4))
+        balanced_flow_from(*tabled("square", 1e4))

@@ -4,6 +4,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from ..._types import ArrayLike
+from ...networks import AbstractNetwork, DeepLinear, Layer, Neuron
 from .._checks import check_finite
 
 # Weights made to be balanced are so to rounding, which products of them amplify a little.
@@ -19,8 +20,8 @@ class ObstructionWarning(UserWarning):
     """The weights do not reach what is to be learned: the flow ends at a saddle."""
 
 
-def balance(
-    first: ArrayLike, second: ArrayLike
+def measured_balance(
+    network: AbstractNetwork,
 ) -> tuple[Float[np.ndarray, "*batch"], Float[np.ndarray, "*batch"]]:
     r"""How a two-layer network is balanced, and how far it is from that.
 
@@ -33,24 +34,42 @@ def balance(
 
     **Arguments:**
 
-    - `first`: $W_1$, shape `(..., hidden, input)`; leading axes make a batch of networks.
-    - `second`: $W_2$, shape `(..., output, hidden)`.
+    - `network`: a `Layer` of linear neurons or a `DeepLinear` of two layers; or a batch of them.
+      Of matrices: `festina.networks.deep_linear_from([first, second])`.
 
     **Returns:**
 
     λ and the largest eigenvalue of Δ in size.
     """
-    check_finite("first", first)
-    check_finite("second", second)
-    first, second = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
-    if min(first.ndim, second.ndim) < 2 or first.shape[-2] != second.shape[-1]:
-        raise ValueError(
-            "`first` and `second` must be (..., hidden, input) and (..., output, hidden), got "
-            f"shapes {first.shape} and {second.shape}."
-        )
+    first, second = two_layers(network)
+    value = own_balance(first, second)
+    return value, residual(first, second, value)
+
+
+def own_balance(
+    first: Float[np.ndarray, "*batch hidden input"],
+    second: Float[np.ndarray, "*batch output hidden"],
+) -> Float[np.ndarray, "*batch"]:
+    """λ of weights that may not be balanced."""
     squares = (np.sum(weights**2, axis=(-2, -1)) for weights in (second, first))
-    value = np.subtract(*squares) / first.shape[-2]
-    return np.asarray(value), residual(first, second, value)
+    return np.asarray(np.subtract(*squares) / first.shape[-2])
+
+
+def two_layers(
+    network: AbstractNetwork,
+) -> tuple[Float[np.ndarray, "*batch hidden input"], Float[np.ndarray, "*batch output hidden"]]:
+    """Weights of a linear network of two layers; raises at any other."""
+    if isinstance(network, Layer) and network.unit == Neuron():
+        network = DeepLinear.from_layer(network)
+    if isinstance(network, DeepLinear) and len(network.weights) == 2:
+        first, second = (np.asarray(w, dtype=float) for w in network.weights)
+        return first, second
+    found = repr(network) if isinstance(network, AbstractNetwork) else type(network).__name__
+    raise ValueError(
+        f"`network` must be linear with two layers, got {found}. Deeper and nonlinear ones "
+        "have no such solution: festina.gradient_flow(network, task). Functions that take arrays "
+        "end in `_from`."
+    )
 
 
 def residual(
@@ -93,7 +112,7 @@ def whitened(
 
     **Returns:**
 
-    $\tilde W_1$ and $\tilde\Sigma_{yx}$, for `balanced_flow`.
+    $\tilde W_1$ and $\tilde\Sigma_{yx}$, for `balanced_flow_from`.
     """
     first, correlation, covariance = (
         np.asarray(a, dtype=float) for a in (first, correlation, covariance)

@@ -8,19 +8,22 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
+from ..._objective import Convention
 from ..._precision import compiled, is_traced
 from ..._pytree import pytree
 from ..._types import Array, ArrayLike
-from ...networks import AbstractNetwork, DeepLinear, Layer, Neuron
+from ...networks import AbstractNetwork
 from ...tasks import AbstractTask
 from .._checks import check_finite, check_positive, check_times
+from .._statistics import moments
 from ._assumptions import (
     BalanceWarning,
     ObstructionWarning,
-    balance,
     check_white,
     is_exact,
+    own_balance,
     residual,
+    two_layers,
 )
 from ._balanced_solve import factor
 from ._balanced_state import BalancedState, as_array
@@ -31,7 +34,7 @@ FOREVER = 1e250  # every difference of rates has decided by then
 @pytree
 @dataclass(frozen=True, eq=False, repr=False)
 class BalancedFlow:
-    """A network with balanced weights on its way: call it with times. See `balanced_flow`."""
+    """A network with balanced weights on its way: call it with times. See `balanced_flow_from`."""
 
     first: Float[Array, "*batch hidden input"]
     second: Float[Array, "*batch output hidden"]
@@ -137,6 +140,35 @@ class BalancedFlow:
 
 
 def balanced_flow(
+    network: AbstractNetwork,
+    task: AbstractTask,
+    *,
+    loss: Convention = "half",
+    tau: float = 1.0,
+    balance: ArrayLike | None = None,
+    tolerance: float = 0.1,
+) -> BalancedFlow:
+    """`balanced_flow_from` the weights of a network that learns a task with white inputs.
+
+    The moments are those of the task, exact for a population; whether its inputs are white, without
+    a mean or with one as part of ⟨xxᵀ⟩, is checked.
+
+    **Arguments:**
+
+    - `network`: a `Layer` of linear neurons or a `DeepLinear` of two layers; or a batch of them.
+    - `task`: what it learns.
+    - `loss`: its convention, as for `festina.gradient_flow`. The moments that have to be white are
+      those of the loss: one-hot items are with "half-sum".
+    - `tau`, `balance`, `tolerance`: as in `balanced_flow_from`.
+    """
+    first, second = two_layers(network)
+    seen = moments(task, loss)
+    check_white(seen.covariance)
+    options = {"tau": tau, "balance": balance, "tolerance": tolerance}
+    return balanced_flow_from(first, second, seen.correlation, **options)
+
+
+def balanced_flow_from(
     first: ArrayLike,
     second: ArrayLike,
     correlation: ArrayLike,
@@ -215,26 +247,6 @@ def balanced_flow(
     return BalancedFlow(first, second, correlation, tau, balance)
 
 
-def balanced_flow_of(
-    network: AbstractNetwork, task: AbstractTask, *, tau: float = 1.0, tolerance: float = 0.1
-) -> BalancedFlow:
-    """`balanced_flow` of two-layer linear networks that learn a task with white inputs.
-
-    The moments are those of the task, exact for a population; whether its inputs are white, without
-    a mean or with one as part of ⟨xxᵀ⟩, is checked.
-
-    **Arguments:**
-
-    - `network`: a `Layer` of linear neurons or a `DeepLinear` of two layers; or a batch of them.
-    - `task`: what it learns.
-    - `tau`, `tolerance`: as in `balanced_flow`.
-    """
-    first, second = _two_layers(network)
-    statistics = task.statistics(Neuron())
-    check_white(statistics.covariance)
-    return balanced_flow(first, second, statistics.correlation, tau=tau, tolerance=tolerance)
-
-
 @compiled()
 def _blocks(
     times: Float[Array, " time"],
@@ -280,19 +292,6 @@ def _own_balance(first: Array, second: Array) -> Array:
     )
 
 
-def _two_layers(network: AbstractNetwork) -> tuple[np.ndarray, np.ndarray]:
-    if isinstance(network, Layer) and network.unit == Neuron():
-        network = DeepLinear.from_layer(network)
-    if isinstance(network, DeepLinear) and len(network.weights) == 2:
-        first, second = (np.asarray(w, dtype=float) for w in network.weights)
-    else:
-        raise ValueError(
-            f"`network` must be linear with two layers and no biases, got {network!r}. Others "
-            "have no such solution: festina.gradient_flow(network, task)."
-        )
-    return first, second
-
-
 def _check_shapes(first: Array, second: Array, correlation: Array) -> None:
     shapes = first.shape, second.shape, correlation.shape
     inner = [shape[-2:] for shape in shapes]
@@ -318,7 +317,7 @@ def _check_balance(
     if is_exact(first, second, found).all():
         return
     rate = np.hypot(np.linalg.norm(np.asarray(correlation), 2, axis=(-2, -1)), value / 2)
-    own, _ = balance(first, second)
+    own = own_balance(first, second)
     found, rate, value, own = np.broadcast_arrays(found, rate, value, own)
     part = np.divide(found, rate, out=np.full(found.shape, np.inf), where=rate > 0)
     worst = np.unravel_index(np.argmax(part), part.shape)  # of a batch

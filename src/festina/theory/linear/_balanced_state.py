@@ -39,7 +39,7 @@ class BalancedState:
     - `times`: when, a number or a list of them.
     - `inward`, `outward`: the two blocks of $B$, time last: `(input, unit, time)` and
       `(output, unit, time)`.
-    - `first`, `second`, `correlation`, `balance`: where it came from, as in `balanced_flow`.
+    - `first`, `second`, `correlation`, `balance`: where it came from, as in `balanced_flow_from`.
     """
 
     times: Float[Array, "*times"]

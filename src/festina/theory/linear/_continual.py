@@ -7,11 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
+from ..._objective import Convention
 from ..._types import ArrayLike
+from ...networks import AbstractNetwork
 from ...networks._given import whole_number
+from ...tasks import AbstractTask
 from .._checks import check_times, finite
-from ._assumptions import ObstructionWarning
-from ._balanced import BalancedFlow, balanced_flow
+from .._statistics import moments
+from ._assumptions import ObstructionWarning, check_white, two_layers
+from ._balanced import BalancedFlow, balanced_flow_from
 from ._balanced_state import BalancedState
 from ._carried import ROUNDING, carried, follow
 
@@ -29,7 +33,8 @@ class Curriculum:
     - `map`: W₂W₁.
     - `losses`: ½‖Σ_j − W₂W₁‖² for every task j, above its loss of least squares.
     - `floor`: that loss of least squares for every task, which nothing can reduce; zero unless
-      `continual` was given `target_powers`. `losses + floor` are the losses themselves.
+      the tasks are known, or `continual_from` was given `target_powers`. `losses + floor` are the
+      losses themselves.
     - `states`: one for each stage, with all that a `BalancedState` knows.
     - `correlations`: Σ_j.
     """
@@ -59,6 +64,39 @@ class Curriculum:
 
 
 def continual(
+    network: AbstractNetwork,
+    tasks: Sequence[AbstractTask],
+    times: Sequence[ArrayLike] | np.ndarray,
+    *,
+    loss: Convention = "half",
+    tau: float = 1.0,
+    balance: float | None = None,
+    tolerance: float = 0.1,
+) -> Curriculum:
+    """`continual_from` the weights of a network that learns tasks with white inputs in turn.
+
+    **Arguments:**
+
+    - `network`: a `Layer` of linear neurons or a `DeepLinear` of two layers.
+    - `tasks`: what it learns, in this order.
+    - `times`, `tau`, `balance`, `tolerance`: as in `continual_from`.
+    - `loss`: its convention, as for `festina.gradient_flow`.
+    """
+    seen = [moments(task, loss) for task in tasks]
+    for each in seen:
+        check_white(each.covariance)
+    return continual_from(
+        *two_layers(network),
+        [each.correlation for each in seen],
+        times,
+        target_powers=[each.power for each in seen] if seen else None,
+        tau=tau,
+        balance=balance,
+        tolerance=tolerance,
+    )
+
+
+def continual_from(
     first: ArrayLike,
     second: ArrayLike,
     correlations: Sequence[ArrayLike],
@@ -83,7 +121,7 @@ def continual(
 
     **Arguments:**
 
-    - `first`, `second`, `tau`, `balance`, `tolerance`: as in `balanced_flow`.
+    - `first`, `second`, `tau`, `balance`, `tolerance`: as in `balanced_flow_from`.
     - `correlations`: $\Sigma_j$ of each task in the order of learning.
     - `times`: for each task when to look, from its beginning; it is left after the last of them.
       A number looks at the end only.
@@ -116,7 +154,9 @@ def continual(
         raise ValueError(
             f"`first` must be (hidden, input), of one network, got shape {np.shape(first)}."
         )
-    flow = balanced_flow(first, second, sigmas[0], tau=tau, balance=balance, tolerance=tolerance)
+    flow = balanced_flow_from(
+        first, second, sigmas[0], tau=tau, balance=balance, tolerance=tolerance
+    )
     states, at, doubt = [], carried(flow), 0.0
     for number, (sigma, t) in enumerate(zip(sigmas, stages, strict=True)):
         flow = BalancedFlow(flow.first, flow.second, sigma, flow.tau, flow.balance)

@@ -7,12 +7,30 @@ import numpy as np
 from jaxtyping import Float
 
 from ..._types import ArrayLike
+from ...networks import AbstractNetwork, DeepLinear
+from ...networks._given import check_alone
+from ...tasks import AbstractTask
 from .._checks import finite
-from .._modes import Modes
+from .._modes import Modes, modes
+from .._statistics import moments
 from ..saddles import mode_amplitudes_from
+from ._assumptions import two_layers
 
 
 def effective_strengths(
+    network: AbstractNetwork, task: AbstractTask
+) -> Float[np.ndarray, "*batch mode"]:
+    """`effective_strengths_from` the weights of a linear network that learns a task.
+
+    **Arguments:**
+
+    - `network`: a `Layer` of linear neurons or a `DeepLinear` of two layers; or a batch of them.
+    - `task`: what it learns.
+    """
+    return effective_strengths_from(*two_layers(network), moments(task).correlation)
+
+
+def effective_strengths_from(
     first: ArrayLike, second: ArrayLike, correlation: ArrayLike
 ) -> Float[np.ndarray, "*batch mode"]:
     r"""Strength with which each mode of small random weights of two layers starts to grow.
@@ -71,7 +89,29 @@ class LayerStrengths(NamedTuple):
     residual: float
 
 
-def strengths_of(
+def layer_strengths(
+    network: DeepLinear, task: AbstractTask, *, tolerance: float = 1e-8
+) -> LayerStrengths:
+    """`layer_strengths_from` the weights of a `DeepLinear` network and the modes of its task.
+
+    **Arguments:**
+
+    - `network`: of any depth.
+    - `task`: what it learns.
+    - `tolerance`: as in `layer_strengths_from`.
+    """
+    if not isinstance(network, DeepLinear):
+        raise ValueError(
+            f"`network` must be a `DeepLinear`, got {network!r}. `layer_strengths_from` takes "
+            "matrices."
+        )
+    check_alone(network.batch_shape)
+    return layer_strengths_from(
+        [np.asarray(weight) for weight in network.weights], modes(task), tolerance=tolerance
+    )
+
+
+def layer_strengths_from(
     weights: Sequence[ArrayLike], modes: Modes, *, tolerance: float = 1e-8
 ) -> LayerStrengths:
     r"""Strength of each mode in each layer of weights that are decoupled.

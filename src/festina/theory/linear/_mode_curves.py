@@ -43,8 +43,8 @@ def mode_strengths(
 
     !!! note "When it stops being exact"
 
-        Exact if the layers are decoupled and balanced (`strengths_of` tells). Small random weights
-        of two layers come near it with `effective_strengths` for $a_\alpha(0)$.
+        Exact if the layers are decoupled and balanced (`layer_strengths` tells). Small random
+        weights of two layers come near it with `effective_strengths` for $a_\alpha(0)$.
     """
     _check_modes(modes)
     if not is_traced(initial_strength) and np.shape(initial_strength) not in ((), (len(modes),)):
@@ -161,7 +161,7 @@ def _check_modes(modes: Modes) -> None:
     if not isinstance(modes, Modes):
         raise ValueError(
             f"`modes` must be the `Modes` of the data, got {type(modes).__name__}. Of a "
-            "correlation (output, input): festina.theory.linear.modes(correlation)."
+            "correlation (output, input): festina.theory.linear.modes_from(correlation)."
         )
 
 

@@ -34,7 +34,7 @@ def balanced_blocks(
 
     **Arguments:**
 
-    - `times`, `first`, `second`, `correlation`, `balance`, `tau`: as in `balanced_flow`.
+    - `times`, `first`, `second`, `correlation`, `balance`, `tau`: as in `balanced_flow_from`.
     - `as_printed`: the last term of Eq. (15) as it stands in the source.
 
     **Returns:**
@@ -109,7 +109,7 @@ def block_matrices(
 
     **Arguments:**
 
-    - `first`, `second`, `correlation`, `balance`: as in `balanced_flow`, of one network.
+    - `first`, `second`, `correlation`, `balance`: as in `balanced_flow_from`, of one network.
     """
     w1, w2 = finite("first", first), finite("second", second)
     sigma = finite("correlation", correlation)

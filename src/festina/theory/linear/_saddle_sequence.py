@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
+from ...tasks.worlds import World
 from .._modes import Modes
 from ._chains import Depth, Values, check_depth
 from ._learning_time import learning_time
-from ._world import World
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +116,7 @@ def differentiation_times(
 
     **Arguments:**
 
-    - `world`: of `tree`, `ring`, ….
+    - `world`: of `festina.tasks.worlds`.
     - `features`: $N$.
     - `initial_strength`: $a_0$ of all modes.
     - `depth`: number of layers, or `math.inf`.

@@ -9,7 +9,7 @@ from ..._objective import Convention, loss_factor
 from ..._types import ArrayLike
 from ...networks import AbstractNetwork
 from ...tasks import AbstractTask
-from .._modes import equals, modes
+from .._modes import equals, modes_from
 from ._koenigs import koenigs
 from ._linear_layer import linear_layer
 from ._linear_phase import checked, growing
@@ -134,7 +134,7 @@ def mode_drop_times_from(
     - `tolerance`, `degeneracy`: as there.
     """
     u, v, correlation = checked(u, v, correlation)
-    found = modes(correlation, covariance, tolerance=tolerance, degeneracy=degeneracy)
+    found = modes_from(correlation, covariance, tolerance=tolerance, degeneracy=degeneracy)
     s, lam = np.asarray(found.singular_values), np.asarray(found.input_variance)
     learned = s > 0
     held = growing(u, v, np.asarray(found.left), np.asarray(found.right))

@@ -17,7 +17,7 @@ from pydantic import Field, model_validator
 from ....dynamics import gradient_flow
 from ....networks import DeepLinear, balanced, deep_linear
 from ....tasks import linear_teacher
-from ....theory.linear import continual, interference
+from ....theory.linear import continual_from, interference
 from ..._frame import experiment, keys_of, parameters_of
 from ..._parameters import Parameters as BaseParameters
 from ..._registry import Progress
@@ -113,7 +113,7 @@ def _learn(
         maps.append(np.asarray(course.network.end_to_end()))
         trained = course.final
     weights = (np.asarray(w).reshape(-1, *w.shape[-2:]) for w in networks.weights)
-    exact = [continual(w1, w2, sigmas, stages) for w1, w2 in zip(*weights, strict=True)]
+    exact = [continual_from(w1, w2, sigmas, stages) for w1, w2 in zip(*weights, strict=True)]
     product = np.concatenate(maps, axis=len(batch))
     losses = np.stack([np.sum((product - s) ** 2, axis=(-2, -1)) / 2 for s in sigmas], axis=-1)
     theory = np.stack([course.map for course in exact]).reshape(product.shape)

@@ -18,7 +18,7 @@ from pydantic import Field, model_validator
 
 from ....diagnose import kernel_distance_from, neural_tangent_kernel, passage_time
 from ....networks import DeepLinear
-from ....theory.linear import balanced_flow
+from ....theory.linear import balanced_flow_from
 from ..._frame import experiment
 from ..._parameters import Parameters as BaseParameters
 from ..._parameters import increasing
@@ -105,7 +105,7 @@ def _one_balance(network: DeepLinear, correlation: np.ndarray, balance: float) -
     trained = train(network, correlation, times, rtol=1e-10)
     kernels = neural_tangent_kernel(trained, np.eye(correlation.shape[1]))
     first, second = network.weights
-    exact = balanced_flow(first, second, correlation, balance=-balance)(times)
+    exact = balanced_flow_from(first, second, correlation, balance=-balance)(times)
     error = correlation - np.asarray(trained.end_to_end())
     dims = ("seed", "sample")
     return xr.Dataset(

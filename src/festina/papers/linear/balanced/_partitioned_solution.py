@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from pydantic import Field, model_validator
 
 from ....networks import DeepLinear
-from ....theory.linear import ObstructionWarning, balanced_blocks, balanced_flow
+from ....theory.linear import ObstructionWarning, balanced_blocks, balanced_flow_from
 from ..._frame import experiment
 from ..._parameters import Parameters as BaseParameters
 from ..._registry import Progress
@@ -92,7 +92,9 @@ def _solutions(
     with warnings.catch_warnings():
         # Half of random square networks of balance 0 are: that is a claim of its own.
         warnings.simplefilter("ignore", ObstructionWarning)
-        exact = balanced_flow(first, second, correlation, balance=np.array(balances))(times).factor
+        exact = balanced_flow_from(first, second, correlation, balance=np.array(balances))(
+            times
+        ).factor
     inward, outward = (np.asarray(weight) for weight in train(network, correlation, times).weights)
     q = np.stack([np.concatenate([inward.swapaxes(-1, -2), outward], axis=-2), exact])
     trained, theory = q @ q.swapaxes(-1, -2)

@@ -17,7 +17,7 @@ from pydantic import Field, model_validator
 
 from ....diagnose import kernel_distance_from, neural_tangent_kernel
 from ....networks import DeepLinear
-from ....theory.linear import balanced_flow
+from ....theory.linear import balanced_flow_from
 from ..._frame import experiment
 from ..._parameters import Parameters as BaseParameters
 from ..._registry import Progress
@@ -113,7 +113,7 @@ def _one_shape(
     ]
     first, second = jax.tree.map(lambda *w: np.stack(w, axis=1), *drawn).weights
     lam = np.repeat(np.array(every)[:, None], len(rngs), axis=1)
-    moved = balanced_flow(first, second, correlation, balance=lam).limit().kernel_distance()
+    moved = balanced_flow_from(first, second, correlation, balance=lam).limit().kernel_distance()
     theory = xr.DataArray(moved[..., 0], {"balance": lam[:, 0]}, ("balance", "seed"))
     trained = [
         _one_balance(DeepLinear((one, other)), correlation, balance)

@@ -22,7 +22,7 @@ from ....diagnose import passage_time
 from ....dynamics import gradient_flow
 from ....networks import DeepLinear, balanced, orthogonal
 from ....tasks import linear_teacher
-from ....theory.linear import balanced_flow, reversal_time, unbalanced_strength
+from ....theory.linear import balanced_flow_from, reversal_time, unbalanced_strength
 from ..._frame import experiment, keys_of
 from ..._parameters import Parameters as BaseParameters
 from ..._parameters import falling, increasing
@@ -157,9 +157,9 @@ def _stopped_early(s: float, n: int, stops: np.ndarray, key: Keys) -> xr.Dataset
     task, times = linear_teacher(sigma), np.linspace(0.0, 3.0 * stops[-1] + 6.0 / s, 2 * _SAMPLES)
     # One network for each stop, which is the time axis of the first training.
     learned = gradient_flow(DeepLinear((first, second)), task, stops, rtol=1e-12).network
-    there = balanced_flow(first, second, sigma, balance=0.0)(stops)
+    there = balanced_flow_from(first, second, sigma, balance=0.0)(stops)
     again = there.inward.transpose(2, 1, 0), there.outward.transpose(2, 0, 1)
-    exact = balanced_flow(*again, -sigma, balance=0.0)(times).map
+    exact = balanced_flow_from(*again, -sigma, balance=0.0)(times).map
     # How much of −Σ is in the map: −1 at Σ, 1 at −Σ.
     part, theory = (
         -np.einsum("...ii", maps) / (n * s)

@@ -151,7 +151,7 @@ def _random(modes: Modes, task: Task, network: DeepLinear) -> xr.Dataset:
     s = np.asarray(modes.singular_values)
     correlation = np.asarray((modes.left * s) @ modes.right.T)
     first, second = (np.asarray(weight) for weight in network.weights)
-    start = linear.effective_strengths(first, second, correlation)[:, : len(s)]
+    start = linear.effective_strengths_from(first, second, correlation)[:, : len(s)]
     half = np.stack([_times(modes, a0, 2, 0.5) for a0 in start])
     end = 1.5 * float(half.max()) + 3.0 / float(s[-1])
     times = np.linspace(0.0, end, _SAMPLES + len(s))  # as many as above: nothing compiles anew
@@ -179,7 +179,7 @@ def _balanced_map(
     """The exact solution for balanced weights, used on weights that are nearly so."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", linear.BalanceWarning)
-        flow = linear.balanced_flow(first, second, correlation, tolerance=np.inf)
+        flow = linear.balanced_flow_from(first, second, correlation, tolerance=np.inf)
     return np.asarray(flow(times).map)
 
 

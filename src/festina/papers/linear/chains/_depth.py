@@ -244,7 +244,7 @@ def _learned(weights: Sequence[Array], target: np.ndarray) -> Float[np.ndarray, 
 
 def _aligned_time(target: np.ndarray, depth: int, guess: float) -> float:
     """In closed form: every mode is a chain that starts at one. The guess is only for the grid."""
-    data, times = linear.modes(target), np.linspace(0.0, 1.5 * guess, 2001)
+    data, times = linear.modes_from(target), np.linspace(0.0, 1.5 * guess, 2001)
     strengths = linear.mode_strengths(times, data, 1.0, depth=depth, tau=depth)
     loss = np.asarray(linear.mode_loss(strengths, data))
     return float(np.interp(-np.log(_LEVEL), -np.log(loss / (np.sum(target**2) / 2)), times))

@@ -21,7 +21,7 @@ from ....diagnose import plateaus
 from ....dynamics import gradient_flow
 from ....networks import DeepLinear, decoupled, deep_linear
 from ....tasks import linear_teacher
-from ....theory.linear import effective_strengths, growing_gram, growing_strengths
+from ....theory.linear import effective_strengths_from, growing_gram, growing_strengths
 from ....theory.saddles import mode_drop_times_from
 from ..._frame import experiment, keys_of, parameters_of
 from ..._parameters import Parameters as BaseParameters
@@ -145,7 +145,7 @@ def _individuals(s: np.ndarray, first: np.ndarray, second: np.ndarray) -> xr.Dat
     loss, fall = (np.sum(error * other, axis=(-2, -1)) for other in (error / 2, velocity))
     learned = np.asarray(trained.network.end_to_end())
     strength, theory = (np.diagonal(a, axis1=-2, axis2=-1) for a in (learned, predicted))
-    own = effective_strengths(first, second, np.diag(s))
+    own = effective_strengths_from(first, second, np.diag(s))
     shared = gram / np.sqrt(own[:, :, None] * own[:, None, :])
     half = lambda a: half_times(times, np.moveaxis(a / s, -1, -2))
     sizes = np.sum(first**2, axis=1) + np.sum(second**2, axis=2)

@@ -19,7 +19,8 @@ from pydantic import Field, model_validator
 from ....dynamics import gradient_flow
 from ....networks import decoupled
 from ....tasks import structured_task
-from ....theory.linear import World, layer_similarity, mode_strengths, modes, tree
+from ....tasks.worlds import World, tree
+from ....theory.linear import layer_similarity, mode_strengths, modes_from
 from ..._frame import experiment, keys_of, parameters_of
 from ..._registry import Progress
 from ...claims import Ledger, agree, apart, asserts, falls, most
@@ -71,7 +72,7 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
     network = random_network(parameters, world.items, key)
     deep, units, grown = learn(parameters, world, world.kind, network)
     inner, v = np.einsum("lthi,lthj->ltij", units, units), world.modes
-    data, over = modes(world.exact_features(parameters.features)), ("time", "item", "other")
+    data, over = modes_from(world.exact_features(parameters.features)), ("time", "item", "other")
     chains = mode_strengths(deep["time"].values, data, parameters.initial_strength)
     exact = np.asarray(layer_similarity(chains, data, 1))
     deep = deep.assign(inner_products=(over, inner[0]), inner_products_theory=(over, exact))
@@ -133,7 +134,7 @@ def _shallow(world: World, features: int, a0: float) -> xr.Dataset:
     network = decoupled(u, v, initial_strength=a0)
     trained = gradient_flow(network, structured_task(y), times, loss="half-sum", rtol=1e-10)
     learned = np.einsum("om,toi,im->tm", u, np.asarray(trained.network.end_to_end()), v)
-    theory = np.asarray(mode_strengths(times, modes(y), a0, depth=1))
+    theory = np.asarray(mode_strengths(times, modes_from(y), a0, depth=1))
     strength, exact = (level_means(world.kind) @ (a / s).T for a in (learned, theory))
     over, half = ("level", "time"), ("level", half_times(times, strength))
     table = {"strength": (over, strength), "theory": (over, exact), "half_time": half}

@@ -15,10 +15,10 @@ from pydantic import Field
 from ....dynamics import gradient_flow
 from ....networks import DeepLinear, decoupled, deep_linear
 from ....tasks import structured_task
+from ....tasks.worlds import World
 from ....theory.linear import (
-    World,
     chain_strength,
-    effective_strengths,
+    effective_strengths_from,
     growing_gram,
     growing_strengths,
 )
@@ -106,7 +106,7 @@ def learn(
         shares = np.einsum("km,...tm->...kt", mean, curve / s)
         over = ("seed", "level", "time")[3 - shares.ndim :]
         table |= {name: (over, shares), f"{name}_half_time": (over[:-1], half_times(times, shares))}
-    strength, effective = mean @ s, effective_strengths(first, second, y) @ mean.T
+    strength, effective = mean @ s, effective_strengths_from(first, second, y) @ mean.T
     half = lambda start: np.log(strength / start - 1) / (2 * strength)
     exact = mean @ np.asarray(chain_strength(times, s, a0, depth=2) / s).T
     table |= {

@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from pydantic import Field, model_validator
 
-from ....theory.linear import World, chain, clusters, grid, ring, torus, tree
+from ....tasks.worlds import World, chain, clusters, grid, ring, torus, tree
 from ..._frame import experiment, keys_of, parameters_of
 from ..._registry import Progress
 from ...claims import Ledger, agree, apart, asserts

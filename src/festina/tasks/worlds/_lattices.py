@@ -8,8 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ...networks._given import whole_number
-from .._checks import check_positive
-from ._graphs import check_precision, circle, markov_covariance
+from ._graphs import check_process, circle, markov_covariance
 from ._world import Kind, World, cosines, world
 
 
@@ -116,8 +115,7 @@ def _lattice(
     position: Float[np.ndarray, "item 2"],
 ) -> World:
     """Laplacians of the axes add up, their modes multiply."""
-    check_positive("coupling", coupling)
-    check_precision(precision)
+    check_process(precision, coupling)
     weights = np.zeros((1, 1))
     for size in shape:
         axis = _neighbours(size, periodic)

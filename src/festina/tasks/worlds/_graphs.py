@@ -6,8 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ..._types import ArrayLike
-from ...networks._given import whole_number
-from .._checks import check_finite, check_positive
+from ...networks._given import real_array, whole_number
 from ._trees import contrasts
 from ._world import Kind, World, world
 
@@ -42,10 +41,11 @@ def graph(
 
     A `World`. Items are drawn on a circle.
     """
-    w = np.asarray(weights, dtype=float)
+    w = real_array("weights", weights)
     if w.ndim != 2 or w.shape[0] != w.shape[1] or not w.size:
         raise ValueError(f"`weights` must be a square matrix over nodes, got shape {w.shape}.")
-    check_finite("weights", w)
+    if not np.isfinite(w).all():
+        raise ValueError(f"`weights` must be finite, {np.sum(~np.isfinite(w))} are not.")
     if (w < 0).any():
         raise ValueError(f"`weights` must not be negative, the smallest is {w.min():g}.")
     if np.abs(w - w.T).max() > 1e-12 * w.max():
@@ -59,7 +59,7 @@ def graph(
             "`weights` must be zero on the diagonal: a node does not differ from itself. "
             "np.fill_diagonal(w, 0) leaves the process as it is."
         )
-    check_precision(precision)
+    check_process(precision)
     chosen = np.arange(len(w)) if items is None else np.asarray(items)
     if (
         chosen.ndim != 1
@@ -104,8 +104,7 @@ def clusters(sizes: Sequence[int], *, coupling: float = 1.0, precision: float = 
     sizes = [whole_number("sizes", size, 1) for size in sizes]
     if not sizes:
         raise ValueError("`sizes` must name at least one cluster, got none.")
-    check_positive("coupling", coupling)
-    check_precision(precision)
+    check_process(precision, coupling)
     w, g = coupling, precision
     member = np.repeat(np.arange(len(sizes)), sizes)
     items = len(member)
@@ -158,7 +157,9 @@ def circle(angle: Float[np.ndarray, " item"]) -> Float[np.ndarray, "item 2"]:
     return np.stack([np.cos(angle), np.sin(angle)], axis=1)
 
 
-def check_precision(precision: float) -> None:
+def check_process(precision: float, coupling: float = 1.0) -> None:
+    if not (np.isfinite(coupling) and coupling > 0):
+        raise ValueError(f"`coupling` must be positive, got {coupling}.")
     if not (np.isfinite(precision) and precision > 0):
         raise ValueError(
             f"`precision` must be positive, got {precision:g}: without it the graph's Laplacian is "

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from festina.theory.linear import chain, clusters, graph, grid, ring, torus, tree
+from festina.tasks.worlds import chain, clusters, graph, grid, ring, torus, tree
 
 COUPLED = {"coupling": 0.8, "precision": 0.3}
 

@@ -1,0 +1,11 @@
+"""Structured worlds: items whose features vary together, and the modes in which they do."""
+
+from ._graphs import clusters as clusters
+from ._graphs import graph as graph
+from ._lattices import chain as chain
+from ._lattices import grid as grid
+from ._lattices import ring as ring
+from ._lattices import torus as torus
+from ._trees import tree as tree
+from ._world import Kind as Kind
+from ._world import World as World
