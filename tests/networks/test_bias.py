@@ -144,7 +144,7 @@ def test_theory_of_linear_units_is_that_of_one_more_input():
 def test_linear_theories_without_a_place_for_biases_say_so():
     biased = fully_connected(2, 2, 2, bias=True, scale=0.1, key=KEYS[0])
     with pytest.raises(ValueError, match=r"no biases, got Layer.*bias=True"):
-        festina.theory.linear.balanced_flow_of(biased, linear_teacher(np.eye(2)))
+        festina.theory.linear.balanced_flow(biased, linear_teacher(np.eye(2)))
     with pytest.raises(ValueError, match="bias=True"):
         networks.DeepLinear.from_layer(biased)
 

@@ -66,7 +66,7 @@ def two_layers(
         return first, second
     found = repr(network) if isinstance(network, AbstractNetwork) else type(network).__name__
     raise ValueError(
-        f"`network` must be linear with two layers, got {found}. Deeper and nonlinear ones "
+        f"`network` must be linear with two layers and no biases, got {found}. Others "
         "have no such solution: festina.gradient_flow(network, task). Functions that take arrays "
         "end in `_from`."
     )
