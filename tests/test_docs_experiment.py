@@ -10,7 +10,7 @@ from experiments import is_labelled, is_whole, reloaded
 from festina.cli._main import carry_out
 from festina.papers import load
 
-PAGE = Path(__file__).parents[1] / "docs" / "experiments.md"
+PAGE = Path(__file__).parents[1] / "docs" / "contributing.md"
 
 
 @pytest.fixture

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from festina.networks import Activation, Kernel, Layer, Neuron, activation, power
+from festina.networks import Activation, Kernel, Layer, Neuron, activation, leaky_relu, power
+from festina.networks._activations import activation_named
 from festina.networks._algebra import Algebra, measure_algebra, measure_defects
 from festina.networks._kinks import kinks
 from helpers import ARCHITECTURES, FIRST, SCALARS, THIRD, each, inputs
@@ -289,3 +290,24 @@ def test_bad_parameters_of_activations():
 
 def test_single_precision_is_no_kink():
     assert not Neuron(lambda a: jnp.tanh(a.astype(jnp.float32))).algebra.kinked
+
+
+@pytest.mark.parametrize("name", ["relu", "tanh", "leaky-relu-0.1", "power-5"])
+def test_a_function_under_a_name_of_ours_is_called_ones_own(name):
+    """Else a run on disk would come back as a network of ours, which computes something else."""
+    ours = activation_named(name)
+    mine = Activation(name, lambda a: jnp.sin(3 * a), activation(jnp.sin).algebra)
+    assert ours is not None
+    assert Neuron(ours).activation.name == name
+    assert Neuron(mine).activation.name == f"own {name}"
+    assert Neuron(mine).activation.function is mine.function
+    assert activation_named(f"own {name}") is None
+    assert Neuron(Neuron(mine).activation) == Neuron(mine)
+
+
+def test_our_activations_are_the_same_however_they_are_asked_for():
+    assert leaky_relu() == leaky_relu(0.1) == leaky_relu(slope=0.1) == activation("leaky-relu")
+    assert power(2) == power(exponent=2) == activation("quadratic")
+    assert leaky_relu(0.1) != leaky_relu(0.2)
+    for made in (leaky_relu(slope=0.3), power(exponent=7)):
+        assert Neuron(made).activation.name == made.name

@@ -48,16 +48,26 @@ def _identity(a: Array) -> Array:
     return a
 
 
-def _power(a: Array, *, exponent: int) -> Array:
-    return a**exponent
+@dataclass(frozen=True)
+class _Power:
+    """A function that equals another one by what it computes, as `functools.partial` does not."""
+
+    exponent: int
+
+    def __call__(self, a: Array) -> Array:
+        return a**self.exponent
 
 
 def _rectify(a: Array) -> Array:
     return jnp.where(a <= 0.0, 0.0, a)  # so that NaN stays NaN
 
 
-def _leak(a: Array, *, slope: float) -> Array:
-    return jnp.where(a > 0, a, slope * a)
+@dataclass(frozen=True)
+class _Leak:
+    slope: float
+
+    def __call__(self, a: Array) -> Array:
+        return jnp.where(a > 0, a, self.slope * a)
 
 
 def _error_function(a: Array) -> Array:
@@ -71,7 +81,7 @@ def power(exponent: int) -> Activation:
     is_linear = p == 1
     return Activation(
         name={1: "linear", 2: "quadratic", 3: "cubic"}.get(p, f"power-{p}"),
-        function=_identity if is_linear else functools.partial(_power, exponent=p),
+        function=_identity if is_linear else _Power(p),
         algebra=Algebra(
             zero=True,
             homogeneous="real" if is_linear else None,
@@ -91,7 +101,7 @@ def leaky_relu(slope: float = 0.1) -> Activation:
         raise ValueError(f"`slope` must lie between 0 and 1, got {slope}. 0 is relu, 1 is linear.")
     return Activation(
         name=f"leaky-relu-{float(slope)!r}",
-        function=functools.partial(_leak, slope=slope),
+        function=_Leak(float(slope)),
         algebra=Algebra(zero=True, homogeneous="positive", linear=False, even=False, order=1),
     )
 
@@ -141,7 +151,8 @@ def activation(choice: ActivationLike) -> Activation:
     are looked for between −8 and 8.
     """
     if isinstance(choice, Activation):
-        return choice
+        name = _own_name(choice.name, choice)
+        return choice if name == choice.name else replace(choice, name=name)
     if isinstance(choice, str):
         if choice not in _NAMED:
             raise ValueError(
@@ -196,8 +207,12 @@ def _from_function(function: Scalar) -> Activation:
     )
     algebra = _far_out(function, replace(algebra, kink=_kink(function)))
     name = getattr(function, "__name__", "custom")
-    # Under a name of ours a run on disk would be taken for a network of ours.
-    return Activation(f"own {name}" if activation_named(name) else name, function, algebra)
+    return Activation(_own_name(name), function, algebra)
+
+
+def _own_name(name: str, choice: Activation | None = None) -> str:
+    """Under a name of ours a run on disk would be taken for a network of ours."""
+    return name if activation_named(name) in (None, choice) else f"own {name}"
 
 
 def _far_out(function: Scalar, near: Algebra) -> Algebra:

@@ -47,7 +47,7 @@ def module_of(entry: Entry) -> ModuleType:
     if missing := [name for name in NEEDED if not hasattr(module, name)]:
         raise ValueError(
             f"'{path}' is no experiment: it has no {', '.join(f'`{name}`' for name in missing)}. "
-            "docs/experiments.md shows a whole one."
+            "docs/contributing.md shows a whole one."
         )
     return module
 
