@@ -198,6 +198,7 @@ def test_bad_input(as_a_user):
             "`target_power` must be a fin",
         ),
         (lambda: linear_saddle_from(ok, ok, (0,)).network(3, unread=1.0), "need a `key`"),
+        (lambda: linear_saddles_from(ok, ok, degeneracy=-1), "`degeneracy` is a fraction"),
     ):
         with pytest.raises(ValueError, match=words):
             call()

@@ -32,7 +32,11 @@ class Moments(NamedTuple):
     def drive(self, active: Float[np.ndarray, "weight unit"]) -> Float[np.ndarray, "output input"]:
         """Σ̃ = Σ_yz − WΣ_zz."""
         v, u = np.split(active, [len(self.correlation)])
-        return self.correlation - v @ (u.T @ self.covariance)
+        return self.left(v @ u.T)
+
+    def left(self, learned: Float[np.ndarray, "output input"]) -> Float[np.ndarray, "output input"]:
+        """The same from W itself."""
+        return self.correlation - learned @ self.covariance
 
     def excess(self, drive: Float[np.ndarray, "output input"]) -> float:
         """Loss above that of least squares, which Σ̃ tells without cancellation."""
@@ -55,8 +59,6 @@ class Jump:
 
     start: float
     end: float
-    active: Float[np.ndarray, "weight unit"]
-    dormant: Float[np.ndarray, "weight waiting"]
     settled: bool
     excess: Callable[[float], float]
     """Loss above that of least squares at a time."""
@@ -72,10 +74,11 @@ def jump(
     dormant: Float[np.ndarray, "weight waiting"],
     start: float,
     size: float,
-) -> Jump:
+) -> tuple[Jump, Float[np.ndarray, "weight unit"], Float[np.ndarray, "weight waiting"]]:
     """Integrate the active columns until they rest, or until a dormant one has this size.
 
-    Where nothing drives the active columns the jump ends where it starts, settled.
+    Also the active and dormant columns at its end. Where nothing drives the active columns the jump
+    ends where it starts, settled.
     """
     from scipy.integrate import solve_ivp
 
@@ -121,17 +124,16 @@ def jump(
         warn_unless_ended(solution)
     final = solution.y[:, -1].reshape(both.shape)
     dense = solution.sol
-    return Jump(
+    way = Jump(
         start,
         start + float(solution.t[-1]),
-        final[:, :few],
-        scale * final[:, few:],
         not solution.t_events[1].size and (at_start <= at_rest or bool(solution.t_events[0].size)),
         lambda t: moments.excess(moments.drive(dense(t - start).reshape(both.shape)[:, :few])),
         start + solution.t,
         np.array([slope(state) for state in solution.y.T]),
         scale**2 * float(np.sum(_move(moments.drive(final[:, :few]), final[:, few:]) ** 2)),
     )
+    return way, final[:, :few], scale * final[:, few:]
 
 
 def grow(

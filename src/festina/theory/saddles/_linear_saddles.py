@@ -260,6 +260,8 @@ def linear_modes(
         raise ValueError(f"`correlation` must have shape (output, input), got {yz.shape}.")
     zz = covariance_of(covariance, yz.shape[1])
     inverse = inverse_on(zz, yz)
+    if number("degeneracy", degeneracy) < 0:
+        raise ValueError(f"`degeneracy` is a fraction of the largest μ, got {degeneracy}.")
     fit = yz @ inverse
     mu, e = np.linalg.eigh((fit @ yz.T + yz @ fit.T) / 2)
     mu, e = mu[::-1], e[:, ::-1]

@@ -5,11 +5,12 @@ from dataclasses import replace
 
 from ..._objective import Convention, Objective, loss_factor, objective
 from ..._precision import float64
-from ...networks import AbstractNetwork, DiagonalLinear, Layer
+from ...networks import AbstractNetwork, DeepLinear, DiagonalLinear, Layer
 from ...networks._given import check_alone
 from ...tasks import AbstractTask
 from ._linear_layer import as_layer, is_linear
 from ._loss_function import loss_function
+from ._staircase_deep import deep_staircase
 from ._staircase_diagonal import diagonal_staircase_from
 from ._staircase_linear import linear_staircase_from
 from ._staircase_units import has_growing_units, unit_staircase
@@ -29,6 +30,9 @@ def staircase(
 
     - a fully-connected linear layer, or a `DeepLinear` of two layers: modes join
       (`linear_staircase_from` on plain arrays);
+    - a `DeepLinear` of three or more layers, inputs of any covariance: modes too. What is small is
+      homogeneous of degree $D$ and blows up in a time of order $\epsilon^{2-D}$; times are off by
+      a part of order $\epsilon^{D-2}$ of themselves;
     - a `DiagonalLinear` network: coordinates (`diagonal_staircase_from`);
     - a layer of units with fixed features and of order two or more in their weights (quadratic
       neurons, heads of linear attention): units. The first jump is right up to
@@ -59,14 +63,16 @@ def staircase(
         found = linear_staircase_from(
             layer.u, layer.v, seen.correlation, seen.covariance, floor=seen.floor
         )
+    elif isinstance(layer, DeepLinear) and layer.depth > 2:
+        found = deep_staircase(layer.weights, seen.correlation, seen.covariance, seen.floor)
     elif isinstance(layer, Layer) and has_growing_units(layer):
         found = unit_staircase(layer, task)
     else:
         raise ValueError(
             f"There is no staircase predictor for {network!r}. It takes fully-connected linear "
-            "networks of two layers, diagonal linear ones, and layers of units of order two or "
-            "more with fixed features, the same products of inputs whatever the weights: powers "
-            f"of u·x and linear attention. {_advice(network)}"
+            "networks of two or more layers, diagonal linear ones, and layers of units of order "
+            "two or more with fixed features, the same products of inputs whatever the weights: "
+            f"powers of u·x and linear attention. {_advice(network)}"
         )
     factor = loss_factor(loss, task)
     _check_small(network, problem, found.levels[0], factor)

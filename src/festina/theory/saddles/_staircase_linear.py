@@ -96,7 +96,7 @@ def linear_staircase_from(
     active = dormant[:, :0]
     size = _SMALL * moments.weight
 
-    time, settled, jumps, saddles = 0.0, True, list[Jump](), [_begun(modes, moments, dormant)]
+    time, settled, jumps, saddles = 0.0, True, list[Jump](), [begun(modes, moments.drive(dormant))]
     while modes.mu.size and dormant.shape[1]:
         drive = saddles[-1].correlation if jumps and settled else moments.drive(active)
         waited = grow(dormant, drive, size, 1e-10 * moments.rate)
@@ -106,22 +106,19 @@ def linear_staircase_from(
         turned, largest = turn(dormant)
         rank = max(1, int(np.sum(largest >= (1.0 - 1e-6) * size)))
         active = np.concatenate([active, turned[:, :rank]], axis=1)
-        way = jump(moments, active, turned[:, rank:], time + wait, size)
+        way, active, dormant = jump(moments, active, turned[:, rank:], time + wait, size)
         # Unless it has been learned before the start, it is driven too little to be followed.
         if way.end == way.start and (jumps or wait > 0.0):
             break
-        active, dormant, time, settled = way.active, way.dormant, way.end, way.settled
+        time, settled = way.end, way.settled
         jumps.append(way)
         saddles.append(_reached(modes, active))
-    return _read(len(modes.mu), jumps, saddles, lowest)
+    return read(len(modes.mu), jumps, saddles, lowest)
 
 
-def _begun(
-    modes: LinearModes, moments: Moments, columns: Float[np.ndarray, "weight unit"]
-) -> LinearSaddle:
-    """The fixed point of the modes that the initial weights hold: half their loss is gone."""
-    drive = moments.drive(columns)
-    left, e, learned = drive @ moments.inverse @ drive.T, modes.e.copy(), list[int]()
+def begun(modes: LinearModes, drive: Float[np.ndarray, "output input"]) -> LinearSaddle:
+    """The fixed point of the modes that weights hold: those of whose loss half is gone."""
+    left, e, learned = drive @ modes.inverse @ drive.T, modes.e.copy(), list[int]()
     for equal in equals(modes.mu, modes.degeneracy):
         share, rotation = np.linalg.eigh(e[:, equal].T @ left @ e[:, equal])
         e[:, equal] = e[:, equal] @ rotation
@@ -142,7 +139,7 @@ def _reached(modes: LinearModes, active: Float[np.ndarray, "weight unit"]) -> Li
     return replace(modes, e=e).saddle(tuple(learned))
 
 
-def _read(members: int, jumps: list[Jump], saddles: list[LinearSaddle], floor: float) -> Staircase:
+def read(members: int, jumps: list[Jump], saddles: list[LinearSaddle], floor: float) -> Staircase:
     """The staircase: saddles at which the flow slows down, and the passages between them."""
     stages = [saddles[k] for k in _resting(jumps, saddles)]
     middles = [0.5 * (high.loss + low.loss) for high, low in itertools.pairwise(stages)]

@@ -79,7 +79,8 @@ QUICK: dict[str, Any] = {"pairs": ("3/5",), "width": 200, "steps": 1500, "judged
 def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
     """Train every network, find its drops, and reduce it on the plateau and after."""
     keys, eta = keys_of(parameters, key), parameters.learning_rate
-    labels = {"pair": list(parameters.pairs), "seed": parameters.seed + np.arange(len(keys))}
+    numbers = (0 if key is not None else parameters.seed) + np.arange(len(keys))
+    labels = {"pair": list(parameters.pairs), "seed": numbers}
     index = pd.MultiIndex.from_product([*labels.values(), NETWORKS], names=[*labels, "network"])
     tables: dict[str, list[xr.Dataset]] = {"simulation": [], "reduction": [], "theory": []}
     for p, pair in enumerate(parameters.pairs):

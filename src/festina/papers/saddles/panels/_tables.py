@@ -138,10 +138,9 @@ def records(
     most = max(3, found.sizes["plateau"])
     padded = {"plateau": range(most), "fall": range(most - 1)}
     found = found.reindex(padded, fill_value={"index": -1}).drop_vars(padded)
-    middles, names = ["passage", "save"], parameters.seed + np.arange(parameters.seeds)
-    data = trajectory.to_dataset(("seed",))
+    middles, data = ["passage", "save"], trajectory.to_dataset(("seed",))
     return {
-        "simulation": data.assign_coords(seed=names, step=data["time"] / unit),
+        "simulation": data.assign_coords(step=data["time"] / unit),
         "plateaus": found.drop_vars(middles).rename(index="save", drop_time="drop_step"),
         "drops": found[middles].rename(passage="step", middle="fall"),
     }

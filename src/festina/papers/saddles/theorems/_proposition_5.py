@@ -178,7 +178,7 @@ def _networks(parameters: Parameters, key: PRNGKeyArray | None) -> xr.Dataset:
     }
     table: dict[str, Any] = {name: (("scale", "seed"), each) for name, each in numbers.items()}
     table["correlation"] = (("row", "column"), task.statistics(network.unit).correlation[0])
-    seeds = parameters.seed + np.arange(parameters.seeds)
+    seeds = (0 if key is not None else parameters.seed) + np.arange(parameters.seeds)
     return xr.Dataset(table, {"scale": scales, "seed": seeds})
 
 

@@ -7,6 +7,7 @@ unequal variance, the example of Kunin et al. (2025). Loss ½⟨‖y − f‖²�
 
 from typing import Annotated, Any
 
+import jax
 import numpy as np
 import xarray as xr
 from jaxtyping import PRNGKeyArray
@@ -18,7 +19,7 @@ from ....diagnose import passage_time, plateaus
 from ....dynamics import Trajectory, gradient_flow
 from ....tasks import AbstractTask, in_context_regression, linear_teacher
 from ....theory.saddles import Staircase, staircase
-from ..._frame import experiment, parameters_of
+from ..._frame import experiment, keys_of, parameters_of
 from ..._parameters import Parameters as BaseParameters
 from ..._parameters import falling
 from ..._registry import Progress
@@ -123,7 +124,7 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
     tables = {}
     for index, (name, (words, *_)) in enumerate(PANELS.items()):
         say(words, index / len(PANELS))
-        network, task = _setting(parameters, name)
+        network, task = _setting(parameters, name, key)
         lanes = list(np.ndindex(*network.batch_shape))
         predicted = [staircase(network.lane(*lane), task) for lane in lanes]
         how: dict[str, Any] = {"rtol": 1e-8}
@@ -135,7 +136,7 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
         count = network.batch_shape[-1]
         nested = [rows[first : first + count] for first in range(0, len(rows), count)]
         table = xr.combine_nested(nested, ["scale", "seed"], join="outer", coords="minimal")
-        table = table.assign_coords(seed=network.labels["seed"])
+        table = table.assign_coords(seed=network.labels.get("seed", np.arange(count)))
         swept = table.sizes["scale"] > 1
         table = table.assign_coords(scale=list(parameters.scales)) if swept else table.isel(scale=0)
         axes = ("scale", "seed", "save")[-trained.time.ndim :]
@@ -148,16 +149,21 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
     return tables
 
 
-def _setting(parameters: Parameters, name: str) -> tuple[networks.AbstractNetwork, AbstractTask]:
+def _setting(
+    parameters: Parameters, name: str, key: PRNGKeyArray | None
+) -> tuple[networks.AbstractNetwork, AbstractTask]:
     """Networks, by scale and seed or by seed, and what they learn."""
     if name == "attention":
         d, covariance = parameters.token_dimension, np.diag(parameters.token_variances)
         task = in_context_regression(d, parameters.context, token_covariance=covariance)
-        keys = networks.seeds(parameters.seeds, first=parameters.seed)
+        keys = keys_of(parameters, key)
         how = {"scale": parameters.attention_scale, "key": keys}
         return networks.attention(d, parameters.heads, **how), task
-    rng = np.random.default_rng([parameters.seed, list(PANELS).index(name)])
+    first = parameters.seed if key is None else np.asarray(jax.random.key_data(key)).ravel()
+    rng = np.random.default_rng([*np.atleast_1d(first), list(PANELS).index(name)])
     keys = networks.seeds(parameters.repeats, first=parameters.seed)
+    if key is not None:
+        keys = jax.random.split(key, parameters.repeats)
     scale = np.array(parameters.scales)[:, None]
     if name == "diagonal":
         n = parameters.features

@@ -135,7 +135,7 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
         cases = [case for case in CASES if case.architecture == kind]
         tables.append(_train(parameters, *_setting(parameters, kind, keys, rng), cases))
     drift = xr.concat(tables, "case", join="outer")
-    drift.coords["seed"] = parameters.seed + np.arange(parameters.seeds)
+    drift.coords["seed"] = (0 if key is not None else parameters.seed) + np.arange(parameters.seeds)
     network, _ = _setting(parameters, "linear", keys, rng)
     return {"drift": drift, "embedding": _embedding(network, rng)}
 

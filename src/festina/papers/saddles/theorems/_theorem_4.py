@@ -90,7 +90,7 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
         linear["predicted_exponent"] = residual_exponent(s)
         start = network(scale=scales[:, None], key=keys.reshape(1, -1))
         left = (("scale", "seed"), _network(start, sigma, projection, r))
-        seeds = parameters.seed + np.arange(parameters.seeds)
+        seeds = (0 if key is not None else parameters.seed) + np.arange(parameters.seeds)
         whole = xr.Dataset({"residual": left}, {"scale": scales, "seed": seeds})
         for name, table in (("linear", linear), ("network", whole)):
             tables[name].append(table.assign(exponent=_exponents(table)))
