@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import festina
-from festina.tasks import structured_task
+from festina.tasks import signed_tree, structured_task
 from festina.tasks.worlds import ring, tree
 from festina.theory.linear import mode_strengths, modes_from
 
@@ -61,3 +61,15 @@ def test_sum_and_mean_are_one_trajectory_on_two_clocks(loss, slower):
 def test_bad_input(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize("levels", [1, 2, 3, 5])
+def test_splits_of_a_tree_are_its_modes(levels):
+    y = signed_tree(levels)
+    items = 2**levels
+    assert y.shape == (items, items)
+    # Orthogonal, and as long as the items below a split: one of all, then 2ᵏ at level k.
+    below = np.repeat(items / 2.0 ** np.arange(levels), 2 ** np.arange(levels))
+    assert np.array_equal(y @ y.T, np.diag([items, *below]))
+    values = np.linalg.svd(signed_tree(levels, spread=0.1), compute_uv=False)
+    assert (np.diff(values) < -1e-3 / items).all()

@@ -7,6 +7,7 @@ from ._mnist import mnist as mnist
 from ._modular import modular_addition as modular_addition
 from ._points import kernel_points as kernel_points
 from ._points import orthogonal_points as orthogonal_points
+from ._structured import signed_tree as signed_tree
 from ._structured import structured_task as structured_task
 from ._task import AbstractTask as AbstractTask
 from ._task import Task as Task

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
 from .._types import ArrayLike
-from ..networks._given import real_array
+from ..networks._given import real_array, whole_number
 from ._task import Task, task
 
 
@@ -61,3 +61,21 @@ def structured_task(
             )
     items = y.shape[1]
     return task(np.eye(items), y.T, labels={"item": np.arange(items)})
+
+
+def signed_tree(levels: int = 3, *, spread: float = 0.0) -> Float[np.ndarray, "feature item"]:
+    r"""Features that tell items apart as a binary tree does, one for each of its splits.
+
+    $2^L$ items and as many features, broadest first: one that all items have, then for every split
+    1 on its left, −1 on its right and 0 elsewhere. Features are orthogonal, and those of one level
+    have the same length: with `spread` feature $j = 1, 2, \dots$ is scaled by $1 +
+    \text{spread}/j$, which makes all modes differ. For `structured_task`.
+
+    Variants are a line each: `y[-1] *= -1` reverses a distinction, `y[:, order]` gives other items
+    the same structure.
+    """
+    items = 2 ** whole_number("levels", levels)
+    halves = [np.repeat([1.0, -1.0], items // 2 ** (level + 1)) for level in range(levels)]
+    splits = [np.kron(np.eye(items // half.size), half) for half in halves]
+    y = np.vstack([np.ones((1, items)), *splits])
+    return y * (1 + spread / np.arange(1, items + 1))[:, None]

@@ -17,6 +17,7 @@ from pydantic import Field, model_validator
 
 from ....diagnose import kernel_distance_from, neural_tangent_kernel
 from ....networks import DeepLinear
+from ....tasks import signed_tree
 from ....theory.linear import balanced_flow_from
 from ..._frame import experiment
 from ..._parameters import Parameters as BaseParameters
@@ -165,9 +166,7 @@ def _semantic(features: int, balance: float, scale: float, rng: np.random.Genera
 
     Features are ±1 on the two sides of every split of eight items, broadest first.
     """
-    halves = [np.repeat([1.0, -1.0], size // 2) for size in (8, 4, 2)]
-    splits = [np.kron(np.eye(8 // half.size), half) for half in halves]
-    correlation = np.vstack([np.ones((1, 8)), *splits])[:features] / np.sqrt(8)
+    correlation = signed_tree(3)[:features] / np.sqrt(8)
     sizes = (8, features, features)
     network = shapes.random_networks(sizes, (balance,), scale, rng, correlation=correlation)
     final = _to_the_end(network, correlation, balance)
