@@ -98,7 +98,7 @@ def layer_strengths(
 
     - `network`: of any depth.
     - `task`: what it learns.
-    - `tolerance`: as in `layer_strengths_from`.
+    - `tolerance`: as in `layer_strengths_from`, and as in `modes` for the data.
     """
     if not isinstance(network, DeepLinear):
         raise ValueError(
@@ -107,7 +107,7 @@ def layer_strengths(
         )
     check_alone(network.batch_shape)
     return layer_strengths_from(
-        [np.asarray(weight) for weight in network.weights], modes(task), tolerance=tolerance
+        [np.asarray(weight) for weight in network.weights], modes(task, tolerance=tolerance), tolerance=tolerance
     )
 
 

@@ -113,7 +113,8 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
 
 def _measured(lesson: Lesson, learning_rate: float) -> xr.Dataset:
     """Loss, singular values of U, when and how fast they grow, and plateaus, if there are three."""
-    found = plateaus(lesson.step.astype(float), lesson.loss)
+    # Of mini-batches: within a plateau the loss also sinks a little, by half a decade more slowly.
+    found = plateaus(lesson.step.astype(float), lesson.loss, prominence=1.0)
     values, clean = lesson.singular_value, len(found) == _PLATEAUS
     told = lambda each, count: np.asarray(each, float) if clean else np.full(count, np.nan)
     rests = {"level": found.level, "start": found.start, "end": found.end, "rest": found.time}
