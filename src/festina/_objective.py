@@ -10,6 +10,7 @@ from ._types import Array
 from .networks import AbstractNetwork
 from .networks._structure import AbstractStructure
 from .tasks import AbstractTask
+from .tasks._task import Statistics
 
 Convention = Literal["half", "mean-square", "mean-over-outputs", "half-sum", "sum-square"]
 
@@ -100,12 +101,17 @@ def check_kinds(network: AbstractNetwork, task: AbstractTask) -> None:
         )
 
 
+def statistics_for(network: AbstractNetwork, task: AbstractTask) -> Statistics:
+    """What the network sees of the task; raises unless they fit and its weights are finite."""
+    network.check_fit(task.input_shape, task.outputs)
+    network.check_finite()
+    return task.statistics(network.view)
+
+
 def objective(network: AbstractNetwork, task: AbstractTask, convention: str) -> Objective:
     """Set up the loss; raises where network and task do not fit."""
     check_kinds(network, task)
     factor = loss_factor(convention, task)
-    network.check_fit(task.input_shape, task.outputs)
-    network.check_finite()
-    statistics = task.statistics(network.view)
+    statistics = statistics_for(network, task)
     data = Data(statistics.psi, statistics.y, factor * statistics.weight)
     return Objective(network.structure, data, factor * statistics.floor)

@@ -353,7 +353,7 @@ def test_theorem_4_residual_exponent(s, exponent):
     assert np.all(np.abs(slope - exponent) < 0.005)
 
 
-def test_escape_time_edges():
+def test_edges_of_growth_times():
     u = np.array([[1.0, 0.0], [0.0, 1.0], [4.0, 0.0]])
     times = growth_times_from(u, u, np.diag([2.0, 1.0]), size=1.5)
     assert times[0] == pytest.approx(np.log(1.5 / np.sqrt(2)) / 2)

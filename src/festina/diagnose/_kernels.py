@@ -66,9 +66,9 @@ def kernel_alignment(
 
     with examples weighted as in the task's averages: 1 if all that can be learned is the task.
     """
-    x, weight = _examples(task)
+    x, root = _examples(task)
     assert isinstance(task, Task)
-    return _alignments(networks_of(network), x, task.y, weight)
+    return _alignments(networks_of(network), x, task.y, root)
 
 
 @compiled()
@@ -76,11 +76,11 @@ def _alignments(
     network: AbstractNetwork,
     x: Float[Array, "sample ..."],
     y: Float[Array, "sample output"],
-    weight: Float[Array, " sample"],
+    root: Float[Array, " sample"],
 ) -> Float[Array, "*batch"]:
-    y = weight[:, None] * y
+    y = root[:, None] * y
     target = jnp.einsum("so,tp->ospt", y, y)
-    return _each(lambda network: _cosine(_weighted(network, x, weight), target, axes=4), network)
+    return _each(lambda network: _cosine(_weighted(network, x, root), target, axes=4), network)
 
 
 def kernel_alignment_from(
@@ -155,7 +155,7 @@ def _distances(
     first: _Network,
     network: _Network,
     x: Float[Array, "sample ..."],
-    weight: Float[Array, " sample"],
+    root: Float[Array, " sample"],
 ) -> Float[Array, "lane save"]:
     """Kernel by kernel, because those of a whole trajectory would fill the memory."""
     flat = len(first.batch_shape)
@@ -163,7 +163,7 @@ def _distances(
         jax.tree.map(lambda part: part.reshape(-1, *part.shape[flat:]), each)
         for each in (first, network)
     )
-    kernel = lambda network: _weighted(network, x, weight)
+    kernel = lambda network: _weighted(network, x, root)
 
     def lane(each: tuple[_Network, _Network]) -> Float[Array, " save"]:
         initial = kernel(each[0])
@@ -173,9 +173,10 @@ def _distances(
 
 
 def _weighted(
-    network: AbstractNetwork, x: Float[Array, "sample ..."], weight: Float[Array, " sample"]
+    network: AbstractNetwork, x: Float[Array, "sample ..."], root: Float[Array, " sample"]
 ) -> Float[Array, "output sample output sample"]:
-    return weight[:, None, None] * weight * _kernel(network, x)
+    """The kernel of examples times the roots of their weights."""
+    return root[:, None, None] * root * _kernel(network, x)
 
 
 def representational_similarity(

@@ -24,6 +24,17 @@ class Denoised(NamedTuple):
     scatter: Float[np.ndarray, " sample"]  # standard deviation of a sample, as if noise were white
 
 
+class _Fit(NamedTuple):
+    """Straight lines, and how far off them the curve is."""
+
+    weight: np.ndarray
+    middle: np.ndarray
+    mean: np.ndarray
+    spread: np.ndarray
+    slope: np.ndarray
+    misfit: np.ndarray
+
+
 def denoised(t: np.ndarray, loss: np.ndarray, median: int) -> Denoised:
     """The curve, off spikes by a running median, and if it is not smooth off noise as well."""
     from scipy.ndimage import median_filter
@@ -116,7 +127,7 @@ def _breaks(misfit: Float[np.ndarray, "cell cell"], price: float) -> list[int]:
 
 
 def _ends(
-    fit: "_Fit", ends: Float[np.ndarray, "piece 2"], price: float
+    fit: _Fit, ends: Float[np.ndarray, "piece 2"], price: float
 ) -> Float[np.ndarray, "piece 2"]:
     """Pieces at both ends: level where a slope may be chance, unless they only then come apart."""
     slope = np.where(fit.slope**2 * fit.spread > price / 2, fit.slope, 0.0)
@@ -128,7 +139,7 @@ def _ends(
 
 
 def _joined(
-    fit: "_Fit", ends: np.ndarray, slope: np.ndarray, price: float
+    fit: _Fit, ends: np.ndarray, slope: np.ndarray, price: float
 ) -> tuple[Float[np.ndarray, "piece 2"], np.ndarray]:
     """Pieces at both of their ends, and which of them come apart; the others meet.
 
@@ -145,17 +156,6 @@ def _joined(
     meet = (left * after + right * before) / (before + after)
     value[:-1, 1], value[1:, 0] = np.where(apart, left, meet), np.where(apart, right, meet)
     return value, apart
-
-
-class _Fit(NamedTuple):
-    """Straight lines, and how far off them the curve is."""
-
-    weight: np.ndarray
-    middle: np.ndarray
-    mean: np.ndarray
-    spread: np.ndarray
-    slope: np.ndarray
-    misfit: np.ndarray
 
 
 def _fit(moments: np.ndarray) -> _Fit:

@@ -225,8 +225,9 @@ def _curves(
             f"`plateaus` takes the trajectory of one network, got {time.batch_shape} of them. "
             "Use `run.lane(0)` for one, or `festina.diagnose.rests(run)` for all."
         )
-    lane, slopes = time.lane(), slope_of(time.lane())
-    return lane.time, lane.loss, None if slopes is None else lane.squared_gradient, slopes
+    lane = time.lane()
+    slope = slope_of(lane)
+    return lane.time, lane.loss, None if slope is None else lane.squared_gradient, slope
 
 
 def _check_options(

@@ -97,9 +97,14 @@ def _edges(
         step = np.clip(_GRADE * left, _FINEST / bins, 1.0 / bins)
     s = error(end + height * left) / height
     step = np.maximum(step, np.maximum(_STEP * s, np.minimum(s, _COARSE)))
-    count = np.append(0.0, np.cumsum(0.5 * np.diff(left) * (1 / step[1:] + 1 / step[:-1])))
+    count = _steps(left, step)
     steps = max(int(np.ceil(count[-1])), 2)
     return end + height * np.interp(np.linspace(count[-1], 0.0, steps + 1), count, left)
+
+
+def _steps(at: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """How many steps of this size, which may change on the way, lead to each of the values."""
+    return np.append(0.0, np.cumsum(0.5 * np.diff(at) * (1 / size[1:] + 1 / size[:-1])))
 
 
 def _passages(
@@ -114,7 +119,7 @@ def _passages(
         passage = np.interp(-edges, -envelope, t)
         passage[0] = t[0]  # of samples at one level the last is found
         return passage
-    u = np.append(0.0, np.cumsum(-np.diff(edges) * 0.5 * (1 / width[1:] + 1 / width[:-1])))
+    u = _steps(-edges, width)
     x = np.linspace(-3.0, 3.0, 31)
     weight = np.exp(-0.5 * x**2)
     at = u[:, None] + x

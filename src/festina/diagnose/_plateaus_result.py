@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from .._axes import axes
 from .._types import ArrayLike
 
 if TYPE_CHECKING:
@@ -115,10 +116,7 @@ class Plateaus:
             )
         if not np.array_equal(t[self.index], self.time):
             raise ValueError("`draw` takes the `time` that the plateaus were found in, got others.")
-        if ax is None:
-            import matplotlib.pyplot as plt
-
-            _, ax = plt.subplots(figsize=(6.4, 3.4), layout="constrained")
+        ax = axes(ax)
         ax.plot(t, l, color="C0", alpha=0.7, lw=2.0, label="loss")
         ax.hlines(
             self.level,

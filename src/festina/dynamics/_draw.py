@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._axes import axes
 from .._drops import resting
 from .._objective import loss_formula
 
@@ -18,10 +19,7 @@ _WIDE = 100.0  # ratio from which on the small would not be seen beside the larg
 
 
 def draw_loss(trajectory: "Trajectory", ax: "Axes | None") -> "Axes":
-    if ax is None:
-        import matplotlib.pyplot as plt
-
-        _, ax = plt.subplots(figsize=(6.4, 3.4), layout="constrained")
+    ax = axes(ax)
     names = _names(trajectory)
     colours = {name: f"C{k}" for k, name in enumerate(dict.fromkeys(names))}
     how: dict[str, Any] = (
@@ -62,8 +60,7 @@ def _names(trajectory: "Trajectory") -> list[str]:
     batch = trajectory.batch_shape
     rates = {"learning rate": trajectory.learning_rate, "momentum": trajectory.momentum}
     given = {
-        **trajectory.labels,
-        **{name: each for name, each in rates.items() if each is not None},
+        name: each for name, each in {**trajectory.labels, **rates}.items() if each is not None
     }
     differ = {name: np.broadcast_to(each, batch) for name, each in given.items()}
     differ = {name: each for name, each in differ.items() if np.unique(each).size > 1}

@@ -147,8 +147,8 @@ def _leaky(slope: str) -> Activation:
 def activation(choice: ActivationLike) -> Activation:
     """An activation by name, as it is, or from your own scalar function.
 
-    The algebra of a function that is not ours is measured up to |a| = 1000, its kinks
-    are looked for between −8 and 8.
+    The algebra of a function that is not ours is measured up to |a| = 1000, its kinks are looked
+    for between −8 and 8.
     """
     if isinstance(choice, Activation):
         name = _own_name(choice.name, choice)

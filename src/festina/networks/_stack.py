@@ -183,13 +183,12 @@ def stack_from(
                 f"`weights` must be finite, {bad} of the {array.size} of layer {layer} are not."
             )
     if not _fit_together(unit, [array.shape for array in arrays]):
+        biases = ", where hidden layers have one more column for their biases" if unit.bias else ""
         raise ValueError(
             f"`weights` do not fit together: for {unit} they are u (*batch, "
             f"{', '.join(('unit', *unit.weight_axes))}), W2 (*batch, "
             f"{', '.join(('out', *unit.read_axes, 'unit'))}) and (*batch, out, in) from there on, "
-            "with the same batch"
-            + (", where hidden layers have one more column for their biases" * unit.bias)
-            + f"; got {', '.join(str(array.shape) for array in arrays)}."
+            f"with the same batch{biases}; got {', '.join(str(array.shape) for array in arrays)}."
         )
     chosen = check_activations(activations, len(arrays) - 2)
     pairs = tuple((int(source), int(target)) for source, target in skips)

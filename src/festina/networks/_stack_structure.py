@@ -144,12 +144,12 @@ class StackStructure(AbstractStructure):
             psi, x = self._apart(psi)
             x = x.reshape(*x.shape, *(1,) * len(lanes))
         activities: list[Any] = [x, self.unit.response(psi, u).reshape(len(psi), -1, *lanes)]
-        ones = _ones(psi).reshape(len(psi), 1, *(1,) * len(lanes))
         for layer, weight in enumerate(weights, start=2):
             before = activities[-1]
             if self.unit.bias and layer < len(parts):
-                column = jnp.broadcast_to(ones, (len(psi), 1, *lanes))
-                before = jnp.concatenate((before, column), axis=1)
+                ones = _ones(psi).reshape(len(psi), 1, *(1,) * len(lanes))
+                ones = jnp.broadcast_to(ones, (len(psi), 1, *lanes))
+                before = jnp.concatenate((before, ones), axis=1)
             activity = _through(before, weight.reshape(len(weight), -1, *lanes))
             if layer < len(parts):
                 activity = self.activations[layer - 2](activity)
@@ -196,8 +196,7 @@ class StackStructure(AbstractStructure):
 
 
 def _ones(psi: Float[Array, "sample *features"]) -> Float[Array, "sample 1"]:
-    """What is 1 of every sample: the last feature of a unit with a bias, and of pseudo-samples
-    what stands for it."""
+    """The last feature of a unit with a bias: 1, and of a pseudo-sample what stands for it."""
     return psi.reshape(len(psi), -1)[:, -1:]
 
 

@@ -32,7 +32,9 @@ def hidden_layers(network: AbstractNetwork) -> tuple[HiddenLayer, ...]:
     axis, weights = len(network.batch_shape), network.parts
     return tuple(
         # Behind the weights that a layer sends to the next stand the biases of that.
-        HiddenLayer(unit, before, np.moveaxis(np.asarray(after), -1, axis)[_units(axis, before)])
+        HiddenLayer(
+            unit, before, np.moveaxis(np.asarray(after)[..., : before.shape[axis]], -1, axis)
+        )
         for unit, before, after in zip(units, weights[:-1], weights[1:], strict=True)
     )
 
@@ -67,11 +69,6 @@ def with_hidden_layer(
         outgoing = np.concatenate((np.moveaxis(outgoing, axis, -1), biases), axis=-1)
     parts[layer : layer + 2] = incoming, outgoing
     return cast(Network, network.with_parts(*parts))
-
-
-def _units(axis: int, incoming: Float[Array, "..."]) -> tuple[slice, ...]:
-    """As many along the axis as there are units."""
-    return *(slice(None),) * axis, slice(0, incoming.shape[axis])
 
 
 def combine(

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from ..._objective import check_kinds
+from ..._objective import check_kinds, statistics_for
 from ...networks import AbstractNetwork, DeepLinear, Layer
 from ...tasks import AbstractTask
 
@@ -41,8 +41,6 @@ def linear_layer(network: AbstractNetwork, task: AbstractTask) -> LinearLayer:
             f"or a `DeepLinear` of depth two. Got {network!r}. Others have a "
             "`festina.theory.saddles.staircase`, or train (`festina.gradient_flow`)."
         )
-    layer.check_fit(task.input_shape, task.outputs)
-    layer.check_finite()
-    seen = task.statistics(layer.view)
+    seen = statistics_for(layer, task)
     u, v = (np.asarray(part, float) for part in layer.parts)
     return LinearLayer(u, v, seen.correlation, seen.covariance)

@@ -222,7 +222,7 @@ class LinearModes:
 
 def _ranked(problem: LinearModes, rank: int | None) -> Iterator[LinearSaddle]:
     count = len(problem.mu)
-    if rank is not None and not 0 <= whole_number("rank", rank, least=0) <= count:
+    if rank is not None and whole_number("rank", rank, least=0) > count:
         raise ValueError(f"`rank` must lie between 0 and the {count} modes, got {rank}.")
     ranks = range(count + 1) if rank is None else (rank,)
     return (

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from jaxtyping import Float
 
+from ..._axes import axes
 from ..._objective import loss_formula
 from .._checks import number
 
@@ -61,10 +62,7 @@ class Staircase:
         Upon axes that are given, with training in them or other staircases, of other seeds say: it
         reaches as far as they do, and the legend has one entry for all of them.
         """
-        if ax is None:
-            import matplotlib.pyplot as plt
-
-            _, ax = plt.subplots(figsize=(6.4, 3.4), layout="constrained")
+        ax = axes(ax)
         last = 1.25 * float(self.times[-1]) if len(self.times) else 1.0
         shown = ax.dataLim.x1 if ax.has_data() else 0.0
         edges = [0.0, *self.times, max(last, shown)]

@@ -13,7 +13,7 @@ How it is computed: `_unit_ways` sorts units by the way they take, `_unit_time` 
 import numpy as np
 from jaxtyping import Float, Int
 
-from ..._objective import Convention, check_kinds, loss_factor
+from ..._objective import Convention, check_kinds, loss_factor, statistics_for
 from ..._types import ArrayLike
 from ...networks import AbstractNetwork, Layer
 from ...tasks import AbstractTask
@@ -173,17 +173,16 @@ def _quadratic(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """u, v and Σ_yZ of a layer of quadratic neurons with one output."""
     check_kinds(network, task)
-    units = network.unit if isinstance(network, Layer) else None
-    if units is None or units.degree != 2 or units.read_axes or network.outputs > 1:
+    unit = network.unit if isinstance(network, Layer) else None
+    if unit is None or unit.degree != 2 or unit.read_axes or network.outputs > 1:
         raise ValueError(
             "`network` must be a layer of quadratic neurons with one output, got "
             f"{network!r}. For cubic neurons, heads of linear attention and several outputs see "
             "`festina.theory.saddles.staircase`; two linear layers have `mode_drop_times`."
         )
-    network.check_fit(task.input_shape, task.outputs)
-    network.check_finite()
+    seen = statistics_for(network, task)
     u, v = (np.asarray(part, float) for part in network.parts)
-    return u, v[..., 0], task.statistics(network.view).correlation[0]
+    return u, v[..., 0], seen.correlation[0]
 
 
 def _binade(x: np.ndarray) -> np.ndarray:
