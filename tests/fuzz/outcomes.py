@@ -1,0 +1,92 @@
+"""What becomes of a call: refused, warned of, right, or something that must not happen."""
+
+import re
+import signal
+import traceback
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import jax
+import numpy as np
+
+from .rows import Given, Made, Row, build
+
+SECONDS = 60
+"""That no call may take: where an input makes a function search for ever, it hangs."""
+
+
+class Fault(AssertionError):
+    """A result that is silently wrong, or an error that does not say what was wrong."""
+
+
+def outcome(row: Row, arguments: dict[str, Any]) -> str:
+    """"refused", "warned", "right" or "kept"; a `Fault` with the reproduction otherwise."""
+    try:
+        with warnings.catch_warnings(record=True) as said, _limit():
+            warnings.simplefilter("always")
+            try:
+                given = build(arguments)
+                before = jax.tree.map(np.array, _arrays(given))
+                result = row.function(**given)
+            except (ValueError, TypeError) as error:
+                _named(error, _names(arguments))
+                return "refused"
+        same = jax.tree.map(lambda a, b: np.array_equal(a, b, equal_nan=True), before, _arrays(given))
+        if not jax.tree.all(same):
+            raise Fault("changes what it is given")
+        for warning in said:
+            if warning.category in (RuntimeWarning, np.exceptions.ComplexWarning):
+                raise Fault(f"raw warning: {warning.message}")
+        if said:
+            return "warned"
+        with np.errstate(all="ignore"):
+            return row.check(result, Given(given)) or "right"
+    except Exception as error:
+        raise Fault(f"{_said(error)}\n  {reproduction(row, arguments)}") from error
+
+
+def reproduction(row: Row, arguments: dict[str, Any]) -> str:
+    with np.printoptions(threshold=10_000, floatmode="unique", linewidth=10_000):
+        inner = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
+    return re.sub(r"\s+", " ", f"festina.{row.name}({inner})")
+
+
+@contextmanager
+def _limit() -> Iterator[None]:
+    def late(*_: object) -> None:
+        raise Fault(f"takes more than {SECONDS} s")
+
+    former = signal.signal(signal.SIGALRM, late)
+    signal.alarm(SECONDS)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, former)
+
+
+def _named(error: Exception, names: set[str]) -> None:
+    """Raises unless the error says which argument it is about."""
+    quoted = {name.removesuffix("s") for name in re.findall(r"`(\w+)", str(error))}
+    if not quoted & {name.removesuffix("s") for name in names}:
+        raise Fault(f"raw {_said(error)}")
+
+
+def _names(value: Any) -> set[str]:
+    if isinstance(value, Made):
+        return _names(value.arguments)
+    if isinstance(value, dict):
+        return set(value).union(*map(_names, value.values()))
+    return set().union(*map(_names, value)) if isinstance(value, list | tuple) else set()
+
+
+def _said(error: Exception) -> str:
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    where = "" if isinstance(error, Fault) else f" at {place.filename.split('/src/')[-1]}:{place.lineno}"
+    return f"{type(error).__name__}: {error}{where}"
+
+
+def _arrays(given: Any) -> list[np.ndarray]:
+    return [a for a in jax.tree.leaves(given) if type(a) is np.ndarray and a.dtype.kind in "biuf"]
