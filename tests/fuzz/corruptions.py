@@ -114,10 +114,8 @@ def replaced(value: Any, path: tuple, new: Any) -> Any:
 
 def _instead(value: Any) -> st.SearchStrategy[Any]:
     things = st.sampled_from(THINGS)
-    if isinstance(value, np.ndarray) and value.ndim:
+    if isinstance(value, np.ndarray) and value.size and value.ndim and value.dtype.kind == "f":
         change = st.sampled_from(CLOTHES + SIZES + SHAPES).map(lambda f: f(value))
-        if not value.size:
-            return things
         entry = st.builds(
             put,
             st.just(value),
@@ -129,8 +127,10 @@ def _instead(value: Any) -> st.SearchStrategy[Any]:
         return st.one_of(things, st.sampled_from((0, 1.5, True, False)))
     if isinstance(value, int | float):
         alike = (np.float32(value), np.array(value), np.array([value]), [value], -value, value / 3)
-        if math.isfinite(value):
+        if abs(value) < 1e9:
             alike += (np.int64(value), jnp.asarray(value, dtype=np.float32))
-        other = st.sampled_from(EXTREMES + NO_NUMBERS)
+        # So many things that memory would not hold them are asked for only where arrays cannot.
+        extremes = [e for e in EXTREMES if not isinstance(value, int) or not 1e3 < e < 1e20]
+        other = st.sampled_from((*extremes, *NO_NUMBERS))
         return st.one_of(other, other, st.sampled_from(alike), things)
     return st.one_of(things, st.just([value]))

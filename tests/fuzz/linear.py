@@ -72,6 +72,10 @@ def whole(value, default):
     return np.asarray(default if value is None else value, dtype=float)
 
 
+def number(value):
+    return float(np.asarray(value, dtype=float).item())
+
+
 def by_layers(result, g, depth, time_shape):
     """a(t) between its start and where it goes, and on the curve of the differential equation."""
     s, a0, lam = (whole(g.get(k), 1.0) for k in ("correlation", "initial_strength", "input_variance"))
@@ -95,12 +99,12 @@ def by_layers(result, g, depth, time_shape):
 
 @row("theory.linear.chain_strength", times=TIMES, depth=DEPTH, **CHAIN)
 def _(a, g):
-    return by_layers(a, g, float(np.asarray(g.depth)), np.shape(g["times"]))
+    return by_layers(a, g, number(g.depth), np.shape(g["times"]))
 
 
 @row("theory.linear.tau_at_depth", depth=DEPTH, tau=one_of(1.0, 3.0))
 def _(tau, g):
-    depth = float(np.asarray(g.depth))
+    depth = number(g.depth)
     return near(tau, whole(g.tau, 1.0) * (1.0 if math.isinf(depth) else depth))
 
 
@@ -136,7 +140,7 @@ def _(time, g):
     holds("times are positive", (time >= 0) & (np.shape(time) == s.shape))
     if not moderate(s, a0, lam, tau, goal):
         return "kept"
-    depth = float(np.asarray(g.depth))
+    depth = number(g.depth)
     for values in zip(*(v.ravel() for v in (s, a0, goal, lam, tau, found)), strict=True):
         si, ai, gi, li, ti, ft = map(float, values)
         falls = (si - li * ai) * (gi - ai)
@@ -159,11 +163,11 @@ def _(time, g):
     fraction=one_of(0.9, 0.5),
 )
 def _(time, g):
-    return stacked(time, g, lambda depth: g.layer_strength**depth)
+    return stacked(time, g, lambda depth: number(g.layer_strength) ** depth)
 
 
 def stacked(time, g, start, more=lambda depth: 0.0):
-    s, lam, f = (float(np.asarray(v)) for v in (g.correlation, g.input_variance, g.fraction))
+    s, lam, f = map(number, (g.correlation, g.input_variance, g.fraction))
     depths = np.atleast_1d(whole(g.depths, 2.0))
     holds("times are positive", (time >= 0) & (np.shape(time) == depths.shape))
     kind = "right"
@@ -190,7 +194,7 @@ def stacked(time, g, start, more=lambda depth: 0.0):
     fraction=one_of(0.9, 0.5),
 )
 def _(time, g):
-    b0, m, f = (float(np.asarray(g[k])) for k in ("layer_strength", "module_depth", "module_fraction"))
+    b0, m, f = (number(g[k]) for k in ("layer_strength", "module_depth", "module_fraction"))
     if not moderate(b0**m):
         return holds("times are positive", time >= 0)
     end = np.clip(b0**m, f, 2 - f)
@@ -298,7 +302,7 @@ def _(modes, g):
 )
 def _(a, g):
     values = {"correlation": g["modes"].singular_values, "input_variance": g["modes"].input_variance}
-    depth = float(np.asarray(g.depth))
+    depth = number(g.depth)
     return by_layers(a, type(g)({**g, **values}), depth, np.shape(g["times"]))
 
 
@@ -327,7 +331,7 @@ def _(similarity, g):
     v = g["modes"].right
     x = np.eye(len(v)) if g.inputs is None else g.inputs
     # The layers themselves: |a|^{1/D} along each mode.
-    each = np.abs(g.strengths) ** (1 / float(np.asarray(g.depth)))
+    each = np.abs(g.strengths) ** (1 / number(g.depth))
     h = np.einsum("im,...m,nm->...in", x @ v, each ** int(g.layer), np.eye(len(v.T)))
     return near(similarity, h @ h.swapaxes(-1, -2), 1e-8, np.abs(h).max() ** 2)
 
@@ -341,7 +345,7 @@ def _(similarity, g):
 )
 def _(found, g):
     s, lam = g["modes"].singular_values, g["modes"].input_variance
-    depth, tau = float(np.asarray(g.depth)), float(whole(g.tau, 1.0))
+    depth, tau = number(g.depth), float(whole(g.tau, 1.0))
     a0 = np.broadcast_to(whole(g.initial_strength, 0.0), s.shape)
     holds("stages follow each other", (np.diff(found.time) >= 0) & np.all(found.time >= 0))
     holds("the loss falls", np.diff(found.loss) <= 0)
@@ -582,9 +586,10 @@ FIELD = {"coupling": one_of(1.0, 0.3, 5.0), "precision": one_of(1.0, 0.1)}
 
 def eigenpairs(world, g):
     """Kinds are what NumPy finds of the covariance, which is positive."""
-    c = world.covariance
-    near(np.sort(world.eigenvalues), np.linalg.eigvalsh(c), 1e-8, np.abs(c).max())
-    near(c @ world.modes, world.modes * world.eigenvalues, 1e-8, np.abs(c).max())
+    c, values = world.covariance, world.eigenvalues
+    digits = 1e-8 + 1e-14 * values[0] / np.maximum(values[-1], 1e-12 * values[0])
+    near(np.sort(values), np.linalg.eigvalsh(c), digits, np.abs(c).max())
+    near(c @ world.modes, world.modes * values, digits, np.abs(c).max())
     return near(world.modes.T @ world.modes, np.eye(len(c)), 1e-9, 1.0)
 
 
@@ -638,7 +643,7 @@ def edges(rng):
 @row("theory.linear.graph", weights=drawn(edges), precision=FIELD["precision"], items=one_of(None, [2, 0]))
 def _(world, g):
     eigenpairs(world, g)
-    chosen = np.arange(len(g.weights)) if g.items is None else np.asarray(g["items"])
+    chosen = np.arange(len(g.weights)) if g["items"] is None else np.asarray(g["items"])
     right = markov(g.weights, g)[np.ix_(chosen, chosen)]
     return near(world.covariance, right, 1e-6, np.abs(right).max())
 
@@ -668,7 +673,7 @@ def _(world, g):
 )
 def _(times, g):
     a0, tau = float(whole(g.initial_strength, 0)), float(whole(g.tau, 1))
-    depth = float(np.asarray(g.depth))
+    depth = number(g.depth)
     holds("times are positive", times >= 0)
     s = [math.sqrt(float(g.features) * kind.eigenvalue) for kind in g["world"].kinds]
     if not moderate(s, a0, tau) or a0 <= 0:

@@ -1,5 +1,6 @@
 """What becomes of a call: refused, warned of, right, or something that must not happen."""
 
+import inspect
 import re
 import signal
 import traceback
@@ -31,14 +32,14 @@ def outcome(row: Row, arguments: dict[str, Any]) -> str:
                 before = jax.tree.map(np.array, _arrays(given))
                 result = row.function(**given)
             except (ValueError, TypeError) as error:
-                _named(error, _names(arguments))
+                _check_words(error, _names(Made(row.function, arguments)))
                 return "refused"
         same = jax.tree.map(lambda a, b: np.array_equal(a, b, equal_nan=True), before, _arrays(given))
         if not jax.tree.all(same):
             raise Fault("changes what it is given")
         for warning in said:
-            if warning.category in (RuntimeWarning, np.exceptions.ComplexWarning):
-                raise Fault(f"raw warning: {warning.message}")
+            if warning.category is np.exceptions.ComplexWarning:
+                raise Fault(f"imaginary parts are lost: {warning.message}")
         if said:
             return "warned"
         with np.errstate(all="ignore"):
@@ -67,19 +68,21 @@ def _limit() -> Iterator[None]:
         signal.signal(signal.SIGALRM, former)
 
 
-def _named(error: Exception, names: set[str]) -> None:
-    """Raises unless the error says which argument it is about."""
-    quoted = {name.removesuffix("s") for name in re.findall(r"`(\w+)", str(error))}
-    if not quoted & {name.removesuffix("s") for name in names}:
+def _check_words(error: Exception, names: set[str]) -> None:
+    """Raises unless the error was written for whoever reads it, and says what it is about."""
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    ours = "/festina/" in place.filename and (place.line or "").startswith("raise")
+    words = {word.removesuffix("s") for word in re.findall(r"\w+", str(error))}
+    if not ours or not words & {name.removesuffix("s") for name in names}:
         raise Fault(f"raw {_said(error)}")
 
 
 def _names(value: Any) -> set[str]:
+    """Of all arguments, those of what makes an argument included."""
     if isinstance(value, Made):
-        return _names(value.arguments)
-    if isinstance(value, dict):
-        return set(value).union(*map(_names, value.values()))
-    return set().union(*map(_names, value)) if isinstance(value, list | tuple) else set()
+        return set(inspect.signature(value.maker).parameters) | _names(value.arguments)
+    each = value.values() if isinstance(value, dict) else value
+    return set().union(*map(_names, each)) if isinstance(value, dict | list | tuple) else set()
 
 
 def _said(error: Exception) -> str:

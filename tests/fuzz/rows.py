@@ -86,10 +86,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, list | tuple) or hasattr(value, "dtype"):
         try:
             array = np.asarray(value)
-        except ValueError:  # matrices of different shapes
-            return [plain(each) for each in value]
-        if array.dtype.kind in "biuf":
-            return array.astype(float)
-        if array.dtype.kind == "O" and isinstance(value, list | tuple):
-            return [plain(each) for each in value]
+            return array.astype(float) if array.dtype.kind in "biufO" else value
+        except (ValueError, TypeError):  # matrices of different shapes, objects
+            return [plain(each) for each in value] if isinstance(value, list | tuple) else value
     return value
