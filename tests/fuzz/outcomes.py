@@ -31,6 +31,7 @@ def outcome(row: Row, arguments: dict[str, Any]) -> str:
                 given = build(arguments)
                 before = jax.tree.map(np.array, _arrays(given))
                 result = row.function(**given)
+                result = list(result) if isinstance(result, Iterator) else result
             except (ValueError, TypeError) as error:
                 _check_words(error, _names(Made(row.function, arguments)))
                 return "refused"
