@@ -5,7 +5,7 @@ import re
 import signal
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -30,7 +30,7 @@ def outcome(row: Row, arguments: dict[str, Any]) -> str:
             try:
                 given = build(arguments)
                 before = jax.tree.map(np.array, _arrays(given))
-                result = row.function(**given)
+                result = _call(row.function, given)
                 result = list(result) if isinstance(result, Iterator) else result
             except (ValueError, TypeError) as error:
                 _check_words(error, _names(Made(row.function, arguments)))
@@ -53,6 +53,18 @@ def reproduction(row: Row, arguments: dict[str, Any]) -> str:
     with np.printoptions(threshold=10_000, floatmode="unique", linewidth=10_000):
         inner = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
     return re.sub(r"\s+", " ", f"festina.{row.name}({inner})")
+
+
+def _call(function: Callable[..., Any], given: dict[str, Any]) -> Any:
+    """By name, and in order where a function takes as many as there are."""
+    order = list(inspect.signature(function).parameters.values())
+    many = [each.name for each in order if each.kind is each.VAR_POSITIONAL]
+    if not many:
+        return function(**given)
+    ahead = [each.name for each in order[: order.index(next(e for e in order if e.name in many))]]
+    rest = given[many[0]] if isinstance(given[many[0]], list | tuple) else [given[many[0]]]
+    named = {name: value for name, value in given.items() if name not in (*ahead, *many)}
+    return function(*(given[name] for name in ahead), *rest, **named)
 
 
 @contextmanager
