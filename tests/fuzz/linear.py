@@ -436,6 +436,23 @@ def _(m, g):
     return same_map(found, g.first, g.second, g.correlation, g.times)
 
 
+@row("theory.linear.block_matrices", drawn(matrices), balance=one_of(0.0, 1.0))
+def _(found, g):
+    """The stack Q in the eigenvectors of F: B and C hold its two halves, D what is left."""
+    outputs, inputs = g.correlation.shape
+    half = number(g.balance) / 2
+    f = np.block(
+        [[-half * np.eye(inputs), g.correlation.T], [g.correlation, half * np.eye(outputs)]]
+    )
+    q = np.concatenate([g.first.T, g.second])
+    parts = found.b.size and (found.b**2).sum() / 2 + (found.c**2).sum() / 2 + (found.d**2).sum()
+    near(parts, (q**2).sum(), 1e-8)
+    rates = np.concatenate(
+        [found.s_lambda, -found.s_lambda, np.full(abs(outputs - inputs), found.lambda_perp)]
+    )
+    return near(np.sort(rates), np.linalg.eigvalsh(f), 1e-8, np.abs(f).max())
+
+
 @row(
     "theory.linear.continual",
     drawn(

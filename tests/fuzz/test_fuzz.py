@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from . import linear  # noqa: F401
+from . import decisions, diagnosis, linear, saddles  # noqa: F401
 from .corruptions import corrupted
 from .outcomes import outcome
 from .rows import ROWS
