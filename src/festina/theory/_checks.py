@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from .._precision import is_traced
+from ..networks._given import real_array, real_number
 from .._types import ArrayLike
 
 
@@ -29,14 +30,7 @@ def check_times(times: Any) -> None:
 def check_finite(name: str, value: Any) -> None:
     if is_traced(value):
         return
-    if np.iscomplexobj(value):
-        raise ValueError(f"`{name}` must be real, got complex numbers.")
-    if np.ma.is_masked(value):
-        raise ValueError(
-            f"`{name}` must be an array without masked values, {np.ma.count_masked(value)} of them "
-            "are. Leave those out: `.compressed()`, or `.filled(…)` with a number."
-        )
-    value = np.asarray(value, dtype=float)
+    value = real_array(name, value)
     if not np.isfinite(value).all():
         bad = int(np.sum(~np.isfinite(value)))
         raise ValueError(f"`{name}` must be finite, {bad} of its {value.size} values are not.")
@@ -70,6 +64,7 @@ def check_modes(**values: Any) -> None:
 
 def number(name: str, value: object) -> float:
     """Raises unless it is a finite number."""
-    if not isinstance(value, int | float | np.number) or not np.isfinite(value):
+    found = real_number(name, value)
+    if not np.isfinite(found):
         raise ValueError(f"`{name}` must be a finite number, got {value!r}.")
-    return float(value)
+    return found
