@@ -54,13 +54,13 @@ def cosine(a, b, axes):
 KERNELS = drawn(lambda rng: [k @ k.T for k in rng.standard_normal((2, 3, 3))])
 
 
-@row("diagnose.kernel_alignment", KERNELS.map(lambda k: dict(zip("ab", k, strict=True))), axes=one_of(2))
+@row("diagnose.kernel_alignment_from", KERNELS.map(lambda k: dict(zip("ab", k, strict=True))), axes=one_of(2))
 def _(found, g):
     return near(found, cosine(g.a, g.b, g.axes), 1e-8, 1.0)
 
 
 @row(
-    "diagnose.kernel_distance",
+    "diagnose.kernel_distance_from",
     KERNELS.map(lambda k: {"initial": k[0], "kernel": k[1]}),
     axes=one_of(2),
 )
@@ -100,7 +100,7 @@ def _(found, g):
     return near(found, (h @ h.T)[None], 1e-8, np.abs(h @ h.T).max())
 
 
-@row("diagnose.kernel_distance_over", trajectory=RUN, x=normal(3, 2), cost=4)
+@row("diagnose.kernel_distance", trajectory=RUN, x=normal(3, 2), cost=4)
 def _(found, g):
     run = g["trajectory"]
     if run.batch_shape:
@@ -161,12 +161,12 @@ def _(found, g):
 
 
 @row(
-    "diagnose.rays",
+    "diagnose.rays_from",
     drawn(lambda rng: {k: getattr(layer(rng, width=5), "arguments")[k] for k in "uv"}),
     angle=one_of(0.2, 0.5),
     share=one_of(0.05, 0.3),
 )
-def _(found, g):
+def gathered(found, g):
     size = np.linalg.norm(g.u, axis=1) * np.linalg.norm(g.v.reshape(len(g.u), -1), axis=1)
     near(np.linalg.norm(found.direction, axis=1), np.ones(len(found.share)), 1e-9)
     holds("shares are shares", (found.share.sum() <= 1 + 1e-9) & np.all(found.share >= g.share))
@@ -176,6 +176,20 @@ def _(found, g):
         close = unit @ direction >= np.cos(g.angle) - 1e-9
         holds("a ray has no more than all near it", share <= size[close].sum() / size.sum() + 1e-9)
     return "right"
+
+
+@row("diagnose.rays", network=drawn(lambda rng: layer(rng, width=5)), angle=one_of(0.2, 0.5))
+def _(found, g):
+    network = g["network"]
+    if network.batch_shape:
+        return holds("each has its own", np.shape(found) == network.batch_shape)
+    return gathered(found, type(g)({**g, "u": network.u, "v": network.v, "share": 0.05}))
+
+
+@row("diagnose.kernel_alignment", drawn(both), cost=2)
+def _(found, g):
+    """With the targets' own kernel."""
+    return holds("a cosine", (-1 - 1e-9 <= found) & (found <= 1 + 1e-9))
 
 
 @row("diagnose.rests", trajectory=RUN, levels=one_of(None, [0.5, 0.1, 0.0]), merge=one_of(1e-3), cost=4)
@@ -249,7 +263,7 @@ def _(found, g):
     return near(found.loss, right, 1e-8)
 
 
-@row("diagnose.effective_widths", one_of(0, 1).map(trajectory).map(
+@row("diagnose.plateau_widths", one_of(0, 1).map(trajectory).map(
     lambda two: dict(zip(("trajectory", "task"), two, strict=True))
 ), strength=one_of(1.0), tolerance=one_of(0.1), cost=16)
 def _(found, g):

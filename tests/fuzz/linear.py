@@ -8,6 +8,7 @@ import scipy.linalg
 from theory.linear.balanced_weights import balanced_weights
 
 from festina import networks, tasks
+from festina.tasks import worlds
 from festina.theory import linear
 
 from .outcomes import Fault
@@ -266,12 +267,12 @@ def _(strength, g):
 # ----------------------------------------------------------------------------------------- modes
 
 
-MODES = made(linear.modes, correlation=one_of(np.diag([2.0, 0.5]), np.array([[1.0, 2.0, 0.0]])))
+MODES = made(linear.modes_from, correlation=one_of(np.diag([2.0, 0.5]), np.array([[1.0, 2.0, 0.0]])))
 STRENGTHS = one_of(np.array([[0.5, 0.2], [1.0, 0.3]]), np.array([[0.7], [0.1]]))
 
 
 @row(
-    "theory.linear.modes",
+    "theory.linear.modes_from",
     drawn(
         lambda rng: {
             "correlation": rng.standard_normal((2, 3)),
@@ -280,7 +281,7 @@ STRENGTHS = one_of(np.array([[0.5, 0.2], [1.0, 0.3]]), np.array([[0.7], [0.1]]))
     ),
     degeneracy=one_of(1e-9, 1e-3),
 )
-def _(modes, g):
+def decomposed(modes, g):
     sigma = whole(g.correlation, 0.0)
     covariance = np.eye(sigma.shape[1]) if g.covariance is None else g.covariance
     u, s, v, lam = modes.left, modes.singular_values, modes.right, modes.input_variance
@@ -363,11 +364,9 @@ def _(found, g):
 # -------------------------------------------------------------------------------------- balanced
 
 
-@row("theory.linear.balance", drawn(lambda rng: {**matrices(rng), "correlation": None}).map(
-    lambda d: {k: d[k] for k in ("first", "second")}
-))
+@row("theory.linear.measured_balance", drawn(lambda rng: {"network": two_layers(rng)["network"]}))
 def _(found, g):
-    w1, w2 = g.first, g.second
+    w1, w2 = g["network"].weights
     gram = w2.swapaxes(-1, -2) @ w2 - w1 @ w1.swapaxes(-1, -2)
     lam = np.trace(gram, axis1=-2, axis2=-1) / gram.shape[-1]
     size = np.maximum((w1**2).sum((-2, -1)), (w2**2).sum((-2, -1)))
@@ -394,7 +393,7 @@ def _(found, g):
     return near(found[1], right, 1e-7 + 1e3 * digits, np.abs(right).max())
 
 
-@row("theory.linear.balanced_flow", drawn(matrices), tau=CHAIN["tau"], cost=3)
+@row("theory.linear.balanced_flow_from", drawn(matrices), tau=CHAIN["tau"], cost=3)
 def _(found, g):
     times = np.array([0.0, 0.5, 2.0])
     state = found(times)
@@ -417,13 +416,64 @@ def two_layers(rng):
     return {"network": Made(networks.deep_linear_from, given), "task": white_task(rng)}
 
 
-@row("theory.linear.balanced_flow_of", drawn(two_layers), tau=CHAIN["tau"], cost=3)
+@row("theory.linear.balanced_flow", drawn(two_layers), tau=CHAIN["tau"], cost=3)
 def _(found, g):
-    first, second = g["network"].weights
-    x, y = g["task"].x, g["task"].y
-    sigma = (y * g["task"].weight[:, None]).T @ x
     times = np.array([0.0, 0.5, 2.0])
-    return same_map(found(times).map, first, second, sigma, times, g.tau)
+    of = of_objects(g)
+    return same_map(found(times).map, of.first, of.second, of.correlation, times, g.tau)
+
+
+def of_objects(g):
+    """Weights and moments, as the functions of arrays take them."""
+    given = {"correlation": moments(g["task"])[0], "covariance": moments(g["task"])[1]}
+    if "network" in g:
+        given["first"], given["second"] = map(np.asarray, g["network"].weights)
+    return type(g)({**g, **given})
+
+
+def moments(task):
+    x, y = (z.reshape(len(z), -1) for z in (task.x, task.y))
+    return (y * task.weight[:, None]).T @ x, (x * task.weight[:, None]).T @ x
+
+
+@row("theory.linear.modes", task=drawn(lambda rng: two_layers(rng)["task"]))
+def _(found, g):
+    return decomposed(found, of_objects(g))
+
+
+@row("theory.linear.effective_strengths", drawn(lambda rng: two_layers(rng)))
+def _(found, g):
+    return growing(found, of_objects(g))
+
+
+def along(rng):
+    """A network whose layers keep the modes of its task apart."""
+    arrays = decoupled(rng)
+    x = np.linalg.qr(rng.standard_normal((6, 2)))[0] * np.sqrt(6)
+    sigma = arrays["modes"].arguments["correlation"]
+    task = Made(tasks.task, {"x": x, "y": x @ sigma.T})
+    return {"network": Made(networks.deep_linear_from, {"weights": arrays["weights"]}), "task": task}
+
+
+@row("theory.linear.layer_strengths", drawn(along))
+def _(found, g):
+    sigma, _ = moments(g["task"])
+    u, _, vt = np.linalg.svd(sigma, full_matrices=False)
+    product = np.linalg.multi_dot([np.eye(len(u)), *map(np.asarray, g["network"].weights[::-1])])
+    right = np.abs(np.diagonal(u.T @ product @ vt.T))
+    return near(np.abs(found.strengths.prod(0)), right, 1e-6, np.abs(right).max())
+
+
+@row(
+    "theory.linear.continual",
+    drawn(lambda rng: {"network": two_layers(rng)["network"], "tasks": [white_task(rng), white_task(rng)]}),
+    times=one_of([np.array([0.5, 1.0]), np.array([1.0])], [1.0, 2.0]),
+    cost=4,
+)
+def _(found, g):
+    first, second = map(np.asarray, g["network"].weights)
+    given = {"first": first, "second": second}
+    return stages(found, type(g)({**g, **given, "correlations": [moments(t)[0] for t in g["tasks"]]}))
 
 
 @row("theory.linear.balanced_blocks", drawn(matrices), times=TIMES, balance=one_of(0.0), cost=2)
@@ -454,7 +504,7 @@ def _(found, g):
 
 
 @row(
-    "theory.linear.continual",
+    "theory.linear.continual_from",
     drawn(
         lambda rng: {
             **{k: v for k, v in matrices(rng, (2, 2, 2)).items() if k != "correlation"},
@@ -464,7 +514,7 @@ def _(found, g):
     times=one_of([np.array([0.5, 1.0]), np.array([1.0])], [1.0, 2.0]),
     cost=4,
 )
-def _(found, g):
+def stages(found, g):
     w1, w2 = g.first, g.second
     for k, sigma in enumerate(g["correlations"]):
         times = np.atleast_1d(whole(g["times"][k], 0.0))
@@ -493,7 +543,7 @@ def _(rise, g):
 
 
 def flows(rng):
-    return Made(linear.balanced_flow, matrices(rng))
+    return Made(linear.balanced_flow_from, matrices(rng))
 
 
 @row("theory.linear.regime", flow=drawn(flows), cost=10)
@@ -568,8 +618,8 @@ def _(found, g):
     return near(found, right, 1e-5, np.abs(right).max())
 
 
-@row("theory.linear.effective_strengths", drawn(matrices))
-def _(found, g):
+@row("theory.linear.effective_strengths_from", drawn(matrices))
+def growing(found, g):
     u, s, vt = np.linalg.svd(g.correlation)
     k = len(s)
     c = g.first @ vt[:k].T + g.second.swapaxes(-1, -2) @ u[:, :k]
@@ -585,10 +635,10 @@ def decoupled(rng):
     b = rng.uniform(0.2, 1.0, (2, 2))
     weights = [(q[1] * b[0]) @ q[0].T, (q[2] * b[1]) @ q[1].T]
     sigma = (q[2] * np.array([2.0, 0.7])) @ q[0].T
-    return {"weights": weights, "modes": Made(linear.modes, {"correlation": sigma})}
+    return {"weights": weights, "modes": Made(linear.modes_from, {"correlation": sigma})}
 
 
-@row("theory.linear.strengths_of", drawn(decoupled))
+@row("theory.linear.layer_strengths_from", drawn(decoupled))
 def _(found, g):
     modes, product = g["modes"], np.linalg.multi_dot([np.eye(2), *g["weights"][::-1]])
     right = np.einsum("om,oi,im->m", modes.left, product, modes.right)
@@ -634,14 +684,14 @@ for _name, _sides, _joined in (
     ("grid", ("rows", "columns"), False),
     ("torus", ("rows", "columns"), True),
 ):
-    row(f"theory.linear.{_name}", **FIELD, **dict.fromkeys(_sides, one_of(3, 5)))(
+    row(f"tasks.worlds.{_name}", **FIELD, **dict.fromkeys(_sides, one_of(3, 5)))(
         lambda world, g, sides=_sides, joined=_joined: lattice(
             world, g, tuple(int(g.get(side)) for side in sides), joined
         )
     )
 
 
-@row("theory.linear.clusters", sizes=one_of([3, 2], [1], np.array([4, 1, 2])), **FIELD)
+@row("tasks.worlds.clusters", sizes=one_of([3, 2], [1], np.array([4, 1, 2])), **FIELD)
 def _(world, g):
     eigenpairs(world, g)
     member = np.repeat(np.arange(len(g["sizes"])), np.asarray(g["sizes"], dtype=int))
@@ -657,7 +707,7 @@ def edges(rng):
     return np.triu(w, 1) + np.triu(w, 1).T
 
 
-@row("theory.linear.graph", weights=drawn(edges), precision=FIELD["precision"], items=one_of(None, [2, 0]))
+@row("tasks.worlds.graph", weights=drawn(edges), precision=FIELD["precision"], items=one_of(None, [2, 0]))
 def _(world, g):
     eigenpairs(world, g)
     chosen = np.arange(len(g.weights)) if g["items"] is None else np.asarray(g["items"])
@@ -666,7 +716,7 @@ def _(world, g):
 
 
 @row(
-    "theory.linear.tree",
+    "tasks.worlds.tree",
     branching=one_of([2, 2], np.array([3, 1, 2]), [4]),
     flip=one_of(0.1, 0.0, 0.5),
 )
@@ -682,7 +732,7 @@ def _(world, g):
 
 @row(
     "theory.linear.differentiation_times",
-    world=made(linear.tree, branching=one_of([2, 2], [3, 2]), flip=one_of(0.1, 0.3)),
+    world=made(worlds.tree, branching=one_of([2, 2], [3, 2]), flip=one_of(0.1, 0.3)),
     features=one_of(4, 20),
     initial_strength=one_of(1e-3, 0.1),
     depth=one_of(1, 2, 3),
