@@ -63,7 +63,13 @@ def _(found, g):
     return "right"
 
 
-@row(f"{HERE}.mean_field", model=models(), animals=ANIMALS, times=one_of(np.array([0.0, 1.0, 5.0]), np.array([2.0])), cost=8)
+@row(
+    f"{HERE}.mean_field",
+    model=models(),
+    animals=ANIMALS,
+    times=one_of(np.array([0.0, 1.0, 5.0]), np.array([2.0])),
+    cost=8,
+)
 def _(found, g):
     model, animals, times = g["model"], g["animals"], np.atleast_1d(g.times)
     holds("weights are finite", np.isfinite(found.striatum).all() & np.isfinite(found.gains).all())
@@ -92,7 +98,13 @@ def _(found, g):
 LATE = one_of(2.0, 5.0)
 
 
-@row(f"{HERE}.heterogeneous_limit", model=models(architecture=one_of("deep"), teaching=one_of("heterogeneous"), inverse_temperature=LATE), cost=16)
+@row(
+    f"{HERE}.heterogeneous_limit",
+    model=models(
+        architecture=one_of("deep"), teaching=one_of("heterogeneous"), inverse_temperature=LATE
+    ),
+    cost=16,
+)
 def _(found, g):
     """On the limit gains are pulled neither way: g·n = 0."""
     w, model = found.products, g["model"]

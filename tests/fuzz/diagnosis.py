@@ -54,7 +54,11 @@ def cosine(a, b, axes):
 KERNELS = drawn(lambda rng: [k @ k.T for k in rng.standard_normal((2, 3, 3))])
 
 
-@row("diagnose.kernel_alignment_from", KERNELS.map(lambda k: dict(zip("ab", k, strict=True))), axes=one_of(2))
+@row(
+    "diagnose.kernel_alignment_from",
+    KERNELS.map(lambda k: dict(zip("ab", k, strict=True))),
+    axes=one_of(2),
+)
 def _(found, g):
     return near(found, cosine(g.a, g.b, g.axes), 1e-8, 1.0)
 
@@ -147,7 +151,9 @@ def _(found, g):
     holds("there is one", len(found) >= 1)
     holds("levels fall", np.diff(found.level) <= 1e-12 * abs(loss[0]))
     holds("times are those of samples", found.time == t[found.index])
-    holds("plateaus last", (found.end >= found.start) & (found.start >= t[0]) & (found.end <= t[-1]))
+    holds(
+        "plateaus last", (found.end >= found.start) & (found.start >= t[0]) & (found.end <= t[-1])
+    )
     holds("drops lie between plateaus", np.all(np.diff(found.drop_time) >= 0))
     middle = (found.level[1:] + found.level[:-1]) / 2
     falling = np.minimum.accumulate(loss)
@@ -162,7 +168,7 @@ def _(found, g):
 
 @row(
     "diagnose.rays_from",
-    drawn(lambda rng: {k: getattr(layer(rng, width=5), "arguments")[k] for k in "uv"}),
+    drawn(lambda rng: {k: layer(rng, width=5).arguments[k] for k in "uv"}),
     angle=one_of(0.2, 0.5),
     share=one_of(0.05, 0.3),
 )
@@ -189,10 +195,16 @@ def _(found, g):
 @row("diagnose.kernel_alignment", drawn(both), cost=2)
 def _(found, g):
     """With the targets' own kernel."""
-    return holds("a cosine", (-1 - 1e-9 <= found) & (found <= 1 + 1e-9))
+    return holds("a cosine", (found >= -1 - 1e-9) & (found <= 1 + 1e-9))
 
 
-@row("diagnose.rests", trajectory=RUN, levels=one_of(None, [0.5, 0.1, 0.0]), merge=one_of(1e-3), cost=4)
+@row(
+    "diagnose.rests",
+    trajectory=RUN,
+    levels=one_of(None, [0.5, 0.1, 0.0]),
+    merge=one_of(1e-3),
+    cost=4,
+)
 def _(found, g):
     run = g["trajectory"]
     for index in np.ndindex(*run.batch_shape):
@@ -220,7 +232,10 @@ def narrow(found, network, task, tolerance):
     scale = rms(task.y) or rms(f)
     holds("no wider than it was", 0 <= found.width <= network.width)
     error = rms(f - less) / scale if scale else 0.0
-    holds("it is within the tolerance", error <= tolerance * (1 + 1e-6) or found.width == network.width)
+    holds(
+        "it is within the tolerance",
+        error <= tolerance * (1 + 1e-6) or found.width == network.width,
+    )
     return near(found.error, error, 1e-6, 1e-6 + rms(f) / scale * 1e-6 if scale else 1.0)
 
 
@@ -229,7 +244,9 @@ def asked(rng):
     return {"network": given["network"], "data": given["task"]}
 
 
-@row("diagnose.effective_width", drawn(asked), tolerance=one_of(0.1, 1e-6), angle=one_of(0.2), cost=4)
+@row(
+    "diagnose.effective_width", drawn(asked), tolerance=one_of(0.1, 1e-6), angle=one_of(0.2), cost=4
+)
 def _(found, g):
     return narrow(found, g["network"], g["data"], float(g.tolerance))
 
@@ -248,7 +265,10 @@ def _(found, g):
 @row(
     "diagnose.confirm",
     drawn(lambda rng: {**asked(rng), "found": None}).map(
-        lambda d: {**d, "found": Made(diagnose.effective_width, {k: d[k] for k in ("network", "data")})}
+        lambda d: {
+            **d,
+            "found": Made(diagnose.effective_width, {k: d[k] for k in ("network", "data")}),
+        }
     ),
     loss=one_of("half"),
     max_steps=one_of(500),
@@ -263,9 +283,15 @@ def _(found, g):
     return near(found.loss, right, 1e-8)
 
 
-@row("diagnose.plateau_widths", one_of(0, 1).map(trajectory).map(
-    lambda two: dict(zip(("trajectory", "task"), two, strict=True))
-), strength=one_of(1.0), tolerance=one_of(0.1), cost=16)
+@row(
+    "diagnose.plateau_widths",
+    one_of(0, 1)
+    .map(trajectory)
+    .map(lambda two: dict(zip(("trajectory", "task"), two, strict=True))),
+    strength=one_of(1.0),
+    tolerance=one_of(0.1),
+    cost=16,
+)
 def _(found, g):
     if g["trajectory"].batch_shape:
         raise Fault("takes a batch")

@@ -5,14 +5,14 @@ import math
 import numpy as np
 import scipy.integrate
 import scipy.linalg
-from theory.linear.balanced_weights import balanced_weights
 
 from festina import networks, tasks
 from festina.tasks import worlds
 from festina.theory import linear
+from theory.linear.balanced_weights import balanced_weights
 
 from .outcomes import Fault
-from .routes import drawn, flow, holds, moderate, near, normal, one_of, positive
+from .routes import drawn, flow, holds, moderate, near, normal, one_of
 from .rows import Made, made, row
 
 SHAPES = ((2, 2, 2), (3, 2, 2), (2, 2, 3), (3, 3, 2))  # input, hidden, output
@@ -79,13 +79,17 @@ def number(value):
 
 def by_layers(result, g, depth, time_shape):
     """a(t) between its start and where it goes, and on the curve of the differential equation."""
-    s, a0, lam = (whole(g.get(k), 1.0) for k in ("correlation", "initial_strength", "input_variance"))
+    s, a0, lam = (
+        whole(g.get(k), 1.0) for k in ("correlation", "initial_strength", "input_variance")
+    )
     s, a0, lam, tau = np.broadcast_arrays(s, a0, lam, whole(g.tau, 1.0))
     times = whole(g.times, 0.0)
     if np.shape(result) != (*time_shape, *s.shape):
         raise Fault(f"has shape {np.shape(result)}")
     target = np.divide(s, lam, out=np.zeros(s.shape), where=lam > 0)
-    target = np.where((depth > 1) & (s * a0 < 0), 0.0, np.where((depth > 1) & (a0 == 0), 0.0, target))
+    target = np.where(
+        (depth > 1) & (s * a0 < 0), 0.0, np.where((depth > 1) & (a0 == 0), 0.0, target)
+    )
     target = np.where(lam > 0, target, a0)
     low, high = np.minimum(a0, target), np.maximum(a0, target)
     slack = 1e-9 * np.maximum(abs(low), abs(high))
@@ -267,7 +271,9 @@ def _(strength, g):
 # ----------------------------------------------------------------------------------------- modes
 
 
-MODES = made(linear.modes_from, correlation=one_of(np.diag([2.0, 0.5]), np.array([[1.0, 2.0, 0.0]])))
+MODES = made(
+    linear.modes_from, correlation=one_of(np.diag([2.0, 0.5]), np.array([[1.0, 2.0, 0.0]]))
+)
 STRENGTHS = one_of(np.array([[0.5, 0.2], [1.0, 0.3]]), np.array([[0.7], [0.1]]))
 
 
@@ -302,7 +308,10 @@ def decomposed(modes, g):
     tau=CHAIN["tau"],
 )
 def _(a, g):
-    values = {"correlation": g["modes"].singular_values, "input_variance": g["modes"].input_variance}
+    values = {
+        "correlation": g["modes"].singular_values,
+        "input_variance": g["modes"].input_variance,
+    }
     depth = number(g.depth)
     return by_layers(a, type(g)({**g, **values}), depth, np.shape(g["times"]))
 
@@ -452,7 +461,10 @@ def along(rng):
     x = np.linalg.qr(rng.standard_normal((6, 2)))[0] * np.sqrt(6)
     sigma = arrays["modes"].arguments["correlation"]
     task = Made(tasks.task, {"x": x, "y": x @ sigma.T})
-    return {"network": Made(networks.deep_linear_from, {"weights": arrays["weights"]}), "task": task}
+    return {
+        "network": Made(networks.deep_linear_from, {"weights": arrays["weights"]}),
+        "task": task,
+    }
 
 
 @row("theory.linear.layer_strengths", drawn(along))
@@ -466,14 +478,21 @@ def _(found, g):
 
 @row(
     "theory.linear.continual",
-    drawn(lambda rng: {"network": two_layers(rng)["network"], "tasks": [white_task(rng), white_task(rng)]}),
+    drawn(
+        lambda rng: {
+            "network": two_layers(rng)["network"],
+            "tasks": [white_task(rng), white_task(rng)],
+        }
+    ),
     times=one_of([np.array([0.5, 1.0]), np.array([1.0])], [1.0, 2.0]),
     cost=4,
 )
 def _(found, g):
     first, second = map(np.asarray, g["network"].weights)
     given = {"first": first, "second": second}
-    return stages(found, type(g)({**g, **given, "correlations": [moments(t)[0] for t in g["tasks"]]}))
+    return stages(
+        found, type(g)({**g, **given, "correlations": [moments(t)[0] for t in g["tasks"]]})
+    )
 
 
 @row("theory.linear.balanced_blocks", drawn(matrices), times=TIMES, balance=one_of(0.0), cost=2)
@@ -526,9 +545,7 @@ def stages(found, g):
     return "right"
 
 
-@row(
-    "theory.linear.interference", correlations=normal(3, 2, 2), hidden=one_of(None, 1, 2)
-)
+@row("theory.linear.interference", correlations=normal(3, 2, 2), hidden=one_of(None, 1, 2))
 def _(rise, g):
     sigma, h = g.correlations, None if g.hidden is None else int(g.hidden)
     learned = []
@@ -549,7 +566,9 @@ def flows(rng):
 @row("theory.linear.regime", flow=drawn(flows), cost=10)
 def _(found, g):
     flow, time = g["flow"], found.half_loss_time
-    holds("the kernel moves by a cosine", (0 <= found.kernel_distance) & (found.kernel_distance <= 2))
+    holds(
+        "the kernel moves by a cosine", (found.kernel_distance >= 0) & (found.kernel_distance <= 2)
+    )
     holds("rates differ", found.rate_gap > 0)
     s = np.linalg.svd(flow.correlation, compute_uv=False)[0]
     holds("rich is rich", (found.kind == "rich") == (abs(float(flow.balance)) / 2 <= s))
@@ -707,7 +726,12 @@ def edges(rng):
     return np.triu(w, 1) + np.triu(w, 1).T
 
 
-@row("tasks.worlds.graph", weights=drawn(edges), precision=FIELD["precision"], items=one_of(None, [2, 0]))
+@row(
+    "tasks.worlds.graph",
+    weights=drawn(edges),
+    precision=FIELD["precision"],
+    items=one_of(None, [2, 0]),
+)
 def _(world, g):
     eigenpairs(world, g)
     chosen = np.arange(len(g.weights)) if g["items"] is None else np.asarray(g["items"])

@@ -23,7 +23,7 @@ class Fault(AssertionError):
 
 
 def outcome(row: Row, arguments: dict[str, Any]) -> str:
-    """"refused", "warned", "right" or "kept"; a `Fault` with the reproduction otherwise."""
+    """ "refused", "warned", "right" or "kept"; a `Fault` with the reproduction otherwise."""
     try:
         with warnings.catch_warnings(record=True) as said, _limit():
             warnings.simplefilter("always")
@@ -35,7 +35,9 @@ def outcome(row: Row, arguments: dict[str, Any]) -> str:
             except (ValueError, TypeError) as error:
                 _check_words(error, _names(Made(row.function, arguments)))
                 return "refused"
-        same = jax.tree.map(lambda a, b: np.array_equal(a, b, equal_nan=True), before, _arrays(given))
+        same = jax.tree.map(
+            lambda a, b: np.array_equal(a, b, equal_nan=True), before, _arrays(given)
+        )
         if not jax.tree.all(same):
             raise Fault("changes what it is given")
         for warning in said:
@@ -100,7 +102,11 @@ def _names(value: Any) -> set[str]:
 
 def _said(error: Exception) -> str:
     place = traceback.extract_tb(error.__traceback__)[-1]
-    where = "" if isinstance(error, Fault) else f" at {place.filename.split('/src/')[-1]}:{place.lineno}"
+    where = (
+        ""
+        if isinstance(error, Fault)
+        else f" at {place.filename.split('/src/')[-1]}:{place.lineno}"
+    )
     return f"{type(error).__name__}: {error}{where}"
 
 

@@ -31,7 +31,7 @@ def drawn(function: Any) -> st.SearchStrategy[Any]:
 def near(found: Any, right: Any, rtol: float = 1e-8, scale: Any = 0.0) -> str:
     """Raises unless both are the same to a fraction of the right one, or of a scale."""
     found, right = np.asarray(found), np.asarray(right)
-    if found.dtype.kind not in "biuf" or np.isnan(found).any() and not np.isnan(right).any():
+    if found.dtype.kind not in "biuf" or (np.isnan(found).any() and not np.isnan(right).any()):
         raise Fault(f"is {found}, not {right}")
     if np.isnan(right).any():  # the other route leaves what numbers can hold
         return "kept"

@@ -108,7 +108,10 @@ row(f"{HERE}.mode_amplitudes_from", drawn(arrays))(amplitudes)
 of_objects("mode_amplitudes", drawn(white), amplitudes)
 
 
-@row(f"{HERE}.residual_exponent", singular_values=one_of(np.array([2.0, 1.0]), np.array([3.0, 3.0, 1.0]), [1.0]))
+@row(
+    f"{HERE}.residual_exponent",
+    singular_values=one_of(np.array([2.0, 1.0]), np.array([3.0, 3.0, 1.0]), [1.0]),
+)
 def _(p, g):
     s = np.sort(g.singular_values)[::-1]
     less = s[s < s[0] * (1 - 1e-9)]
@@ -222,7 +225,9 @@ def one_saddle(found, g):
     mu = explained(g)
     near(found.loss, (power_of(g, mu) - mu[list(found.modes)].sum()) / 2, 1e-7, mu.sum())
     at_rest = (g.correlation - found.map @ g.covariance) @ found.map.T
-    return near(at_rest, np.zeros(at_rest.shape), 1e-7, np.abs(mu).max() + np.abs(at_rest).max() * 0)
+    return near(
+        at_rest, np.zeros(at_rest.shape), 1e-7, np.abs(mu).max() + np.abs(at_rest).max() * 0
+    )
 
 
 def all_saddles(found, g):
@@ -240,7 +245,9 @@ def regression(rng):
 CHOSEN = one_of((), (0,), (1, 0))
 POWER = one_of(None, 100.0)
 row(f"{HERE}.linear_saddle_from", drawn(regression), modes=CHOSEN, target_power=POWER)(one_saddle)
-row(f"{HERE}.linear_saddles_from", drawn(regression), rank=one_of(None, 1), target_power=POWER)(all_saddles)
+row(f"{HERE}.linear_saddles_from", drawn(regression), rank=one_of(None, 1), target_power=POWER)(
+    all_saddles
+)
 TASK = drawn(lambda rng: samples(rng, 3, 2, 9))
 
 
@@ -282,7 +289,9 @@ def diagonal_steps(found, g):
         beta = np.zeros(len(g.correlation))
         beta[on] = np.linalg.lstsq(g.covariance[np.ix_(on, on)], g.correlation[on], rcond=None)[0]
         best = np.linalg.lstsq(g.covariance, g.correlation, rcond=None)[0] - beta
-        near(level, floor + best @ g.covariance @ best / 2, 1e-6, floor + np.abs(g.correlation).max())
+        near(
+            level, floor + best @ g.covariance @ best / 2, 1e-6, floor + np.abs(g.correlation).max()
+        )
     return "right"
 
 
@@ -416,7 +425,12 @@ def _(found, g):
     drawn(
         lambda rng: {
             name: rng.standard_normal(shape)
-            for name, shape in {"u": (2, 3), "v": (2, 1), "gamma_u": (1, 2), "gamma_v": (1, 2)}.items()
+            for name, shape in {
+                "u": (2, 3),
+                "v": (2, 1),
+                "gamma_u": (1, 2),
+                "gamma_v": (1, 2),
+            }.items()
         }
     ),
 )
@@ -479,10 +493,15 @@ def _(found, g):
     return near(found, right.max(-1), 1e-8, 1e-8 * np.abs(theta).max())
 
 
-@row(f"{HERE}.leaving_speed", drawn(lambda rng: both(rng, kinds=("linear",))), constraints=LISTED, cost=2)
+@row(
+    f"{HERE}.leaving_speed",
+    drawn(lambda rng: both(rng, kinds=("linear",))),
+    constraints=LISTED,
+    cost=2,
+)
 def _(found, g):
     """Linear units keep what is linear."""
-    return holds("nothing leaves", (0 <= found) & (found <= 1e-6))
+    return holds("nothing leaves", (found >= 0) & (found <= 1e-6))
 
 
 @row(f"{HERE}.reduce_width", network=LAYER, constraints=LISTED, same_flow=one_of(False, True))
@@ -495,7 +514,9 @@ def _(found, g):
     return near(outputs(found, x), outputs(g["network"], x), 1e-6, np.abs(theta).max() ** 2)
 
 
-@row(f"{HERE}.readout_on_manifold", gamma_u=one_of(0.5, np.array([0.3, -1.0]), np.ones((2, 3)), 2.0))
+@row(
+    f"{HERE}.readout_on_manifold", gamma_u=one_of(0.5, np.array([0.3, -1.0]), np.ones((2, 3)), 2.0)
+)
 def _(found, g):
     gamma = np.asarray(g.gamma_u, dtype=float)
     if gamma.ndim < 2:
@@ -513,7 +534,9 @@ def _(found, g):
     if unit not in ACTIVATIONS:
         raise Fault("takes it for a unit")
     right = {"equal": True, "zero": True, "linear": unit == "linear"}
-    right |= {"proportional": unit == "linear" or (unit == "relu" and g["constraint"].gamma[0] >= 0)}
+    right |= {
+        "proportional": unit == "linear" or (unit == "relu" and g["constraint"].gamma[0] >= 0)
+    }
     special = kind == "proportional" and g["constraint"].gamma[0] in (1, 0, -1)
     return "kept" if special or kind == "mirrored" else near(found, right[kind])
 
@@ -526,4 +549,4 @@ def _(found, g):
 @row(f"{HERE}.drive", phi=PHI, task=drawn(samples), draws=one_of(64, 8), seed=one_of(0, 3), cost=2)
 def _(found, g):
     near(found.order, ORDERS[g["phi"]])
-    return holds("strengths are correlations", (0 <= found.strength) & (found.strength <= 1 + 1e-9))
+    return holds("strengths are correlations", (found.strength >= 0) & (found.strength <= 1 + 1e-9))

@@ -20,7 +20,10 @@ SHARE = sum(1 / row.cost for row in ROWS.values())
 
 
 def each_row():
-    return pytest.mark.parametrize("name", sorted(ROWS))
+    """Each in a group of its own, so that processes share the work evenly."""
+    return pytest.mark.parametrize(
+        "name", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in sorted(ROWS)]
+    )
 
 
 def ask(row, inputs, record_property, **how):

@@ -133,7 +133,9 @@ def _distance(a: Float[Array, "..."], b: Float[Array, "..."], *, axes: int) -> F
 
 
 def _normalised(k: Float[Array, "..."], axes: int) -> Float[Array, "..."]:
-    return k / jnp.sqrt(jnp.sum(k**2, axis=tuple(range(-axes, 0)), keepdims=True))
+    over = tuple(range(-axes, 0))
+    k = k / jnp.max(jnp.abs(k), axis=over, keepdims=True)  # whose squares are numbers
+    return k / jnp.sqrt(jnp.sum(k**2, axis=over, keepdims=True))
 
 
 def kernel_distance(

@@ -6,8 +6,8 @@ import numpy as np
 from jaxtyping import Float
 
 from .._precision import is_traced
-from ..networks._given import real_array, real_number
 from .._types import ArrayLike
+from ..networks._given import real_array, real_number
 
 
 def check_times(times: Any) -> None:
@@ -51,7 +51,13 @@ def finite(name: str, value: ArrayLike) -> Float[np.ndarray, "..."]:
 def check_modes(**values: Any) -> None:
     """Raises unless each is a number or has one value for each mode, as many as the others."""
     values = {name: value for name, value in values.items() if value is not None}
-    shapes = [np.shape(value) for value in values.values()]
+    shapes = [
+        np.shape(value if is_traced(value) else real_array(name, value))
+        for name, value in values.items()
+    ]
+    for name, shape in zip(values, shapes, strict=True):
+        if 0 in shape:
+            raise ValueError(f"`{name}` must hold at least one value, got shape {shape}.")
     try:
         np.broadcast_shapes(*shapes)
     except ValueError:

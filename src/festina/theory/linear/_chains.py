@@ -124,6 +124,8 @@ def tau_at_depth(depth: Depth, tau: float | Array = 1.0) -> float | Array:
     - `tau`: $\tau_\infty$, the time constant that all depths share.
     """
     depth = check_depth(depth)
+    check_positive("tau", tau)
+    tau = tau if is_traced(tau) or isinstance(tau, float) else np.asarray(tau, dtype=float)
     return tau if math.isinf(depth) else depth * tau
 
 
@@ -254,7 +256,10 @@ def check_chain(s: Values, a0: Values, lam: Values, tau: Values, **others: Value
 def check_size(name: str, value: Values) -> None:
     """Raises unless its powers are doubles."""
     check_finite(name, value)
-    if not is_traced(value) and (largest := np.max(np.abs(np.asarray(value)))) > LARGEST:
+    if (
+        not is_traced(value)
+        and (largest := np.max(np.abs(np.asarray(value)), initial=0.0)) > LARGEST
+    ):
         raise ValueError(f"`{name}` must be below {LARGEST:g} in size, got {largest:g}.")
 
 
