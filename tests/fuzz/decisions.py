@@ -29,7 +29,8 @@ def velocity(model, v, u):
     """(dv, du)/dt, contrast by contrast."""
     c = np.array(model.contrasts)
     dv, du = np.zeros_like(v), np.zeros_like(u)
-    for x, r in zip(model.stimuli, np.stack([c < 0, c > 0], 1) + 0.5 * (c == 0)[:, None]):
+    rewards = np.stack([c < 0, c > 0], 1) + 0.5 * (c == 0)[:, None]
+    for x, r in zip(model.stimuli, rewards, strict=True):
         each = u * v * x
         q = each.sum(1)
         p = scipy.special.softmax(model.inverse_temperature * q)

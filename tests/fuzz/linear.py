@@ -553,7 +553,10 @@ def _(rise, g):
         u, s, vt = scipy.linalg.svd(matrix)
         learned.append(sum(s[k] * np.outer(u[:, k], vt[k]) for k in range(len(s))[:h]))
     right = [
-        [np.sum((i - k) ** 2) / 2 - np.sum((i - own) ** 2) / 2 for i, own in zip(sigma, learned)]
+        [
+            np.sum((i - k) ** 2) / 2 - np.sum((i - own) ** 2) / 2
+            for i, own in zip(sigma, learned, strict=True)
+        ]
         for k in learned
     ]
     return near(rise, right, 1e-8, np.sum(sigma**2))
@@ -611,7 +614,7 @@ def _(found, g):
 
 def small(rng):
     given = matrices(rng, (3, 3, 2))
-    u, s, vt = np.linalg.svd(given["correlation"], full_matrices=False)
+    u, _, vt = np.linalg.svd(given["correlation"], full_matrices=False)
     first, second = (1e-2 * rng.standard_normal(given[k].shape) for k in ("first", "second"))
     return {"first": first, "second": second, "left": u, "right": np.ascontiguousarray(vt.T)}
 

@@ -1,4 +1,4 @@
-"""Rows of theory.saddles: each statement about arrays, and of networks and tasks by their arrays."""
+"""Rows of theory.saddles: statements about arrays, and about networks and tasks by theirs."""
 
 import jax
 import jax.numpy as jnp
@@ -171,7 +171,8 @@ def first_large(times, g):
     if not moderate(g.u, g.v, g.correlation, size=1e3) or g.u.ndim > 2:
         return "kept"
     sigma, v = (g.correlation + g.correlation.T) / 2, g.v.reshape(g.u.shape[:-1])
-    right = [blow_up(*unit, sigma) if np.isfinite(t) else np.nan for *unit, t in zip(g.u, v, times)]
+    units = zip(g.u, v, times, strict=True)
+    right = [blow_up(*unit, sigma) if np.isfinite(t) else np.nan for *unit, t in units]
     known = np.isfinite(right)
     near(times[known], np.array(right)[known], 1e-3)
     return "right" if known.any() else "kept"
