@@ -18,14 +18,12 @@ class Row:
     - `check(result, given)`: raises where a result is wrong; says "right" where it was held against
       another route to the same number, "kept" where against what must be so of any result.
     - `cost`: of one input, in units of a closed form: dear functions are asked less often.
-    - `broken`: what is known to be wrong, and why it still is.
     """
 
     name: str
     arguments: st.SearchStrategy[dict[str, Any]]
     check: Callable[[Any, "Given"], str | None]
     cost: float = 1.0
-    broken: str = ""
 
     @property
     def function(self) -> Callable[..., Any]:
@@ -33,13 +31,13 @@ class Row:
         return getattr(import_module(f"festina.{module}"), name)
 
 
-def row(name: str, joint: st.SearchStrategy | None = None, /, *, cost=1.0, broken="", **each):
+def row(name: str, joint: st.SearchStrategy | None = None, /, *, cost=1.0, **each):
     """Registers a check. Arguments that belong together come in one strategy, others by name."""
 
     def register(check):
         both = st.tuples(st.just({}) if joint is None else joint, st.fixed_dictionaries(each))
         assert name not in ROWS
-        ROWS[name] = Row(name, both.map(lambda two: {**two[0], **two[1]}), check, cost, broken)
+        ROWS[name] = Row(name, both.map(lambda two: {**two[0], **two[1]}), check, cost)
         return check
 
     return register
