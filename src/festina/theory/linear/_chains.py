@@ -20,7 +20,7 @@ from jaxtyping import Float
 
 from ..._precision import compiled, is_traced
 from ..._types import Array, ArrayLike
-from ...networks._given import real_number
+from ...networks._given import real_array
 from .._checks import check_finite, check_modes, check_positive, check_times
 from ._chain_clock import position
 
@@ -229,7 +229,8 @@ def as_arrays(*values: Values) -> tuple[Array, ...]:
 
 def check_depth(depth: Depth) -> float:
     """Depth as a number: a positive integer or infinity."""
-    value = real_number("depth", depth)
+    given = real_array("depth", depth)
+    value = float(given) if given.ndim == 0 else math.nan
     if not (value >= 1 and (math.isinf(value) or value.is_integer())):
         raise ValueError(
             f"`depth` must be the number of layers, 1, 2, 3 … or math.inf, got {depth}."
