@@ -8,7 +8,7 @@ MARKS = $(VENV)/.festina
 # so do the tests of an experiment, since most of their time is tracing and compilation.
 WORKERS ?= $(shell $(PYTHON) -c "import os; print(min(4, os.cpu_count() or 1))")
 
-.PHONY: demo test test-slow bench lint clean
+.PHONY: demo test test-slow fuzz bench lint clean
 
 demo: $(MARKS)/base
 	$(BIN)/festina reproduce saddles/figure-1
@@ -18,6 +18,12 @@ test: $(MARKS)/test
 
 test-slow: $(MARKS)/test
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m slow
+
+# Other inputs each time; `make fuzz SEED=…` repeats those of a failure.
+SEED := $(or $(SEED),$(shell $(PYTHON) -c "import random; print(random.randrange(10**9))"))
+fuzz: $(MARKS)/test
+	@echo "SEED=$(SEED)"
+	$(BIN)/python -m pytest tests/fuzz -m fuzz -n $(WORKERS) --dist loadgroup --hypothesis-seed=$(SEED)
 
 lint: $(MARKS)/test
 	$(BIN)/ruff check src tests benchmarks

@@ -11,6 +11,7 @@ from .._precision import compiled, is_traced
 from .._types import Array, ArrayLike
 from ..dynamics import Trajectory
 from ..networks import AbstractNetwork
+from ..networks._given import real_array
 from ..tasks import AbstractTask, Task
 from ._given import check_trajectory, networks_of
 
@@ -107,7 +108,7 @@ def kernel_distance_from(
 
 
 def _checked(a: ArrayLike | Array, b: ArrayLike | Array, axes: int) -> tuple[Array, Array]:
-    a, b = (jnp.asarray(k) if is_traced(k) else np.asarray(k, dtype=float) for k in (a, b))
+    a, b = (jnp.asarray(k) if is_traced(k) else real_array("kernel", k) for k in (a, b))
     if axes < 1 or min(a.ndim, b.ndim) < axes or a.shape[-axes:] != b.shape[-axes:]:
         raise ValueError(
             f"The last {axes} axes of both are those of one kernel and must match, got "
@@ -133,7 +134,9 @@ def _distance(a: Float[Array, "..."], b: Float[Array, "..."], *, axes: int) -> F
 
 
 def _normalised(k: Float[Array, "..."], axes: int) -> Float[Array, "..."]:
-    return k / jnp.sqrt(jnp.sum(k**2, axis=tuple(range(-axes, 0)), keepdims=True))
+    over = tuple(range(-axes, 0))
+    k = k / jnp.max(jnp.abs(k), axis=over, keepdims=True)  # whose squares are numbers
+    return k / jnp.sqrt(jnp.sum(k**2, axis=over, keepdims=True))
 
 
 def kernel_distance(
@@ -240,7 +243,7 @@ def _examples(x: AbstractTask | ArrayLike | Array) -> tuple[Array, Array]:
     if is_traced(x):
         traced = jnp.asarray(x)
         return traced, jnp.ones(len(traced))
-    examples = np.asarray(x, dtype=float)
+    examples = real_array("x", x)
     if examples.ndim < 2 or 0 in examples.shape:
         raise ValueError(
             f"`x` must be examples, (sample, …), got shape {examples.shape}. For one: x[None]."

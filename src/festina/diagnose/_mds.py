@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from .._types import ArrayLike
+from ..networks._given import real_array
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +68,7 @@ def classical_mds(
             "Give either `similarity` between items, their `distances`, or their `points`."
         )
     name, given = next((name, value) for name, value in ways.items() if value is not None)
-    z = np.asarray(given, dtype=float)
+    z = real_array(name, given)
     if z.ndim not in (2, 3) or 0 in z.shape:
         wanted = "unit" if name == "points" else "item"
         raise ValueError(

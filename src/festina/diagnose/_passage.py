@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from .._types import ArrayLike
+from ..networks._given import real_array
 
 
 def passage_time(
@@ -15,11 +16,11 @@ def passage_time(
     `slope` is dL/dt in the units of `time`, which raises the order of the interpolation by one. NaN
     where the loss starts below the level or never gets there.
     """
-    t, values = np.asarray(time, dtype=float), np.asarray(loss, dtype=float)
+    t, values = real_array("time", time), real_array("loss", loss)
     below = np.flatnonzero(values <= level)
     if not below.size or below[0] == 0:
         return math.nan
-    slopes = None if slope is None else np.asarray(slope, dtype=float)
+    slopes = None if slope is None else real_array("slope", slope)
     return passage(t, values, slopes, level, int(below[0]) - 1, int(below[0]))
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from .._drops import PROMINENCE, log_rate, split, strength
 from .._types import ArrayLike
 from ..dynamics import Trajectory
+from ..networks._given import real_array
 from ._passage import passage
 from ._pieces import Denoised, denoised
 from ._plateaus_loss import from_loss
@@ -261,7 +262,7 @@ def _check_curve(
     slope: ArrayLike | None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None]:
     given = {"time": time, "loss": loss, "squared_gradient": squared_gradient, "slope": slope}
-    curves = {name: np.asarray(v, dtype=float) for name, v in given.items() if v is not None}
+    curves = {name: real_array(name, v) for name, v in given.items() if v is not None}
     t = curves["time"]
     for name, values in curves.items():
         if values.ndim != 1:

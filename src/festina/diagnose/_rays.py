@@ -8,6 +8,7 @@ from jaxtyping import Float
 from .._types import ArrayLike
 from ..dynamics import Trajectory
 from ..networks import AbstractNetwork, Layer
+from ..networks._given import real_array
 from ..theory.saddles._clusters import directions, rays_of
 from ._given import networks_of
 
@@ -67,7 +68,7 @@ def rays_from(u: ArrayLike, v: ArrayLike, *, angle: float = 0.2, share: float = 
 
     A unit contributes |u_i||v_i|: many small units that point anywhere are not a ray.
     """
-    u, v = np.asarray(u, dtype=float), np.asarray(v, dtype=float)
+    u, v = real_array("u", u), real_array("v", v)
     if u.ndim != 2 or v.shape[:1] != u.shape[:1]:
         raise ValueError(
             f"`u` must be (unit, input) and `v` (unit, …), got shapes {u.shape} and {v.shape}."

@@ -183,7 +183,8 @@ def activation(choice: ActivationLike) -> Activation:
 def _from_function(function: Scalar) -> Activation:
     grid = jnp.linspace(-2.0, 2.0, POINTS)
     try:
-        shape = jax.eval_shape(function, grid).shape
+        # By another name: JAX crashes at what it can keep no weak reference to.
+        shape = jax.eval_shape(lambda a: function(a), grid).shape
     except jax.errors.TracerArrayConversionError as error:
         raise ValueError(
             "The activation is written in NumPy, which cannot be differentiated: use jax.numpy "

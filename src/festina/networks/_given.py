@@ -3,33 +3,59 @@
 import numpy as np
 from jaxtyping import Float
 
-from .._types import ArrayLike
+# From here on whole numbers are no longer all doubles.
+_MOST = 2**53
 
 
 def whole_number(name: str, value: float | int, least: int = 1) -> int:
     """A number of things; raises unless it is whole and large enough."""
-    if isinstance(value, str):
-        raise ValueError(f"`{name}` must be a whole number, got the text {value!r}.")
-    if not value >= least or value % 1 != 0:  # infinity has no remainder either
+    found = real_number(name, value)
+    if not least <= found < _MOST or found % 1 != 0:
         raise ValueError(f"`{name}` must be a whole number from {least} up, got {value}.")
-    return int(value)
+    return int(found)
 
 
 def real_number(name: str, value: object) -> float:
     """A number, which may be infinite; raises at what is none."""
-    found = np.asarray(value)
-    if found.ndim or found.dtype.kind not in "iuf" or np.isnan(found):
-        raise ValueError(f"`{name}` must be a number, got {value!r}.")
+    found = real_array(name, value)
+    if found.ndim or isinstance(value, bool | np.bool) or np.isnan(found):
+        raise ValueError(f"`{name}` must be a number, got {_shown(value)}.")
     return float(found)
 
 
-def real_array(name: str, given: ArrayLike) -> Float[np.ndarray, "..."]:
+def real_array(name: str, given: object) -> Float[np.ndarray, "..."]:
     """A copy, which later changes of the caller's do not reach; raises at what is not real."""
-    if np.iscomplexobj(given):
+    if given is np.ma.masked or np.ma.is_masked(given):
+        raise ValueError(
+            f"`{name}` must be an array without masked values, {np.ma.count_masked(given)} of them "
+            "are. Leave those out: `.compressed()`, or `.filled(…)` with a number."
+        )
+    kind = ""
+    try:
+        found = np.asarray(given)
+        kind = found.dtype.kind
+        if given is not None and kind not in "cSUMm":  # dates would be days, and text what it says
+            return np.array(found, dtype=float)
+    except (ValueError, TypeError):  # ragged lists, and what is no number
+        pass
+    if kind == "c":
         raise ValueError(f"`{name}` must be real, got complex numbers.")
-    if np.asarray(given).dtype.kind in "US":
-        raise ValueError(f"`{name}` must be a number or an array of them, got the text {given!r}.")
-    return np.array(given, dtype=float)
+    raise ValueError(f"`{name}` must be a number or an array of them, got {_shown(given)}.")
+
+
+def check_type(name: str, value: object, kind: type, hint: str = "") -> None:
+    """Raises at what is not an object of a kind."""
+    if not isinstance(value, kind):
+        wanted = kind.__name__.removeprefix("Abstract")
+        raise ValueError(f"`{name}` must be a `{wanted}`, got {_shown(value)}.{hint}")
+
+
+def _shown(value: object) -> str:
+    """Short enough for a line."""
+    if isinstance(value, str | bytes):
+        return f"the text {value!r}"
+    text = repr(value).replace("\n", "")
+    return text if len(text) < 60 else f"{type(value).__name__} {text[:50]}…"
 
 
 def check_alone(batch: tuple[int, ...], what: str = "network", *, use: str = "") -> None:

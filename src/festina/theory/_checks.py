@@ -7,6 +7,7 @@ from jaxtyping import Float
 
 from .._precision import is_traced
 from .._types import ArrayLike
+from ..networks._given import real_array, real_number
 
 
 def check_times(times: Any) -> None:
@@ -29,14 +30,7 @@ def check_times(times: Any) -> None:
 def check_finite(name: str, value: Any) -> None:
     if is_traced(value):
         return
-    if np.iscomplexobj(value):
-        raise ValueError(f"`{name}` must be real, got complex numbers.")
-    if np.ma.is_masked(value):
-        raise ValueError(
-            f"`{name}` must be an array without masked values, {np.ma.count_masked(value)} of them "
-            "are. Leave those out: `.compressed()`, or `.filled(…)` with a number."
-        )
-    value = np.asarray(value, dtype=float)
+    value = real_array(name, value)
     if not np.isfinite(value).all():
         bad = int(np.sum(~np.isfinite(value)))
         raise ValueError(f"`{name}` must be finite, {bad} of its {value.size} values are not.")
@@ -57,7 +51,13 @@ def finite(name: str, value: ArrayLike) -> Float[np.ndarray, "..."]:
 def check_modes(**values: Any) -> None:
     """Raises unless each is a number or has one value for each mode, as many as the others."""
     values = {name: value for name, value in values.items() if value is not None}
-    shapes = [np.shape(value) for value in values.values()]
+    shapes = [
+        np.shape(value if is_traced(value) else real_array(name, value))
+        for name, value in values.items()
+    ]
+    for name, shape in zip(values, shapes, strict=True):
+        if 0 in shape:
+            raise ValueError(f"`{name}` must hold at least one value, got shape {shape}.")
     try:
         np.broadcast_shapes(*shapes)
     except ValueError:
@@ -70,6 +70,7 @@ def check_modes(**values: Any) -> None:
 
 def number(name: str, value: object) -> float:
     """Raises unless it is a finite number."""
-    if not isinstance(value, int | float | np.number) or not np.isfinite(value):
+    found = real_number(name, value)
+    if not np.isfinite(found):
         raise ValueError(f"`{name}` must be a finite number, got {value!r}.")
-    return float(value)
+    return found

@@ -9,8 +9,9 @@ from jaxtyping import Float
 from .._objective import Convention
 from .._pytree import pytree
 from .._types import Array, ArrayLike
+from ..networks._given import real_number
 from ..tasks import AbstractTask
-from ._checks import finite
+from ._checks import finite, number
 from ._statistics import covariance_of, moments
 
 
@@ -91,6 +92,7 @@ def modes_from(
 
     `Modes`, $\min(\text{outputs}, \text{inputs})$ of them, those without correlation included.
     """
+    tolerance, degeneracy = real_number("tolerance", tolerance), number("degeneracy", degeneracy)
     correlation = finite("correlation", correlation)
     if correlation.ndim != 2 or 0 in correlation.shape:
         raise ValueError(

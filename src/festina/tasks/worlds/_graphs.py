@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ..._types import ArrayLike
-from ...networks._given import real_array, whole_number
+from ...networks._given import real_array, real_number, whole_number
 from ._trees import contrasts
 from ._world import Kind, World, world
 
@@ -59,7 +59,7 @@ def graph(
             "`weights` must be zero on the diagonal: a node does not differ from itself. "
             "np.fill_diagonal(w, 0) leaves the process as it is."
         )
-    check_process(precision)
+    precision, _ = check_process(precision)
     chosen = np.arange(len(w)) if items is None else np.asarray(items)
     if (
         chosen.ndim != 1
@@ -104,7 +104,7 @@ def clusters(sizes: Sequence[int], *, coupling: float = 1.0, precision: float = 
     sizes = [whole_number("sizes", size, 1) for size in sizes]
     if not sizes:
         raise ValueError("`sizes` must name at least one cluster, got none.")
-    check_process(precision, coupling)
+    precision, coupling = check_process(precision, coupling)
     w, g = coupling, precision
     member = np.repeat(np.arange(len(sizes)), sizes)
     items = len(member)
@@ -118,7 +118,7 @@ def clusters(sizes: Sequence[int], *, coupling: float = 1.0, precision: float = 
         part = slice(start, start + n)
         uniform, inner = np.zeros((items, 1)), np.zeros((items, n - 1))
         uniform[part], inner[part] = n**-0.5, contrasts(n)
-        value = (n * w + g) / (g * ((n + 1) * w + g))
+        value = (n * w + g) / g / ((n + 1) * w + g)
         kinds.append(Kind(f"cluster {cluster}", value, uniform))
         within.append(inner)
         angles.append(2 * np.pi * np.arange(n) / n)
@@ -157,7 +157,10 @@ def circle(angle: Float[np.ndarray, " item"]) -> Float[np.ndarray, "item 2"]:
     return np.stack([np.cos(angle), np.sin(angle)], axis=1)
 
 
-def check_process(precision: float, coupling: float = 1.0) -> None:
+def check_process(precision: float, coupling: float = 1.0) -> tuple[float, float]:
+    """Both in float64, whatever they came in."""
+    precision = real_number("precision", precision)
+    coupling = real_number("coupling", coupling)
     if not (np.isfinite(coupling) and coupling > 0):
         raise ValueError(f"`coupling` must be positive, got {coupling}.")
     if not (np.isfinite(precision) and precision > 0):
@@ -165,6 +168,7 @@ def check_process(precision: float, coupling: float = 1.0) -> None:
             f"`precision` must be positive, got {precision:g}: without it the graph's Laplacian is "
             "singular, and the overall level of a feature has no finite variance."
         )
+    return precision, coupling
 
 
 def _numerical_kinds(covariance: Float[np.ndarray, "item item"]) -> list[Kind]:

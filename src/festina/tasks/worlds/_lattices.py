@@ -115,7 +115,7 @@ def _lattice(
     position: Float[np.ndarray, "item 2"],
 ) -> World:
     """Laplacians of the axes add up, their modes multiply."""
-    check_process(precision, coupling)
+    precision, coupling = check_process(precision, coupling)
     weights = np.zeros((1, 1))
     for size in shape:
         axis = _neighbours(size, periodic)

@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
 from ..._types import ArrayLike
+from ...networks._given import real_array
 from ._world import Kind, World, world
 
 
@@ -47,7 +48,7 @@ def tree(branching: Sequence[int], flip: ArrayLike) -> World:
         )
     sizes = sizes.astype(int)
     levels = len(sizes)
-    epsilon = np.asarray(flip, dtype=float)
+    epsilon = real_array("flip", flip)
     if epsilon.shape not in ((), (levels,)):
         raise ValueError(
             f"`flip` must be one probability, or one for each of the {levels} levels below the "

@@ -5,7 +5,7 @@ from jaxtyping import Bool, Float
 
 from ..._types import ArrayLike
 from ...networks import AbstractNetwork, DeepLinear, Layer, Neuron
-from .._checks import check_finite
+from .._checks import finite
 
 # Weights made to be balanced are so to rounding, which products of them amplify a little.
 _EXACT = 1e-10
@@ -114,15 +114,12 @@ def whitened(
 
     $\tilde W_1$ and $\tilde\Sigma_{yx}$, for `balanced_flow_from`.
     """
-    first, correlation, covariance = (
-        np.asarray(a, dtype=float) for a in (first, correlation, covariance)
-    )
-    for name, value in (
-        ("first", first),
-        ("correlation", correlation),
-        ("covariance", covariance),
-    ):
-        check_finite(name, value)
+    first, covariance = finite("first", first), finite("covariance", covariance)
+    correlation = finite("correlation", correlation)
+    if correlation.ndim != 2 or 0 in correlation.shape:
+        raise ValueError(
+            f"`correlation` must be a matrix (output, input), got shape {correlation.shape}."
+        )
     size = correlation.shape[-1]
     if first.ndim != 2 or first.shape[-1] != size:
         raise ValueError(

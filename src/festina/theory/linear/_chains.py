@@ -20,6 +20,7 @@ from jaxtyping import Float
 
 from ..._precision import compiled, is_traced
 from ..._types import Array, ArrayLike
+from ...networks._given import real_array
 from .._checks import check_finite, check_modes, check_positive, check_times
 from ._chain_clock import position
 
@@ -123,6 +124,8 @@ def tau_at_depth(depth: Depth, tau: float | Array = 1.0) -> float | Array:
     - `tau`: $\tau_\infty$, the time constant that all depths share.
     """
     depth = check_depth(depth)
+    check_positive("tau", tau)
+    tau = tau if is_traced(tau) or isinstance(tau, float) else np.asarray(tau, dtype=float)
     return tau if math.isinf(depth) else depth * tau
 
 
@@ -226,7 +229,8 @@ def as_arrays(*values: Values) -> tuple[Array, ...]:
 
 def check_depth(depth: Depth) -> float:
     """Depth as a number: a positive integer or infinity."""
-    value = float(depth) if np.ndim(depth) == 0 else math.nan
+    given = real_array("depth", depth)
+    value = float(given) if given.ndim == 0 else math.nan
     if not (value >= 1 and (math.isinf(value) or value.is_integer())):
         raise ValueError(
             f"`depth` must be the number of layers, 1, 2, 3 … or math.inf, got {depth}."
@@ -253,7 +257,10 @@ def check_chain(s: Values, a0: Values, lam: Values, tau: Values, **others: Value
 def check_size(name: str, value: Values) -> None:
     """Raises unless its powers are doubles."""
     check_finite(name, value)
-    if not is_traced(value) and (largest := np.max(np.abs(np.asarray(value)))) > LARGEST:
+    if (
+        not is_traced(value)
+        and (largest := np.max(np.abs(np.asarray(value)), initial=0.0)) > LARGEST
+    ):
         raise ValueError(f"`{name}` must be below {LARGEST:g} in size, got {largest:g}.")
 
 

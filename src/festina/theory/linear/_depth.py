@@ -11,7 +11,8 @@ import numpy as np
 from jaxtyping import Float
 
 from ..._types import Array
-from .._checks import check_modes, check_positive
+from ...networks._given import real_array
+from .._checks import check_modes, check_positive, number
 from ._chains import LARGEST, SMALLEST, Depth, Values, check_depth, tau_at_depth
 from ._learning_time import learning_time
 
@@ -49,8 +50,9 @@ def training_time(
     $T$, one for each depth; zero where the mode is learned from the start, infinity where the
     time or $1/b_0^D$ is beyond a double.
     """
+    layer_strength = number("layer_strength", layer_strength)
     check_positive("layer_strength", layer_strength)
-    depths = [check_depth(depth) for depth in np.atleast_1d(np.asarray(depths, dtype=float))]
+    depths = [check_depth(depth) for depth in np.atleast_1d(real_array("depths", depths))]
     starts = [_product(layer_strength, depth) for depth in depths]
     return _times(depths, starts, correlation, input_variance, fraction)
 
@@ -91,12 +93,14 @@ def greedy_training_time(
 
     $T$, one for each depth.
     """
+    layer_strength = number("layer_strength", layer_strength)
     check_positive("layer_strength", layer_strength)
+    module_fraction = number("module_fraction", module_fraction)
     layers = check_depth(module_depth)
     start = _product(layer_strength, layers)
     # Its own clock is that of one layer.
     module = _times([layers], [start], 1.0, 1.0, module_fraction) / tau_at_depth(layers)
-    depths = [check_depth(depth) for depth in np.atleast_1d(np.asarray(depths, dtype=float))]
+    depths = [check_depth(depth) for depth in np.atleast_1d(real_array("depths", depths))]
     end = float(np.clip(start, module_fraction, 2.0 - module_fraction))
     kept = end ** (1.0 / layers)
     starts = [_product(kept, depth) for depth in depths]
@@ -162,6 +166,8 @@ def small_weight_law(
 def _times(
     depths: list[float], starts: list[float], s: float, lam: float, fraction: float
 ) -> Float[np.ndarray, " depth"]:
+    s, lam = number("correlation", s), number("input_variance", lam)
+    fraction = number("fraction", fraction)
     check_positive("correlation", s)
     check_positive("input_variance", lam)
     if not 0 < fraction < 1:

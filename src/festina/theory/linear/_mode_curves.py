@@ -10,6 +10,7 @@ from jaxtyping import Float
 
 from ..._precision import compiled, is_traced
 from ..._types import Array, ArrayLike
+from ...networks._given import whole_number
 from .._modes import Modes
 from ._chains import Depth, Values, chain_strength, check_depth
 
@@ -122,8 +123,8 @@ def layer_similarity(
     Inner products between items with shape `(time, item, item)`.
     """
     _check_strengths(strengths, modes)
-    layers = check_depth(depth)
-    if layer != int(layer) or not 1 <= layer <= layers or not np.isfinite(layers):
+    layers, layer = check_depth(depth), whole_number("layer", layer)
+    if not 1 <= layer <= layers or not np.isfinite(layers):
         raise ValueError(
             f"`layer` must lie between 1 and a finite `depth`, got {layer} and {depth}."
         )

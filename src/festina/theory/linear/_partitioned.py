@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ..._types import ArrayLike
-from .._checks import check_finite, check_positive, check_times, finite
+from .._checks import check_finite, check_positive, check_times, finite, number
 
 
 def balanced_blocks(
@@ -114,6 +114,7 @@ def block_matrices(
     w1, w2 = finite("first", first), finite("second", second)
     sigma = finite("correlation", correlation)
     check_finite("balance", balance)
+    balance = number("balance", balance)
     shapes = w1.shape, w2.shape, sigma.shape
     if {len(shape) for shape in shapes} != {2} or sigma.shape != (len(w2), w1.shape[1]):
         raise ValueError(

@@ -1,0 +1,1 @@
+"""Every public function of theory and diagnose, given what nobody should give it: `make fuzz`."""

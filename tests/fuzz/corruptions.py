@@ -1,0 +1,136 @@
+"""What is done to good arguments: other clothes, extremes, other shapes, other things."""
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from hypothesis import strategies as st
+
+from .rows import Made
+
+EXTREMES = (0.0, -0.0, -1.0, 0.5, 1e-9, 1e-160, 1e-300, 5e-324, 1e9, 1e160, 1e300)
+NO_NUMBERS = (math.nan, math.inf, -math.inf)
+THINGS = (None, "text", b"bytes", 1 + 2j, True, [], {}, {"a": 1.0}, object, np.sum, "", [[1.0], []])
+THINGS += (np.datetime64("2000-01-01"), np.array([]), np.array(["a", "b"]), [None], np.ma.masked)
+
+
+def put(value: np.ndarray, index: int, entry: Any) -> np.ndarray:
+    changed = value.astype(np.result_type(value.dtype, np.asarray(entry).dtype))
+    changed.flat[index % value.size] = entry
+    return changed
+
+
+def masked(a: np.ndarray) -> np.ndarray:
+    mask = np.zeros(a.shape, dtype=bool)
+    mask.flat[-1:] = True
+    return np.ma.array(a, mask=mask)
+
+
+def repeated(a: np.ndarray) -> np.ndarray:
+    """Of rank one, or nearly."""
+    return np.broadcast_to(a[:1], a.shape) * (1 + 1e-14 * a)
+
+
+CLOTHES: tuple[Callable[[np.ndarray], Any], ...] = (
+    lambda a: a.tolist(),
+    lambda a: tuple(a.tolist()),
+    lambda a: a.astype(np.float32),
+    lambda a: a.astype(np.float16),
+    lambda a: a.astype(object),
+    lambda a: np.asfortranarray(a),
+    lambda a: np.repeat(a, 2, axis=-1)[..., ::2],
+    lambda a: jnp.asarray(a, dtype=np.float32),
+    lambda a: np.ma.array(a),
+    lambda a: a.astype(">f8"),
+    np.rint,
+    lambda a: np.rint(a).astype(int),
+    lambda a: a > 0,
+)
+SIZES = (
+    lambda a: np.zeros_like(a),
+    lambda a: np.ones_like(a),
+    lambda a: -a,
+    lambda a: np.abs(a),
+    lambda a: 1e-9 * a,
+    lambda a: 1e-160 * a,
+    lambda a: 1e9 * a,
+    lambda a: 1e160 * a,
+    lambda a: np.sort(a, axis=0)[::-1],
+    repeated,
+    masked,
+)
+SHAPES = (
+    lambda a: a.T,
+    lambda a: a[..., None],
+    lambda a: a[None],
+    lambda a: a.ravel(),
+    lambda a: a[..., :-1],
+    lambda a: a[1:],
+    lambda a: a[:0],
+    lambda a: np.concatenate([a, a]),
+    lambda a: a.flat[0],
+    lambda a: [a.tolist(), [1.0]],
+    lambda a: a.astype(complex),
+    lambda a: a.astype(str),
+)
+
+
+@st.composite
+def corrupted(draw: st.DrawFn, arguments: dict[str, Any]) -> dict[str, Any]:
+    """One argument, or a part of one, is no longer what it was; at times two, at times none."""
+    for _ in range(draw(st.sampled_from((0, 1, 1, 1, 1, 2)))):
+        paths = list(leaves(arguments))
+        path, value = draw(st.sampled_from(paths))
+        arguments = replaced(arguments, path, draw(_instead(value)))
+    return arguments
+
+
+def leaves(value: Any, path: tuple = ()) -> Iterator[tuple[tuple, Any]]:
+    """Every argument, and every argument of what makes it, with the way there."""
+    if path:
+        yield path, value
+    inner = value.arguments if isinstance(value, Made) else value
+    if isinstance(inner, dict):
+        for name, each in inner.items():
+            yield from leaves(each, (*path, name))
+    elif isinstance(inner, list | tuple) and any(isinstance(e, np.ndarray | Made) for e in inner):
+        for index, each in enumerate(inner):
+            yield from leaves(each, (*path, index))
+
+
+def replaced(value: Any, path: tuple, new: Any) -> Any:
+    if not path:
+        return new
+    first, *rest = path
+    if isinstance(value, Made):
+        return Made(value.maker, replaced(value.arguments, path, new))
+    if isinstance(value, dict):
+        return {**value, first: replaced(value[first], tuple(rest), new)}
+    changed = replaced(value[first], tuple(rest), new)
+    return type(value)([*value[:first], changed, *value[first + 1 :]])
+
+
+def _instead(value: Any) -> st.SearchStrategy[Any]:
+    things = st.sampled_from(THINGS)
+    if isinstance(value, np.ndarray) and value.size and value.ndim and value.dtype.kind == "f":
+        change = st.sampled_from(CLOTHES + SIZES + SHAPES).map(lambda f: f(value))
+        entry = st.builds(
+            put,
+            st.just(value),
+            st.integers(0, value.size - 1),
+            st.sampled_from(EXTREMES + NO_NUMBERS),
+        )
+        return st.one_of(change, change, entry, entry, things)
+    if isinstance(value, bool | str | type(None)):
+        return st.one_of(things, st.sampled_from((0, 1.5, True, False)))
+    if isinstance(value, int | float):
+        alike = (np.float32(value), np.array(value), np.array([value]), [value], -value, value / 3)
+        if abs(value) < 1e9:
+            alike += (np.int64(value), jnp.asarray(value, dtype=np.float32))
+        # So many things that memory would not hold them are asked for only where arrays cannot.
+        extremes = [e for e in EXTREMES if not isinstance(value, int) or not 1e3 < e < 1e20]
+        other = st.sampled_from((*extremes, *NO_NUMBERS))
+        return st.one_of(other, other, st.sampled_from(alike), things)
+    return st.one_of(things, st.just([value]))

@@ -1,0 +1,72 @@
+"""No function says something wrong without a word, and none fails without naming the argument."""
+
+import inspect
+import os
+from collections import Counter
+from importlib import import_module
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from . import decisions, diagnosis, linear, saddles  # noqa: F401
+from .corruptions import corrupted
+from .known import KNOWN
+from .outcomes import outcome
+from .rows import ROWS
+
+INPUTS = int(os.environ.get("FUZZ_INPUTS", 10_000))
+MODULES = ("theory.linear", "theory.saddles", "theory.decisions", "diagnose")
+SHARE = sum(1 / row.cost for row in ROWS.values())
+
+
+def each_row():
+    """Each in a group of its own, so that processes share the work evenly."""
+    return pytest.mark.parametrize(
+        "name", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in sorted(ROWS)]
+    )
+
+
+def ask(row, inputs, record_property, **how):
+    counts = Counter()
+
+    @settings(
+        max_examples=inputs,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+        **how,
+    )
+    @given(st.data())
+    def inputs_of(data):
+        arguments = data.draw(row.arguments.flatmap(corrupted))
+        counts[outcome(row, arguments)] += 1
+
+    inputs_of()
+    record_property("fuzz", dict(counts))
+    return counts
+
+
+@pytest.mark.fuzz
+@each_row()
+def test_inputs(name, as_a_user, record_property, request):
+    row = ROWS[name]
+    if name in KNOWN:
+        request.applymarker(pytest.mark.xfail(reason=KNOWN[name], strict=True))
+    counts = ask(row, max(1, round(INPUTS / row.cost / SHARE)), record_property, derandomize=False)
+    assert counts["right"] + counts["kept"], "nothing has ever been answered"
+
+
+def public(module):
+    """Functions, but for those that draw: they need a key, and their results are chance."""
+    package = import_module(f"festina.{module}")
+    for name, value in vars(package).items():
+        if not name.startswith("_") and inspect.isfunction(value):
+            key = inspect.signature(value).parameters.get("key")
+            if key is None or key.default is not inspect.Parameter.empty:
+                yield f"{module}.{name}"
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_no_function_is_forgotten(module):
+    assert [name for name in public(module) if name not in ROWS] == []
