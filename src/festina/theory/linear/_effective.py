@@ -106,9 +106,8 @@ def layer_strengths(
             "matrices."
         )
     check_alone(network.batch_shape)
-    return layer_strengths_from(
-        [np.asarray(weight) for weight in network.weights], modes(task, tolerance=tolerance), tolerance=tolerance
-    )
+    weights = [np.asarray(weight) for weight in network.weights]
+    return layer_strengths_from(weights, modes(task, tolerance=tolerance), tolerance=tolerance)
 
 
 def layer_strengths_from(

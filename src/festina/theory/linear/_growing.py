@@ -77,7 +77,10 @@ def growing_strengths(
             "`gram` must be (…, mode, mode) with a mode for each of `singular_values`, got shapes "
             f"{gram.shape} and {s.shape}."
         )
-    size = np.sqrt(np.diagonal(gram, axis1=-2, axis2=-1))
+    size = np.sqrt(np.maximum(np.diagonal(gram, axis1=-2, axis2=-1), 0.0))
+    twisted = np.abs(gram - gram.swapaxes(-1, -2))
+    if (twisted > 1e-9 * size[..., :, None] * size[..., None, :]).any():
+        raise ValueError("`gram` must be symmetric, products of hidden directions with each other.")
     if not size.all() or (np.linalg.matrix_rank(_cosines(gram, size)) < gram.shape[-1]).any():
         raise ValueError(
             f"`gram` must have full rank, {gram.shape[-1]}: with fewer hidden units than modes "

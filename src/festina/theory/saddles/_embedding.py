@@ -23,6 +23,7 @@ from ...networks import AbstractUnit
 from ...networks._algebra import Defects, measure_defects
 from ...networks._given import whole_number
 from ...networks._network import Network
+from .._checks import finite
 from ._generator import generator
 from ._hidden import combine, hidden_layers, with_hidden_layer
 from ._kinds import EQUATION, SIMPLEST_FIRST, Kind, admissible
@@ -123,7 +124,8 @@ def embed_from(
 
     For which Γ the result is a fixed point depends on φ: `embed` checks it, this does not.
     """
-    u, v = np.asarray(u, dtype=float), np.asarray(v, dtype=float)
+    u, v = finite("u", u), finite("v", v)
+    gamma_u, gamma_v = finite("gamma_u", gamma_u), finite("gamma_v", gamma_v)
     new_v = combine(gamma_v, v, axis)
     return (
         np.concatenate((u, combine(gamma_u, u, axis)), axis=axis),
