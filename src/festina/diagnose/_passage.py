@@ -16,11 +16,24 @@ def passage_time(
     `slope` is dL/dt in the units of `time`, which raises the order of the interpolation by one. NaN
     where the loss starts below the level or never gets there.
     """
-    t, values = real_array("time", time), real_array("loss", loss)
+    t, values, level = (
+        real_array("time", time),
+        real_array("loss", loss),
+        real_number("level", level),
+    )
+    slopes = None if slope is None else real_array("slope", slope)
+    given = {"loss": values, "slope": t if slopes is None else slopes}
+    for name, curve in given.items():
+        if t.ndim != 1 or curve.shape != t.shape:
+            raise ValueError(
+                f"`time` and `{name}` must be curves of one length, got shapes {t.shape} and "
+                f"{curve.shape}."
+            )
+    if not (np.diff(t) >= 0).all():
+        raise ValueError("`time` must not fall from sample to sample, nor be NaN.")
     below = np.flatnonzero(values <= level)
     if not below.size or below[0] == 0:
         return math.nan
-    slopes = None if slope is None else real_array("slope", slope)
     return passage(t, values, slopes, level, int(below[0]) - 1, int(below[0]))
 
 

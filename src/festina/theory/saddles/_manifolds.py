@@ -13,10 +13,11 @@ from ..._objective import Convention, Data, descent, objective
 from ..._precision import float64
 from ..._types import Array, ArrayLike
 from ...networks import Layer
-from ...networks._given import check_alone
+from ...networks._given import check_alone, check_type
 from ...networks._structure import AbstractStructure
 from ...networks._units import UnitLike, unit_of
 from ...tasks import AbstractTask
+from .._checks import finite
 from ._hidden import only_layer
 from ._kinds import admissible
 
@@ -161,7 +162,7 @@ def manifold_drift(network: Layer, *constraints: Constraint) -> Float[np.ndarray
     ReLU units is only neutrally stable. In thousands of steps 1e-16 becomes 1e-15 as a rule, and
     now and then, with large weights and large steps, up to 1e-8.
     """
-    if not network.batch_shape:
+    if not only_layer(network).batch_shape:
         raise ValueError("`network` is a single one, expected one for each moment of a flow.")
     return np.asarray(manifold_distance(network, *constraints).max(axis=-1))
 
@@ -200,7 +201,7 @@ def readout_on_manifold(gamma_u: ArrayLike) -> Float[np.ndarray, "..."]:
 
     **Returns:** $\gamma_v$ of the same shape.
     """
-    gamma = np.asarray(gamma_u, dtype=float)
+    gamma = finite("gamma_u", gamma_u)
     rows = np.atleast_2d(gamma)
     return np.linalg.solve(np.eye(len(rows)) + rows @ rows.T, rows).reshape(gamma.shape)
 
@@ -216,8 +217,10 @@ def _normal(network: Layer, constraints: Sequence[Constraint]) -> tuple[Rows, Ro
     """C⁺CΘ, for u and for v."""
     if not constraints:
         raise ValueError("No constraint was given: every network is on that manifold.")
-    network.check_finite()
+    for constraint in constraints:
+        check_type("constraints", constraint, Constraint)
     u, v = unit_rows(network)
+    network.check_finite()
 
     def part(side: Side, rows: Rows) -> Rows:
         c = np.array([constraint.row(side, network.width) for constraint in constraints])
