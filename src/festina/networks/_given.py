@@ -9,18 +9,27 @@ _MOST = 2**53
 
 def whole_number(name: str, value: float | int, least: int = 1) -> int:
     """A number of things; raises unless it is whole and large enough."""
-    found = real_number(name, value)
+    found = _number(value)
     if not least <= found < _MOST or found % 1 != 0:
-        raise ValueError(f"`{name}` must be a whole number from {least} up, got {value}.")
+        raise ValueError(f"`{name}` must be a whole number from {least} up, got {_shown(value)}.")
     return int(found)
 
 
 def real_number(name: str, value: object) -> float:
     """A number, which may be infinite; raises at what is none."""
-    found = real_array(name, value)
-    if found.ndim or isinstance(value, bool | np.bool) or np.isnan(found):
+    found = _number(value)
+    if np.isnan(found) or isinstance(value, bool | np.bool):
         raise ValueError(f"`{name}` must be a number, got {_shown(value)}.")
-    return float(found)
+    return found
+
+
+def _number(value: object) -> float:
+    """NaN, where it is none."""
+    try:
+        found = real_array("", value)
+    except ValueError:
+        return np.nan
+    return np.nan if found.ndim else float(found)
 
 
 def real_array(name: str, given: object) -> Float[np.ndarray, "..."]:
@@ -40,7 +49,8 @@ def real_array(name: str, given: object) -> Float[np.ndarray, "..."]:
         pass
     if kind == "c":
         raise ValueError(f"`{name}` must be real, got complex numbers.")
-    raise ValueError(f"`{name}` must be a number or an array of them, got {_shown(given)}.")
+    text = "the text " if isinstance(given, str | bytes) else ""
+    raise ValueError(f"`{name}` must be a number or an array of them, got {text}{_shown(given)}.")
 
 
 def check_type(name: str, value: object, kind: type, hint: str = "") -> None:
@@ -52,8 +62,6 @@ def check_type(name: str, value: object, kind: type, hint: str = "") -> None:
 
 def _shown(value: object) -> str:
     """Short enough for a line."""
-    if isinstance(value, str | bytes):
-        return f"the text {value!r}"
     text = repr(value).replace("\n", "")
     return text if len(text) < 60 else f"{type(value).__name__} {text[:50]}…"
 

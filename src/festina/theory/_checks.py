@@ -70,7 +70,10 @@ def check_modes(**values: Any) -> None:
 
 def number(name: str, value: object) -> float:
     """Raises unless it is a finite number."""
-    found = real_number(name, value)
+    try:
+        found = real_number(name, value)
+    except ValueError:
+        found = np.nan
     if not np.isfinite(found):
         raise ValueError(f"`{name}` must be a finite number, got {value!r}.")
     return found
