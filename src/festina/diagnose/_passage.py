@@ -16,11 +16,7 @@ def passage_time(
     `slope` is dL/dt in the units of `time`, which raises the order of the interpolation by one. NaN
     where the loss starts below the level or never gets there.
     """
-    t, values, level = (
-        real_array("time", time),
-        real_array("loss", loss),
-        real_number("level", level),
-    )
+    t, values = real_array("time", time), real_array("loss", loss)
     slopes = None if slope is None else real_array("slope", slope)
     given = {"loss": values, "slope": t if slopes is None else slopes}
     for name, curve in given.items():

@@ -3,6 +3,8 @@
 import warnings
 from dataclasses import replace
 
+import numpy as np
+
 from ..._objective import Convention, Objective, loss_factor, objective
 from ..._precision import float64
 from ...networks import AbstractNetwork, DeepLinear, DiagonalLinear, Layer
@@ -64,7 +66,8 @@ def staircase(
             layer.u, layer.v, seen.correlation, seen.covariance, floor=seen.floor
         )
     elif isinstance(layer, DeepLinear) and layer.depth > 2:
-        found = deep_staircase(layer.weights, seen.correlation, seen.covariance, seen.floor)
+        weights = [np.asarray(weight) for weight in layer.weights]
+        found = deep_staircase(weights, seen.correlation, seen.covariance, seen.floor)
     elif isinstance(layer, Layer) and has_growing_units(layer):
         found = unit_staircase(layer, task)
     else:
