@@ -40,7 +40,10 @@ def test_nothing_is_loosened_where_there_is_no_kink(name):
     assert not any("slid" in ending.message for ending in flow.endings)
 
 
-@pytest.mark.parametrize(("scale", "width", "error"), [(1e-3, 30, 0.02), (1e-6, 10, 0.1)])
+@pytest.mark.parametrize(
+    ("scale", "width", "error"),
+    [pytest.param(1e-3, 30, 0.02, marks=pytest.mark.slow), (1e-6, 10, 0.1)],
+)
 def test_xor_where_most_units_slide_is_learned_when_descent_learns_it(scale, width, error):
     """Each unit comes to rest on the kinks of two samples, and goes on growing there."""
     x = np.array([[0.0, 0.0, 1.0], [0.0, 1.0, 1.0], [1.0, 0.0, 1.0], [1.0, 1.0, 1.0]])

@@ -15,12 +15,19 @@ NEED_MNIST = {"saddles/figure-3", "saddles/table-1"}
 without = pytest.mark.skipif(
     "FESTINA_DATA" not in os.environ, reason="FESTINA_DATA names no MNIST folder"
 )
-EVERY = [
-    pytest.param(
-        name, marks=[pytest.mark.xdist_group(name), *([without] if name in NEED_MNIST else [])]
-    )
-    for name in names()
-]
+# Panels that take longest, of figures whose other panels go the same way.
+LONG = {f"saddles/figure-{panel}" for panel in ("4b", "4h", "5d", "5e", "6")}
+
+
+def marks(name):
+    yield pytest.mark.xdist_group(name)
+    if name in NEED_MNIST:
+        yield without
+    if name in LONG:
+        yield pytest.mark.slow
+
+
+EVERY = [pytest.param(name, marks=[*marks(name)]) for name in names()]
 
 
 # Where a source's number is claimed to be none of several, it takes one of them to break that.
@@ -76,6 +83,7 @@ def legend(ax):
     return found and [*found.get_texts()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EVERY)
 def test_every_claim_can_break(name):
     experiment, run = small(name)
