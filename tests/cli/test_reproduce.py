@@ -49,8 +49,9 @@ def test_every_experiment_with_every_preset(festina, here):
     )
     *_, whole, _ = outcome.out.splitlines()
     assert whole == f"4 of 4 runs. All of it is in {top.relative_to(here)}."
-    for run in RUNS:
-        assert str(top.relative_to(here) / run / "figure.png") in outcome.out.splitlines()
+    where = str(top.relative_to(here) / "*" / "figure.png")
+    assert f"Figures: {where}" in outcome.out.splitlines()
+    assert {path.parent.name for path in here.glob(where)} == set(RUNS)
     claims = json.loads((top / "claims.json").read_text())
     assert list(dict.fromkeys(claim["experiment"] for claim in claims)) == LABELS
     text = (top / "two-printed" / "parameters.toml").read_text()

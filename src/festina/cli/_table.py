@@ -73,9 +73,11 @@ def print_results(
             screen.print(Text.assemble(("broken", "bold red"), words))
     if len(results) == 1 and results[0].remark:
         screen.print(Text(results[0].remark))
-    for done in results:
-        for picture in done.pictures[: 1 if len(results) > 1 else None]:
+    if len(results) == 1:
+        for picture in results[0].pictures:
             print(shorter(picture))
+    elif results:
+        print(f"Figures: {shorter(results[0].folder.parent / '*' / 'figure.png')}")
     screen.print(Text(f"{total}{summary(claims, failures) if results or failures else ''}"))
 
 
