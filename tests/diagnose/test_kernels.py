@@ -198,7 +198,7 @@ def test_bad_input():
         neural_tangent_kernel(network, np.full((2, 3), np.nan))
     with pytest.raises(ValueError, match="axes=2"):
         kernel_distance_from(np.eye(2), np.eye(2))
-    with pytest.raises(ValueError, match="second kernel is zero"):
+    with pytest.raises(ValueError, match="kernel `b` is zero"):
         kernel_alignment_from(np.eye(2), np.zeros((2, 2)), axes=2)
 
 

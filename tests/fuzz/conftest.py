@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-KINDS = ("refused", "warned", "right", "kept")
+KINDS = ("refused", "raised", "warned", "right", "kept")
 
 
 def pytest_terminal_summary(terminalreporter):

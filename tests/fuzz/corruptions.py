@@ -78,13 +78,26 @@ SHAPES = (
 
 
 @st.composite
-def corrupted(draw: st.DrawFn, arguments: dict[str, Any]) -> dict[str, Any]:
-    """One argument, or a part of one, is no longer what it was; at times two, at times none."""
+def corrupted(draw: st.DrawFn, arguments: dict[str, Any]) -> tuple[dict[str, Any], bool]:
+    """One argument, or a part of one, is no longer what it was; at times two, at times none.
+
+    The second is whether something is no longer of its kind: not numbers for numbers.
+    """
+    strange = False
     for _ in range(draw(st.sampled_from((0, 1, 1, 1, 1, 2)))):
-        paths = list(leaves(arguments))
-        path, value = draw(st.sampled_from(paths))
-        arguments = replaced(arguments, path, draw(_instead(value)))
-    return arguments
+        path, value = draw(st.sampled_from(list(leaves(arguments))))
+        new = draw(_instead(value))
+        arguments, strange = replaced(arguments, path, new), strange or not _alike(value, new)
+    return arguments, strange
+
+
+def _alike(value: Any, new: Any) -> bool:
+    """Numbers for numbers, of any type: dates too, which NumPy would count in days."""
+    try:
+        kind = np.asarray(new).dtype.kind
+    except ValueError:  # ragged
+        return False
+    return kind in "biufcM" and type(value) in (float, int, np.ndarray)
 
 
 def leaves(value: Any, path: tuple = ()) -> Iterator[tuple[tuple, Any]]:

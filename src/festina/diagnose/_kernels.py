@@ -11,7 +11,7 @@ from .._precision import compiled, is_traced
 from .._types import Array, ArrayLike
 from ..dynamics import Trajectory
 from ..networks import AbstractNetwork
-from ..networks._given import real_array
+from ..networks._given import real_array, whole_number
 from ..tasks import AbstractTask, Task
 from ._given import check_trajectory, networks_of
 
@@ -69,7 +69,7 @@ def kernel_alignment(
     """
     x, root = _examples(task)
     assert isinstance(task, Task)
-    return _alignments(networks_of(network), x, task.y, root)
+    return _directed(_alignments(networks_of(network), x, task.y, root))
 
 
 @compiled()
@@ -94,7 +94,8 @@ def kernel_alignment_from(
     - `a`, `b`: kernels whose last `axes` axes match; those in front broadcast.
     - `axes`: of one kernel: four as `neural_tangent_kernel` gives them, two for a matrix.
     """
-    return _cosine(*_checked(a, b, axes), axes=axes)
+    axes = whole_number("axes", axes)
+    return _cosine(*_checked(axes, a=a, b=b), axes=axes)
 
 
 def kernel_distance_from(
@@ -104,20 +105,29 @@ def kernel_distance_from(
 
     Accurate where it is small: computed from the difference of the normalised kernels.
     """
-    return _distance(*_checked(initial, kernel, axes), axes=axes)
+    axes = whole_number("axes", axes)
+    return _distance(*_checked(axes, initial=initial, kernel=kernel), axes=axes)
 
 
-def _checked(a: ArrayLike | Array, b: ArrayLike | Array, axes: int) -> tuple[Array, Array]:
-    a, b = (jnp.asarray(k) if is_traced(k) else real_array("kernel", k) for k in (a, b))
-    if axes < 1 or min(a.ndim, b.ndim) < axes or a.shape[-axes:] != b.shape[-axes:]:
+def _checked(axes: int, **given: ArrayLike | Array) -> tuple[Array, Array]:
+    a, b = (jnp.asarray(k) if is_traced(k) else real_array(name, k) for name, k in given.items())
+    if min(a.ndim, b.ndim) < axes or a.shape[-axes:] != b.shape[-axes:]:
         raise ValueError(
-            f"The last {axes} axes of both are those of one kernel and must match, got "
+            f"The last {axes} `axes` of both are those of one kernel and must match, got "
             f"shapes {a.shape} and {b.shape}. For kernels that are matrices: axes=2."
         )
-    for name, kernel in (("first", a), ("second", b)):
+    for name, kernel in zip(given, (a, b), strict=True):
         if not is_traced(kernel) and not np.any(kernel, axis=tuple(range(-axes, 0))).all():
-            raise ValueError(f"The {name} kernel is zero somewhere, where it has no direction.")
+            raise ValueError(f"The kernel `{name}` is zero somewhere, where it has no direction.")
     return a, b
+
+
+def _directed(cosines: Float[Array, "..."]) -> Float[Array, "..."]:
+    if not is_traced(cosines) and np.isnan(cosines).any():
+        raise ValueError(
+            "On these examples `x` a kernel is zero, or no double any more: it has no direction."
+        )
+    return cosines
 
 
 @compiled("axes")
@@ -150,7 +160,8 @@ def kernel_distance(
     check_trajectory(trajectory)
     network, batch = trajectory.network, trajectory.batch_shape
     first = jax.tree.map(lambda part: np.take(part, 0, axis=len(batch)), network)
-    return np.asarray(_distances(first, network, *_examples(x))).reshape(*batch, -1)
+    found = _directed(_distances(first, network, *_examples(x)))
+    return np.asarray(found).reshape(*batch, -1)
 
 
 @compiled()

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from .._types import ArrayLike
-from ..networks._given import real_array
+from ..networks._given import real_array, whole_number
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +78,8 @@ def classical_mds(
         raise ValueError(f"`{name}` must be finite, {np.sum(~np.isfinite(z))} values are not.")
     z = z - z.mean(axis=-2, keepdims=True) if name == "points" else _rows(name, z)
     most = z.shape[-1]
-    if dimensions != int(dimensions) or not 1 <= dimensions <= most:
+    dimensions = whole_number("dimensions", dimensions)
+    if dimensions > most:
         raise ValueError(f"`dimensions` must lie between 1 and {most} here, got {dimensions}.")
 
     # Pooled over time the rows are one cloud, and its principal axes those of ⟨B⟩ or of the units.

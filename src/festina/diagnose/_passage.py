@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from .._types import ArrayLike
-from ..networks._given import real_array
+from ..networks._given import real_array, real_number
 
 
 def passage_time(
@@ -27,7 +27,7 @@ def passage_time(
             )
     if not (np.diff(t) >= 0).all():
         raise ValueError("`time` must not fall from sample to sample, nor be NaN.")
-    below = np.flatnonzero(values <= level)
+    below = np.flatnonzero(values <= real_number("level", level))
     if not below.size or below[0] == 0:
         return math.nan
     return passage(t, values, slopes, level, int(below[0]) - 1, int(below[0]))

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from .._types import ArrayLike
 from ..dynamics import Trajectory
 from ..networks import AbstractNetwork, Layer
-from ..networks._given import real_array
+from ..networks._given import real_array, real_number
 from ..theory.saddles._clusters import directions, rays_of
 from ._given import networks_of
 
@@ -75,13 +75,14 @@ def rays_from(u: ArrayLike, v: ArrayLike, *, angle: float = 0.2, share: float = 
         )
     if not (np.isfinite(u).all() and np.isfinite(v).all()):
         raise ValueError("`u` and `v` must be finite.")
+    angle, share = real_number("angle", angle), real_number("share", share)
     if not 0 < angle < np.pi / 2:
         raise ValueError(f"`angle` must lie between 0 and π/2 radians, got {angle}.")
     v = v.reshape(len(u), -1)
     contribution = np.linalg.norm(u, axis=1) * np.linalg.norm(v, axis=1)
     total = contribution.sum()
     if not total > 0:
-        raise ValueError("No unit contributes: all weights are zero.")
+        raise ValueError("No unit contributes: all weights `u`, or all `v`, are zero.")
     unit = directions(u)
     found: list[tuple[np.ndarray, float, float]] = []
     for members, direction, _ in rays_of(u, contribution, angle):

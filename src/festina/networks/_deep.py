@@ -15,7 +15,7 @@ from .._pytree import pytree
 from .._types import Array, ArrayLike, Keys
 from ._build import check_batch, check_keys, check_scale, normals
 from ._contract import chain, mix
-from ._given import real_array
+from ._given import check_size, real_array
 from ._labels import seed_labels
 from ._layer import Layer
 from ._network import AbstractNetwork
@@ -222,11 +222,7 @@ def deep_linear_from(weights: Sequence[ArrayLike]) -> DeepLinear:
                 f"`weights` must be matrices (*batch, out, in) with at least one entry along every "
                 f"axis, that of layer {layer} has shape {array.shape}."
             )
-        if not np.isfinite(array).all():
-            bad = int(np.sum(~np.isfinite(array)))
-            raise ValueError(
-                f"`weights` must be finite, {bad} of the {array.size} of layer {layer} are not."
-            )
+        check_size(f"weights[{layer - 1}]", array)
     for layer, (before, after) in enumerate(itertools.pairwise(arrays), start=1):
         if before.shape[-2] != after.shape[-1]:
             raise ValueError(

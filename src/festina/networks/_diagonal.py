@@ -11,7 +11,7 @@ from .._pytree import pytree
 from .._types import Array, ArrayLike, Keys
 from ._build import check_batch, check_keys, check_scale, normals
 from ._contract import mix
-from ._given import real_array, whole_number
+from ._given import check_size, real_array, whole_number
 from ._labels import seed_labels
 from ._network import AbstractNetwork
 from ._structure import AbstractStructure
@@ -155,6 +155,5 @@ def diagonal_linear_from(u: ArrayLike, v: ArrayLike) -> DiagonalLinear:
             f"{u.shape} and {v.shape}."
         )
     for name, part in (("u", u), ("v", v)):
-        if not np.isfinite(part).all():
-            raise ValueError(f"`{name}` must be finite, {np.sum(~np.isfinite(part))} are not.")
+        check_size(name, part)
     return DiagonalLinear(u, v)

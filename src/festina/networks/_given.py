@@ -3,8 +3,13 @@
 import numpy as np
 from jaxtyping import Float
 
+from .._precision import is_traced
+
 # From here on whole numbers are no longer all doubles.
 _MOST = 2**53
+
+# Of weights and of data: products of a few of them are doubles still.
+LARGEST = 1e100
 
 
 def whole_number(name: str, value: float | int, least: int = 1) -> int:
@@ -51,6 +56,17 @@ def real_array(name: str, given: object) -> Float[np.ndarray, "..."]:
         raise ValueError(f"`{name}` must be real, got complex numbers.")
     text = "the text " if isinstance(given, str | bytes) else ""
     raise ValueError(f"`{name}` must be a number or an array of them, got {text}{_shown(given)}.")
+
+
+def check_size(name: str, value: object) -> None:
+    """Raises unless all of it is finite, and small enough to be multiplied."""
+    if is_traced(value):
+        return
+    array = real_array(name, value)
+    if bad := int(np.sum(~np.isfinite(array))):
+        raise ValueError(f"`{name}` must be finite, {bad} of its {array.size} values are not.")
+    if (largest := np.abs(array).max(initial=0.0)) > LARGEST:
+        raise ValueError(f"`{name}` must be below {LARGEST:g} in size, got {largest:g}.")
 
 
 def check_type(name: str, value: object, kind: type, hint: str = "") -> None:

@@ -10,7 +10,7 @@ from jaxtyping import Float
 
 from .._pytree import pytree
 from .._types import Array, ArrayLike
-from ._given import real_array
+from ._given import check_size, real_array
 from ._network import AbstractNetwork
 from ._rows import Rows
 from ._structure import Structure
@@ -57,8 +57,8 @@ class Layer(AbstractNetwork):
         found = self.structure.weight_shape, self.structure.value_shape[1:]
         if found != expected:
             raise ValueError(
-                f"Inputs of shape {x.shape} need units with weights {expected[0]} and responses "
-                f"{expected[1]}, the network's have {found[0]} and {found[1]}."
+                f"Inputs `x` of shape {x.shape} need units with weights {expected[0]} and "
+                f"responses {expected[1]}, the network's have {found[0]} and {found[1]}."
             )
         return self.features(x)
 
@@ -158,14 +158,12 @@ def layer(unit: UnitLike, u: ArrayLike, v: ArrayLike) -> Layer:
             raise ValueError(
                 f"`{name}` has shape {array.shape}: there must be at least one along every axis."
             )
-        if not np.isfinite(array).all():
-            bad = np.sum(~np.isfinite(array))
-            raise ValueError(f"`{name}` must be finite, {bad} of its {array.size} values are not.")
+        check_size(name, array)
     axes, found = u.ndim - len(unit.weight_axes), (u.shape, v.shape)
     if v.ndim == axes + len(unit.read_axes):
         v = np.expand_dims(v, axes)
     if axes < 1 or v.ndim != axes + 1 + len(unit.read_axes) or v.shape[:axes] != u.shape[:axes]:
-        turned = not unit.read_axes and v.ndim == 2 and v.shape[1] == len(u)
+        turned = not unit.read_axes and v.ndim == 2 and v.shape[1:] == u.shape[:1]
         raise ValueError(
             f"`u` must have shape (*batch, {', '.join(('unit', *unit.weight_axes))}) and `v` "
             f"(*batch, {', '.join(('unit', 'output', *unit.read_axes))}) for {unit}: "

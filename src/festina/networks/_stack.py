@@ -4,13 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Float
 
 from .._pytree import pytree
 from .._types import Array, ArrayLike
 from ._activations import Activation, ActivationLike, activation
-from ._given import real_array
+from ._given import check_size, real_array
 from ._network import AbstractNetwork
 from ._stack_structure import Skips, StackStructure
 from ._units import AbstractUnit, SoftmaxHead
@@ -177,11 +176,7 @@ def stack_from(
                 f"`weights` of layer {layer} have shape {array.shape}: there must be at least one "
                 "along every axis."
             )
-        if not np.isfinite(array).all():
-            bad = int(np.sum(~np.isfinite(array)))
-            raise ValueError(
-                f"`weights` must be finite, {bad} of the {array.size} of layer {layer} are not."
-            )
+        check_size(f"weights[{layer - 1}]", array)
     if not _fit_together(unit, [array.shape for array in arrays]):
         biases = ", where hidden layers have one more column for their biases" if unit.bias else ""
         raise ValueError(

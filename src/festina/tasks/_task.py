@@ -15,7 +15,7 @@ from jaxtyping import Float
 from .._precision import float64
 from .._pytree import pytree
 from .._types import ArrayLike
-from ..networks._given import real_array
+from ..networks._given import check_size, real_array
 from ..networks._view import AbstractView
 
 # Above this many features their singular vectors cost more than the samples they replace.
@@ -237,6 +237,7 @@ def task(
                 f"`{name}` is not finite in {len(rows)} of {len(array)} samples, the first is "
                 f"sample {rows[0]}. Remove or replace them before training."
             )
+        check_size(name, array)
     weight = np.ones(len(x)) if weight is None else real_array("weight", weight)
     if weight.shape != (len(x),) or not (np.isfinite(weight).all() and (weight >= 0).all()):
         raise ValueError(

@@ -8,6 +8,7 @@ from jaxtyping import Float, PRNGKeyArray
 
 from ..._precision import float64
 from ..._types import ArrayLike
+from ...networks._given import check_size
 from .._checks import check_finite, check_positive
 from ._model import ACTIONS, LINES
 
@@ -94,14 +95,16 @@ def naive_animals(
     """
     named = {"left_gain": left_gain, "right_gain": right_gain, "constant_gain": constant_gain}
     for name, value in named.items():
-        check_finite(name, value)
+        check_size(name, value)
     try:
         v = np.stack(np.broadcast_arrays(*(np.atleast_1d(g) for g in named.values())), axis=-1)
     except ValueError:
+        v = np.empty(0)
+    if not v.size:
         shapes = ", ".join(f"`{name}` {np.shape(value)}" for name, value in named.items())
         raise ValueError(
             f"The gains must be numbers or lists of the same length, got the shapes {shapes}."
-        ) from None
+        )
     lean = np.array([[0.5, -0.5, 1.0], [-0.5, 0.5, 1.0]])
     return Animals(v, lean * v[..., None, :])
 

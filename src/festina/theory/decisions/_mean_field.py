@@ -21,6 +21,9 @@ _HERD = 128
 
 _MOST_STEPS = 1_000_000
 
+# LSODA squares the time it is given, and weights have not moved by then.
+_NOTHING = 1e-100
+
 
 @float64
 def mean_field(
@@ -99,8 +102,9 @@ def _integrate(
     """Weights at `times`, shape (time, animal, unknown)."""
     from scipy.integrate import odeint
 
+    times = np.where(times < _NOTHING, 0.0, times)
     if times[-1] == 0:
-        return start[None]
+        return np.broadcast_to(start, (len(times), *start.shape))
     task = jax.tree.map(jnp.asarray, task_of(model))
     herd = start.shape
 

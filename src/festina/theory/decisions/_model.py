@@ -18,7 +18,7 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float
 
-from .._checks import check_finite, check_positive
+from .._checks import check_finite, check_positive, number
 
 LINES = ("left", "right", "constant")
 """The three inputs: a stimulus on the left, one on the right, and a line that is always on."""
@@ -84,7 +84,8 @@ class DecisionModel:
                 "stimulus that it never sees."
             )
         object.__setattr__(self, "contrasts", tuple(contrasts.tolist()))
-        check_finite("inverse_temperature", self.inverse_temperature)
+        for name in ("inverse_temperature", "tau"):
+            object.__setattr__(self, name, number(name, getattr(self, name)))
         if self.inverse_temperature < 0:
             raise ValueError(
                 f"`inverse_temperature` must not be negative, got {self.inverse_temperature:g}: "

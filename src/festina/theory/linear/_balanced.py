@@ -13,6 +13,7 @@ from ..._precision import compiled, is_traced
 from ..._pytree import pytree
 from ..._types import Array, ArrayLike
 from ...networks import AbstractNetwork
+from ...networks._given import check_size
 from ...tasks import AbstractTask
 from .._checks import check_finite, check_positive, check_times
 from .._statistics import moments
@@ -223,7 +224,7 @@ def balanced_flow_from(
         `BalancedFlow.error_estimate`, and `festina.gradient_flow` for those.
     """
     for name, value in (("first", first), ("second", second), ("correlation", correlation)):
-        check_finite(name, value)
+        check_size(name, value)
     first, second, correlation = (as_array(a) for a in (first, second, correlation))
     _check_shapes(first, second, correlation)
     check_positive("tau", tau)

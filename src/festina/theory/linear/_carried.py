@@ -60,7 +60,7 @@ def follow(flow: BalancedFlow, times: Float[np.ndarray, " time"], before: Carrie
     turn = basis.T @ before.basis
     turn[np.abs(turn) < ROUNDING] = 0.0
     elapsed = before.elapsed + float(np.max(np.abs(rates)) * r[-1])
-    digits = 50 + int(6 * elapsed / np.log(10))
+    digits = 50 + int(min(6 * elapsed / np.log(10), _MOST_DIGITS))
     with localcontext() as context:
         context.prec = min(digits, _MOST_DIGITS)
         rows = _decimals(turn) @ before.rows

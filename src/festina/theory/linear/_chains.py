@@ -20,7 +20,7 @@ from jaxtyping import Float
 
 from ..._precision import compiled, is_traced
 from ..._types import Array, ArrayLike
-from ...networks._given import real_array
+from ...networks._given import check_size, real_array
 from .._checks import check_finite, check_modes, check_positive, check_times
 from ._chain_clock import position
 
@@ -31,8 +31,6 @@ Values: TypeAlias = ArrayLike
 # Below this fraction of λ|a₀| a correlation is zero: its square would not be a double.
 _NO_CORRELATION = 1e-150
 
-# Beyond this the powers of a strength are no doubles.
-LARGEST = 1e100
 SMALLEST = float(np.finfo(float).tiny)
 
 
@@ -252,16 +250,6 @@ def check_chain(s: Values, a0: Values, lam: Values, tau: Values, **others: Value
     check_positive("tau", tau)
     check_modes(correlation=s, initial_strength=a0, input_variance=lam, tau=tau, **others)
     check_input_variance(s, lam)
-
-
-def check_size(name: str, value: Values) -> None:
-    """Raises unless its powers are doubles."""
-    check_finite(name, value)
-    if (
-        not is_traced(value)
-        and (largest := np.max(np.abs(np.asarray(value)), initial=0.0)) > LARGEST
-    ):
-        raise ValueError(f"`{name}` must be below {LARGEST:g} in size, got {largest:g}.")
 
 
 def check_input_variance(s: Values, lam: Values) -> None:

@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from ..._objective import Convention
 from ..._types import ArrayLike
 from ...networks import AbstractNetwork
-from ...networks._given import whole_number
+from ...networks._given import check_size, whole_number
 from ...tasks import AbstractTask
 from .._checks import check_times, finite
 from .._statistics import moments
@@ -145,6 +145,7 @@ def continual_from(
         raise ValueError("`times` must increase within a task: it is left after the last.")
     sigmas = [finite("correlations", sigma) for sigma in correlations]
     for sigma in sigmas:
+        check_size("correlations", sigma)
         if sigma.shape != sigmas[0].shape:
             raise ValueError(
                 f"`correlations` must have one shape, got {sigma.shape} and {sigmas[0].shape}."

@@ -11,9 +11,9 @@ import numpy as np
 from jaxtyping import Float
 
 from ..._types import Array
-from ...networks._given import real_array
+from ...networks._given import LARGEST, real_array
 from .._checks import check_modes, check_positive, number
-from ._chains import LARGEST, SMALLEST, Depth, Values, check_depth, tau_at_depth
+from ._chains import SMALLEST, Depth, Values, check_depth, tau_at_depth
 from ._learning_time import learning_time
 
 

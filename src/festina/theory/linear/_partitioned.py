@@ -6,7 +6,8 @@ import numpy as np
 from jaxtyping import Float
 
 from ..._types import ArrayLike
-from .._checks import check_finite, check_positive, check_times, finite, number
+from .._checks import check_positive, check_times, finite, number
+from ._assumptions import residual
 
 
 def balanced_blocks(
@@ -43,8 +44,16 @@ def balanced_blocks(
     """
     check_times(times)
     check_positive("tau", tau)
+    tau = number("tau", tau)
     parts = block_matrices(first, second, correlation, balance=balance)
     b, c, d, s_lam, rest, g, h, u, v, u_rest, v_rest = parts
+    w1, w2 = finite("first", first), finite("second", second)
+    gap = residual(w1, w2, balance)
+    if gap > 1e-6 * (np.sum(w1**2) + np.sum(w2**2)):
+        raise ValueError(
+            f"`balance` is {balance:g}, which W₂ᵀW₂ − W₁W₁ᵀ of the weights misses by {gap:.3g}: "
+            "give that of `measured_balance`."
+        )
 
     result = []
     for r in np.atleast_1d(np.asarray(times, dtype=float)) / tau:
@@ -113,10 +122,10 @@ def block_matrices(
     """
     w1, w2 = finite("first", first), finite("second", second)
     sigma = finite("correlation", correlation)
-    check_finite("balance", balance)
     balance = number("balance", balance)
     shapes = w1.shape, w2.shape, sigma.shape
-    if {len(shape) for shape in shapes} != {2} or sigma.shape != (len(w2), w1.shape[1]):
+    matrices = {len(shape) for shape in shapes} == {2}
+    if not matrices or w2.shape[1] != len(w1) or sigma.shape != (len(w2), w1.shape[1]):
         raise ValueError(
             "`first`, `second` and `correlation` must have shapes (hidden, input), (output, "
             f"hidden) and (output, input), got {shapes[0]}, {shapes[1]} and {shapes[2]}."

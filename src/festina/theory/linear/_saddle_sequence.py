@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from ...tasks.worlds import World
+from .._checks import finite
 from .._modes import Modes
 from ._chains import Depth, Values, check_depth
 from ._learning_time import learning_time
@@ -79,7 +80,7 @@ def saddle_sequence(
             "`mode_strengths` has its curves."
         )
     s, lam = np.asarray(modes.singular_values), np.asarray(modes.input_variance)
-    a0 = np.asarray(initial_strength, dtype=float)
+    a0 = finite("initial_strength", initial_strength)
     if a0.shape not in ((), s.shape):
         raise ValueError(
             f"`initial_strength` must be one number, or one for each of the {len(s)} modes, got "

@@ -15,15 +15,9 @@ from jaxtyping import Float
 
 from ..._precision import compiled
 from ..._types import Array
+from ...networks._given import check_size
 from .._checks import check_finite, check_modes, check_positive, check_times
-from ._chains import (
-    Values,
-    as_arrays,
-    check_input_variance,
-    check_size,
-    relaxation,
-    with_time,
-)
+from ._chains import Values, as_arrays, check_input_variance, relaxation, with_time
 
 
 def unbalanced_weights(
@@ -104,7 +98,8 @@ def _weights(
     t: Array, w1: Array, w2: Array, s: Array, lam: Array, tau: Array
 ) -> tuple[Array, Array]:
     t, w1, w2, s, lam, tau = with_time(t, w1, w2, s, lam, tau)
-    theta = t / tau
+    bounds = jnp.finfo(tau.dtype)  # XLA takes smaller ones for zero, and zero times inf is none
+    theta = jnp.minimum(t / jnp.maximum(tau, bounds.tiny), bounds.max)
     c = (w2 - w1) * (w2 + w1)
     half = 0.5 * lam * jnp.abs(c)
 

@@ -126,6 +126,13 @@ def embed_from(
     """
     u, v = finite("u", u), finite("v", v)
     gamma_u, gamma_v = finite("gamma_u", gamma_u), finite("gamma_v", gamma_v)
+    units = {array.shape[axis] if array.ndim > axis else 0 for array in (u, v)}
+    if gamma_u.ndim != 2 or gamma_v.shape != gamma_u.shape or units != {gamma_u.shape[1]}:
+        raise ValueError(
+            "`gamma_u` and `gamma_v` must have shape (added, unit), for as many units as `u` and "
+            f"`v` have along `axis` {axis}, got {gamma_u.shape} and {gamma_v.shape} for {u.shape} "
+            f"and {v.shape}."
+        )
     new_v = combine(gamma_v, v, axis)
     return (
         np.concatenate((u, combine(gamma_u, u, axis)), axis=axis),
@@ -172,9 +179,7 @@ def _mixing(
 
 
 def _factor(name: str, value: object, shape: tuple[int, ...]) -> Float[np.ndarray, "..."]:
-    factor = np.asarray(value, dtype=float)
-    if not np.isfinite(factor).all():
-        raise ValueError(f"`{name}` must be finite, got {factor.tolist()}.")
+    factor = finite(name, value)
     try:
         return np.broadcast_to(factor, shape)
     except ValueError:

@@ -20,7 +20,7 @@ from ..._types import ArrayLike
 from ...networks import AbstractNetwork
 from ...networks._network import Network
 from ...tasks import AbstractTask
-from .._checks import finite
+from .._checks import finite, number
 from .._modes import equals
 from ._linear_layer import as_layer, linear_layer
 
@@ -203,7 +203,7 @@ def growth_times_from(
     - `size`, `degeneracy`: as there.
     """
     u, v, correlation = checked(u, v, correlation)
-    if not (np.isfinite(size) and size > 0):
+    if not (size := number("size", size)) > 0:
         raise ValueError(f"`size` must be a positive number, got {size!r}.")
     q, s, rt = np.linalg.svd(correlation, full_matrices=False)
     if s[0] == 0.0:

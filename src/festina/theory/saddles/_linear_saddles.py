@@ -222,9 +222,9 @@ class LinearModes:
 
 def _ranked(problem: LinearModes, rank: int | None) -> Iterator[LinearSaddle]:
     count = len(problem.mu)
-    if rank is not None and whole_number("rank", rank, least=0) > count:
+    ranks = range(count + 1) if rank is None else (whole_number("rank", rank, least=0),)
+    if max(ranks) > count:
         raise ValueError(f"`rank` must lie between 0 and the {count} modes, got {rank}.")
-    ranks = range(count + 1) if rank is None else (rank,)
     return (
         problem.saddle(modes) for r in ranks for modes in itertools.combinations(range(count), r)
     )

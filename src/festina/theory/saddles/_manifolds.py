@@ -13,11 +13,11 @@ from ..._objective import Convention, Data, descent, objective
 from ..._precision import float64
 from ..._types import Array, ArrayLike
 from ...networks import Layer
-from ...networks._given import check_alone, check_type
+from ...networks._given import check_alone, check_type, whole_number
 from ...networks._structure import AbstractStructure
 from ...networks._units import UnitLike, unit_of
 from ...tasks import AbstractTask
-from .._checks import finite
+from .._checks import finite, number
 from ._hidden import only_layer
 from ._kinds import admissible
 
@@ -59,6 +59,7 @@ class Constraint:
     gamma: tuple[float | int, ...] = ()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "unit", whole_number("unit", self.unit, least=0))
         if self.kind not in get_args(ManifoldKind):
             raise ValueError(
                 f"`kind` must be one of {', '.join(get_args(ManifoldKind))}, got '{self.kind}'."
@@ -139,6 +140,7 @@ def on_manifold(
     network: Layer, *constraints: Constraint, tolerance: float = 1e-10
 ) -> Bool[np.ndarray, "*batch"]:
     """Whether the constraints hold to within `tolerance` of the norm of all weights."""
+    tolerance = number("tolerance", tolerance)
     size = np.sqrt(np.sum([np.sum(rows**2, axis=(-1, -2)) for rows in unit_rows(network)], axis=0))
     return np.asarray(manifold_distance(network, *constraints) <= tolerance * size)
 
@@ -202,8 +204,15 @@ def readout_on_manifold(gamma_u: ArrayLike) -> Float[np.ndarray, "..."]:
     **Returns:** $\gamma_v$ of the same shape.
     """
     gamma = finite("gamma_u", gamma_u)
-    rows = np.atleast_2d(gamma)
-    return np.linalg.solve(np.eye(len(rows)) + rows @ rows.T, rows).reshape(gamma.shape)
+    if gamma.ndim > 2 or not gamma.size:
+        raise ValueError(
+            f"`gamma_u` must be a number, a list of them or (added, unit), got shape {gamma.shape}."
+        )
+    if gamma.ndim < 2:
+        return gamma / (1 + np.sum(gamma**2))
+    # σ/(1 + σ²) of its singular values: ΓΓᵀ of large ones would swallow the 1.
+    left, sigma, right = np.linalg.svd(gamma, full_matrices=False)
+    return (left * (sigma / (1 + sigma**2))) @ right
 
 
 def unit_rows(network: Layer) -> tuple[Rows, Rows]:

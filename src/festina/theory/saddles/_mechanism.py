@@ -8,6 +8,7 @@ import numpy as np
 
 from ..._precision import float64
 from ...networks import AbstractUnit, Kernel, Neuron
+from ...networks._given import whole_number
 from ...networks._units import UnitLike, unit_of
 from ...tasks import AbstractTask
 from ._kinds import EQUATION, Kind, admissible
@@ -163,8 +164,7 @@ def drive(
         raise ValueError(
             f"`task` must be a task, got {type(task).__name__}: festina.tasks.task(x, y)."
         )
-    if draws < 1:
-        raise ValueError(f"`draws` must be at least 1, got {draws}.")
+    draws, seed = whole_number("draws", draws), whole_number("seed", seed, least=0)
     unit = unit_of(phi)
     order = unit.algebra.order
     if order is None:

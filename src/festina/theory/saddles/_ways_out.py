@@ -12,7 +12,7 @@ from ..._lanczos import lanczos
 from ..._objective import Convention, objective
 from ..._precision import float64
 from ...networks import AbstractNetwork, DiagonalLinear
-from ...networks._given import check_alone
+from ...networks._given import check_alone, whole_number
 from ...tasks import AbstractTask
 from ._fixed_points import check_stationary
 from ._hidden import hidden_layers
@@ -107,8 +107,7 @@ def ways_out(
     """
     problem = objective(network, task, loss)
     check_alone(network.batch_shape)
-    if most is not None and most < 1:
-        raise ValueError(f"`most` must be at least 1, got {most}.")
+    most = None if most is None else whole_number("most", most)
     check_stationary(network, task, stationary, loss)
     structure, data = problem.structure, jax.device_put(problem.data)
     weights = structure.columns(*network.parts)[:, 0]
