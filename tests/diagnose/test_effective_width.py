@@ -324,7 +324,7 @@ def test_a_width_of_another_network_confirms_nothing(as_a_user):
 
 
 def test_a_slope_that_is_no_number_is_named():
-    u, v, y = np.full((2, 3), 1e160), np.ones(2), np.ones(len(X))
+    u, v, y = np.full((2, 3), 1e90), np.full(2, 1e90), np.ones(len(X))
     plain = {"v": v, "activation": "relu", "y": y}
     with np.errstate(all="ignore"):
         answer = confirm(u, X, effective_width(u, X, **plain), **plain)

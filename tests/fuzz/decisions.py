@@ -5,24 +5,23 @@ import scipy.special
 
 from festina.theory import decisions
 
-from .routes import flow, holds, moderate, near, one_of, positive
-from .rows import Made, made, row
-
-HERE = "theory.decisions"
+from .routes import finite, flow, holds, moderate, near
+from .rows import Made, made, rows
 
 
 def models(**fixed):
     choices = {
-        "inverse_temperature": one_of(5.0, 0.0, 2.0),
-        "architecture": one_of("deep", "shallow"),
-        "teaching": one_of("total", "heterogeneous"),
-        "tau": one_of(1.0, 2.0),
+        "inverse_temperature": (5.0, 0.0, 2.0),
+        "architecture": ("deep", "shallow"),
+        "teaching": ("total", "heterogeneous"),
+        "tau": (1.0, 2.0),
     }
     return made(decisions.DecisionModel, **{**choices, **fixed})
 
 
-GAINS = positive(2).map(lambda a: 0.1 * a)
+GAINS = lambda rng: 0.1 * np.exp(rng.standard_normal(2))
 ANIMALS = made(decisions.naive_animals, left_gain=GAINS, right_gain=GAINS)
+row = rows("theory.decisions", model=models(), animals=ANIMALS, left_gain=GAINS, right_gain=GAINS)
 
 
 def velocity(model, v, u):
@@ -38,115 +37,94 @@ def velocity(model, v, u):
         taught = r[:, None] - (q[:, None] if model.teaching == "total" else own)
         du += p[:, None] * taught * v * x
         dv += (p * (r - q)) @ u * x * (model.architecture == "deep")
-    return dv / len(c) / model.tau, du / len(c) / model.tau
+    return np.vstack([dv, du]) / len(c) / model.tau
 
 
-@row(f"{HERE}.naive_animals", left_gain=GAINS, right_gain=GAINS, constant_gain=one_of(0.05, 0.2))
+def weights(model, animals):
+    """v and u of each animal, one upon the other."""
+    animals = animals.merged() if model.architecture == "shallow" else animals
+    return np.concatenate([animals.gains[:, None], animals.striatum], axis=1)
+
+
+@row("naive_animals", constant_gain=(0.05, 0.2))
 def _(found, g):
-    each = [np.atleast_1d(v) for v in (g.left_gain, g.right_gain, g.constant_gain)]
-    left, right, constant = np.broadcast_arrays(*each)
-    near(found.gains, np.stack([left, right, constant], -1))
-    to_left = np.stack([left / 2, -right / 2, constant], -1)
-    to_right = np.stack([-left / 2, right / 2, constant], -1)
-    return near(found.striatum, np.stack([to_left, to_right], -2))
+    gains = [np.atleast_1d(v) for v in (g.left_gain, g.right_gain, g.constant_gain)]
+    v = np.stack(np.broadcast_arrays(*gains), -1).astype(float)
+    near(found.gains, v)
+    return near(found.striatum, v[:, None] * [[0.5, -0.5, 1.0], [-0.5, 0.5, 1.0]])
 
 
-@row(f"{HERE}.weight_velocity", model=models(), animals=ANIMALS, cost=2)
+@row("weight_velocity", cost=2)
 def _(found, g):
-    model, animals = g["model"], g["animals"]
-    if model.architecture == "shallow":
-        animals = animals.merged()
-    for k in range(len(animals)):
-        dv, du = velocity(model, animals.gains[k], animals.striatum[k])
-        size = np.abs(dv).max() + np.abs(du).max()
-        near(found.gains[k], dv, 1e-8, size)
-        near(found.striatum[k], du, 1e-8, size)
-    return "right"
+    model = g["model"]
+    right = np.array([velocity(model, w[0], w[1:]) for w in weights(model, g["animals"])])
+    now = np.concatenate([found.gains[:, None], found.striatum], axis=1)
+    return near(now, right, 1e-8, np.abs(right).max(axis=(1, 2), keepdims=True))
 
 
-@row(
-    f"{HERE}.mean_field",
-    model=models(),
-    animals=ANIMALS,
-    times=one_of(np.array([0.0, 1.0, 5.0]), np.array([2.0])),
-    cost=8,
-)
+TIMES = (np.array([0.0, 1.0, 5.0]), np.array([2.0]))
+
+
+@row("mean_field", times=TIMES, cost=8)
 def _(found, g):
-    model, animals, times = g["model"], g["animals"], np.atleast_1d(g.times)
-    holds("weights are finite", np.isfinite(found.striatum).all() & np.isfinite(found.gains).all())
-    if model.architecture == "shallow":
-        animals = animals.merged()
-    if not moderate(animals.gains, animals.striatum, times, model.tau, size=100):
-        return "kept"
-    for k in range(len(animals)):
-        start = np.vstack([animals.gains[k], animals.striatum[k]])
-        right = flow(lambda w: np.vstack(velocity(model, w[0], w[1:])), start, times)
+    model, times = g["model"], np.atleast_1d(g.times)
+    start = weights(model, g["animals"])
+    if not moderate(start, times, model.tau, size=100):
+        return finite(found.striatum, found.gains)
+    for k, each in enumerate(start):
+        right = flow(lambda w: velocity(model, w[0], w[1:]), each, times)
         near(found.gains[k], right[:, 0], 1e-6, np.abs(right).max())
         near(found.striatum[k], right[:, 1:], 1e-6, np.abs(right).max())
     return "right"
 
 
-@row(f"{HERE}.stationary_points", model=models(teaching=one_of("total")), cost=8)
+@row("stationary_points", model=models(teaching=("total",)), cost=8)
 def _(found, g):
     model = g["model"]
     for point in found:
-        animals = point.animals.merged() if model.architecture == "shallow" else point.animals
-        dv, du = velocity(model, animals.gains[0], animals.striatum[0])
-        near([np.abs(dv).max(), np.abs(du).max()], [0.0, 0.0], 1e-7, 1.0 / model.tau)
+        w = weights(model, point.animals)[0]
+        near(velocity(model, w[0], w[1:]), np.zeros((3, 3)), 1e-7, 1.0 / model.tau)
     return "right"
 
 
-LATE = one_of(2.0, 5.0)
+HETEROGENEOUS = {"teaching": ("heterogeneous",), "inverse_temperature": (2.0, 5.0)}
+DEEP = {"architecture": ("deep",)}
 
 
-@row(
-    f"{HERE}.heterogeneous_limit",
-    model=models(
-        architecture=one_of("deep"), teaching=one_of("heterogeneous"), inverse_temperature=LATE
-    ),
-    cost=16,
-)
+@row("heterogeneous_limit", model=models(**DEEP, **HETEROGENEOUS), cost=16)
 def _(found, g):
     """On the limit gains are pulled neither way: g·n = 0."""
-    w, model = found.products, g["model"]
-    v = np.sqrt(np.linalg.norm(w, axis=0))
-    dv, _ = velocity(model, v, w / v)
-    return near(dv, np.zeros(3), 1e-6, 1.0 / model.tau)
+    v = np.sqrt(np.linalg.norm(found.products, axis=0))
+    pull = velocity(g["model"], v, found.products / v)[0]
+    return near(pull, np.zeros(3), 1e-6, 1.0 / g["model"].tau)
 
 
 LEARNED = made(
     decisions.mean_field,
-    model=models(teaching=one_of("total"), architecture=one_of("deep")),
+    model=models(**DEEP, teaching=("total",)),
     animals=ANIMALS,
-    times=one_of(np.linspace(0.0, 40.0, 9)),
+    times=(np.linspace(0.0, 40.0, 9),),
 )
 
 
-@row(f"{HERE}.stimulus_use_times", learning=LEARNED, threshold=one_of(0.25, 0.1), cost=8)
+@row("stimulus_use_times", learning=LEARNED, threshold=(0.25, 0.1), cost=8)
 def _(found, g):
     w, beta = g["learning"].products, g["learning"].model.inverse_temperature
     right = lambda q: scipy.special.expit(beta * (q[..., 1] - q[..., 0]))
     left, other, constant = np.moveaxis(w, -1, 0)
     shift = right(constant) - right(constant + left), right(constant + other) - right(constant)
     used = np.stack(shift, -1) > g.threshold
-    times = np.where(used, g["learning"].time[:, None], np.inf).min(axis=1)
-    return near(found, times)
+    return near(found, np.where(used, g["learning"].time[:, None], np.inf).min(axis=1))
 
 
-@row(
-    f"{HERE}.visited_points",
-    LEARNED.map(
-        lambda learning: {
-            "learning": learning,
-            "points": Made(decisions.stationary_points, {"model": learning.arguments["model"]}),
-        }
-    ),
-    cost=16,
-)
+def with_points(rng):
+    learning = LEARNED(rng)
+    points = Made(decisions.stationary_points, {"model": learning.arguments["model"]})
+    return {"learning": learning, "points": points}
+
+
+@row("visited_points", with_points, cost=16)
 def _(found, g):
-    w = g["learning"].products
-    holds("distances are as many", found.distance.shape == (*w.shape[:2], len(g["points"])))
-    for k, point in enumerate(g["points"]):
-        away = np.linalg.norm((w - point.products).reshape(*w.shape[:2], -1), axis=-1)
-        near(found.distance[..., k], away, 1e-8, 1e-12)
+    w = g["learning"].products[:, :, None] - np.array([point.products for point in g["points"]])
+    near(found.distance, np.linalg.norm(w, axis=(-2, -1)), 1e-8, 1e-12)
     return holds("the nearest is nearest", found.nearest == found.distance.argmin(-1)) and "right"

@@ -4,45 +4,41 @@ import numpy as np
 
 from festina import diagnose
 
-from .objects import both, half_loss, layer, outputs, responses, trajectory
-from .outcomes import Fault
-from .routes import drawn, holds, near, normal, one_of
-from .rows import Made, row
+from .objects import half_loss, layer, mean_square, outputs, responses, samples, trajectory
+from .routes import finite, holds, near, normal
+from .rows import Made, rows
 
-RUN = one_of(trajectory(0)[0], trajectory(1)[0])
-
-
-def gram(z):
-    z = z - z.mean(-2, keepdims=True)
-    return z @ z.swapaxes(-1, -2)
-
-
-@row(
-    "diagnose.classical_mds",
-    one_of(0, 1).flatmap(
-        lambda points: (
-            normal(4, 3).map(lambda z: {"points": z})
-            if points
-            else normal(4, 3).map(lambda z: {"similarity": z @ z.T})
-        )
-    ),
-    dimensions=one_of(1, 2),
+row = rows(
+    "diagnose",
+    network=layer,
+    task=samples,
+    x=normal(4, 2),
+    axes=(2,),
+    trajectory=(trajectory(0)[0], trajectory(1)[0]),
+    angle=(0.2, 0.5),
+    share=(0.05, 0.3),
 )
+
+
+def points_or_products(rng):
+    z = rng.standard_normal((4, 3))
+    return {"points": z} if rng.integers(2) else {"similarity": z @ z.T}
+
+
+@row("classical_mds", points_or_products, dimensions=(1, 2))
 def _(found, g):
     """Squares of the coordinates are the largest eigenvalues of centred inner products."""
     holds("shares are shares", (found.share >= 0) & (found.share <= 1 + 1e-9))
-    if "points" in g and g.points is not None:
-        if g.points.ndim > 2:
-            return holds("points are finite", np.isfinite(found.points))
-        b = gram(g.points)
-    else:
-        if g.similarity.ndim > 2:
-            return holds("points are finite", np.isfinite(found.points))
-        centring = np.eye(len(g.similarity)) - 1 / len(g.similarity)
-        b = centring @ g.similarity @ centring
+    if found.points.ndim > 2:
+        return finite(found.points)
+    b = g.similarity if g.points is None else g.points @ g.points.T
+    b = b - b.mean(0) - b.mean(1, keepdims=True) + b.mean()
     top = np.linalg.eigvalsh(b)[::-1][: int(g.dimensions)].clip(0)
     top = np.pad(top, (0, found.points.shape[-1] - len(top)))
     return near((found.points**2).sum(0), top, 1e-6, np.abs(b).max())
+
+
+# ---------------------------------------------------------------------------------------- kernels
 
 
 def cosine(a, b, axes):
@@ -51,25 +47,14 @@ def cosine(a, b, axes):
     return (a * b).sum(axes) / np.sqrt((a**2).sum(axes) * (b**2).sum(axes))
 
 
-KERNELS = drawn(lambda rng: [k @ k.T for k in rng.standard_normal((2, 3, 3))])
+SQUARE = lambda rng: (k := rng.standard_normal((3, 3))) @ k.T
 
 
-@row(
-    "diagnose.kernel_alignment_from",
-    KERNELS.map(lambda k: dict(zip("ab", k, strict=True))),
-    axes=one_of(2),
-)
+@row("kernel_alignment_from", a=SQUARE, b=SQUARE)
+@row("kernel_distance_from", initial=SQUARE, kernel=SQUARE)
 def _(found, g):
-    return near(found, cosine(g.a, g.b, g.axes), 1e-8, 1.0)
-
-
-@row(
-    "diagnose.kernel_distance_from",
-    KERNELS.map(lambda k: {"initial": k[0], "kernel": k[1]}),
-    axes=one_of(2),
-)
-def _(found, g):
-    return near(found, 1 - cosine(g.initial, g.kernel, g.axes), 1e-8, 1.0)
+    right = cosine(g.a, g.b, g.axes) if "a" in g else 1 - cosine(g.initial, g.kernel, g.axes)
+    return near(found, right, 1e-8, 1.0)
 
 
 def kernel(network, x):
@@ -80,31 +65,22 @@ def kernel(network, x):
     return by_v + np.einsum("io,si,ip,ti,st->ospt", v, slope, v, slope, x @ x.T)
 
 
-ASKED = {"network": drawn(layer), "x": normal(4, 2)}
-
-
-@row("diagnose.neural_tangent_kernel", **ASKED, cost=2)
+@row("neural_tangent_kernel", cost=2)
 def _(found, g):
     right = kernel(g["network"], g.x)
     return near(found, right, 1e-8, np.abs(right).max())
 
 
-@row(
-    "diagnose.representational_similarity",
-    **ASKED,
-    centred=one_of(True, False),
-    cosine=one_of(True, False),
-    cost=2,
-)
+@row("kernel_alignment", cost=2)
 def _(found, g):
-    h = responses(g["network"], g.x)[0]
-    h = h - h.mean(0) if g.centred else h
-    length = np.linalg.norm(h, axis=1, keepdims=True)
-    h = h / np.where(length > 0, length, 1) if g.cosine else h
-    return near(found, (h @ h.T)[None], 1e-8, np.abs(h @ h.T).max())
+    task = g["task"]
+    root = np.sqrt(task.weight)
+    own = root[:, None, None] * root * kernel(g["network"], task.x)
+    y = root[:, None] * task.y
+    return near(found, cosine(own, np.einsum("so,tp->ospt", y, y), 4), 1e-8, 1.0)
 
 
-@row("diagnose.kernel_distance", trajectory=RUN, x=normal(3, 2), cost=4)
+@row("kernel_distance", cost=4)
 def _(found, g):
     run = g["trajectory"]
     if run.batch_shape:
@@ -113,107 +89,63 @@ def _(found, g):
     return near(found, [1 - cosine(each[0], k, 4) for k in each], 1e-8, 1.0)
 
 
+@row("representational_similarity", centred=(True, False), cosine=(True, False), cost=2)
+def _(found, g):
+    h = responses(g["network"], g.x)[0]
+    h = h - h.mean(0) if g.centred else h
+    length = np.linalg.norm(h, axis=1, keepdims=True)
+    h = h / np.where(length > 0, length, 1) if g.cosine else h
+    return near(found, (h @ h.T)[None], 1e-8, np.abs(h @ h.T).max())
+
+
+# ----------------------------------------------------------------------------------------- curves
+
+
 def curve(rng):
     """A loss that rests at a few levels, and what its slope is."""
     t = np.sort(rng.uniform(0, 10, 60)) if rng.integers(2) else np.linspace(0, 10, 60)
-    drops = np.sort(rng.uniform(1, 9, 2))
-    steps = [1 / (1 + np.exp(-8 * (t - d))) for d in drops]
-    loss = 3.0 - 1.5 * steps[0] - steps[1]
-    slope = -8 * (1.5 * steps[0] * (1 - steps[0]) + steps[1] * (1 - steps[1]))
-    return {"time": t, "loss": loss, "slope": slope}
+    first, second = (1 / (1 + np.exp(-8 * (t - d))) for d in np.sort(rng.uniform(1, 9, 2)))
+    slope = -8 * (1.5 * first * (1 - first) + second * (1 - second))
+    return {"time": t, "loss": 3.0 - 1.5 * first - second, "slope": slope}
 
 
-@row("diagnose.passage_time", drawn(curve), level=one_of(2.0, 1.0, 5.0, 0.1))
+@row("passage_time", curve, level=(2.0, 1.0, 5.0, 0.1))
 def _(found, g):
     below = np.flatnonzero(g.loss <= g.level)
     if not below.size or below[0] == 0:
         return holds("it never passes", np.isnan(found))
-    first, last = g.time[below[0] - 1], g.time[below[0]]
-    holds("it passes between the samples", (first <= found) & (found <= last))
-    if g.slope is None:
-        return "kept"
-    # A straight line between the samples is as near as the curve is bent.
-    straight = np.interp(-g.level, -g.loss[below[0] - 1 :][:2], [first, last])
-    return near(found, straight, 1e-9, last - first + abs(last) * 1e-9) if last == first else "kept"
+    first, last = g.time[below[0] - 1 : below[0] + 1]
+    return holds("it passes between the samples", (first <= found) & (found <= last))
 
 
-@row(
-    "diagnose.plateaus",
-    drawn(curve),
-    squared_gradient=one_of(None),
-    levels=one_of("linear", "log"),
-    merge=one_of(1e-3, 0.1),
-    prominence=one_of(0.5, 1.0),
-    cost=2,
-)
+PLATEAUS = {"levels": ("linear", "log"), "merge": (1e-3, 0.1), "prominence": (0.5, 1.0)}
+
+
+@row("plateaus", curve, squared_gradient=(None,), **PLATEAUS, cost=2)
 def _(found, g):
     t, loss = g.time, g.loss
     holds("there is one", len(found) >= 1)
     holds("levels fall", np.diff(found.level) <= 1e-12 * abs(loss[0]))
     holds("times are those of samples", found.time == t[found.index])
-    holds(
-        "plateaus last", (found.end >= found.start) & (found.start >= t[0]) & (found.end <= t[-1])
-    )
-    holds("drops lie between plateaus", np.all(np.diff(found.drop_time) >= 0))
-    middle = (found.level[1:] + found.level[:-1]) / 2
-    falling = np.minimum.accumulate(loss)
-    if not np.array_equal(falling, loss):
-        return "kept"
-    for level, time in zip(middle, found.drop_time, strict=True):
+    holds("they last", (t[0] <= found.start) & (found.start <= found.end) & (found.end <= t[-1]))
+    kept = holds("drops lie between plateaus", np.diff(found.drop_time) >= 0)
+    if (np.diff(loss) > 0).any():
+        return kept
+    for level, time in zip((found.level[1:] + found.level[:-1]) / 2, found.drop_time, strict=True):
         k = int(np.argmax(loss <= level * (1 + 1e-9)))
-        low, high = t[max(k - 2, 0)], t[min(k + 1, len(t) - 1)]
-        holds("the loss passes the middle there", (low <= time) & (time <= high))
+        near_by = (t[max(k - 2, 0)] <= time) & (time <= t[min(k + 1, len(t) - 1)])
+        holds("the loss passes the middle there", near_by)
     return "right"
 
 
-@row(
-    "diagnose.rays_from",
-    drawn(lambda rng: {k: layer(rng, width=5).arguments[k] for k in "uv"}),
-    angle=one_of(0.2, 0.5),
-    share=one_of(0.05, 0.3),
-)
-def gathered(found, g):
-    size = np.linalg.norm(g.u, axis=1) * np.linalg.norm(g.v.reshape(len(g.u), -1), axis=1)
-    near(np.linalg.norm(found.direction, axis=1), np.ones(len(found.share)), 1e-9)
-    holds("shares are shares", (found.share.sum() <= 1 + 1e-9) & np.all(found.share >= g.share))
-    length = np.linalg.norm(g.u, axis=1, keepdims=True)
-    unit = g.u / np.where(length > 0, length, 1)
-    for direction, share in zip(found.direction, found.share, strict=True):
-        close = unit @ direction >= np.cos(g.angle) - 1e-9
-        holds("a ray has no more than all near it", share <= size[close].sum() / size.sum() + 1e-9)
-    return "right"
-
-
-@row("diagnose.rays", network=drawn(lambda rng: layer(rng, width=5)), angle=one_of(0.2, 0.5))
-def _(found, g):
-    network = g["network"]
-    if network.batch_shape:
-        return holds("each has its own", np.shape(found) == network.batch_shape)
-    return gathered(found, type(g)({**g, "u": network.u, "v": network.v, "share": 0.05}))
-
-
-@row("diagnose.kernel_alignment", drawn(both), cost=2)
-def _(found, g):
-    """With the targets' own kernel."""
-    return holds("a cosine", (found >= -1 - 1e-9) & (found <= 1 + 1e-9))
-
-
-@row(
-    "diagnose.rests",
-    trajectory=RUN,
-    levels=one_of(None, [0.5, 0.1, 0.0]),
-    merge=one_of(1e-3),
-    cost=4,
-)
+@row("rests", levels=(None, [0.5, 0.1, 0.0]), merge=(1e-3,), cost=4)
 def _(found, g):
     run = g["trajectory"]
     for index in np.ndindex(*run.batch_shape):
         lane = run.lane(*index)
         own = found[dict(zip(run.dims, index, strict=True))]
-        merge = float(g.merge)
-        right = diagnose.plateaus(
-            lane.time, lane.loss, lane.squared_gradient, slope=lane.slope, merge=merge
-        )
+        curves = lane.time, lane.loss, lane.squared_gradient
+        right = diagnose.plateaus(*curves, slope=lane.slope, merge=float(g.merge))
         near(own["level"].values[: len(right)], right.level, 1e-9)
         for k, time in enumerate(own["passage"].values if "passage" in own else ()):
             middle = (g["levels"][k] + g["levels"][k + 1]) / 2
@@ -224,78 +156,67 @@ def _(found, g):
 # ------------------------------------------------------------------------------------------ width
 
 
+@row("rays_from", u=normal(5, 2), v=normal(5, 1))
+@row("rays", network=lambda rng: layer(rng, width=5))
+def _(found, g):
+    if g.u.ndim > 2:
+        return holds("each has its own", np.shape(found) == g["network"].batch_shape)
+    length = np.linalg.norm(g.u, axis=1)
+    size = length * np.linalg.norm(g.v.reshape(len(g.u), -1), axis=1)
+    near(np.linalg.norm(found.direction, axis=1), np.ones(len(found.share)), 1e-9)
+    holds("shares are shares", (found.share.sum() <= 1 + 1e-9) & np.all(found.share >= g.share))
+    # Units lie within the angle of the largest, which lies within it of their mean.
+    close = g.u @ found.direction.T >= (np.cos(min(2 * g.angle, np.pi)) - 1e-9) * length[:, None]
+    most = size @ close / size.sum()
+    return holds("a ray has no more than all near it", found.share <= most + 1e-9) and "right"
+
+
 def narrow(found, network, task, tolerance):
     """The narrow network computes the same to within the tolerance."""
     f = outputs(network, task.x)
-    less = 0 if found.reduced is None else outputs(found.reduced, task.x)
-    rms = lambda z: np.sqrt(np.sum(task.weight[:, None] * z**2))
+    rms = lambda z: np.sqrt(mean_square(z, task))
     scale = rms(task.y) or rms(f)
     holds("no wider than it was", 0 <= found.width <= network.width)
-    error = rms(f - less) / scale if scale else 0.0
-    holds(
-        "it is within the tolerance",
-        error <= tolerance * (1 + 1e-6) or found.width == network.width,
-    )
+    error = rms(f - outputs(found.reduced, task.x)) / scale if scale else 0.0
+    same = error <= tolerance * (1 + 1e-6) or found.width == network.width
+    holds("it is within the tolerance", same)
     return near(found.error, error, 1e-6, 1e-6 + rms(f) / scale * 1e-6 if scale else 1.0)
 
 
-def asked(rng):
-    given = both(rng)
-    return {"network": given["network"], "data": given["task"]}
+def answered(rng):
+    given = {"network": layer(rng), "data": samples(rng)}
+    return {**given, "found": Made(diagnose.effective_width, given)}
 
 
-@row(
-    "diagnose.effective_width", drawn(asked), tolerance=one_of(0.1, 1e-6), angle=one_of(0.2), cost=4
-)
+def without(*names):
+    return lambda rng: {name: each for name, each in answered(rng).items() if name not in names}
+
+
+@row("effective_width", without("found"), tolerance=(0.1, 1e-6), angle=(0.2,), cost=4)
 def _(found, g):
     return narrow(found, g["network"], g["data"], float(g.tolerance))
 
 
-def answered(rng):
-    given = asked(rng)
-    return {"found": Made(diagnose.effective_width, given), "data": given["data"]}
-
-
-@row("diagnose.fitted_width", drawn(answered), cost=16)
+@row("fitted_width", without("network"), cost=16)
 def _(found, g):
     holds("no more than merged", found.width <= g["found"].width)
     return narrow(found, g["found"].network, g["data"], g["found"].tolerance)
 
 
-@row(
-    "diagnose.confirm",
-    drawn(lambda rng: {**asked(rng), "found": None}).map(
-        lambda d: {
-            **d,
-            "found": Made(diagnose.effective_width, {k: d[k] for k in ("network", "data")}),
-        }
-    ),
-    loss=one_of("half"),
-    max_steps=one_of(500),
-    cost=16,
-)
+@row("confirm", answered, loss=("half",), max_steps=(500,), cost=16)
 def _(found, g):
-    right = half_loss(g["network"], g["data"])
     reduced = half_loss(g["found"].reduced, g["data"])
     near(found.reduced_loss, reduced, 1e-8)
     near(found.optimised_loss, half_loss(found.network, g["data"]), 1e-6, reduced)
     holds("descent does not rise", found.optimised_loss <= found.reduced_loss * (1 + 1e-9))
-    return near(found.loss, right, 1e-8)
+    return near(found.loss, half_loss(g["network"], g["data"]), 1e-8)
 
 
-@row(
-    "diagnose.plateau_widths",
-    one_of(0, 1)
-    .map(trajectory)
-    .map(lambda two: dict(zip(("trajectory", "task"), two, strict=True))),
-    strength=one_of(1.0),
-    tolerance=one_of(0.1),
-    cost=16,
-)
+RUN = dict(zip(("trajectory", "task"), trajectory(0), strict=True))
+
+
+@row("plateau_widths", (RUN,), strength=(1.0,), tolerance=(0.1,), angle=(0.2,), cost=16)
 def _(found, g):
-    if g["trajectory"].batch_shape:
-        raise Fault("takes a batch")
-    level = found.plateaus.level
     holds("widths rise as the loss falls", np.diff(found.width[found.width >= 0]) >= 0)
-    holds("each plateau is judged", len(found.width) == len(level))
+    holds("each plateau is judged", len(found.width) == len(found.plateaus.level))
     return holds("widths are widths", (found.width >= -1) & (found.width <= 3))

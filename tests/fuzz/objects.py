@@ -11,14 +11,15 @@ from festina import networks, tasks
 from .rows import Made
 
 ACTIVATIONS = {
-    "linear": (lambda a: a, lambda a: np.ones_like(a)),
+    "linear": (lambda a: a, np.ones_like),
     "relu": (lambda a: np.maximum(a, 0), lambda a: (a > 0).astype(float)),
     "tanh": (np.tanh, lambda a: 1 - np.tanh(a) ** 2),
     "quadratic": (np.square, lambda a: 2 * a),
 }
+PHI = tuple(ACTIVATIONS)
 
 
-def layer(rng, inputs=2, width=3, outputs=1, kinds=("linear", "relu", "tanh", "quadratic")):
+def layer(rng, inputs=2, width=3, outputs=1, kinds=PHI):
     u, v = rng.standard_normal((width, inputs)), rng.standard_normal((width, outputs))
     if rng.integers(2):  # units that could be merged
         u[-1], v[-1] = u[0], v[0] / 2
@@ -27,6 +28,13 @@ def layer(rng, inputs=2, width=3, outputs=1, kinds=("linear", "relu", "tanh", "q
 
 def samples(rng, inputs=2, outputs=1, count=6):
     x, y = rng.standard_normal((count, inputs)), rng.standard_normal((count, outputs))
+    return Made(tasks.task, {"x": x, "y": y})
+
+
+def white_samples(rng, outputs=2, targets=None):
+    """Inputs with ⟨xxᵀ⟩ = I."""
+    x = np.linalg.qr(rng.standard_normal((6, 2)))[0] * np.sqrt(6)
+    y = rng.standard_normal((6, outputs)) if targets is None else targets(x)
     return Made(tasks.task, {"x": x, "y": y})
 
 
@@ -41,17 +49,20 @@ def responses(network, x):
 
 
 def outputs(network, x):
-    return responses(network, x)[0] @ np.asarray(network.v)
+    return 0.0 if network is None else responses(network, x)[0] @ np.asarray(network.v)
+
+
+def mean_square(z, task):
+    return np.sum(task.weight[:, None] * z**2)
 
 
 def half_loss(network, task):
-    f = 0 if network is None else outputs(network, task.x)
-    return np.sum(task.weight[:, None] * (task.y - f) ** 2) / 2
+    return mean_square(task.y - outputs(network, task.x), task) / 2
 
 
 @functools.cache
 def trajectory(seed):
-    """A short flow of a narrow network, or of two."""
+    """A short flow of a narrow network, or of two, and its task."""
     task = tasks.linear_teacher([[1.0, 0.2], [0.1, 0.4]])
     key = festina.seeds(2) if seed % 2 else jax.random.key(seed)
     network = networks.fully_connected(2, 3, 2, activation="linear", scale=1e-3, key=key)

@@ -1,36 +1,21 @@
-"""Good numbers to begin with, and other ways to a result: integrators, quadrature, comparisons."""
+"""Other ways to a result: comparisons, integrators, what must be so."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import scipy.integrate
-from hypothesis import strategies as st
 
 from .outcomes import Fault
 
-SEEDS = st.integers(0, 2**20)
 
-
-def normal(*shape: int, scale: float = 1.0) -> st.SearchStrategy[np.ndarray]:
-    return SEEDS.map(lambda seed: scale * np.random.default_rng(seed).standard_normal(shape))
-
-
-def positive(*shape: int) -> st.SearchStrategy[np.ndarray]:
-    return normal(*shape).map(np.exp)
-
-
-def one_of(*values: Any) -> st.SearchStrategy[Any]:
-    return st.sampled_from(values)
-
-
-def drawn(function: Any) -> st.SearchStrategy[Any]:
-    """What a function makes of a generator of random numbers."""
-    return SEEDS.map(lambda seed: function(np.random.default_rng(seed)))
+def normal(*shape: int, scale: float = 1.0) -> Callable[[np.random.Generator], np.ndarray]:
+    return lambda rng: scale * rng.standard_normal(shape)
 
 
 def near(found: Any, right: Any, rtol: float = 1e-8, scale: Any = 0.0) -> str:
     """Raises unless both are the same to a fraction of the right one, or of a scale."""
-    found, right = np.asarray(found), np.asarray(right)
+    found, right = np.asarray(found), np.asarray(right, dtype=float)
     if found.dtype.kind not in "biuf" or (np.isnan(found).any() and not np.isnan(right).any()):
         raise Fault(f"is {found}, not {right}")
     if np.isnan(right).any():  # the other route leaves what numbers can hold
@@ -47,6 +32,10 @@ def holds(what: str, so: Any) -> str:
     if not np.all(so):
         raise Fault(f"it does not hold that {what}")
     return "kept"
+
+
+def finite(*values: Any) -> str:
+    return holds("all is finite", [np.isfinite(value).all() for value in values])
 
 
 def moderate(*values: Any, size: float = 1e4) -> bool:

@@ -3,44 +3,57 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
+from inspect import signature
 from typing import Any
 
 import numpy as np
-from hypothesis import strategies as st
+
+from festina import networks
 
 ROWS: dict[str, "Row"] = {}
+
+Drawn = Callable[[np.random.Generator], Any] | tuple
+"""What a function makes of random numbers, or a choice."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """- `name`: of the function, below `festina`.
-    - `arguments`: good ones, by name.
+    """- `arguments`: good ones, by name.
     - `check(result, given)`: raises where a result is wrong; says "right" where it was held against
       another route to the same number, "kept" where against what must be so of any result.
     - `cost`: of one input, in units of a closed form: dear functions are asked less often.
     """
 
-    name: str
-    arguments: st.SearchStrategy[dict[str, Any]]
-    check: Callable[[Any, "Given"], str | None]
-    cost: float = 1.0
-
-    @property
-    def function(self) -> Callable[..., Any]:
-        module, _, name = self.name.rpartition(".")
-        return getattr(import_module(f"festina.{module}"), name)
+    function: Callable[..., Any]
+    arguments: Callable[[np.random.Generator], dict[str, Any]]
+    check: Callable[[Any, "Given"], str]
+    cost: float
 
 
-def row(name: str, joint: st.SearchStrategy | None = None, /, *, cost=1.0, **each):
-    """Registers a check. Arguments that belong together come in one strategy, others by name."""
+def rows(module: str, **good: Drawn):
+    """Registers checks of functions below `festina`, whose arguments are good as these are."""
 
-    def register(check):
-        both = st.tuples(st.just({}) if joint is None else joint, st.fixed_dictionaries(each))
-        assert name not in ROWS
-        ROWS[name] = Row(name, both.map(lambda two: {**two[0], **two[1]}), check, cost)
-        return check
+    def row(name: str, joint: Drawn = ({},), /, *, cost: float = 1.0, **other: Drawn):
+        """A check may be that of several functions. Arguments that belong together come first."""
+        function = getattr(import_module(f"festina.{module}"), name)
+        known = signature(function).parameters
+        each = {key: of for key, of in good.items() if key in known} | other
 
-    return register
+        def register(check):
+            assert f"{module}.{name}" not in ROWS
+            ROWS[f"{module}.{name}"] = Row(
+                function, lambda rng: draw(rng, joint, each), check, cost
+            )
+            return check
+
+        return register
+
+    return row
+
+
+def draw(rng: np.random.Generator, joint: Drawn, each: dict[str, Drawn]) -> dict[str, Any]:
+    one = lambda of: of[rng.integers(len(of))] if isinstance(of, tuple) else of(rng)
+    return {**{name: one(of) for name, of in each.items()}, **one(joint)}
 
 
 @dataclass(frozen=True)
@@ -55,9 +68,8 @@ class Made:
         return f"{self.maker.__qualname__}({inner})"
 
 
-def made(maker: Callable[..., Any], joint: st.SearchStrategy | None = None, /, **each):
-    both = st.tuples(st.just({}) if joint is None else joint, st.fixed_dictionaries(each))
-    return both.map(lambda two: Made(maker, {**two[0], **two[1]}))
+def made(maker: Callable[..., Any], joint: Drawn = ({},), /, **each: Drawn) -> Drawn:
+    return lambda rng: Made(maker, draw(rng, joint, each))
 
 
 def build(value: Any) -> Any:
@@ -72,15 +84,33 @@ def build(value: Any) -> Any:
 
 
 class Given(dict):
-    """Arguments as attributes, numbers in float64 whatever they came as; None if not given."""
+    """Arguments as attributes, numbers in float64 whatever they came as.
+
+    What was not given is that of the network and the task: checks are the same for both.
+    """
 
     def __getattr__(self, name: str) -> Any:
-        return plain(self.get(name))
+        return plain(self[name] if name in self else _held(**self).get(name))
+
+
+def _held(network: Any = None, task: Any = None, **_: Any) -> dict[str, Any]:
+    """Weights, and averages over samples."""
+    held = {}
+    if isinstance(network, networks.Layer):
+        held = {"u": network.u, "v": network.v}
+    elif isinstance(network, networks.DeepLinear):
+        held = {"weights": network.weights}
+        held |= dict(zip(("first", "second"), network.weights, strict=False))
+    if task is not None:
+        x, wy = task.x.reshape(len(task.x), -1), task.weight[:, None] * task.y
+        held["correlation"], held["covariance"] = wy.T @ x, (task.weight[:, None] * x).T @ x
+        held["target_power"] = np.sum(wy * task.y)
+        if "u" in held and network.unit.activation.name == "quadratic":
+            held["correlation"] = np.einsum("so,si,sj->ij", wy, x, x)
+    return held
 
 
 def plain(value: Any) -> Any:
-    if value is None or isinstance(value, str | bool | int | float):
-        return value
     if isinstance(value, list | tuple) or hasattr(value, "dtype"):
         try:
             array = np.asarray(value)

@@ -5,6 +5,7 @@ import os
 from collections import Counter
 from importlib import import_module
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -19,37 +20,29 @@ MODULES = ("theory.linear", "theory.saddles", "theory.decisions", "diagnose")
 SHARE = sum(1 / row.cost for row in ROWS.values())
 
 
-def each_row():
-    """Each in a group of its own, so that processes share the work evenly."""
-    return pytest.mark.parametrize(
-        "name", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in sorted(ROWS)]
-    )
-
-
-def ask(row, inputs, record_property, **how):
-    counts = Counter()
-
-    @settings(
-        max_examples=inputs,
-        database=None,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-        **how,
-    )
-    @given(st.data())
-    def inputs_of(data):
-        counts[outcome(row, *data.draw(row.arguments.flatmap(corrupted)))] += 1
-
-    inputs_of()
-    record_property("fuzz", dict(counts))
-    return counts
+# Each row in a group of its own, so that processes share the work evenly.
+EACH = [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in sorted(ROWS)]
 
 
 @pytest.mark.fuzz
-@each_row()
+@pytest.mark.parametrize("name", EACH)
 def test_inputs(name, as_a_user, record_property):
-    row = ROWS[name]
-    counts = ask(row, max(1, round(INPUTS / row.cost / SHARE)), record_property, derandomize=False)
+    row, counts = ROWS[name], Counter()
+
+    @settings(
+        max_examples=max(1, round(INPUTS / row.cost / SHARE)),
+        database=None,
+        derandomize=False,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(st.integers(0, 2**20), st.data())
+    def ask(seed, data):
+        good = row.arguments(np.random.default_rng(seed))
+        counts[outcome(row, *data.draw(corrupted(good)))] += 1
+
+    ask()
+    record_property("fuzz", dict(counts))
     assert counts["right"] + counts["kept"], "nothing has ever been answered"
 
 

@@ -262,7 +262,7 @@ def test_bad_input(as_a_user):
             lambda: ways_out(batch, task),
             r"got a batch \(2,\)\. Take one of them: network\.lane\(0\)",
         ),
-        (lambda: ways_out(network, task, most=0), "`most` must be at least 1"),
+        (lambda: ways_out(network, task, most=0), "`most` must be a whole number from 1 up"),
         (
             lambda: ways_out(network.u, task),
             r"your own weights: `festina\.networks\.layer\(unit, u",

@@ -57,8 +57,8 @@ class Layer(AbstractNetwork):
         found = self.structure.weight_shape, self.structure.value_shape[1:]
         if found != expected:
             raise ValueError(
-                f"Inputs `x` of shape {x.shape} need units with weights {expected[0]} and "
-                f"responses {expected[1]}, the network's have {found[0]} and {found[1]}."
+                f"Inputs of shape {x.shape} need units with weights {expected[0]} and responses "
+                f"{expected[1]}, the network's have {found[0]} and {found[1]}."
             )
         return self.features(x)
 

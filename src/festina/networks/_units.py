@@ -145,9 +145,7 @@ class Neuron(_Activated):
 
     def weight_shape(self, input_shape: Shape) -> Shape:
         if len(input_shape) != 1:
-            raise ValueError(
-                f"A fully-connected unit takes vectors, got inputs `x` of shape {input_shape}."
-            )
+            raise ValueError(f"A fully-connected unit takes vectors, got inputs {input_shape}.")
         return (input_shape[0] + self.bias,)
 
     def input_shape(self, weight_shape: Shape, read_shape: Shape) -> Shape:

@@ -26,7 +26,7 @@ ANIMAL = naive_animals(0.1, 0.1)
     ("options", "message"),
     [
         ({"inverse_temperature": -1.0}, "`inverse_temperature` must not be negative, got -1"),
-        ({"inverse_temperature": np.nan}, "`inverse_temperature` must be finite"),
+        ({"inverse_temperature": np.nan}, "`inverse_temperature` must be a finite number"),
         ({"tau": 0.0}, "`tau` must be positive"),
         ({"contrasts": (0.5, np.inf)}, "`contrasts` must be finite"),
         ({"contrasts": (0.0, 0.5)}, "at least one below zero"),
