@@ -73,7 +73,7 @@ row("tau_at_depth")(lambda tau, g: near(tau, g.tau * np.where(np.isinf(g.depth),
 def arrives(time, goal, s, a0, lam, tau, depth):
     """The curve is at its goal by the time; where it takes for ever, on the same side till late."""
     kept = holds("times are positive", np.asarray(time) >= 0)
-    if not moderate(goal, s, a0, lam, tau) or math.isinf(np.max(tau)):
+    if not moderate(goal, s, a0, lam, tau):
         return kept
     each = arrays(time, goal, s, a0, lam, tau)
     for t, to, s_i, start, lam_i, tau_i in zip(*(v.ravel().tolist() for v in each), strict=True):
@@ -208,7 +208,8 @@ def with_balance(rng):
 
 
 def square(rng):
-    return {name: matrices(rng, (2, 2, 2))[name] for name in ("first", "second")}
+    given = matrices(rng, (2, 2, 2))
+    return {"first": given["first"], "second": given["second"]}
 
 
 NETWORK = {"network": made(networks.deep_linear_from, weights=lambda rng: [*square(rng).values()])}
@@ -430,7 +431,7 @@ def _(world, g):
     near(np.sort(values), np.linalg.eigvalsh(c), digits, np.abs(c).max())
     near(c @ world.modes, world.modes * values, digits, np.abs(c).max())
     if not {"sizes", "items", "flip"} & {*g} or isinstance(g.get("items"), int):
-        near(c.sum(0), np.full(len(c), 1 / number(g.precision)), 1e-7)
+        near(c.sum(0), np.full(len(c), 1 / number(g.precision)), digits)
     return near(world.modes.T @ world.modes, np.eye(len(c)), 1e-9, 1.0)
 
 

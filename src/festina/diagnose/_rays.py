@@ -8,7 +8,7 @@ from jaxtyping import Float
 from .._types import ArrayLike
 from ..dynamics import Trajectory
 from ..networks import AbstractNetwork, Layer
-from ..networks._given import real_array, real_number
+from ..networks._given import acute, real_array, real_number
 from ..theory.saddles._clusters import directions, rays_of
 from ._given import networks_of
 
@@ -75,10 +75,9 @@ def rays_from(u: ArrayLike, v: ArrayLike, *, angle: float = 0.2, share: float = 
         )
     if not (np.isfinite(u).all() and np.isfinite(v).all()):
         raise ValueError("`u` and `v` must be finite.")
-    angle, share = real_number("angle", angle), real_number("share", share)
-    if not 0 < angle < np.pi / 2:
-        raise ValueError(f"`angle` must lie between 0 and π/2 radians, got {angle}.")
-    v = v.reshape(len(u), -1)
+    angle, share = acute(angle), real_number("share", share)
+    # Only ratios count, and squares of these are doubles.
+    u, v = (part / (np.abs(part).max(initial=0.0) or 1.0) for part in (u, v.reshape(len(u), -1)))
     contribution = np.linalg.norm(u, axis=1) * np.linalg.norm(v, axis=1)
     total = contribution.sum()
     if not total > 0:

@@ -5,8 +5,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
 from .._types import ArrayLike
 from ..networks import Layer
 from ..networks._given import real_number
@@ -148,8 +146,6 @@ def effective_width(
         they count one by one, and `festina.diagnose.fitted_width` says how few would do.
     """
     check_tolerance(tolerance)
-    if not 0 < real_number("angle", angle) < np.pi / 2:
-        raise ValueError(f"`angle` must lie between 0 and π/2 radians, got {angle}.")
     one = layer_of(network, v, activation)
     task = task_of(one, data, y, output_bias)
     blind = y is None and task is not data

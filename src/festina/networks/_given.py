@@ -28,6 +28,14 @@ def real_number(name: str, value: object) -> float:
     return found
 
 
+def acute(angle: object) -> float:
+    """Between units that count as one; raises unless it is less than a right angle."""
+    found = real_number("angle", angle)
+    if not 0 < found < np.pi / 2:
+        raise ValueError(f"`angle` must lie between 0 and π/2 radians, got {angle}.")
+    return found
+
+
 def _number(value: object) -> float:
     """NaN, where it is none."""
     try:

@@ -100,7 +100,7 @@ def naive_animals(
         v = np.stack(np.broadcast_arrays(*(np.atleast_1d(g) for g in named.values())), axis=-1)
     except ValueError:
         v = np.empty(0)
-    if not v.size:
+    if v.ndim != 2 or not v.size:
         shapes = ", ".join(f"`{name}` {np.shape(value)}" for name, value in named.items())
         raise ValueError(
             f"The gains must be numbers or lists of the same length, got the shapes {shapes}."

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from ...tasks.worlds import World
-from .._checks import finite
+from .._checks import finite, number
 from .._modes import Modes
 from ._chains import Depth, Values, check_depth
 from ._learning_time import learning_time
@@ -128,6 +128,7 @@ def differentiation_times(
     One time for each of `world.kinds`: zero for those that start beyond, infinity for kinds that do
     not vary ($c = 0$).
     """
+    initial_strength = number("initial_strength", initial_strength)
     first = np.cumsum(world.multiplicities) - world.multiplicities
     s = world.singular_values(features)[first]
     return _half_rise(s, np.full(s.shape, initial_strength), depth, np.ones(len(s)), tau)

@@ -9,6 +9,7 @@ from ..._objective import Convention, loss_factor
 from ..._types import ArrayLike
 from ...networks import AbstractNetwork
 from ...tasks import AbstractTask
+from .._checks import number
 from .._modes import equals, modes_from
 from ._koenigs import koenigs
 from ._linear_layer import linear_layer
@@ -178,7 +179,7 @@ def _independent_amplitudes(c: np.ndarray, groups: list[slice]) -> np.ndarray:
 
 def _step(learning_rate: float, loss_factor: float, s: np.ndarray) -> np.ndarray:
     for name, value in (("learning_rate", learning_rate), ("loss_factor", loss_factor)):
-        if not (np.isfinite(value) and value > 0):
+        if not number(name, value) > 0:
             raise ValueError(f"`{name}` must be a positive number, got {value!r}.")
     step = loss_factor * learning_rate * s
     if step.max() >= 1.0:

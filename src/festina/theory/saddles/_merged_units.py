@@ -13,7 +13,7 @@ from jaxtyping import Float
 from ..._precision import float64
 from ...networks import Layer
 from ...networks._algebra import Algebra
-from ...networks._given import check_alone
+from ...networks._given import acute, check_alone
 from ...tasks import AbstractTask
 from ._clusters import clusters, rays_of
 from ._kinds import Kind, admissible
@@ -75,6 +75,7 @@ def narrowings(
       as they are in any case where all targets are zero.
     """
     check_alone(network.batch_shape)
+    angle = acute(angle)
     u, v = unit_rows(network)
     statistics = task.statistics(network.unit)
     seen = OnData(network, statistics)
