@@ -222,7 +222,7 @@ BAD = [
     (lambda: Constraint("proportional", 1, (0,)), "needs 1 finite `gamma`"),
     (lambda: Constraint("linear", 1, (0, 2), (1.0, np.nan)), "needs 2 finite `gamma`"),
     (lambda: manifold_distance(setting("tanh")[0], Constraint("zero", 4)), "units 0 to 3"),
-    (lambda: manifold_distance(setting("tanh")[0], Constraint("zero", -1)), "names unit -1"),
+    (lambda: Constraint("zero", -1), "`unit` must be a whole number from 0 up, got -1"),
     (lambda: manifold_distance(setting("tanh")[0]), "No constraint"),
     (lambda: manifold_drift(setting("tanh")[0], EQUAL), "a single one"),
     (lambda: manifold_distance(spoilt(setting("tanh")[0], 0), EQUAL), "`u` are not all finite"),

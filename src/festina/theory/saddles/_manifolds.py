@@ -209,7 +209,7 @@ def readout_on_manifold(gamma_u: ArrayLike) -> Float[np.ndarray, "..."]:
             f"`gamma_u` must be a number, a list of them or (added, unit), got shape {gamma.shape}."
         )
     if gamma.ndim < 2:
-        return gamma / (1 + np.sum(gamma**2))
+        return np.asarray(gamma / (1 + np.sum(gamma**2)))
     # σ/(1 + σ²) of its singular values: ΓΓᵀ of large ones would swallow the 1.
     left, sigma, right = np.linalg.svd(gamma, full_matrices=False)
     return (left * (sigma / (1 + sigma**2))) @ right
