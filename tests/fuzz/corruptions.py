@@ -16,9 +16,9 @@ THINGS = (None, "text", b"bytes", 1 + 2j, True, [], {}, {"a": 1.0}, object, np.s
 THINGS += (np.datetime64("2000-01-01"), np.array([]), np.array(["a", "b"]), [None], np.ma.masked)
 
 
-def put(value: np.ndarray, index: int, entry: Any) -> np.ndarray:
-    changed = value.astype(np.result_type(value.dtype, np.asarray(entry).dtype))
-    changed.flat[index % value.size] = entry
+def put(value: np.ndarray, index: int, entry: float) -> np.ndarray:
+    changed = value.copy()
+    changed.flat[index] = entry
     return changed
 
 
@@ -115,12 +115,8 @@ def _instead(value: Any) -> st.SearchStrategy[Any]:
     things = st.sampled_from(THINGS)
     if isinstance(value, np.ndarray) and value.size and value.ndim and value.dtype.kind == "f":
         change = st.sampled_from(CHANGES).map(lambda f: f(value))
-        entry = st.builds(
-            put,
-            st.just(value),
-            st.integers(0, value.size - 1),
-            st.sampled_from(EXTREMES + NO_NUMBERS),
-        )
+        index, number = st.integers(0, value.size - 1), st.sampled_from(EXTREMES + NO_NUMBERS)
+        entry = st.builds(put, st.just(value), index, number)
         return st.one_of(change, change, entry, entry, things)
     if isinstance(value, bool | str | type(None)):
         return st.one_of(things, st.sampled_from((0, 1.5, True, False)))

@@ -190,7 +190,9 @@ def _(found, g):
 
 @row("fitted_width", without("network"), cost=16)
 def _(found, g):
-    holds("no more than merged", found.width <= g["found"].width)
+    kept = holds("no more than merged", found.width <= g["found"].width)
+    if found.width == g["found"].width:  # on the data that were given there
+        return kept
     return narrow(found, g["found"].network, g["data"], g["found"].tolerance)
 
 

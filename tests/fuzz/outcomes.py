@@ -42,15 +42,15 @@ def outcome(row: Row, arguments: dict[str, Any], strange: bool = False) -> str:
                 if strange and not isinstance(error, Fault):
                     return "raised"
                 raise Fault(f"raw {_said(error)}") from error
-        after = zip(before, _arrays(given), strict=True)
-        if not all(np.array_equal(a, b, equal_nan=True) for a, b in after):
-            raise Fault("changes what it is given")
-        if any(warning.category is np.exceptions.ComplexWarning for warning in said):
-            raise Fault("imaginary parts are lost")
-        if said:
-            return "warned"
-        with np.errstate(all="ignore"):
-            return row.check(result, Given(given))
+            after = zip(before, _arrays(given), strict=True)
+            if not all(np.array_equal(a, b, equal_nan=True) for a, b in after):
+                raise Fault("changes what it is given")
+            if any(warning.category is np.exceptions.ComplexWarning for warning in said):
+                raise Fault("imaginary parts are lost")
+            if said:
+                return "warned"
+            with np.errstate(all="ignore"):
+                return row.check(result, Given(given))
     except Exception as error:
         raise Fault(f"{_said(error)}\n  {reproduction(row, arguments)}") from error
 

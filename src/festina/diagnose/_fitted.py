@@ -204,7 +204,7 @@ class Fits:
         wide_enough = (each for each in self._merged.narrowings if each.network.width >= width)
         kinds = nearest([start(unit_rows(each.narrow(width))[0]) for each in wide_enough])
         contribution = seen.contributions(responses, v)
-        likely = contribution + 1e-9 * contribution.sum()
+        likely = contribution + 1e-9 * (contribution.sum() or 1.0)
         own = [
             start(u[rng.choice(len(u), width, replace=False, p=likely / likely.sum())])
             for _ in range(2 * self._count)
