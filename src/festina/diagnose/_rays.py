@@ -77,14 +77,15 @@ def rays_from(u: ArrayLike, v: ArrayLike, *, angle: float = 0.2, share: float = 
         raise ValueError("`u` and `v` must be finite.")
     angle, share = acute(angle), real_number("share", share)
     # Only ratios count, and squares of these are doubles.
-    u, v = (part / (np.abs(part).max(initial=0.0) or 1.0) for part in (u, v.reshape(len(u), -1)))
-    contribution = np.linalg.norm(u, axis=1) * np.linalg.norm(v, axis=1)
+    relative = lambda part: part / (np.abs(part).max(initial=0.0) or 1.0)
+    along, read = relative(u), relative(v).reshape(len(u), -1)
+    contribution = np.linalg.norm(along, axis=1) * np.linalg.norm(read, axis=1)
     total = contribution.sum()
     if not total > 0:
         raise ValueError("No unit contributes: all weights `u`, or all `v`, are zero.")
-    unit = directions(u)
+    unit = directions(along)
     found: list[tuple[np.ndarray, float, float]] = []
-    for members, direction, _ in rays_of(u, contribution, angle):
+    for members, direction, _ in rays_of(along, contribution, angle):
         weight = contribution[members]
         angles = np.arccos(np.clip(unit[members] @ direction, -1.0, 1.0))
         found.append(

@@ -45,7 +45,7 @@ def test_balance_of_a_batch_is_that_of_each():
         (lambda: whitened(NAN, ONE, ONE), "`first` must be finite"),
         (lambda: whitened(ONE, ONE, NAN), "`covariance` must be finite"),
         (lambda: whitened(np.ones((2, 3)), ONE, ONE), "with the 2 inputs of `correlation`"),
-        (lambda: balanced_blocks([1.0], ONE, ONE, ONE, balance=np.nan), "`balance` must be a finite number"),
+        (lambda: balanced_blocks([1.0], ONE, ONE, ONE, balance=np.nan), "`balance` must be"),
         (lambda: balanced_blocks([1.0], ONE, ONE, ONE, balance=0.0, tau=-1.0), "`tau` must be pos"),
         (lambda: FLOW([1.0]).loss(np.ones((1, 1))), r"\(output, input\) as that of the flow"),
         (lambda: FLOW([1.0]).alignment(np.ones(2)), r"\(output, input\) as that of the flow"),

@@ -178,7 +178,7 @@ def _mixing(
     return factors[0][:, None] * chosen, factors[1][:, None] * chosen
 
 
-def _factor(name: str, value: object, shape: tuple[int, ...]) -> Float[np.ndarray, "..."]:
+def _factor(name: str, value: ArrayLike, shape: tuple[int, ...]) -> Float[np.ndarray, "..."]:
     factor = finite(name, value)
     try:
         return np.broadcast_to(factor, shape)
