@@ -31,11 +31,11 @@ def _(found, g):
     holds("shares are shares", (found.share >= 0) & (found.share <= 1 + 1e-9))
     if found.points.ndim > 2:
         return finite(found.points)
-    b = g.similarity if g.points is None else g.points @ g.points.T
-    b = b - b.mean(0) - b.mean(1, keepdims=True) + b.mean()
+    whole = g.similarity if g.points is None else g.points @ g.points.T
+    b = whole - whole.mean(0) - whole.mean(1, keepdims=True) + whole.mean()
     top = np.linalg.eigvalsh(b)[::-1][: int(g.dimensions)].clip(0)
     top = np.pad(top, (0, found.points.shape[-1] - len(top)))
-    return near((found.points**2).sum(0), top, 1e-6, np.abs(b).max())
+    return near((found.points**2).sum(0), top, 1e-6, np.abs(whole).max())
 
 
 # ---------------------------------------------------------------------------------------- kernels
@@ -115,7 +115,8 @@ def _(found, g):
     if not below.size or below[0] == 0:
         return holds("it never passes", np.isnan(found))
     first, last = g.time[below[0] - 1 : below[0] + 1]
-    return holds("it passes between the samples", (first <= found) & (found <= last))
+    inside = (first <= found) & (found <= last + 1e-12 * abs(last))
+    return holds("it passes between the samples", inside)
 
 
 PLATEAUS = {"levels": ("linear", "log"), "merge": (1e-3, 0.1), "prominence": (0.5, 1.0)}

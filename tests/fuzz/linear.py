@@ -48,8 +48,8 @@ def chain(g):
     return arrays(s, g.initial_strength, lam, g.tau)
 
 
-@row("chain_strength")
-@row("mode_strengths", initial_strength=(0.01, 0.4))
+@row("chain_strength", cost=4)
+@row("mode_strengths", initial_strength=(0.01, 0.4), cost=4)
 def _(a, g):
     """Between its start and where it goes, and on the curve of the differential equation."""
     (s, a0, lam, tau), depth = chain(g), number(g.depth)
@@ -91,7 +91,7 @@ def arrives(time, goal, s, a0, lam, tau, depth):
 FAR = {"fraction": (None, 0.5, 0.99), "strength": (None, None, 0.5), "never": ("raise", "infinite")}
 
 
-@row("learning_time", **FAR)
+@row("learning_time", **FAR, cost=4)
 def _(time, g):
     s, a0, lam, tau = chain(g)
     part = (0.9 if g.fraction is None else g.fraction) * s / np.where(lam > 0, lam, math.nan)
@@ -136,8 +136,8 @@ PAIR = {"first": (0.3, -0.2, np.array([0.1, 2.0, -0.4]))}
 PAIR |= {"second": (0.5, 0.01, np.array([0.3, -1.0, 0.4]))}
 
 
-@row("unbalanced_weights", **PAIR)
-@row("unbalanced_strength", **PAIR)
+@row("unbalanced_weights", **PAIR, cost=4)
+@row("unbalanced_strength", **PAIR, cost=4)
 def _(found, g):
     w1, w2, s, lam, tau = arrays(g.first, g.second, g.correlation, g.input_variance, g.tau)
     if not moderate(w1, w2, s, lam, tau, g.times):

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from .._types import ArrayLike
-from ..networks._given import real_array, whole_number
+from ..networks._given import check_size, real_array, whole_number
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,8 +74,7 @@ def classical_mds(
         raise ValueError(
             f"`{name}` must be (item, {wanted}) or (time, item, {wanted}), got shape {z.shape}."
         )
-    if not np.isfinite(z).all():
-        raise ValueError(f"`{name}` must be finite, {np.sum(~np.isfinite(z))} values are not.")
+    check_size(name, z)
     z = z - z.mean(axis=-2, keepdims=True) if name == "points" else _rows(name, z)
     most = z.shape[-1]
     dimensions = whole_number("dimensions", dimensions)

@@ -25,8 +25,8 @@ def passage_time(
                 f"`time` and `{name}` must be curves of one length, got shapes {t.shape} and "
                 f"{curve.shape}."
             )
-    if not (np.diff(t) >= 0).all():
-        raise ValueError("`time` must not fall from sample to sample, nor be NaN.")
+    if not (np.isfinite(t).all() and (np.diff(t) >= 0).all()):
+        raise ValueError("`time` must be finite, and must not fall from sample to sample.")
     below = np.flatnonzero(values <= real_number("level", level))
     if not below.size or below[0] == 0:
         return math.nan

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Bool, Int
 
 from ..dynamics import Trajectory
-from ..networks._given import check_alone
+from ..networks._given import check_alone, real_number
 from ..tasks import AbstractTask
 from ..theory.saddles._kinds import EQUATION
 from ._fitted import FittedWidth, fitted_width
@@ -83,7 +83,8 @@ def plateau_widths(
     check_trajectory(trajectory, use=" For the weights at one moment use `effective_width`.")
     check_alone(trajectory.batch_shape, "trajectory")
     rests = plateaus(trajectory)
-    clean = rests.strength >= strength  # NaN, where there is no drop, is not
+    # NaN, where there is no drop, is not.
+    clean = rests.strength >= real_number("strength", strength)
     found = tuple(
         effective_width(trajectory.network.lane(int(index)), task, tolerance=tolerance, angle=angle)
         if good
