@@ -38,7 +38,8 @@ def check_finite(name: str, value: Any) -> None:
 
 def check_positive(name: str, value: Any) -> None:
     check_finite(name, value)
-    if not is_traced(value) and (np.asarray(value, dtype=float) <= 0).any():
+    # XLA takes what is smaller for zero.
+    if not is_traced(value) and (np.asarray(value, dtype=float) < np.finfo(float).tiny).any():
         raise ValueError(f"`{name}` must be positive, got {np.min(value):g}.")
 
 

@@ -98,8 +98,7 @@ def _weights(
     t: Array, w1: Array, w2: Array, s: Array, lam: Array, tau: Array
 ) -> tuple[Array, Array]:
     t, w1, w2, s, lam, tau = with_time(t, w1, w2, s, lam, tau)
-    bounds = jnp.finfo(tau.dtype)  # XLA takes smaller ones for zero, and zero times inf is none
-    theta = jnp.minimum(t / jnp.maximum(tau, bounds.tiny), bounds.max)
+    theta = jnp.minimum(t / tau, jnp.finfo(tau.dtype).max)  # zero times infinity is no number
     c = (w2 - w1) * (w2 + w1)
     half = 0.5 * lam * jnp.abs(c)
 
