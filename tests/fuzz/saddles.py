@@ -120,7 +120,9 @@ def _(found, g):
     rest = {} if g.learning_rate is None else {"learning_rate": float(g.learning_rate)}
     given = g.u[..., ::-1, :], g.v[..., ::-1, :], g.correlation, g.covariance
     holds("times are positive", ~(found < 0))
-    return near(found, saddles.mode_drop_times_from(*given, **rest), 1e-6)
+    weights = np.abs(np.concatenate((g.u, g.v), axis=-1))
+    rounding = 1e-16 * weights.max() / weights[weights > 0].min()
+    return near(found, saddles.mode_drop_times_from(*given, **rest), 1e-6 + rounding)
 
 
 # ------------------------------------------------------------------------------------------ units

@@ -27,7 +27,8 @@ def passage_time(
             )
     if not (np.isfinite(t).all() and (np.diff(t) >= 0).all()):
         raise ValueError("`time` must be finite, and must not fall from sample to sample.")
-    below = np.flatnonzero(values <= real_number("level", level))
+    level = real_number("level", level)
+    below = np.flatnonzero(values <= level)
     if not below.size or below[0] == 0:
         return math.nan
     return passage(t, values, slopes, level, int(below[0]) - 1, int(below[0]))

@@ -148,7 +148,8 @@ def continual_from(
         check_size("correlations", sigma)
         if sigma.shape != sigmas[0].shape:
             raise ValueError(
-                f"`correlations` must have one shape, got {sigma.shape} and {sigmas[0].shape}."
+                f"`correlations`, those of `tasks`, must have one shape, got {sigma.shape} and "
+                f"{sigmas[0].shape}."
             )
 
     if np.ndim(first) > 2:

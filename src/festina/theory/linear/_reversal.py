@@ -38,7 +38,8 @@ def reversal_time(
     root = np.hypot(s, lam / 2)
     inverse = lam / (2 * (s + root))  # 1/Y, from 0 (rich) to 1 (lazy)
     with np.errstate(divide="ignore"):
-        return np.asarray(tau / (2 * root) * (2 * np.log1p(inverse) - np.log(2 * inverse)))
+        passed = 2 * np.log1p(inverse) - np.log(2 * inverse)
+        return np.asarray(np.asarray(tau, dtype=float) / (2 * root) * passed)
 
 
 def reversal_overlap(singular_values: ArrayLike, balance: ArrayLike) -> Float[np.ndarray, "*modes"]:

@@ -24,6 +24,7 @@ from jaxtyping import Float
 
 from ..._drops import resting
 from ..._types import ArrayLike
+from ...networks._given import check_size
 from .._checks import finite
 from .._modes import equals
 from ._linear_jump import Jump, Moments, grow, jump, turn
@@ -190,6 +191,8 @@ def _columns(u: ArrayLike, v: ArrayLike, modes: LinearModes) -> Float[np.ndarray
     The flow keeps that number, Θ(t) = G(t)Θ(0) with an invertible G: on a manifold of Theorem 3 no
     more modes are learned, whatever rounding adds on the way.
     """
+    check_size("u", u)
+    check_size("v", v)
     u, v = finite("u", u), finite("v", v)
     outputs, inputs = modes.correlation.shape
     if u.ndim != 2 or v.ndim != 2 or len(u) != len(v) or not len(u):
