@@ -427,7 +427,7 @@ world = rows(
 def _(world, g):
     """Kinds are what NumPy finds of the covariance, whose inverse has the precision for a sum."""
     c, values = world.covariance, world.eigenvalues
-    digits = 1e-8 + 1e-14 * values[0] / np.maximum(values[-1], 1e-12 * values[0])
+    digits = 1e-8 + 1e-14 * values[0] / np.clip(values[-1], 1e-12 * values[0], 1.0)
     near(np.sort(values), np.linalg.eigvalsh(c), digits, np.abs(c).max())
     near(c @ world.modes, world.modes * values, digits, np.abs(c).max())
     if not {"sizes", "items", "flip"} & {*g} or isinstance(g.get("items"), int):

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ..._types import ArrayLike
-from .._checks import check_positive, check_times, finite
+from .._checks import check_positive, check_times, finite, number
 
 
 def growing_gram(
@@ -86,7 +86,7 @@ def growing_strengths(
             f"`gram` must have full rank, {gram.shape[-1]}: with fewer hidden units than modes "
             "some mode finds none. Use `balanced_flow` there."
         )
-    t = np.asarray(times, dtype=float) / tau
+    t = np.asarray(times, dtype=float) / number("tau", tau)
     inverse = np.linalg.inv(gram).reshape(*gram.shape[:-2], *(1,) * t.ndim, *gram.shape[-2:])
     decay = np.exp(-s * t[..., None])
     rest = ((1 - decay**2) / s)[..., None] * np.eye(len(s))
