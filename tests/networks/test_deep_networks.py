@@ -19,7 +19,7 @@ from festina.networks import (
     fully_connected,
     layer,
 )
-from festina.networks._deep import DeepStructure
+from festina.networks._deep import layer_shapes
 
 RNG = np.random.default_rng(0)
 
@@ -52,13 +52,14 @@ def test_the_product_of_its_weights_is_what_it_computes(widths, batch):
 @pytest.mark.parametrize("samples", [1, 5, 60])
 @pytest.mark.parametrize("lanes", [(), (3,)])
 def test_programs_multiply_from_either_end(widths, samples, lanes):
-    structure = DeepStructure(widths)
-    parts = [RNG.normal(size=(*shape, *lanes)) for shape in structure.shapes]
+    parts = [RNG.normal(size=(*shape, *lanes)) for shape in layer_shapes(widths)]
+    structure = deep_linear_from([np.ones(shape) for shape in layer_shapes(widths)]).structure
     psi = RNG.normal(size=(samples, widths[0]))
     expected = np.broadcast_to(psi.reshape(*psi.shape, *(1,) * len(lanes)), (*psi.shape, *lanes))
     for part in parts:
         expected = np.einsum("si...,oi...->so...", expected, part)
-    found = structure.outputs(jnp.asarray(psi), *map(jnp.asarray, parts))
+    first, *others = map(jnp.asarray, parts)
+    found = structure.outputs(jnp.asarray(psi), jnp.swapaxes(first, 0, 1), *others)
     scale = np.abs(expected).max()
     np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-12 * scale)
 

@@ -2,7 +2,6 @@
 
 import functools
 import itertools
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,13 +12,14 @@ from jaxtyping import Float
 from .._precision import float64
 from .._pytree import pytree
 from .._types import Array, ArrayLike, Keys
+from ._activations import linear
 from ._build import check_batch, check_keys, check_scale, normals
-from ._contract import chain, mix
 from ._given import real_array
+from ._graph import Graph
 from ._labels import seed_labels
 from ._layer import Layer
 from ._network import AbstractNetwork
-from ._structure import AbstractStructure
+from ._stack_graph import stack_graph
 from ._units import Neuron
 
 _LINEAR = Neuron()
@@ -114,8 +114,9 @@ class DeepLinear(AbstractNetwork):
         return DeepLinear(parts)._labelled_like(self)
 
     @property
-    def structure(self) -> "DeepStructure":
-        return DeepStructure(self.widths)
+    def structure(self) -> Graph:
+        shapes = layer_shapes(self.widths)
+        return stack_graph(_LINEAR, shapes, (linear,) * (self.depth - 2))
 
     @property
     def first_unit(self) -> Neuron:
@@ -130,59 +131,9 @@ class DeepLinear(AbstractNetwork):
             )
 
 
-@dataclass(frozen=True)
-class DeepStructure(AbstractStructure):
-    """A deep linear network without its weights; in programs these are `(out, in, *lane)`."""
-
-    widths: tuple[int, ...]
-
-    @property
-    def shapes(self) -> tuple[tuple[int, int], ...]:
-        """Of every weight matrix."""
-        return tuple(zip(self.widths[1:], self.widths[:-1], strict=True))
-
-    @property
-    def size(self) -> int:
-        return sum(math.prod(shape) for shape in self.shapes)
-
-    def split(self, weights: Float[Array, "weight *lane"]) -> tuple[Float[Array, "..."], ...]:
-        borders = np.cumsum([0, *map(math.prod, self.shapes)])
-        return tuple(
-            weights[start:end].reshape(*shape, *weights.shape[1:])
-            for start, end, shape in zip(borders[:-1], borders[1:], self.shapes, strict=True)
-        )
-
-    def outputs(
-        self, psi: Float[Array, "sample input"], *parts: Float[Array, "..."]
-    ) -> Float[Array, "sample output *lane"]:
-        """W_D ⋯ W_1 ψ for every sample."""
-        first, *others = parts
-        products = [math.prod(shape) for shape in self.shapes]
-        samples, outputs = len(psi), self.widths[-1]
-        # Whichever end multiplies less: from the samples through all layers, or from the outputs,
-        # whose map is the same for all samples.
-        if outputs * (sum(products[:-1]) + samples * self.widths[0]) < samples * sum(products):
-            total = jnp.swapaxes(parts[-1], 0, 1)  # inputs of the last layer first
-            for weight in parts[-2::-1]:
-                total = chain(jnp.swapaxes(weight, 0, 1), jnp.swapaxes(total, 0, 1))
-            return mix(psi, total)
-        activity = mix(psi, jnp.swapaxes(first, 0, 1))
-        for weight in others:
-            activity = chain(activity, weight)
-        return activity
-
-    def columns(self, *parts: Float[Array, "..."]) -> Float[np.ndarray, "weight lane"]:
-        flat = [
-            np.asarray(part, float).reshape(-1, math.prod(shape)).T
-            for part, shape in zip(parts, self.shapes, strict=True)
-        ]
-        return np.concatenate(flat)
-
-    def arrays(
-        self, weights: Float[np.ndarray, "weight *batch"]
-    ) -> tuple[Float[np.ndarray, "..."], ...]:
-        parts = self.split(weights)
-        return tuple(np.moveaxis(np.asarray(part), (0, 1), (-2, -1)) for part in parts)
+def layer_shapes(widths: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """Of every weight matrix, (out, in)."""
+    return tuple(zip(widths[1:], widths[:-1], strict=True))
 
 
 @float64
@@ -199,7 +150,7 @@ def deep_linear(widths: Sequence[int], *, scale: ArrayLike, key: Keys) -> DeepLi
     widths = check_widths(widths)
     scales, key = check_scale(scale), check_keys(key)
     batch = check_batch(scales, key)
-    shapes = DeepStructure(widths).shapes
+    shapes = layer_shapes(widths)
     # Not in the program, where rounding would depend on how many networks it makes.
     weights = (scales[..., None, None] * draw for draw in normals(key, shapes))
     network = DeepLinear(tuple(np.broadcast_to(w, (*batch, *w.shape[-2:])) for w in weights))

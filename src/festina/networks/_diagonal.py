@@ -16,6 +16,7 @@ from ._labels import seed_labels
 from ._network import AbstractNetwork
 from ._structure import AbstractStructure
 from ._units import Neuron
+from ._view import Shape
 
 _LINEAR = Neuron()
 
@@ -101,11 +102,12 @@ class DiagonalStructure(AbstractStructure):
     inputs: int
 
     @property
-    def size(self) -> int:
-        return 2 * self.inputs
+    def shapes(self) -> tuple[Shape, Shape]:
+        return (self.inputs,), (self.inputs,)
 
-    def split(self, weights: Float[Array, "weight *lane"]) -> tuple[Float[Array, "..."], ...]:
-        return weights[: self.inputs], weights[self.inputs :]
+    @property
+    def units_first(self) -> tuple[bool, bool]:
+        return False, False
 
     def outputs(
         self, psi: Float[Array, "sample input"], *parts: Float[Array, "..."]
@@ -113,17 +115,6 @@ class DiagonalStructure(AbstractStructure):
         """Σ_i u_i v_i ψ_i for every sample."""
         u, v = parts
         return mix(psi, u * v)[:, None]
-
-    def columns(self, *parts: Float[Array, "..."]) -> Float[np.ndarray, "weight lane"]:
-        return np.concatenate(
-            [np.asarray(part, float).reshape(-1, self.inputs).T for part in parts]
-        )
-
-    def arrays(
-        self, weights: Float[np.ndarray, "weight *batch"]
-    ) -> tuple[Float[np.ndarray, "..."], ...]:
-        u, v = self.split(weights)
-        return np.moveaxis(np.asarray(u), 0, -1), np.moveaxis(np.asarray(v), 0, -1)
 
 
 @float64
