@@ -19,6 +19,8 @@ from ._diagonal import DiagonalLinear as DiagonalLinear
 from ._diagonal import diagonal_linear as diagonal_linear
 from ._diagonal import diagonal_linear_from as diagonal_linear_from
 from ._from_run import from_run as from_run
+from ._gated import Gated as Gated
+from ._gated import gated as gated
 from ._greedy_pretrained import greedy_pretrained as greedy_pretrained
 from ._layer import Layer as Layer
 from ._layer import layer as layer

@@ -25,6 +25,9 @@ class AbstractView(abc.ABC):
     def degree(self) -> int | None:
         """Degree of the response as a polynomial in the input, None if it is not one."""
 
+    gates: int = 0
+    """How many numbers at the end of the features are gates: linear is only what has the same."""
+
     @abc.abstractmethod
     def features(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
         """ψ(x)."""
@@ -37,3 +40,10 @@ class AbstractView(abc.ABC):
         """What a residual connection adds to the output."""
         del x, outputs
         return 0.0
+
+    def wanted(
+        self, psi: Float[Array, "sample *features"], y: Float[Array, "sample output"]
+    ) -> Float[Array, "sample output"]:
+        """What of the targets counts."""
+        del psi
+        return y

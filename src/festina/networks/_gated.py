@@ -1,0 +1,302 @@
+"""Gated deep linear networks on any graph."""
+
+import graphlib
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+
+from .._precision import float64
+from .._pytree import pytree
+from .._types import Array, Keys
+from ._activations import linear
+from ._build import Scale, check_batch, check_keys, check_scale, normals
+from ._gating import Gating, Rule, gating
+from ._given import whole_number
+from ._graph import Edge, Graph, Input, Node
+from ._labels import seed_labels
+from ._network import AbstractNetwork
+from ._units import Neuron
+from ._view import AbstractView, Shape
+
+_LINEAR = Neuron()
+_TAKEN = ("batch_0", "loss", "save", "saves", "scale", "seed", "squared_gradient", "time")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A graph by names: what a gated network is beside its weights and gates."""
+
+    inputs: tuple[tuple[str, tuple[int, ...]], ...]  # with the columns of x that each reads
+    nodes: tuple[tuple[str, int], ...]  # with widths, along the edges, outputs last
+    edges: tuple[tuple[str, str], ...]
+    ends: int
+
+    @property
+    def widths(self) -> dict[str, int]:
+        """Of inputs and nodes."""
+        return {name: len(columns) for name, columns in self.inputs} | dict(self.nodes)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Nodes that no edge leaves."""
+        return tuple(name for name, _ in self.nodes[-self.ends :])
+
+    @property
+    def shapes(self) -> tuple[Shape, ...]:
+        """Of the weights of every edge, (out, in)."""
+        widths = self.widths
+        return tuple((widths[target], widths[source]) for source, target in self.edges)
+
+
+@dataclass(frozen=True)
+class GatedView(AbstractView):
+    """The columns of x that the inputs read, and the gates behind them.
+
+    Where gates are equal the network is linear, so that the moments of every pattern of gates
+    suffice.
+    """
+
+    plan: Plan
+    gating: Gating | None
+
+    @property
+    def fixed_features(self) -> bool:
+        return True
+
+    @property
+    def gates(self) -> int:
+        return 0 if self.gating is None else len(self.gating.names)
+
+    @property
+    def degree(self) -> int | None:
+        return None if self.gates else 1
+
+    def wanted(
+        self, psi: Float[Array, "sample feature"], y: Float[Array, "sample output"]
+    ) -> Float[Array, "sample output"]:
+        """Targets, but 0 where the gate of an output is closed: nothing can be learned there."""
+        names = () if self.gating is None else self.gating.names
+        open_ = [
+            np.repeat(psi[:, len(psi.T) - self.gates + names.index(name), None] != 0, width, 1)
+            if name in names
+            else np.full((len(psi), width), True)
+            for name, width in self.plan.nodes[-self.plan.ends :]
+        ]
+        return np.where(np.concatenate(open_, axis=1), y, 0.0)
+
+    def features(self, x: Float[Array, " input"]) -> Float[Array, " feature"]:
+        columns = np.array([column for _, columns in self.plan.inputs for column in columns])
+        return jnp.concatenate((x[columns], *([] if self.gating is None else [self.gating(x)])))
+
+    def check_input(self, input_shape: Shape) -> None:
+        needed = 1 + max(column for _, columns in self.plan.inputs for column in columns)
+        if self.gating is not None and self.gating.table.size:
+            needed = self.gating.examples.shape[1]
+            fits = input_shape == (needed,)
+        else:
+            fits = len(input_shape) == 1 and input_shape[0] >= needed
+        if not fits:
+            raise ValueError(f"Inputs are vectors of {needed} numbers, got shape {input_shape}.")
+
+
+@pytree
+@dataclass(frozen=True, eq=False, repr=False)
+class Gated(AbstractNetwork):
+    r"""Gated deep linear network: $h_v = g_v \sum_e g_e W_e h_{s(e)}$ over the edges to v.
+
+    Gates are numbers of each input: see `gated`. `weights` are those of the edges, each
+    `(out, in)`; axes in front make a batch of networks. Examples that have all their gates in
+    common enter training by their moments alone.
+    """
+
+    weights: tuple[Float[Array, "..."], ...]
+    plan: Plan = field(metadata={"static": True})
+    gating: Gating | None = field(default=None, metadata={"static": True})
+
+    def __repr__(self) -> str:
+        if not all(hasattr(weight, "shape") for weight in self.weights):
+            return f"Gated({self.weights!r})"  # a tree of something else, as JAX makes them
+        batch = f"{self.batch_shape} networks, " if self.batch_shape else ""
+        nodes = ", ".join(f"{name} {width}" for name, width in self.plan.widths.items())
+        gated = "" if self.gating is None else f", gates of {', '.join(self.gating.names)}"
+        return f"Gated({batch}{nodes}; {', '.join(self.part_axes)}{gated})"
+
+    def __call__(self, x: Float[Array, " input"]) -> Float[Array, " output"]:
+        """One network, one example, in the precision of JAX's setting; `predict` is float64."""
+        return jnp.concatenate(self._activities(x)[-self.plan.ends :])
+
+    def hidden(self, x: Float[Array, " input"]) -> tuple[Float[Array, "..."], ...]:
+        """The activity of every node but the outputs."""
+        return tuple(self._activities(x)[: -self.plan.ends])
+
+    def _activities(self, x: Float[Array, "..."]) -> list[Float[Array, " _"]]:
+        self._check_single()
+        x = jnp.asarray(x)
+        self.view.check_input(x.shape)
+        structure = self.structure
+        parts = (
+            jnp.swapaxes(weight, 0, 1) if units else weight
+            for weight, units in zip(self.weights, structure.units_first, strict=True)
+        )
+        return [each[0] for each in structure.activities(self.features(x)[None], *parts)]
+
+    @property
+    def parts(self) -> tuple[Array, ...]:
+        return self.weights
+
+    @property
+    def part_axes(self) -> dict[str, tuple[str, ...]]:
+        return {f"{source}-{target}": (target, source) for source, target in self.plan.edges}
+
+    def with_parts(self, *parts: Float[Array, "..."]) -> "Gated":
+        return Gated(parts, self.plan, self.gating)._labelled_like(self)
+
+    @property
+    def structure(self) -> Graph:
+        names = () if self.gating is None else self.gating.names
+        gate = {name: number for number, name in enumerate(names)}
+        place = {name: number for number, name in enumerate(self.plan.widths)}
+        plan = self.plan
+        return Graph(
+            _LINEAR,
+            tuple(Input((len(columns),), gate.get(name)) for name, columns in plan.inputs),
+            tuple(Node(width, linear, gate.get(name)) for name, width in plan.nodes),
+            tuple(
+                Edge(place[source], place[target], number, gate.get(f"{source}-{target}"))
+                for number, (source, target) in enumerate(plan.edges)
+            ),
+            plan.shapes,
+            plan.ends,
+            len(names),
+        )
+
+    @property
+    def first_unit(self) -> Neuron:
+        return _LINEAR
+
+    @property
+    def view(self) -> GatedView:
+        return GatedView(self.plan, self.gating)
+
+    @property
+    def outputs(self) -> int:
+        return sum(self.plan.widths[name] for name in self.plan.outputs)
+
+    def check_fit(self, input_shape: tuple[int, ...], outputs: int) -> None:
+        self.view.check_input(input_shape)
+        if outputs != self.outputs:
+            raise ValueError(
+                f"Network and task do not fit: the task has {outputs} outputs, the network's "
+                f"nodes {', '.join(self.plan.outputs)} are {self.outputs}."
+            )
+
+
+@float64
+def gated(
+    nodes: Mapping[str, int],
+    paths: Sequence[str],
+    *,
+    gates: Mapping[str, ArrayLike | Rule] | None = None,
+    examples: ArrayLike | None = None,
+    inputs: Mapping[str, Sequence[int]] | None = None,
+    scale: Scale,
+    key: Keys,
+) -> Gated:
+    """Gated deep linear network with weights from N(0, scale²).
+
+    **Arguments:**
+
+    - `nodes`: name and width of every node, `{"x": 2, "h": 8, "y": 1}`. Nodes that no edge enters
+      read the input, those that none leaves are the output, in this order.
+    - `paths`: the edges, as chains of names: `["x-h-y"]` is a network with one hidden layer,
+      `["x-a-y", "x-b-y"]` one with two pathways. An edge that is named twice is shared.
+    - `gates`: of nodes (`"a"`) and edges (`"x-a"`); what has none is open, 1. Either numbers, one
+      for each of the `examples`, or a function of one input. Labels make a gate by comparison:
+      `{"a": task.labels["context"] == 0}`. Any real number will do.
+    - `examples`: the inputs that such numbers are for, `task.x`. Of others they are unknown.
+    - `inputs`: columns of the input that each input node reads, `{"x": range(2)}`. By default they
+      follow each other, and there are no more columns than that.
+    - `scale`: standard deviation of the initial weights, or an array of them.
+    - `key`: randomness. An array of keys makes a batch of networks, one each; `scale` and `key`
+      broadcast against each other.
+    """
+    plan = _plan(nodes, paths, inputs)
+    rules = gating(gates or {}, examples)
+    _check_names(plan, rules)
+    scales, key = check_scale(scale), check_keys(key)
+    batch = check_batch(scales, key)
+    weights = (scales[..., None, None] * draw for draw in normals(key, plan.shapes))
+    arrays = tuple(np.broadcast_to(weight, (*batch, *weight.shape[-2:])) for weight in weights)
+    return Gated(arrays, plan, rules).remembering({"scale": scales, **seed_labels(key)})
+
+
+def _plan(
+    nodes: Mapping[str, int], paths: Sequence[str], inputs: Mapping[str, Sequence[int]] | None
+) -> Plan:
+    """The graph by names, its nodes along the edges."""
+    widths = {name: whole_number(f"nodes['{name}']", width) for name, width in nodes.items()}
+    chains = [[name.strip() for name in path.split("-")] for path in paths]
+    edges = list(dict.fromkeys(pair for chain in chains for pair in itertools.pairwise(chain)))
+    if not edges:
+        raise ValueError('`paths` has no edge. One hidden layer is ["x-h-y"].')
+    if missing := sorted({name for edge in edges for name in edge} - widths.keys()):
+        raise ValueError(
+            f"`paths` leads through {', '.join(map(repr, missing))}, which `nodes` does not have: "
+            f"there are {', '.join(widths)}."
+        )
+    if alone := [name for name in widths if not any(name in edge for edge in edges)]:
+        raise ValueError(f"`nodes` has {', '.join(map(repr, alone))}, which no path leads through.")
+    targets, sources = {target for _, target in edges}, {source for source, _ in edges}
+    sorter = graphlib.TopologicalSorter({name: [] for name in widths})
+    for source, target in edges:
+        sorter.add(target, source)
+    try:
+        ordered = list(sorter.static_order())
+    except graphlib.CycleError as error:
+        raise ValueError(f"`paths` leads in a circle: {'-'.join(error.args[1])}.") from None
+    entries = [name for name in widths if name not in targets]
+    ends = [name for name in widths if name not in sources]
+    hidden = [name for name in ordered if name not in (*entries, *ends)]
+    return Plan(
+        tuple(_columns(entries, widths, inputs).items()),
+        tuple((name, widths[name]) for name in (*hidden, *ends)),
+        tuple(edges),
+        len(ends),
+    )
+
+
+def _columns(
+    entries: Sequence[str], widths: Mapping[str, int], inputs: Mapping[str, Sequence[int]] | None
+) -> dict[str, tuple[int, ...]]:
+    if inputs is None:
+        borders = np.cumsum([0, *(widths[name] for name in entries)])
+        inputs = {name: range(*borders[i : i + 2]) for i, name in enumerate(entries)}
+    if set(inputs) != set(entries):
+        raise ValueError(
+            f"`inputs` must name the columns of {', '.join(entries)}, which no edge enters, got "
+            f"{', '.join(inputs)}."
+        )
+    columns = {name: tuple(map(int, inputs[name])) for name in entries}
+    for name, found in columns.items():
+        if len(found) != widths[name] or min(found) < 0:
+            raise ValueError(
+                f"`inputs['{name}']` must be {widths[name]} columns from 0 up, got {found}."
+            )
+    return columns
+
+
+def _check_names(plan: Plan, rules: Gating | None) -> None:
+    if taken := [name for name in plan.widths if name in _TAKEN]:
+        raise ValueError(f"A node cannot be called {taken[0]!r}: runs have that name already.")
+    known = {*plan.widths, *(f"{source}-{target}" for source, target in plan.edges)}
+    for name in () if rules is None else rules.names:
+        if name not in known:
+            raise ValueError(
+                f"`gates` has {name!r}, which is no node or edge: there are "
+                f"{', '.join(sorted(known))}."
+            )
