@@ -8,13 +8,12 @@ from dataclasses import dataclass, field
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import ArrayLike
 
 from .._precision import float64
 from .._pytree import pytree
-from .._types import Array, Keys
+from .._types import Array, ArrayLike, Keys
 from ._activations import linear
-from ._build import Scale, check_batch, check_keys, check_scale, normals
+from ._build import check_batch, check_keys, check_scale, normals
 from ._gating import Gating, Rule, gating
 from ._given import whole_number
 from ._graph import Edge, Graph, Input, Node
@@ -77,8 +76,8 @@ class GatedView(AbstractView):
         return None if self.gates else 1
 
     def wanted(
-        self, psi: Float[Array, "sample feature"], y: Float[Array, "sample output"]
-    ) -> Float[Array, "sample output"]:
+        self, psi: Float[np.ndarray, "sample feature"], y: Float[np.ndarray, "sample output"]
+    ) -> Float[np.ndarray, "sample output"]:
         """Targets, but 0 where the gate of an output is closed: nothing can be learned there."""
         names = () if self.gating is None else self.gating.names
         open_ = [
@@ -204,7 +203,7 @@ def gated(
     gates: Mapping[str, ArrayLike | Rule] | None = None,
     examples: ArrayLike | None = None,
     inputs: Mapping[str, Sequence[int]] | None = None,
-    scale: Scale,
+    scale: ArrayLike,
     key: Keys,
 ) -> Gated:
     """Gated deep linear network with weights from N(0, scale²).

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import ArrayLike
 
-from .._types import Array
+from .._types import Array, ArrayLike
 from ._given import real_array
 
 Rule = Callable[[Float[Array, " input"]], Float[Array, ""]]

@@ -2,6 +2,7 @@
 
 import functools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -104,8 +105,7 @@ class Graph(AbstractStructure):
         outputs = self.nodes[-1].width
         identity = jnp.eye(outputs).reshape(outputs, outputs, *(1,) * len(lanes))
         readers: list = [None] * (front + len(self.nodes))
-        known = self._apart(psi)[0]
-        total = 0.0
+        known, summands = self._apart(psi)[0], []
         for vertex in range(len(readers) - 1, -1, -1):
             ways = []
             for edge in (edge for edge in self.edges if edge.source == vertex):
@@ -131,12 +131,12 @@ class Graph(AbstractStructure):
                     ways.append(chain(reader, into[:width]))
                     if len(into) > width:
                         bias = chain(reader, into[width:])
-                        total = total + mix(_ones(known), jnp.swapaxes(bias, 0, 1))
+                        summands.append(mix(_ones(known), jnp.swapaxes(bias, 0, 1)))
             if ways:
                 readers[vertex] = functools.reduce(jnp.add, ways)
         for seen, reader in zip(known, readers, strict=False):
-            total = total + mix(seen.reshape(len(psi), -1), jnp.swapaxes(reader, 0, 1))
-        return total
+            summands.append(mix(seen.reshape(len(psi), -1), jnp.swapaxes(reader, 0, 1)))
+        return functools.reduce(jnp.add, summands)
 
     def activities(
         self, psi: Float[Array, "sample *features"], *parts: Float[Array, "..."]
@@ -174,7 +174,7 @@ class Graph(AbstractStructure):
 
     def _apart(
         self, psi: Float[Array, "sample *features"]
-    ) -> tuple[list[Float[Array, "sample ..."]], list[Float[Array, " sample"]]]:
+    ) -> tuple[Sequence[Float[Array, "sample ..."]], Sequence[Float[Array, " sample"]]]:
         """The features of every input, and the gates, which stand side by side."""
         if len(self.inputs) == 1 and not self.gates:
             return [psi], []

@@ -74,12 +74,12 @@ def stack_graph(
 
 def layer_widths(shapes: tuple[Shape, ...]) -> tuple[int, ...]:
     """Numbers of each layer's activity, from the first to the output."""
-    reads = math.prod(shapes[1][1:-1]) if len(shapes) > 1 else 1
+    reads = math.prod(shapes[1][1:-1]) if shapes[1:] else 1
     return shapes[0][0] * reads, *(shape[0] for shape in shapes[1:])
 
 
 def _feature_shape(unit: AbstractUnit, shapes: tuple[Shape, ...]) -> Shape:
-    reads = shapes[1][1:-1] if len(shapes) > 1 else ()
+    reads = shapes[1][1:-1] if shapes[1:] else ()
     weight = shapes[0][1:]
     if not unit.fixed_features:
         return (*reads, *weight)

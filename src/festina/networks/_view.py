@@ -2,6 +2,7 @@
 
 import abc
 
+import numpy as np
 from jaxtyping import Float
 
 from .._types import Array
@@ -25,8 +26,10 @@ class AbstractView(abc.ABC):
     def degree(self) -> int | None:
         """Degree of the response as a polynomial in the input, None if it is not one."""
 
-    gates: int = 0
-    """How many numbers at the end of the features are gates: linear is only what has the same."""
+    @property
+    def gates(self) -> int:
+        """How many numbers at the end of the features are gates: linear is what has the same."""
+        return 0
 
     @abc.abstractmethod
     def features(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
@@ -42,8 +45,8 @@ class AbstractView(abc.ABC):
         return 0.0
 
     def wanted(
-        self, psi: Float[Array, "sample *features"], y: Float[Array, "sample output"]
-    ) -> Float[Array, "sample output"]:
+        self, psi: Float[np.ndarray, "sample *features"], y: Float[np.ndarray, "sample output"]
+    ) -> Float[np.ndarray, "sample output"]:
         """What of the targets counts."""
         del psi
         return y

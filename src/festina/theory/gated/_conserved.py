@@ -14,9 +14,9 @@ def conserved(network: Gated) -> dict[str, Float[np.ndarray, "*batch node node"]
     comes back.
     """
     weights = dict(zip(network.plan.edges, map(np.asarray, network.parts), strict=True))
-    hidden = [name for name, _ in network.plan.nodes if name not in network.plan.outputs]
-    return {
-        node: sum(w @ w.swapaxes(-1, -2) for (_, target), w in weights.items() if target == node)
-        - sum(w.swapaxes(-1, -2) @ w for (source, _), w in weights.items() if source == node)
-        for node in hidden
-    }
+    found = {}
+    for node in (name for name, _ in network.plan.nodes if name not in network.plan.outputs):
+        into = [w @ w.swapaxes(-1, -2) for (_, target), w in weights.items() if target == node]
+        out_of = [w.swapaxes(-1, -2) @ w for (source, _), w in weights.items() if source == node]
+        found[node] = np.sum(into, axis=0) - np.sum(out_of, axis=0)
+    return found

@@ -67,7 +67,7 @@ def common_modes(seen: PathStatistics, members: list[int]) -> CommonModes:
                 inputs[starts[p]] = _stronger(inputs.get(starts[p]), back)
         if len(inputs) == len(set(starts.values())) and len(outputs) == len(set(ends.values())):
             break
-    largest = max(np.linalg.norm(seen.correlation[p]) for p in members)
+    largest = max(float(np.linalg.norm(seen.correlation[p])) for p in members)
     u = {node: _unit(columns, largest) for node, columns in outputs.items()}
     v = {node: _unit(columns, 0.0) for node, columns in inputs.items()}
     count = next(iter(v.values())).shape[1]

@@ -23,7 +23,7 @@ class Gradient(NamedTuple):
 
     network: Gated
     form: Form
-    cost: dict[str, float]
+    cost: dict[Form, float]
     """Multiplications that each form takes, of paths infinite where they are not enumerated."""
 
 
@@ -42,7 +42,7 @@ def gradient(network: Gated, task: Task, *, form: Form | None = None) -> Gradien
     """
     network._check_single()
     cost = _costs(network, task)
-    chosen = min(cost, key=cost.__getitem__) if form is None else form
+    chosen: Form = min(cost, key=cost.__getitem__) if form is None else form
     if chosen not in cost:
         raise ValueError(f"`form` must be one of {', '.join(cost)}, got {form!r}.")
     if chosen == "paths":
@@ -52,7 +52,7 @@ def gradient(network: Gated, task: Task, *, form: Form | None = None) -> Gradien
     return Gradient(network.with_parts(*parts), chosen, cost)
 
 
-def _costs(network: Gated, task: Task) -> dict[str, float]:
+def _costs(network: Gated, task: Task) -> dict[Form, float]:
     weights = sum(map(math.prod, network.plan.shapes))
     rows = len(task.statistics(network.view).psi)
     count = count_paths(network)

@@ -1,15 +1,14 @@
 """The neural race reduction: a gated network as one number for each edge and mode."""
 
 import functools
-import math
 import warnings
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import ArrayLike
 from scipy.integrate import solve_ivp
 
+from ..._types import ArrayLike
 from ...networks import Gated
 from ...tasks import Task
 from .._checks import check_times
@@ -79,7 +78,7 @@ class Reduction:
     ) -> dict[str, Float[np.ndarray, "time mode"]]:
         """B_p of every path at these times: the product along it."""
         edges = self.flow(times, tau=tau, rtol=rtol)
-        return {str(p): math.prod(edges[edge] for edge in p.edges) for p in self.paths}
+        return {str(p): np.prod([edges[edge] for edge in p.edges], axis=0) for p in self.paths}
 
     def loss(
         self, times: ArrayLike, *, tau: float = 1.0, rtol: float = 1e-10
