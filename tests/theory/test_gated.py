@@ -67,7 +67,7 @@ def graph(seed, samples=24):
 def check_gradients(network, data):
     with jax.enable_x64(True):
         x = jnp.asarray(data.x)
-        psi = np.asarray(jax.vmap(network.features)(x))
+        psi = np.asarray(jax.jit(jax.vmap(network.features))(x))
         y = network.view.wanted(psi, data.y)
 
         def loss(*weights):
@@ -75,7 +75,7 @@ def check_gradients(network, data):
             return 0.5 * jnp.mean(jnp.sum((y - outputs) ** 2, axis=1))
 
         parts = tuple(map(jnp.asarray, network.parts))
-        expected = jax.grad(loss, argnums=tuple(range(len(parts))))(*parts)
+        expected = jax.jit(jax.grad(loss, argnums=tuple(range(len(parts)))))(*parts)
     size = max(1.0, *(float(np.abs(slope).max()) for slope in expected))
     for form in ("data", "patterns", "paths"):
         found = gradient(network, data, form=form)
@@ -113,7 +113,7 @@ def test_what_a_node_takes_and_gives_is_conserved(seed):
         np.testing.assert_allclose((there - here) / (2 * h), 0, atol=1e-8 * size)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(SEEDS)
 def test_paths_are_as_many_as_counted_and_say_what_the_network_says(seed):
     network, data = graph(seed)

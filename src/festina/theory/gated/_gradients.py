@@ -17,6 +17,8 @@ from ._paths import MOST_PATHS, count_paths, path_statistics
 
 Form = Literal["data", "patterns", "paths"]
 
+_descent = jax.jit(descent, static_argnums=0)
+
 
 class Gradient(NamedTuple):
     """∂L/∂W of every edge, as a network, and how it was computed."""
@@ -69,10 +71,10 @@ def _costs(network: Gated, task: Task) -> dict[Form, float]:
 def _by_samples(network: Gated, task: Task, *, compressed: bool) -> tuple[np.ndarray, ...]:
     structure, data, _ = objective(network, task, "half")
     if not compressed:
-        psi = jax.vmap(network.features)(np.asarray(task.x, float))
-        data = Data(psi, network.view.wanted(np.asarray(psi), task.y), task.weight)
+        psi = np.asarray(jax.jit(jax.vmap(network.features))(np.asarray(task.x, float)))
+        data = Data(psi, network.view.wanted(psi, task.y), task.weight)
     columns = jnp.asarray(structure.columns(*network.parts)[:, 0])
-    return structure.arrays(-np.asarray(descent(structure, columns, data)[1]))
+    return structure.arrays(-np.asarray(_descent(structure, columns, data)[1]))
 
 
 def _by_paths(network: Gated, task: Task) -> list[Float[np.ndarray, "out in"]]:

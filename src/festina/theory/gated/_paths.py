@@ -64,7 +64,7 @@ def gates_of(network: Gated, task: Task) -> dict[str, Float[np.ndarray, " sample
     names = (*network.plan.widths, *network.part_axes)
     gates = {name: np.ones(len(x)) for name in names}
     if network.gating is not None:
-        values = np.asarray(jax.vmap(network.gating)(x))
+        values = np.asarray(jax.jit(jax.vmap(network.gating))(x))
         gates |= dict(zip(network.gating.names, values.T, strict=True))
     return gates
 
