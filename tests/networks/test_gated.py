@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from matplotlib.figure import Figure
 
 import festina
 from festina import gradient_descent, gradient_flow, seeds
-from festina.diagnose import kernel_alignment, plateaus
+from festina.diagnose import kernel_alignment, plateaus, representational_similarity
 from festina.networks import (
     as_gated,
     decouple,
@@ -54,6 +55,11 @@ def translator(domains=3, trained=2, width=6, **kwargs):
         **{"scale": 0.1, "key": KEY, **kwargs},
     )
     return network, data
+
+
+@pytest.fixture
+def ax():
+    return Figure().subplots()
 
 
 # What is computed
@@ -203,9 +209,9 @@ def test_directions_that_do_not_fit(directions, strength, message):
 RECTIFIED = {
     "one layer": lambda: fully_connected(3, 40, 2, activation="relu", scale=0.5, key=KEY),
     "leaky": lambda: fully_connected(3, 10, 2, activation=leaky_relu(0.2), scale=0.5, key=KEY),
-    "linear": lambda: fully_connected(3, 10, 2, scale=0.5, key=KEY),
-    "stack": lambda: stack((3, 12, 9, 2), activations="relu", scale=0.7, key=KEY),
-    "half bent": lambda: stack((3, 12, 9, 2), activations=("linear", "relu"), scale=0.7, key=KEY),
+    "stack": lambda: stack(
+        (3, 6, 5, 9, 2), activations=("relu", "linear", "relu"), scale=0.7, key=KEY
+    ),
 }
 
 
@@ -227,7 +233,7 @@ def test_units_that_are_on_together_are_one_node():
     same = as_gated(network, [[1.0, 0.0], [1.0, 2.0]])  # the last is silent
     assert sorted(dict(same.plan.nodes).values()) == [1, 1, 2]
     assert same.gating.names == ("h1_0",)  # two are always on
-    assert as_gated(fully_connected(3, 9, scale=1.0, key=KEY), np.eye(3)).gating is None
+    assert as_gated(fully_connected(3, 9, scale=1.0, key=KEY), np.eye(3)).gating.names == ()
 
 
 @pytest.mark.parametrize(
@@ -265,9 +271,61 @@ def test_gates_by_table_come_back_and_functions_are_asked_for(tmp_path):
 def test_diagnosis_of_gated_networks():
     network = pathways(scale=0.01)
     run = gradient_flow(network, XOR)
-    assert len(plateaus(run).level) == 1
-    found = kernel_alignment(run.final, XOR)
-    assert 0 < found <= 1
+    assert len(plateaus(run).level) == 2
+    assert 0 < kernel_alignment(run.final, XOR) <= 1
+    np.testing.assert_allclose(
+        representational_similarity(run.final, XOR.x)[1],
+        np.diag(np.sum(np.square(run.final.parts[2] @ XOR.x.T), axis=0) * [0, 1, 0, 0]),
+        atol=1e-12,
+    )
+
+
+def shown(ax):
+    """What stands in the nodes and at the edges of a figure, and above it."""
+    return {text.get_text() for text in ax.texts}, ax.get_title()
+
+
+def test_a_figure_says_for_what_gates_are_open(ax):
+    network = pathways()
+    assert network.draw(ax, task=XOR, label="example") is ax
+    texts, title = shown(ax)
+    assert texts == {
+        "x (2)",
+        "h0 (5)\n●○○○",
+        "h1 (5)\n○●○○",
+        "h2 (5)\n○○●○",
+        "h3 (5)\n○○○●",
+        "y (1)",
+    }
+    assert title == "for example 0, 1, 2, 3: ● open, ◐ in part, ○ closed"
+    assert len(ax.lines) == 8
+
+
+def test_edges_of_a_figure_are_as_thick_as_they_are_strong(ax):
+    weights = {"x-a": [[1.0]], "a-y": [[3.0]], "x-y": [[0.0]]}
+    data = task([[1.0], [2.0]], [1.0, 2.0], labels={"one": [0, 0]})
+    network = gated_from(
+        weights, gates={"x-a": [1.0, 0.0], "a": lambda x: 0.5 * x[0]}, examples=data.x
+    )
+    network.draw(ax)
+    widths = [line.get_linewidth() for line in ax.lines]
+    assert widths[2] < widths[0] < widths[1]
+    assert shown(ax)[0] == {"x (1)", "a (1)\nby a rule", "y (1)", "○●"}
+    ax.clear()
+    network.draw(ax, task=data, label="one")
+    assert shown(ax)[0] == {"x (1)", "a (1)\n◐", "y (1)", "◐"}
+    with pytest.raises(ValueError, match="'two'; there are one"):
+        network.draw(ax, task=data, label="two")
+    with pytest.raises(ValueError, match="got 'one'; there are none"):
+        network.draw(ax, label="one")
+
+
+def test_many_patterns_are_counted(ax):
+    x = np.arange(20.0)[:, None]
+    gates = {"a": np.arange(20) < 3, "h": np.arange(20)}
+    nodes = {"x": 1, "a": 2, "h": 2, "y": 1}
+    gated(nodes, ["x-a-y", "x-h-y"], gates=gates, examples=x, scale=1.0, key=KEY).draw(ax)
+    assert "a (2)\nopen for 3 of 20" in shown(ax)[0]
 
 
 # What is refused

@@ -11,7 +11,8 @@ from ._activations import Activation, ActivationLike, activation_named
 from ._deep import deep_linear_from
 from ._diagonal import diagonal_linear_from
 from ._gated import Gated
-from ._gating import Gating, Plan, Rule
+from ._gated_graph import Plan
+from ._gating import Gating, Rule
 from ._labels import labels_from
 from ._layer import layer
 from ._network import AbstractNetwork
@@ -153,7 +154,7 @@ def _gated(attributes: Any, parts: Any, _: Any, gates: Mapping[str, Rule] | None
         )
     found = Gating(names, tuple((gates or {})[name] for name in rules), examples, table)
     weights = tuple(parts[f"{source}-{target}"] for source, target in plan.edges)
-    return Gated(weights, plan, found if names else None)
+    return Gated(weights, plan, found)
 
 
 def _matrices(parts: dict[str, np.ndarray]) -> list[np.ndarray]:

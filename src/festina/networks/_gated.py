@@ -4,24 +4,30 @@ import graphlib
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from .._graph_figure import draw_graph, gate_signs
 from .._precision import float64
 from .._pytree import pytree
 from .._types import Array, ArrayLike, Keys
-from ._activations import linear
 from ._build import random_parts
-from ._gating import Gating, Plan, Rule, gating
+from ._gated_graph import GatedGraph, Plan, gated_graph
+from ._gating import Gating, Rule, gating
 from ._given import finite_array, whole_number
-from ._graph import Edge, Graph, Input, Node
 from ._network import AbstractGraphNetwork
 from ._past import MEMORY
 from ._units import Neuron
 from ._view import AbstractView, Shape
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from ..tasks import Task
 
 _LINEAR = Neuron()
 _TAKEN = (
@@ -39,7 +45,7 @@ class GatedView(AbstractView):
     """
 
     plan: Plan
-    gating: Gating | None
+    gating: Gating
 
     @property
     def fixed_features(self) -> bool:
@@ -47,7 +53,13 @@ class GatedView(AbstractView):
 
     @property
     def gates(self) -> int:
-        return 0 if self.gating is None else len(self.gating.names)
+        return len(self.gating.names)
+
+    @property
+    def output_gates(self) -> tuple[int, ...]:
+        names = self.gating.names
+        whole = set(self.plan.outputs) <= set(names)
+        return tuple(names.index(name) - len(names) for name in self.plan.outputs if whole)
 
     @property
     def degree(self) -> int | None:
@@ -57,7 +69,7 @@ class GatedView(AbstractView):
         self, psi: Float[np.ndarray, "sample feature"], y: Float[np.ndarray, "sample output"]
     ) -> Float[np.ndarray, "sample output"]:
         """Targets, but 0 where the gate of an output is closed; raises at unknown gates."""
-        names = () if self.gating is None else self.gating.names
+        names = self.gating.names
         if not np.isfinite(gates := psi[:, len(psi.T) - self.gates :]).all():
             sample, gate = np.argwhere(~np.isfinite(gates))[0]
             raise ValueError(
@@ -74,16 +86,12 @@ class GatedView(AbstractView):
 
     def features(self, x: Float[Array, " input"]) -> Float[Array, " feature"]:
         columns = np.array([column for _, columns in self.plan.inputs for column in columns])
-        return jnp.concatenate((x[columns], *([] if self.gating is None else [self.gating(x)])))
+        return jnp.concatenate((x[columns], self.gating(x)))
 
     def check_input(self, input_shape: Shape) -> None:
-        needed = 1 + max(column for _, columns in self.plan.inputs for column in columns)
-        if self.gating is not None and self.gating.table.size:
-            needed = self.gating.examples.shape[1]
-            fits = input_shape == (needed,)
-        else:
-            fits = len(input_shape) == 1 and input_shape[0] >= needed
-        if not fits:
+        least = 1 + max(column for _, columns in self.plan.inputs for column in columns)
+        needed = self.gating.examples.shape[1] or max(least, *input_shape, 0)
+        if input_shape != (needed,):
             raise ValueError(f"Inputs are vectors of {needed} numbers, got shape {input_shape}.")
 
 
@@ -100,12 +108,55 @@ class Gated(AbstractGraphNetwork):
 
     weights: tuple[Float[Array, "..."], ...]
     plan: Plan = field(metadata={"static": True})
-    gating: Gating | None = field(default=None, metadata={"static": True})
+    gating: Gating = field(default_factory=Gating, metadata={"static": True})
 
     def _described(self) -> str:
         nodes = ", ".join(f"{name} {width}" for name, width in self.plan.widths.items())
-        gated = "" if self.gating is None else f", gates of {', '.join(self.gating.names)}"
+        gated = f", gates of {', '.join(self.gating.names)}" if self.gating.names else ""
         return f"{nodes}; {', '.join(self.part_axes)}{gated}"
+
+    def hidden(self, x: Float[Array, "..."]) -> tuple[Float[Array, "..."], ...]:
+        """The activity of every node but the outputs: one network, one example."""
+        widths = [width for _, width in self.plan.nodes[: -self.plan.ends]]
+        together = jnp.concatenate((jnp.zeros(0), *super().hidden(x)))
+        return tuple(jnp.split(together, np.cumsum(widths))[: len(widths)])
+
+    @float64
+    def draw(
+        self, ax: "Axes | None" = None, *, task: "Task | None" = None, label: str | None = None
+    ) -> "Axes":
+        """The graph from left to right, edges as thick as they are strong, and for what gates open.
+
+        Gates have a sign for each of their patterns, or with `task` and `label` for each value of
+        that label. What gates that are functions do is known for a `task` alone.
+        """
+        labels = {} if task is None else task.labels
+        if label is not None and label not in labels:
+            raise ValueError(
+                f"`label` must be one of the labels of the `task` that is given, got {label!r}; "
+                f"there are {', '.join(labels) or 'none'}."
+            )
+        x = self.gating.examples if task is None else np.asarray(task.x)
+        table = self.gating.table if task is None else np.asarray(jax.vmap(self.gating)(x))
+        what = table if label is None else np.asarray(labels[label])
+        values, which = np.unique(what, axis=0, return_inverse=True)
+        groups = [which.ravel() == k for k in range(len(values))]
+        signs = dict.fromkeys(self.gating.names, "by a rule")
+        signs |= gate_signs(dict(zip(self.gating.names, table.T, strict=False)), groups)
+        nodes = {
+            name: f"{name} ({width})" + (f"\n{signs[name]}" if name in signs else "")
+            for name, width in self.plan.widths.items()
+        }
+        norms = [float(np.sqrt(np.mean(np.sum(np.square(w), axis=(-2, -1))))) for w in self.parts]
+        edges = dict(zip(self.plan.edges, norms, strict=True))
+        at = {edge: signs["-".join(edge)] for edge in edges if "-".join(edge) in signs}
+        ax = draw_graph(ax, nodes, edges, self.plan.outputs, at)
+        over = f"each of {len(values)} patterns of gates"
+        if label is not None:
+            over = f"{label} {', '.join(map(str, values))}"
+        title = f"for {over}: ● open, ◐ in part, ○ closed" if signs else ""
+        ax.set_title(title, size=8, color="0.3")
+        return ax
 
     @property
     def part_axes(self) -> dict[str, tuple[str, ...]]:
@@ -115,23 +166,8 @@ class Gated(AbstractGraphNetwork):
         return Gated(parts, self.plan, self.gating)._labelled_like(self)
 
     @property
-    def structure(self) -> Graph:
-        names = () if self.gating is None else self.gating.names
-        gate = {name: number for number, name in enumerate(names)}
-        place = {name: number for number, name in enumerate(self.plan.widths)}
-        plan = self.plan
-        return Graph(
-            _LINEAR,
-            tuple(Input((len(columns),), gate.get(name)) for name, columns in plan.inputs),
-            tuple(Node(width, linear, gate.get(name)) for name, width in plan.nodes),
-            tuple(
-                Edge(place[source], place[target], number, gate.get(f"{source}-{target}"))
-                for number, (source, target) in enumerate(plan.edges)
-            ),
-            plan.shapes,
-            plan.ends,
-            len(names),
-        )
+    def structure(self) -> GatedGraph:
+        return gated_graph(self.plan, self.gating.names)
 
     @property
     def first_unit(self) -> Neuron:
@@ -143,13 +179,12 @@ class Gated(AbstractGraphNetwork):
 
     @property
     def attributes(self) -> dict[str, str | list]:
-        rules = self.gating or Gating()
         return {
             **super().attributes,
             "graph": [self.plan.inputs, self.plan.nodes, self.plan.edges],
-            "gates": list(rules.names),
-            "gate_inputs": rules.examples.tolist(),
-            "gate_table": rules.table.tolist(),
+            "gates": list(self.gating.names),
+            "gate_inputs": self.gating.examples.tolist(),
+            "gate_table": self.gating.table.tolist(),
         }
 
     @float64
@@ -157,7 +192,8 @@ class Gated(AbstractGraphNetwork):
         """Outputs of every network of a batch for examples `(sample, ...)`, in float64."""
         outputs = super().predict(x)
         if np.isnan(outputs).any():  # of gates, of which it says which
-            self.view.wanted(np.stack([self.features(each) for each in np.asarray(x, float)]), x)
+            psi = np.stack([self.features(each) for each in np.asarray(x, float)])
+            self.view.wanted(psi, outputs.reshape(-1, *outputs.shape[-2:])[0])
         return outputs
 
     @property
@@ -273,12 +309,9 @@ def _plan(
     entries = [name for name in widths if name not in targets]
     ends = [name for name in widths if name not in sources]
     hidden = [name for name in ordered if name not in (*entries, *ends)]
-    return Plan(
-        tuple(_columns(entries, widths, inputs).items()),
-        tuple((name, widths[name]) for name in (*hidden, *ends)),
-        tuple(edges),
-        len(ends),
-    )
+    columns = _columns(entries, widths, inputs)
+    layers = tuple((name, widths[name]) for name in (*hidden, *ends))
+    return Plan(tuple(columns.items()), layers, tuple(edges), len(ends))
 
 
 def _columns(

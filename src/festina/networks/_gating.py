@@ -9,37 +9,11 @@ import numpy as np
 from jaxtyping import Float
 
 from .._types import Array, ArrayLike
+from ._gated_graph import Plan
 from ._given import finite_array
-from ._view import Shape
 
 Rule = Callable[[Float[Array, " input"]], Float[Array, ""]]
 """A gate as a function of one input, by JAX's functions."""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """A graph by names: what a gated network is beside its weights and gates."""
-
-    inputs: tuple[tuple[str, tuple[int, ...]], ...]  # with the columns of x that each reads
-    nodes: tuple[tuple[str, int], ...]  # with widths, along the edges, outputs last
-    edges: tuple[tuple[str, str], ...]
-    ends: int
-
-    @property
-    def widths(self) -> dict[str, int]:
-        """Of inputs and nodes."""
-        return {name: len(columns) for name, columns in self.inputs} | dict(self.nodes)
-
-    @property
-    def outputs(self) -> tuple[str, ...]:
-        """Nodes that no edge leaves."""
-        return tuple(name for name, _ in self.nodes[-self.ends :])
-
-    @property
-    def shapes(self) -> tuple[Shape, ...]:
-        """Of the weights of every edge, (out, in)."""
-        widths = self.widths
-        return tuple((widths[target], widths[source]) for source, target in self.edges)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,20 +36,16 @@ class Gating:
             same = jnp.all(jnp.asarray(self.examples) == x, axis=1)
             found = jnp.asarray(self.table)[jnp.argmax(same)]
             gates = [jnp.where(jnp.any(same), found, jnp.nan), *gates]
-        return jnp.concatenate(gates)
+        return jnp.concatenate((jnp.zeros(0), *gates))
 
 
-def gating(
-    gates: Mapping[str, ArrayLike | Rule], examples: ArrayLike | None, plan: Plan
-) -> Gating | None:
-    """Gates as they were given for a graph, checked; None where there are none."""
+def gating(gates: Mapping[str, ArrayLike | Rule], examples: ArrayLike | None, plan: Plan) -> Gating:
+    """Gates as they were given for a graph, checked."""
     known = (*plan.widths, *(f"{source}-{target}" for source, target in plan.edges))
     if unknown := [name for name in gates if name not in known]:
         raise ValueError(
             f"`gates` has {unknown[0]!r}, which is no node or edge: there are {', '.join(known)}."
         )
-    if not gates:
-        return None
     rules = {name: gate for name, gate in gates.items() if callable(gate)}
     given = {name: gate for name, gate in gates.items() if not callable(gate)}
     if not given:

@@ -29,19 +29,23 @@ class Edge(NamedTuple):
     gate: int | None = None
 
 
+Gates = tuple[tuple[int | None, int], ...]
+"""How many neurons in a row have which gate; None is 1."""
+
+
 class Node(NamedTuple):
     """Some neurons that receive the same."""
 
     width: int
     activation: Activation
-    gate: int | None = None
+    gates: Gates = ((None, 1),)
 
 
 class Input(NamedTuple):
     """Features that enter the graph, of one kind."""
 
     shape: Shape
-    gate: int | None = None
+    gates: Gates = ((None, 1),)
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,13 @@ class Graph(AbstractStructure):
     def units_first(self) -> tuple[bool, ...]:
         looking = {edge.part for edge in self.edges if edge.source < len(self.inputs)}
         return tuple(part in looking for part in range(len(self.shapes)))
+
+    def inside(self, *parts: Float[Array, "..."]) -> tuple[Float[Array, "..."], ...]:
+        """The parts of one network as they are in programs, with units last."""
+        return tuple(
+            jnp.moveaxis(part, 0, -1) if units else part
+            for part, units in zip(parts, self.units_first, strict=True)
+        )
 
     def outputs(
         self, psi: Float[Array, "sample *features"], *parts: Float[Array, "..."]
@@ -144,11 +155,10 @@ class Graph(AbstractStructure):
         """Of every node."""
         lanes = self._lanes(parts)
         known, gates = self._apart(psi)
-        apply = lambda gate, x: (
-            x if gate is None else gates[gate].reshape(-1, *(1,) * (x.ndim - 1)) * x
-        )
         ones = _ones(known)
-        known = [apply(entry.gate, seen) for entry, seen in zip(self.inputs, known, strict=True)]
+        known = [
+            _gated(entry.gates, gates, seen) for entry, seen in zip(self.inputs, known, strict=True)
+        ]
         for vertex, node in enumerate(self.nodes, start=len(self.inputs)):
             driven, added = [], []
             for edge in (edge for edge in self.edges if edge.target == vertex):
@@ -167,27 +177,42 @@ class Graph(AbstractStructure):
                         arriving = _through(arriving, weight)
                 elif edge.source < len(self.inputs):
                     arriving = arriving.reshape(*arriving.shape, *(1,) * len(lanes))
-                (added if edge.part is None else driven).append(apply(edge.gate, arriving))
+                (added if edge.part is None else driven).append(
+                    _gated(((edge.gate, 1),), gates, arriving)
+                )
             activity = node.activation(functools.reduce(jnp.add, driven))
-            known.append(apply(node.gate, functools.reduce(jnp.add, added, activity)))
+            activity = functools.reduce(jnp.add, added, activity)
+            known.append(_gated(node.gates, gates, activity))
         return known[len(self.inputs) :]
 
     def _apart(
         self, psi: Float[Array, "sample *features"]
-    ) -> tuple[Sequence[Float[Array, "sample ..."]], Sequence[Float[Array, " sample"]]]:
+    ) -> tuple[Sequence[Float[Array, "sample ..."]], Float[Array, "sample gate"]]:
         """The features of every input, and the gates, which stand side by side."""
         if len(self.inputs) == 1 and not self.gates:
-            return [psi], []
+            return [psi], jnp.zeros((len(psi), 0))
         sizes = [math.prod(entry.shape) for entry in self.inputs]
         pieces = jnp.split(psi, np.cumsum(sizes), axis=1)
         shaped = [
             piece.reshape(-1, *entry.shape)
             for piece, entry in zip(pieces[:-1], self.inputs, strict=True)
         ]
-        return shaped, list(pieces[-1].T)
+        return shaped, pieces[-1]
 
     def _lanes(self, parts: tuple[Float[Array, "..."], ...]) -> Shape:
         return parts[0].shape[len(self.shapes[0]) :]
+
+
+def _gated(
+    runs: Gates, gates: Float[Array, "sample gate"], activity: Float[Array, "sample *rest"]
+) -> Float[Array, "sample *rest"]:
+    """Activity times its gates, of neurons one after the other."""
+    if all(gate is None for gate, _ in runs):
+        return activity
+    numbers, widths = zip(*((len(gates.T) if g is None else g, n) for g, n in runs), strict=True)
+    known = jnp.concatenate((gates, jnp.ones_like(gates[:, :1])), axis=1)
+    factors = known[:, np.repeat(numbers, widths if len(widths) > 1 else 1)]
+    return factors.reshape(*factors.shape, *(1,) * (activity.ndim - 2)) * activity
 
 
 def _ones(inputs: Sequence[Float[Array, "sample ..."]]) -> Float[Array, "sample 1"]:

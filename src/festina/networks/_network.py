@@ -197,10 +197,7 @@ class AbstractGraphNetwork(AbstractNetwork):
         self._check_single()
         x, structure = jnp.asarray(x), self.structure
         self.check_fit(x.shape, self.outputs)
-        parts = (
-            jnp.moveaxis(weight, 0, -1) if units else weight
-            for weight, units in zip(self.weights, structure.units_first, strict=True)
-        )
+        parts = structure.inside(*self.weights)
         return [each[0] for each in structure.activities(self.features(x)[None], *parts)]
 
 

@@ -31,6 +31,11 @@ class AbstractView(abc.ABC):
         """How many numbers at the end of the features are gates: linear is what has the same."""
         return 0
 
+    @property
+    def output_gates(self) -> tuple[int, ...]:
+        """Which of the features, from the end, are the gates of outputs, if all of these have."""
+        return ()
+
     @abc.abstractmethod
     def features(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
         """ψ(x)."""

@@ -155,18 +155,18 @@ class Task(AbstractTask):
     def _by_patterns(self, view: AbstractView, x: np.ndarray, y: np.ndarray) -> Statistics:
         """Samples with the same gates stand together, compressed where they then are fewer."""
         psi = np.asarray(jax.jit(jax.vmap(view.features))(x))
-        y = view.wanted(psi, y)
+        psi, y, weight = _at_once(psi, view.wanted(psi, y), self.weight, view.output_gates)
         features = psi.shape[1] - view.gates
         patterns, which = np.unique(psi[:, features:], axis=0, return_inverse=True)
         groups = (
-            [which.ravel() == k for k in range(len(patterns))] if len(patterns) < len(x) else []
+            [which.ravel() == k for k in range(len(patterns))] if len(patterns) < len(psi) else []
         )
         found = [
-            _compressed(lambda psi: psi, psi[g, :features], y[g], self.weight[g], (features,))
+            _compressed(lambda psi: psi, psi[g, :features], y[g], weight[g], (features,))
             for g in groups
         ]
-        if not found or sum(len(each.psi) for each in found) >= len(x):
-            return Statistics(psi, y, self.weight, 0.0)
+        if not found or sum(len(each.psi) for each in found) >= len(psi):
+            return Statistics(psi, y, weight, 0.0)
         gates = np.repeat(patterns, [len(each.psi) for each in found], axis=0)
         return Statistics(
             np.concatenate((np.concatenate([each.psi for each in found]), gates), axis=1),
@@ -174,6 +174,31 @@ class Task(AbstractTask):
             np.concatenate([each.weight for each in found]),
             sum(each.floor for each in found),
         )
+
+
+def _at_once(
+    psi: np.ndarray, y: np.ndarray, weight: np.ndarray, output_gates: tuple[int, ...]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Samples that differ in the output that is open alone are one with all of these open.
+
+    What is closed adds nothing to the loss, so that theirs is the sum of the losses.
+    """
+    if not output_gates:
+        return psi, y, weight
+    gates = list(output_gates)
+    same = np.column_stack((np.delete(psi, gates, axis=1), weight))
+    _, first, which = np.unique(same, axis=0, return_index=True, return_inverse=True)
+
+    def together(rows: np.ndarray) -> np.ndarray:
+        total = np.zeros((len(first), rows.shape[1]))
+        np.add.at(total, which.ravel(), rows)
+        return total
+
+    if together(psi[:, gates] != 0).max() > 1:
+        return psi, y, weight
+    merged = psi[first]
+    merged[:, gates] = together(psi[:, gates])
+    return merged, together(y), weight[first]
 
 
 def _compressed(
