@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from .._graph_figure import draw_graph, gate_signs
+from .._graph_figure import draw_gated
 from .._precision import float64
 from .._pytree import pytree
 from .._types import Array, ArrayLike, Keys
@@ -121,7 +120,6 @@ class Gated(AbstractGraphNetwork):
         together = jnp.concatenate((jnp.zeros(0), *super().hidden(x)))
         return tuple(jnp.split(together, np.cumsum(widths))[: len(widths)])
 
-    @float64
     def draw(
         self, ax: "Axes | None" = None, *, task: "Task | None" = None, label: str | None = None
     ) -> "Axes":
@@ -130,33 +128,7 @@ class Gated(AbstractGraphNetwork):
         Gates have a sign for each of their patterns, or with `task` and `label` for each value of
         that label. What gates that are functions do is known for a `task` alone.
         """
-        labels = {} if task is None else task.labels
-        if label is not None and label not in labels:
-            raise ValueError(
-                f"`label` must be one of the labels of the `task` that is given, got {label!r}; "
-                f"there are {', '.join(labels) or 'none'}."
-            )
-        x = self.gating.examples if task is None else np.asarray(task.x)
-        table = self.gating.table if task is None else np.asarray(jax.vmap(self.gating)(x))
-        what = table if label is None else np.asarray(labels[label])
-        values, which = np.unique(what, axis=0, return_inverse=True)
-        groups = [which.ravel() == k for k in range(len(values))]
-        signs = dict.fromkeys(self.gating.names, "by a rule")
-        signs |= gate_signs(dict(zip(self.gating.names, table.T, strict=False)), groups)
-        nodes = {
-            name: f"{name} ({width})" + (f"\n{signs[name]}" if name in signs else "")
-            for name, width in self.plan.widths.items()
-        }
-        norms = [float(np.sqrt(np.mean(np.sum(np.square(w), axis=(-2, -1))))) for w in self.parts]
-        edges = dict(zip(self.plan.edges, norms, strict=True))
-        at = {edge: signs["-".join(edge)] for edge in edges if "-".join(edge) in signs}
-        ax = draw_graph(ax, nodes, edges, self.plan.outputs, at)
-        over = f"each of {len(values)} patterns of gates"
-        if label is not None:
-            over = f"{label} {', '.join(map(str, values))}"
-        title = f"for {over}: ● open, ◐ in part, ○ closed" if signs else ""
-        ax.set_title(title, size=8, color="0.3")
-        return ax
+        return draw_gated(self, ax, task, label)
 
     @property
     def part_axes(self) -> dict[str, tuple[str, ...]]:
