@@ -104,8 +104,12 @@ def test_a_gate_may_be_a_rule():
 
 
 def test_targets_of_a_closed_output_do_not_count():
-    """The loss is that of targets that are zero there, and so is all of training."""
+    """The loss is that of targets that are zero there, and so is all of training.
+
+    Samples that differ in the output that is asked for alone are one.
+    """
     network, data = translator()
+    assert len(data.statistics(network.view).psi) == 3 * 4 < len(data.x)
     loud = task(data.x, np.where(data.y == 0, RNG.normal(size=data.y.shape), data.y))
     masked = np.repeat(np.eye(3)[data.labels["output_domain"]], 7, axis=1)
     quiet = task(data.x, loud.y * masked)

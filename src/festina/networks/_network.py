@@ -29,9 +29,9 @@ class AbstractNetwork(abc.ABC):
     """
 
     def __repr__(self) -> str:
-        name = type(self).__name__
-        if not all(hasattr(part, "shape") for part in self.parts):
-            return f"{name}{self.parts!r}"  # a tree of something else, as JAX makes them
+        name, leaves = type(self).__name__, tuple(jax.tree.leaves(self))
+        if not all(hasattr(leaf, "shape") for leaf in leaves):
+            return f"{name}{leaves!r}"  # a tree of something else, as JAX makes them
         batch = f"{self.batch_shape} networks, " if self.batch_shape else ""
         return f"{name}({batch}{self._described()})"
 
