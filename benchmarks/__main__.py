@@ -7,6 +7,7 @@ from pathlib import Path
 from . import (
     against_torch,
     balanced_curve,
+    gated_paths,
     linear_width,
     many_seeds,
     sample_size,
@@ -18,6 +19,7 @@ PARTS = (
     sample_size,
     many_seeds,
     balanced_curve,
+    gated_paths,
     linear_width,
     stiff,
 )

@@ -11,7 +11,7 @@ from scipy.integrate import solve_ivp
 import festina
 from festina._objective import objective
 from festina.networks import DeepLinear, deep_linear, deep_linear_from, fully_connected
-from festina.networks._deep import DeepStructure
+from festina.networks._deep import layer_shapes
 from festina.tasks import linear_teacher, task
 
 WIDTHS = {1: (3, 2), 3: (3, 4, 2, 2), 4: (3, 4, 3, 5, 2)}
@@ -184,5 +184,5 @@ def test_what_does_not_fit():
 @pytest.mark.parametrize(("widths", "reason"), [((3, 4, 2), "saddle"), (WIDTHS[3], "stationary")])
 def test_zero_weights_are_never_left(widths, reason):
     """With two layers a saddle; with more the curvature is zero too and does not tell."""
-    zero = deep_linear_from([np.zeros(shape) for shape in DeepStructure(widths).shapes])
+    zero = deep_linear_from([np.zeros(shape) for shape in layer_shapes(widths)])
     assert festina.gradient_flow(zero, TASK).endings[0].reason == reason

@@ -18,6 +18,7 @@ from festina.networks import (
     diagonal_linear,
     from_run,
     fully_connected,
+    gated,
     leaky_relu,
     linear_transformer,
     power,
@@ -49,6 +50,16 @@ FAMILIES = {
         lambda: stack((3, 4, 4, 1), activations=("tanh", "relu"), skips=((1, 2),), **HOW),
         POINTS,
     ),
+    "gated": (
+        lambda: gated(
+            {"x": 3, "a": 4, "b": 4, "y": 1},
+            ["x-a-y", "x-b-y"],
+            gates={"a": X[:, 0] > 0, "b": X[:, 1] > 0},
+            examples=X,
+            **HOW,
+        ),
+        POINTS,
+    ),
     "transformer": (lambda: linear_transformer(2, 2, (3, 1), **HOW), PROMPTS),
 }
 
@@ -73,7 +84,7 @@ def test_saved_loaded_and_trained_on_are_the_numbers_of_one_go(name, tmp_path):
     np.testing.assert_array_equal(table["seed"], [3, 4, 5, 6])
 
 
-@pytest.mark.parametrize("name", ["kernels", "heads", "deep", "diagonal"])
+@pytest.mark.parametrize("name", ["kernels", "heads", "deep", "diagonal", "gated"])
 def test_a_flow_that_lands_on_the_break_is_the_flow_of_one_go(name, tmp_path):
     make, data = FAMILIES[name]
     half = gradient_flow(make(), data, np.array([0.7, 2.0]))

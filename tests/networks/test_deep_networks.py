@@ -19,7 +19,7 @@ from festina.networks import (
     fully_connected,
     layer,
 )
-from festina.networks._deep import DeepStructure
+from festina.networks._deep import layer_shapes
 
 RNG = np.random.default_rng(0)
 
@@ -52,13 +52,14 @@ def test_the_product_of_its_weights_is_what_it_computes(widths, batch):
 @pytest.mark.parametrize("samples", [1, 5, 60])
 @pytest.mark.parametrize("lanes", [(), (3,)])
 def test_programs_multiply_from_either_end(widths, samples, lanes):
-    structure = DeepStructure(widths)
-    parts = [RNG.normal(size=(*shape, *lanes)) for shape in structure.shapes]
+    parts = [RNG.normal(size=(*shape, *lanes)) for shape in layer_shapes(widths)]
+    structure = deep_linear_from([np.ones(shape) for shape in layer_shapes(widths)]).structure
     psi = RNG.normal(size=(samples, widths[0]))
     expected = np.broadcast_to(psi.reshape(*psi.shape, *(1,) * len(lanes)), (*psi.shape, *lanes))
     for part in parts:
         expected = np.einsum("si...,oi...->so...", expected, part)
-    found = structure.outputs(jnp.asarray(psi), *map(jnp.asarray, parts))
+    first, *others = map(jnp.asarray, parts)
+    found = structure.outputs(jnp.asarray(psi), jnp.swapaxes(first, 0, 1), *others)
     scale = np.abs(expected).max()
     np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-12 * scale)
 
@@ -129,12 +130,15 @@ def test_repr_says_what_it_is():
     ("weights", "message"),
     [
         ([], "`weights` is empty"),
-        ([np.ones(3)], r"that of layer 1 has shape \(3,\)"),
-        ([np.ones((2, 0))], "at least one entry along every axis"),
+        ([np.ones(3)], r"one has shape \(3,\)"),
+        ([np.ones((2, 0))], "at least one along every axis"),
         ([np.ones((2, 3)), np.ones((2, 3))], "layer 1 has 2 outputs and layer 2 takes 3 inputs"),
         ([np.ones((4, 2, 3)), np.ones((2, 2))], r"got \(4,\) in layer 1 and \(\) in the next"),
-        ([np.ones((2, 3)), np.array([[1.0, np.nan]])], r"`weights\[1\]` must be finite, 1 of"),
-        ([1j * np.ones((2, 3))], "`weights` must be real, got complex numbers"),
+        (
+            [np.ones((2, 3)), np.array([[1.0, np.nan]])],
+            r"`weights\[1\]` must be finite, 1 of its 2",
+        ),
+        ([1j * np.ones((2, 3))], "must be real, got complex numbers"),
     ],
 )
 def test_weights_that_are_no_network(weights, message):
@@ -153,7 +157,7 @@ def test_bad_sizes_scales_and_keys():
     with pytest.raises(ValueError, match="`key` must be a JAX random key"):
         deep_linear((2, 2), scale=1.0, key=3)
     network = deep_linear_from([np.ones((3, 2)), np.ones((2, 3))])
-    with pytest.raises(ValueError, match="vectors of 2 numbers"):
+    with pytest.raises(ValueError, match=r"inputs of shape \(3,\)"):
         network(np.ones(3))
     with pytest.raises(
         ValueError,

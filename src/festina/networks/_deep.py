@@ -2,24 +2,21 @@
 
 import functools
 import itertools
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Float
 
 from .._precision import float64
 from .._pytree import pytree
 from .._types import Array, ArrayLike, Keys
-from ._build import check_batch, check_keys, check_scale, normals
-from ._contract import chain, mix
-from ._given import check_size, real_array
-from ._labels import seed_labels
+from ._activations import linear
+from ._build import random_parts
+from ._given import finite_array
+from ._graph import Graph
 from ._layer import Layer
-from ._network import AbstractNetwork
-from ._structure import AbstractStructure
+from ._network import AbstractGraphNetwork
+from ._stack_graph import stack_graph
 from ._units import Neuron
 
 _LINEAR = Neuron()
@@ -27,7 +24,7 @@ _LINEAR = Neuron()
 
 @pytree
 @dataclass(frozen=True, eq=False, repr=False)
-class DeepLinear(AbstractNetwork):
+class DeepLinear(AbstractGraphNetwork):
     r"""Deep linear network, $x \mapsto W_D \cdots W_1 x$.
 
     `weights` are $W_1, \dots, W_D$, each `(out, in)`. One example in, one out; batches are the
@@ -38,32 +35,8 @@ class DeepLinear(AbstractNetwork):
 
     weights: tuple[Float[Array, "..."], ...]
 
-    def __repr__(self) -> str:
-        if not all(hasattr(weight, "shape") for weight in self.weights):
-            return f"DeepLinear({self.weights!r})"  # a tree of something else, as JAX makes them
-        batch = f"{self.batch_shape} networks, " if self.batch_shape else ""
-        return f"DeepLinear({batch}{'-'.join(map(str, self.widths))})"
-
-    def __call__(self, x: Float[Array, " input"]) -> Float[Array, " output"]:
-        """One network, one example, in the precision of JAX's setting; `predict` is float64."""
-        *_, output = self._activities(x)
-        return output
-
-    def hidden(self, x: Float[Array, " input"]) -> tuple[Float[Array, "..."], ...]:
-        """W_l ⋯ W_1 x for each hidden layer l."""
-        return tuple(self._activities(x)[:-1])
-
-    def _activities(self, x: Float[Array, "..."]) -> list[Float[Array, " _"]]:
-        """Of every layer from the first to the output."""
-        self._check_single()
-        x = jnp.asarray(x)
-        if x.shape != self.widths[:1]:
-            raise ValueError(f"Inputs are vectors of {self.widths[0]} numbers, got {x.shape}.")
-        activities = []
-        for weight in self.weights:
-            x = weight @ x
-            activities.append(x)
-        return activities
+    def _described(self) -> str:
+        return "-".join(map(str, self.widths))
 
     def end_to_end(self) -> Float[Array, "*batch output input"]:
         """W_D ⋯ W_1, the linear map that each network of a batch computes."""
@@ -101,10 +74,6 @@ class DeepLinear(AbstractNetwork):
         return self.widths[-1]
 
     @property
-    def parts(self) -> tuple[Array, ...]:
-        return self.weights
-
-    @property
     def part_axes(self) -> dict[str, tuple[str, ...]]:
         layers = ("input", *(f"hidden_{layer}" for layer in range(1, self.depth)), "output")
         pairs = zip(layers[1:], layers[:-1], strict=True)
@@ -114,8 +83,9 @@ class DeepLinear(AbstractNetwork):
         return DeepLinear(parts)._labelled_like(self)
 
     @property
-    def structure(self) -> "DeepStructure":
-        return DeepStructure(self.widths)
+    def structure(self) -> Graph:
+        shapes = layer_shapes(self.widths)
+        return stack_graph(_LINEAR, shapes, (linear,) * (self.depth - 2))
 
     @property
     def first_unit(self) -> Neuron:
@@ -130,59 +100,9 @@ class DeepLinear(AbstractNetwork):
             )
 
 
-@dataclass(frozen=True)
-class DeepStructure(AbstractStructure):
-    """A deep linear network without its weights; in programs these are `(out, in, *lane)`."""
-
-    widths: tuple[int, ...]
-
-    @property
-    def shapes(self) -> tuple[tuple[int, int], ...]:
-        """Of every weight matrix."""
-        return tuple(zip(self.widths[1:], self.widths[:-1], strict=True))
-
-    @property
-    def size(self) -> int:
-        return sum(math.prod(shape) for shape in self.shapes)
-
-    def split(self, weights: Float[Array, "weight *lane"]) -> tuple[Float[Array, "..."], ...]:
-        borders = np.cumsum([0, *map(math.prod, self.shapes)])
-        return tuple(
-            weights[start:end].reshape(*shape, *weights.shape[1:])
-            for start, end, shape in zip(borders[:-1], borders[1:], self.shapes, strict=True)
-        )
-
-    def outputs(
-        self, psi: Float[Array, "sample input"], *parts: Float[Array, "..."]
-    ) -> Float[Array, "sample output *lane"]:
-        """W_D ⋯ W_1 ψ for every sample."""
-        first, *others = parts
-        products = [math.prod(shape) for shape in self.shapes]
-        samples, outputs = len(psi), self.widths[-1]
-        # Whichever end multiplies less: from the samples through all layers, or from the outputs,
-        # whose map is the same for all samples.
-        if outputs * (sum(products[:-1]) + samples * self.widths[0]) < samples * sum(products):
-            total = jnp.swapaxes(parts[-1], 0, 1)  # inputs of the last layer first
-            for weight in parts[-2::-1]:
-                total = chain(jnp.swapaxes(weight, 0, 1), jnp.swapaxes(total, 0, 1))
-            return mix(psi, total)
-        activity = mix(psi, jnp.swapaxes(first, 0, 1))
-        for weight in others:
-            activity = chain(activity, weight)
-        return activity
-
-    def columns(self, *parts: Float[Array, "..."]) -> Float[np.ndarray, "weight lane"]:
-        flat = [
-            np.asarray(part, float).reshape(-1, math.prod(shape)).T
-            for part, shape in zip(parts, self.shapes, strict=True)
-        ]
-        return np.concatenate(flat)
-
-    def arrays(
-        self, weights: Float[np.ndarray, "weight *batch"]
-    ) -> tuple[Float[np.ndarray, "..."], ...]:
-        parts = self.split(weights)
-        return tuple(np.moveaxis(np.asarray(part), (0, 1), (-2, -1)) for part in parts)
+def layer_shapes(widths: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """Of every weight matrix, (out, in)."""
+    return tuple(zip(widths[1:], widths[:-1], strict=True))
 
 
 @float64
@@ -197,13 +117,8 @@ def deep_linear(widths: Sequence[int], *, scale: ArrayLike, key: Keys) -> DeepLi
       broadcast against each other, so `scale[:, None]` with eight keys is a sweep with eight seeds.
     """
     widths = check_widths(widths)
-    scales, key = check_scale(scale), check_keys(key)
-    batch = check_batch(scales, key)
-    shapes = DeepStructure(widths).shapes
-    # Not in the program, where rounding would depend on how many networks it makes.
-    weights = (scales[..., None, None] * draw for draw in normals(key, shapes))
-    network = DeepLinear(tuple(np.broadcast_to(w, (*batch, *w.shape[-2:])) for w in weights))
-    return network.remembering({"scale": scales, **seed_labels(key)})
+    weights, labels = random_parts(layer_shapes(widths), scale, key)
+    return DeepLinear(weights).remembering(labels)
 
 
 def deep_linear_from(weights: Sequence[ArrayLike]) -> DeepLinear:
@@ -213,16 +128,13 @@ def deep_linear_from(weights: Sequence[ArrayLike]) -> DeepLinear:
 
     - `weights`: W_1, …, W_D from input to output, each `(*batch, out, in)`.
     """
-    arrays = tuple(real_array("weights", weight) for weight in weights)
+    arrays = tuple(
+        finite_array(f"weights[{layer}]", weight) for layer, weight in enumerate(weights)
+    )
     if not arrays:
         raise ValueError("`weights` is empty: a network needs at least one weight matrix.")
-    for layer, array in enumerate(arrays, start=1):
-        if array.ndim < 2 or 0 in array.shape:
-            raise ValueError(
-                f"`weights` must be matrices (*batch, out, in) with at least one entry along every "
-                f"axis, that of layer {layer} has shape {array.shape}."
-            )
-        check_size(f"weights[{layer - 1}]", array)
+    if flat := [array.shape for array in arrays if array.ndim < 2]:
+        raise ValueError(f"`weights` must be matrices (*batch, out, in), one has shape {flat[0]}.")
     for layer, (before, after) in enumerate(itertools.pairwise(arrays), start=1):
         if before.shape[-2] != after.shape[-1]:
             raise ValueError(

@@ -77,6 +77,17 @@ def check_size(name: str, value: object) -> None:
         raise ValueError(f"`{name}` must be below {LARGEST:g} in size, got {largest:g}.")
 
 
+def finite_array(name: str, given: object) -> Float[np.ndarray, "..."]:
+    """A copy of something that has entries along every axis, all finite and not too large."""
+    array = real_array(name, given)
+    if 0 in array.shape:
+        raise ValueError(
+            f"`{name}` has shape {array.shape}: there must be at least one along every axis."
+        )
+    check_size(name, array)
+    return array
+
+
 def check_type(name: str, value: object, kind: type, hint: str = "") -> None:
     """Raises at what is not an object of a kind."""
     if not isinstance(value, kind):

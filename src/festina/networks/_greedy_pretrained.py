@@ -8,7 +8,7 @@ import numpy as np
 from .._precision import float64
 from .._types import ArrayLike, Keys
 from ._build import check_batch, check_keys, check_scale, normals
-from ._deep import DeepLinear, DeepStructure, check_widths
+from ._deep import DeepLinear, check_widths, layer_shapes
 from ._frames import check_frame, joined, orthonormal
 from ._given import whole_number
 from ._labels import seed_labels
@@ -52,7 +52,7 @@ def greedy_pretrained(
     - `key`: randomness.
     """
     widths = check_widths(widths)
-    *hidden, readout = DeepStructure(widths).shapes
+    *hidden, readout = layer_shapes(widths)
     if any(n_out > n_in for n_out, n_in in hidden):
         raise ValueError(
             "`widths` of hidden layers must not grow, because an autoencoder brings only as many "

@@ -7,7 +7,7 @@ import numpy as np
 from .._precision import float64
 from .._types import ArrayLike, Keys
 from ._build import check_batch, check_scale
-from ._deep import DeepLinear, DeepStructure, check_widths
+from ._deep import DeepLinear, check_widths, layer_shapes
 from ._frames import ORTHONORMAL, haar, joined, needed_key
 from ._given import real_array
 from ._labels import seed_labels
@@ -37,7 +37,7 @@ def orthogonal(
     gains, key = check_scale(gain, name="gain"), needed_key(key)
     check_batch(gains, key, name="gain")
     g, labels = gains[..., None, None], {"gain": gains, **seed_labels(key)}
-    shapes = DeepStructure(widths).shapes
+    shapes = layer_shapes(widths)
     if product is None:
         tall = haar(key, [(max(shape), min(shape)) for shape in shapes])
         layers = (

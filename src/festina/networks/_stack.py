@@ -3,22 +3,22 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import jax.numpy as jnp
 from jaxtyping import Float
 
 from .._pytree import pytree
 from .._types import Array, ArrayLike
 from ._activations import Activation, ActivationLike, activation
-from ._given import check_size, real_array
-from ._network import AbstractNetwork
-from ._stack_structure import Skips, StackStructure
+from ._given import finite_array
+from ._graph import Graph
+from ._network import AbstractGraphNetwork
+from ._stack_graph import Skips, StackView, layer_widths, stack_graph
 from ._units import AbstractUnit, SoftmaxHead
 from ._view import AbstractView
 
 
 @pytree
 @dataclass(frozen=True, eq=False, repr=False)
-class Stack(AbstractNetwork):
+class Stack(AbstractGraphNetwork):
     r"""A layer of units and fully-connected layers behind it, with or without skips.
 
     $a_1 = \phi(x; u)$, the responses of all units, then
@@ -39,33 +39,17 @@ class Stack(AbstractNetwork):
     activations: tuple[Activation, ...] = field(metadata={"static": True})
     skips: Skips = field(default=(), metadata={"static": True})
 
-    def __repr__(self) -> str:
-        if not all(hasattr(weight, "shape") for weight in self.weights):
-            return f"Stack({self.weights!r}, {self.unit})"  # a tree of something else, as JAX makes
-        batch = f"{self.batch_shape} networks, " if self.batch_shape else ""
-        units = self.structure.shapes[0][0]
-        widths = "-".join(str(shape[0]) for shape in self.structure.shapes[1:])
+    def _described(self) -> str:
+        units, *widths = (shape[0] for shape in self.shapes)
+        widths = "-".join(map(str, widths))
         names = "".join(f", {a.name}" for a in self.activations)
         skips = f", skips {self.skips}" if self.skips else ""
-        return f"Stack({batch}{units} units {self.unit}, then {widths}{names}{skips})"
-
-    def __call__(self, x: Float[Array, "..."]) -> Float[Array, " output"]:
-        """One network, one example, in the precision of JAX's setting; `predict` is float64."""
-        return self._activities(x)[-1]
+        return f"{units} units {self.unit}, then {widths}{names}{skips}"
 
     def hidden(self, x: Float[Array, "..."]) -> tuple[Float[Array, "..."], ...]:
         """The activity of each hidden layer; of the first as `(*read, unit)`."""
-        first, *others, _ = self._activities(x)
-        return first.reshape(*self.structure.shapes[1][1:-1], -1), *others
-
-    def _activities(self, x: Float[Array, "..."]) -> list[Float[Array, " _"]]:
-        """Of every layer from the first to the output."""
-        self._check_single()
-        x = jnp.asarray(x)
-        self.check_fit(x.shape, self.outputs)
-        u, *others = self.weights
-        parts = (jnp.moveaxis(u, 0, -1), *others)
-        return [a[0] for a in self.structure.activities(self.features(x)[None], *parts)]
+        first, *others = super().hidden(x)
+        return first.reshape(*self.shapes[1][1:-1], -1), *others
 
     @property
     def depth(self) -> int:
@@ -74,11 +58,7 @@ class Stack(AbstractNetwork):
 
     @property
     def outputs(self) -> int:
-        return self.structure.widths[-1]
-
-    @property
-    def parts(self) -> tuple[Array, ...]:
-        return self.weights
+        return self.shapes[-1][0]
 
     @property
     def part_axes(self) -> dict[str, tuple[str, ...]]:
@@ -99,10 +79,24 @@ class Stack(AbstractNetwork):
         return Stack(parts, self.unit, self.activations, self.skips)._labelled_like(self)
 
     @property
-    def structure(self) -> StackStructure:
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Of the weights of one network."""
         axes = len(self.batch_shape)
-        shapes = tuple(weight.shape[axes:] for weight in self.weights)
-        return StackStructure(self.unit, shapes, self.activations, self.skips)
+        return tuple(weight.shape[axes:] for weight in self.weights)
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Numbers of each layer's activity, from the first to the output."""
+        return layer_widths(self.shapes)
+
+    @property
+    def bypassed(self) -> bool:
+        """Whether the input goes past the first layer."""
+        return any(source == 0 for source, _ in self.skips)
+
+    @property
+    def structure(self) -> Graph:
+        return stack_graph(self.unit, self.shapes, self.activations, self.skips)
 
     @property
     def first_unit(self) -> AbstractUnit:
@@ -118,7 +112,7 @@ class Stack(AbstractNetwork):
 
     @property
     def view(self) -> AbstractView:
-        view = self.structure.view
+        view = StackView(self.unit, self.activations, self.bypassed)
         # Linear layers behind a unit see of the inputs what the unit does, statistics included.
         same = view.fixed_features and not view.bypassed
         return self.unit if same else view
@@ -128,8 +122,7 @@ class Stack(AbstractNetwork):
         return any(part.algebra.kinked for part in (self.unit, *self.activations))
 
     def check_fit(self, input_shape: tuple[int, ...], outputs: int) -> None:
-        structure = self.structure
-        found = structure.shapes[0][1:], structure.shapes[1][1:-1], structure.widths[-1]
+        found = self.shapes[0][1:], self.shapes[1][1:-1], self.outputs
         expected = self.unit.weight_shape(input_shape), self.unit.read_shape(input_shape), outputs
         if found != expected:
             raise ValueError(
@@ -138,10 +131,10 @@ class Stack(AbstractNetwork):
                 f"have {found[0]} and {found[1]}, and it has {found[2]} outputs."
             )
         for source, target in self.skips:
-            if source == 0 and structure.widths[target - 1] != input_shape[0]:
+            if source == 0 and self.widths[target - 1] != input_shape[0]:
                 raise ValueError(
                     f"The skip (0, {target}) adds {input_shape[0]} numbers of the input to the "
-                    f"{structure.widths[target - 1]} of layer {target}: it needs equally many."
+                    f"{self.widths[target - 1]} of layer {target}: it needs equally many."
                 )
 
 
@@ -165,18 +158,13 @@ def stack_from(
         raise ValueError(
             f"Biases of hidden layers behind {unit} are not supported: give units without `bias`."
         )
-    arrays = tuple(real_array("weights", weight) for weight in weights)
+    arrays = tuple(
+        finite_array(f"weights[{layer}]", weight) for layer, weight in enumerate(weights)
+    )
     if len(arrays) < 2:
         raise ValueError(
             f"`weights` needs those of the units and those of an output, got {len(arrays)} arrays."
         )
-    for layer, array in enumerate(arrays, start=1):
-        if 0 in array.shape:
-            raise ValueError(
-                f"`weights` of layer {layer} have shape {array.shape}: there must be at least one "
-                "along every axis."
-            )
-        check_size(f"weights[{layer - 1}]", array)
     if not _fit_together(unit, [array.shape for array in arrays]):
         biases = ", where hidden layers have one more column for their biases" if unit.bias else ""
         raise ValueError(
@@ -219,7 +207,7 @@ def check_activations(
 
 
 def _check_skips(network: Stack) -> None:
-    widths, unit = network.structure.widths, network.unit
+    widths, unit = network.widths, network.unit
     if getattr(unit, "residual", False):
         raise ValueError(
             f"The residual connection of {unit} is a skip of a stack: give `residual=False` and "
@@ -236,5 +224,5 @@ def _check_skips(network: Stack) -> None:
                 f"The skip {(source, target)} adds {widths[source - 1]} numbers to "
                 f"{widths[target - 1]}: layers that it connects must be equally wide."
             )
-    if network.structure.bypassed and isinstance(unit, SoftmaxHead):
+    if network.bypassed and isinstance(unit, SoftmaxHead):
         raise ValueError("A skip from the input past softmax attention is not supported.")

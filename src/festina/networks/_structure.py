@@ -17,17 +17,19 @@ class AbstractStructure(abc.ABC):
     """A network without its weights. Hashable: what compiled programs depend on.
 
     Inside programs the weights of one network are a column, those of a batch a matrix with the
-    networks ("lanes") in the last axis.
+    networks ("lanes") in the last axis. Parts whose first axis are units have these just before
+    the lanes there.
     """
 
     @property
     @abc.abstractmethod
-    def size(self) -> int:
-        """Number of weights."""
+    def shapes(self) -> tuple[Shape, ...]:
+        """Of the parts of one network."""
 
+    @property
     @abc.abstractmethod
-    def split(self, weights: Float[Array, "weight *lane"]) -> tuple[Float[Array, "..."], ...]:
-        """The parts of a column, with lanes last."""
+    def units_first(self) -> tuple[bool, ...]:
+        """Which of the parts have units as their first axis."""
 
     @abc.abstractmethod
     def outputs(
@@ -35,15 +37,41 @@ class AbstractStructure(abc.ABC):
     ) -> Float[Array, "sample output *lane"]:
         """Outputs from the features of every sample, but for a residual connection."""
 
-    @abc.abstractmethod
+    @property
+    def size(self) -> int:
+        """Number of weights."""
+        return sum(map(math.prod, self.shapes))
+
+    def split(self, weights: Float[Array, "weight *lane"]) -> tuple[Float[Array, "..."], ...]:
+        """The parts of a column, with units and lanes last."""
+        borders = np.cumsum([0, *map(math.prod, self.shapes)])
+        shapes = [
+            (*shape[1:], shape[0]) if units else shape
+            for shape, units in zip(self.shapes, self.units_first, strict=True)
+        ]
+        return tuple(
+            weights[start:end].reshape(*shape, *weights.shape[1:])
+            for start, end, shape in zip(borders[:-1], borders[1:], shapes, strict=True)
+        )
+
     def columns(self, *parts: Float[Array, "..."]) -> Float[np.ndarray, "weight lane"]:
         """The weights of a batch of networks, whose parts are `(*batch, …)`, as columns."""
+        rows = []
+        for part, shape, units in zip(parts, self.shapes, self.units_first, strict=True):
+            row = np.moveaxis(np.asarray(part, float).reshape(-1, *shape), 0, -1)
+            row = np.moveaxis(row, 0, -2) if units else row
+            rows.append(row.reshape(-1, row.shape[-1]))
+        return np.concatenate(rows)
 
-    @abc.abstractmethod
     def arrays(
         self, weights: Float[np.ndarray, "weight *batch"]
     ) -> tuple[Float[np.ndarray, "..."], ...]:
         """The parts of a batch of networks, `(*batch, …)`, from columns."""
+        batch, arrays = weights.ndim - 1, []
+        for part, units in zip(self.split(weights), self.units_first, strict=True):
+            part = np.moveaxis(np.asarray(part), range(part.ndim - batch, part.ndim), range(batch))
+            arrays.append(np.moveaxis(part, -1, batch) if units else part)
+        return tuple(arrays)
 
 
 @dataclass(frozen=True)
@@ -56,20 +84,12 @@ class Structure(AbstractStructure):
     value_shape: Shape  # of one unit's v
 
     @property
-    def size(self) -> int:
-        """Number of weights."""
-        return self.width * (math.prod(self.weight_shape) + math.prod(self.value_shape))
+    def shapes(self) -> tuple[Shape, Shape]:
+        return (self.width, *self.weight_shape), (self.width, *self.value_shape)
 
-    def split(
-        self, weights: Float[Array, "weight *lane"]
-    ) -> tuple[Float[Array, "*u_and_lane"], Float[Array, "*v_and_lane"]]:
-        """u `(*weight, unit, *lane)` and v `(output, *read, unit, *lane)`."""
-        lanes = weights.shape[1:]
-        border = self.width * math.prod(self.weight_shape)
-        return (
-            weights[:border].reshape(*self.weight_shape, self.width, *lanes),
-            weights[border:].reshape(*self.value_shape, self.width, *lanes),
-        )
+    @property
+    def units_first(self) -> tuple[bool, bool]:
+        return True, True
 
     def outputs(
         self, psi: Float[Array, "sample *features"], *parts: Float[Array, "..."]
@@ -90,23 +110,3 @@ class Structure(AbstractStructure):
             return mix(psi.reshape(samples, -1), jnp.moveaxis(total, 0, 1))
         responses = self.unit.response(psi, u).reshape(samples, -1, *lanes)
         return pair(responses, v.reshape(outputs, -1, *lanes))
-
-    def columns(self, *parts: Float[Array, "..."]) -> Float[np.ndarray, "weight lane"]:
-        """The weights of a batch of layers, `(*batch, unit, …)`, as columns."""
-        each = zip(parts, (self.weight_shape, self.value_shape), strict=True)
-        rows = [
-            np.moveaxis(np.asarray(leaf, float).reshape(-1, self.width, *shape), (0, 1), (-1, -2))
-            for leaf, shape in each
-        ]
-        return np.concatenate([row.reshape(-1, row.shape[-1]) for row in rows])
-
-    def arrays(
-        self, weights: Float[np.ndarray, "weight *batch"]
-    ) -> tuple[Float[np.ndarray, "*batch_u"], Float[np.ndarray, "*batch_v"]]:
-        """u and v of a batch of layers, `(*batch, unit, …)`, from columns."""
-        parts = self.split(weights)
-        batch = weights.ndim - 1
-        move = lambda part: np.moveaxis(
-            part, range(part.ndim - 1 - batch, part.ndim), (batch, *range(batch))
-        )
-        return move(parts[0]), move(parts[1])

@@ -2,6 +2,7 @@
 
 import abc
 
+import numpy as np
 from jaxtyping import Float
 
 from .._types import Array
@@ -25,6 +26,16 @@ class AbstractView(abc.ABC):
     def degree(self) -> int | None:
         """Degree of the response as a polynomial in the input, None if it is not one."""
 
+    @property
+    def gates(self) -> int:
+        """How many numbers at the end of the features are gates: linear is what has the same."""
+        return 0
+
+    @property
+    def output_gates(self) -> tuple[int, ...]:
+        """Which of the features, from the end, are the gates of outputs, if all of these have."""
+        return ()
+
     @abc.abstractmethod
     def features(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
         """ψ(x)."""
@@ -37,3 +48,10 @@ class AbstractView(abc.ABC):
         """What a residual connection adds to the output."""
         del x, outputs
         return 0.0
+
+    def wanted(
+        self, psi: Float[np.ndarray, "sample *features"], y: Float[np.ndarray, "sample output"]
+    ) -> Float[np.ndarray, "sample output"]:
+        """What of the targets counts."""
+        del psi
+        return y

@@ -4,7 +4,7 @@ import abc
 import functools
 import math
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -139,8 +139,11 @@ class Task(AbstractTask):
             y = y - np.asarray(jax.vmap(lambda x: view.skip(x, self.outputs))(x))
         shape = _feature_shape(view, self.input_shape)
         features = math.prod(shape)
+        if view.gates:
+            return self._by_patterns(view, x, y)
         if view.fixed_features and features <= _MOST_FEATURES and len(x) > 1:
-            return self._compressed(view, x, y, shape)
+            look = lambda x: np.asarray(jax.vmap(view.features)(x))
+            return _compressed(look, x, y, self.weight, shape)
         if len(x) * features > _MOST_NUMBERS:
             raise ValueError(
                 f"{view} sees {features} features of each input, which for {len(x)} samples are "
@@ -149,55 +152,108 @@ class Task(AbstractTask):
             )
         return Statistics(np.asarray(jax.vmap(view.features)(x)), y, self.weight, 0.0)
 
-    def _compressed(
-        self, view: AbstractView, x: np.ndarray, y: np.ndarray, shape: tuple[int, ...]
-    ) -> Statistics:
-        r"""What `compress` does, from samples: by singular values instead of their squares.
-
-        Moments square the condition number, and what a weak feature explains is lost in rounding.
-        With $\sqrt{w}\,(\Psi, Y) = QR$ the triangle R has everything that the samples have: its
-        columns for Ψ their singular values, its rows below them what Ψ cannot explain of Y. The
-        samples go through in chunks, each under the triangle of those before.
-        """
-        features = math.prod(shape)
-        root = np.sqrt(self.weight)[:, None]
-        columns = features + y.shape[1]
-        rows = max(_CHUNK // columns, 2 * columns)
-
-        def chunks() -> Iterator[tuple[np.ndarray, np.ndarray]]:
-            for start in range(0, len(x), rows):
-                part = slice(start, start + rows)
-                psi = np.asarray(jax.vmap(view.features)(x[part])).reshape(-1, features)
-                yield root[part] * psi, root[part] * y[part]
-
-        power = (y**2).T @ self.weight
-        if len(x) * columns**2 > _MOST_WORK:
-            # By moments after all, which are five times as fast; what is lost is features that are
-            # a hundred thousand times weaker than the strongest.
-            second, cross = np.zeros((features, features)), np.zeros((y.shape[1], features))
-            for psi, target in chunks():
-                second += psi.T @ psi
-                cross += target.T @ psi
-            return compress(second, cross, power, shape)
-
-        triangle = np.zeros((0, columns))
-        for chunk in chunks():
-            samples = np.concatenate(chunk, axis=1)
-            triangle = np.asarray(np.linalg.qr(np.concatenate((triangle, samples)), mode="r"))
-        left, s, right = np.linalg.svd(triangle[:features, :features], full_matrices=False)
-        explained = left.T @ triangle[:features, features:]
-        # Rounding grows no faster than that: to ten times eps for a million samples.
-        seen = s > (features + math.sqrt(len(x))) * np.finfo(float).eps * s[0]
-        rest = np.sum(explained[~seen] ** 2) + np.sum(triangle[features:, features:] ** 2)
-        explained[~seen] = 0.0
-        seen[0] = True  # inputs that are all zero are one sample of no features
-        return Statistics(
-            (s[seen, None] * right[seen]).reshape(-1, *shape),
-            explained[seen],
-            np.ones(np.sum(seen)),
-            # Below rounding the targets are linear in the features.
-            0.5 * float(rest) if rest > 1e-26 * np.sum(power) else 0.0,
+    def _by_patterns(self, view: AbstractView, x: np.ndarray, y: np.ndarray) -> Statistics:
+        """Samples with the same gates stand together, compressed where they then are fewer."""
+        psi = np.asarray(jax.jit(jax.vmap(view.features))(x))
+        psi, y, weight = _at_once(psi, view.wanted(psi, y), self.weight, view.output_gates)
+        features = psi.shape[1] - view.gates
+        patterns, which = np.unique(psi[:, features:], axis=0, return_inverse=True)
+        groups = (
+            [which.ravel() == k for k in range(len(patterns))] if len(patterns) < len(psi) else []
         )
+        found = [
+            _compressed(lambda psi: psi, psi[g, :features], y[g], weight[g], (features,))
+            for g in groups
+        ]
+        if not found or sum(len(each.psi) for each in found) >= len(psi):
+            return Statistics(psi, y, weight, 0.0)
+        gates = np.repeat(patterns, [len(each.psi) for each in found], axis=0)
+        return Statistics(
+            np.concatenate((np.concatenate([each.psi for each in found]), gates), axis=1),
+            np.concatenate([each.y for each in found]),
+            np.concatenate([each.weight for each in found]),
+            sum(each.floor for each in found),
+        )
+
+
+def _at_once(
+    psi: np.ndarray, y: np.ndarray, weight: np.ndarray, output_gates: tuple[int, ...]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Samples that differ in the output that is open alone are one with all of these open.
+
+    What is closed adds nothing to the loss, so that theirs is the sum of the losses.
+    """
+    if not output_gates:
+        return psi, y, weight
+    gates = list(output_gates)
+    same = np.column_stack((np.delete(psi, gates, axis=1), weight))
+    _, first, which = np.unique(same, axis=0, return_index=True, return_inverse=True)
+
+    def together(rows: np.ndarray) -> np.ndarray:
+        total = np.zeros((len(first), rows.shape[1]))
+        np.add.at(total, which.ravel(), rows)
+        return total
+
+    if together(psi[:, gates] != 0).max() > 1:
+        return psi, y, weight
+    merged = psi[first]
+    merged[:, gates] = together(psi[:, gates])
+    return merged, together(y), weight[first]
+
+
+def _compressed(
+    look: Callable[[np.ndarray], np.ndarray],
+    x: np.ndarray,
+    y: np.ndarray,
+    weight: np.ndarray,
+    shape: tuple[int, ...],
+) -> Statistics:
+    r"""What `compress` does, from samples: by singular values instead of their squares.
+
+    Moments square the condition number, and what a weak feature explains is lost in rounding.
+    With $\sqrt{w}\,(\Psi, Y) = QR$ the triangle R has everything that the samples have: its
+    columns for Ψ their singular values, its rows below them what Ψ cannot explain of Y. The
+    samples go through in chunks, each under the triangle of those before.
+    """
+    features = math.prod(shape)
+    root = np.sqrt(weight)[:, None]
+    columns = features + y.shape[1]
+    rows = max(_CHUNK // columns, 2 * columns)
+
+    def chunks() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        for start in range(0, len(x), rows):
+            part = slice(start, start + rows)
+            psi = look(x[part]).reshape(-1, features)
+            yield root[part] * psi, root[part] * y[part]
+
+    power = (y**2).T @ weight
+    if len(x) * columns**2 > _MOST_WORK:
+        # By moments after all, which are five times as fast; what is lost is features that are
+        # a hundred thousand times weaker than the strongest.
+        second, cross = np.zeros((features, features)), np.zeros((y.shape[1], features))
+        for psi, target in chunks():
+            second += psi.T @ psi
+            cross += target.T @ psi
+        return compress(second, cross, power, shape)
+
+    triangle = np.zeros((0, columns))
+    for chunk in chunks():
+        samples = np.concatenate(chunk, axis=1)
+        triangle = np.asarray(np.linalg.qr(np.concatenate((triangle, samples)), mode="r"))
+    left, s, right = np.linalg.svd(triangle[:features, :features], full_matrices=False)
+    explained = left.T @ triangle[:features, features:]
+    # Rounding grows no faster than that: to ten times eps for a million samples.
+    seen = s > (features + math.sqrt(len(x))) * np.finfo(float).eps * s[0]
+    rest = np.sum(explained[~seen] ** 2) + np.sum(triangle[features:, features:] ** 2)
+    explained[~seen] = 0.0
+    seen[0] = True  # inputs that are all zero are one sample of no features
+    return Statistics(
+        (s[seen, None] * right[seen]).reshape(-1, *shape),
+        explained[seen],
+        np.ones(np.sum(seen)),
+        # Below rounding the targets are linear in the features.
+        0.5 * float(rest) if rest > 1e-26 * np.sum(power) else 0.0,
+    )
 
 
 @functools.cache

@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from . import decisions as decisions
+    from . import gated as gated
     from . import linear as linear
     from . import saddles as saddles
 
-__all__ = ["decisions", "linear", "saddles"]
+__all__ = ["decisions", "gated", "linear", "saddles"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,87 @@
+"""What a stack of layers is as a graph, and what it sees of its inputs."""
+
+import math
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Float
+
+from .._types import Array
+from ._activations import Activation, linear
+from ._graph import Edge, Graph, Input, Node
+from ._units import AbstractUnit
+from ._view import AbstractView, Shape
+
+Skips = tuple[tuple[int, int], ...]
+"""(k, l): the activity of layer k is added to that of layer l. Inputs are layer 0."""
+
+
+@dataclass(frozen=True)
+class StackView(AbstractView):
+    """Features of a first unit as seen through all the layers behind it.
+
+    With a connection past the first layer the input itself is one more feature of the network.
+    """
+
+    unit: AbstractUnit
+    activations: tuple[Activation, ...]  # of the layers behind the first
+    bypassed: bool
+
+    @property
+    def fixed_features(self) -> bool:
+        return self.unit.fixed_features and all(a.power == 1 for a in self.activations)
+
+    @property
+    def degree(self) -> int | None:
+        powers = (self.unit.degree, *(a.power for a in self.activations))
+        return None if None in powers else math.prod(p for p in powers if p is not None)
+
+    def features(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
+        psi = self.unit.features(x)
+        return jnp.concatenate((psi.ravel(), self.unit.bypass(x))) if self.bypassed else psi
+
+    def check_input(self, input_shape: Shape) -> None:
+        self.unit.check_input(input_shape)
+
+
+def stack_graph(
+    unit: AbstractUnit,
+    shapes: tuple[Shape, ...],
+    activations: tuple[Activation, ...] = (),
+    skips: Skips = (),
+) -> Graph:
+    """Layer l as node l, of weights u (unit, *weight), w2 (out, *read, unit), w3 (out, in), …."""
+    widths = layer_widths(shapes)
+    inputs = [Input(_feature_shape(unit, shapes))]
+    if any(source == 0 for source, _ in skips):
+        (past,) = {widths[target - 1] for source, target in skips if source == 0}
+        inputs.append(Input((past,)))
+    first = len(inputs)  # vertex of layer 1; what goes past it comes from the input before
+    bends = (linear, *activations, linear)[-len(shapes) :]  # the unit's own is part of it
+    return Graph(
+        unit,
+        tuple(inputs),
+        tuple(Node(width, bend) for width, bend in zip(widths, bends, strict=True)),
+        (
+            Edge(0, first, 0),
+            *(Edge(first + layer - 1, first + layer, layer) for layer in range(1, len(shapes))),
+            *(Edge(first + source - 1, first + target - 1, None) for source, target in skips),
+        ),
+        shapes,
+    )
+
+
+def layer_widths(shapes: tuple[Shape, ...]) -> tuple[int, ...]:
+    """Numbers of each layer's activity, from the first to the output."""
+    reads = math.prod(shapes[1][1:-1]) if shapes[1:] else 1
+    return shapes[0][0] * reads, *(shape[0] for shape in shapes[1:])
+
+
+def _feature_shape(unit: AbstractUnit, shapes: tuple[Shape, ...]) -> Shape:
+    reads = shapes[1][1:-1] if shapes[1:] else ()
+    weight = shapes[0][1:]
+    if not unit.fixed_features:
+        return (*reads, *weight)
+    c = jax.eval_shape(unit.coefficients, jax.ShapeDtypeStruct(weight, float))
+    return (*reads, *c.shape)

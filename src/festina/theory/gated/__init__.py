@@ -1,0 +1,15 @@
+"""Gated deep linear networks: what their paths see, how they race, and what it comes down to."""
+
+from ._conserved import conserved as conserved
+from ._gradients import Gradient as Gradient
+from ._gradients import gradient as gradient
+from ._paths import Path as Path
+from ._paths import PathStatistics as PathStatistics
+from ._paths import count_paths as count_paths
+from ._paths import path_statistics as path_statistics
+from ._paths import paths as paths
+from ._race import Race as Race
+from ._race import race as race
+from ._reduction import Reduction as Reduction
+from ._reduction import ReductionWarning as ReductionWarning
+from ._reduction import reduction as reduction
