@@ -11,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import festina
-from festina.networks import gated
+from festina.networks import Gated, gated
+from festina.networks._gated import _plan
+from festina.networks._gating import gating
 from festina.tasks import task
 from festina.theory.gated import (
     ReductionWarning,
@@ -45,21 +47,16 @@ def graph(seed, samples=24):
         if ordered[i] not in outputs and ordered[j] not in inputs:
             edges.add((ordered[i], ordered[j]))
     nodes = {name: int(rng.integers(1, 4)) for name in ordered}
-    real = rng.random() < 0.5
     pattern = rng.normal(size=(4, len(ordered) + len(edges)))
-    pattern = pattern if real else (pattern > -0.5) * 1.0
+    pattern = pattern if rng.random() < 0.5 else (pattern > -0.5) * 1.0
     label = rng.integers(0, 4, samples)
     names = [*ordered, *(f"{a}-{b}" for a, b in sorted(edges))]
     chosen = [k for k in range(len(names)) if rng.random() < 0.5]
     x = rng.normal(size=(samples, sum(nodes[name] for name in inputs)))
-    network = gated(
-        nodes,
-        [f"{a}-{b}" for a, b in sorted(edges)],
-        gates={names[k]: pattern[label, k] for k in chosen},
-        examples=x,
-        scale=1.0,
-        key=festina.seeds(1, first=int(rng.integers(1000)))[0],
-    )
+    # Drawn by NumPy: `gated` compiles a program for every list of shapes.
+    plan = _plan(nodes, [f"{a}-{b}" for a, b in sorted(edges)], None)
+    weights = tuple(rng.normal(size=shape) for shape in plan.shapes)
+    network = Gated(weights, plan, gating({names[k]: pattern[label, k] for k in chosen}, x))
     y = rng.normal(size=(samples, sum(nodes[name] for name in outputs)))
     return network, task(x, y)
 
@@ -67,15 +64,16 @@ def graph(seed, samples=24):
 def check_gradients(network, data):
     with jax.enable_x64(True):
         x = jnp.asarray(data.x)
-        psi = np.asarray(jax.jit(jax.vmap(network.features))(x))
-        y = network.view.wanted(psi, data.y)
+        psi = jax.vmap(network.features)(x)
+        y = network.view.wanted(np.asarray(psi), data.y)
+        turned = network.structure.units_first
 
-        def loss(*weights):
-            outputs = jax.vmap(network.with_parts(*weights))(x)
+        def loss(weights):
+            parts = (w.T if turn else w for w, turn in zip(weights, turned, strict=True))
+            outputs = network.structure.outputs(psi, *parts)
             return 0.5 * jnp.mean(jnp.sum((y - outputs) ** 2, axis=1))
 
-        parts = tuple(map(jnp.asarray, network.parts))
-        expected = jax.jit(jax.grad(loss, argnums=tuple(range(len(parts)))))(*parts)
+        expected = jax.grad(loss)(list(map(jnp.asarray, network.parts)))
     size = max(1.0, *(float(np.abs(slope).max()) for slope in expected))
     for form in ("data", "patterns", "paths"):
         found = gradient(network, data, form=form)
