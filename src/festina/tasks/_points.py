@@ -1,7 +1,8 @@
-"""The small data sets on which ReLU networks show their rays."""
+"""The small data sets on which ReLU networks show their rays, and pathways their race."""
 
 import numpy as np
 
+from ..networks._given import real_number
 from ._task import Task, task
 
 
@@ -14,3 +15,17 @@ def kernel_points() -> Task:
     """The four inputs of Figure 1E, one along each axis, labelled by the teacher of Figure 1C."""
     x = np.diag([2.0, 2.0, 2.0 * np.sqrt(2.0), 2.0])
     return task(x, x @ np.array([1.0, 1.0, -1.0, 1.0]) / np.sqrt(5))
+
+
+def xor(delta: float | None = None) -> Task:
+    r"""Exclusive or: $y = -x_1 x_2$ for the four inputs $x_1, x_2 = \pm 1$.
+
+    With `delta` there is a third input, $\Delta\, y$, from which a linear network could tell the
+    targets: the classes are a margin Δ from each other there. At Δ = 0 it says nothing, but
+    networks for other Δ fit. The label `example` counts the inputs.
+    """
+    x = np.array([[-1.0, -1.0], [-1.0, 1.0], [1.0, -1.0], [1.0, 1.0]])
+    y = -np.prod(x, axis=1)
+    if delta is not None:
+        x = np.column_stack((x, real_number("delta", delta) * y))
+    return task(x, y, labels={"example": np.arange(4)})

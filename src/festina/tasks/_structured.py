@@ -79,3 +79,51 @@ def signed_tree(levels: int = 3, *, spread: float = 0.0) -> Float[np.ndarray, "f
     splits = [np.kron(np.eye(items // half.size), half) for half in halves]
     y = np.vstack([np.ones((1, items)), *splits])
     return y * (1 + spread / np.arange(1, items + 1))[:, None]
+
+
+def nested_tree(levels: int = 3, *, values: ArrayLike = 1.0) -> Float[np.ndarray, "feature item"]:
+    r"""Features that items share as they do ancestors in a binary tree, one for each of its nodes.
+
+    $2^L$ items and $2^{L+1} - 1$ features, broadest first: one that all items have, one for each
+    half of them, and so on to one for each item; 0 where an item does not have it. Modes are those
+    of `signed_tree`, with singular values $\sqrt{\sum_{k \geq m} 2^{L-k} a_k^2}$ for the splits
+    into level m: once for $m = 0$, the mean, and $2^{m-1}$ times from there on. For
+    `structured_task`, `contextual` and `routing`.
+
+    **Arguments:**
+
+    - `values`: $a_k$ of the features of every level, one for all or one each, broadest first.
+    """
+    items = 2 ** whole_number("levels", levels, least=0)
+    height = real_array("values", values)
+    if height.shape not in ((), (levels + 1,)) or not np.isfinite(height).all():
+        raise ValueError(
+            f"`values` must be one finite number or one for each of {levels + 1} levels, the "
+            f"broadest first, got {values!r}."
+        )
+    height = np.broadcast_to(height, levels + 1)
+    return np.vstack(
+        [
+            height[level] * np.kron(np.eye(2**level), np.ones(items // 2**level))
+            for level in range(levels + 1)
+        ]
+    )
+
+
+def features_of(name: str, given: int | ArrayLike) -> Float[np.ndarray, "*domain feature item"]:
+    """Features as they were given, or those of a tree of so many items."""
+    found = real_array(name, given)
+    if found.ndim == 0:
+        items = whole_number(name, float(found))
+        if items & (items - 1):
+            raise ValueError(
+                f"`{name}` must be a power of two for a binary tree, got {items}. Give the "
+                "features themselves, (feature, item)."
+            )
+        return nested_tree(items.bit_length() - 1)
+    if found.ndim not in (2, 3) or 0 in found.shape or not np.isfinite(found).all():
+        raise ValueError(
+            f"`{name}` must be how many there are or their finite features, (feature, item), got "
+            f"shape {found.shape}."
+        )
+    return found

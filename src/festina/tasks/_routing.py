@@ -1,0 +1,131 @@
+"""Translation between domains that look different and are alike in structure."""
+
+from collections.abc import Sequence
+
+import jax
+import numpy as np
+from jaxtyping import Bool, Float, PRNGKeyArray
+
+from .._precision import float64
+from .._types import ArrayLike
+from ..networks._build import normals
+from ..networks._frames import orthonormal
+from ..networks._given import whole_number
+from ._structured import Featured, features_of, nested_tree
+from ._task import Task, task
+
+
+@float64
+def routing(
+    domains: int,
+    trained: int | ArrayLike | None = None,
+    *,
+    items: int | ArrayLike = 4,
+    key: PRNGKeyArray | None = None,
+) -> Task:
+    r"""An item of one domain in, its features in another out, for some pairs of domains.
+
+    In domain $i$ the items are the columns of an orthogonal matrix, $x_i = V_i e_k$, in inputs of
+    its own; asked for domain $j$ the target is $y_j = Q_j h_k$, in outputs of its own, h being the
+    features. All else is zero. The last inputs say which output is asked for, one-hot: they tell
+    examples apart that differ in nothing else, and a network that is gated by labels need not read
+    them. Every path from an input i to an output j sees $S = \sigma(H)/n$ and $D = 1/n$ of its own
+    examples, n the number of items, and $S/p$, $D/p$ on the average over p pairs.
+
+    Pairs do not change what the domains are: with the same `key`, `routing(M, pairs)` is what is
+    trained, `routing(M, ~pairs)` what can only be inferred, `routing(M)` everything.
+
+    **Arguments:**
+
+    - `domains`: M, on either side.
+    - `trained`: which pairs; K for those from i to i, …, i + K − 1 (mod M), or a pattern
+      `(input domain, output domain)` of true and false, such as `cyclic_pairs`. All by default.
+    - `items`: how many, a power of two whose features are those of `nested_tree`; or features of
+      your own, `(feature, item)`, or `(domain, feature, item)` where domains differ in what there
+      is to say (`inherited_features`).
+    - `key`: of the rotations V and Q. Without it there are none: items are one-hot, and features
+      as they are.
+
+    **Returns:**
+
+    A `Task` with the labels `input_domain`, `output_domain` and `item`: $Mn + M$ inputs, M times
+    as many outputs as there are features.
+    """
+    m = whole_number("domains", domains)
+    pairs = _pairs(m, trained)
+    h = features_of("items", items)
+    if h.ndim == 3 and len(h) != m:
+        raise ValueError(f"`items` has the features of {len(h)} domains, there are {m}.")
+    features, n = h.shape[-2:]
+    v, q = np.eye(n)[None].repeat(m, 0), np.eye(features)[None].repeat(m, 0)
+    if key is not None:
+        v, q = map(orthonormal, normals(key, ((m, n, n), (m, features, features))))
+    y = q @ h
+    source, target = (np.repeat(which, n) for which in np.nonzero(pairs))
+    item = np.tile(np.arange(n), int(pairs.sum()))
+    rows = np.arange(len(item))
+    inputs, outputs = np.zeros((len(item), m, n)), np.zeros((len(item), m, features))
+    inputs[rows, source] = v[source, :, item]
+    outputs[rows, target] = y[target, :, item]
+    x = np.hstack((inputs.reshape(len(item), -1), np.eye(m)[target]))
+    labels = {"input_domain": source, "output_domain": target, "item": item}
+    return task(x, outputs.reshape(len(item), -1), labels=labels)
+
+
+def cyclic_pairs(domains: int, outputs: int, *, first: int = 0) -> Bool[np.ndarray, "input output"]:
+    """Every domain with the domains at distance `first`, `first` + 1, … in a circle."""
+    m = whole_number("domains", domains)
+    if not 1 <= (k := whole_number("outputs", outputs)) <= m:
+        raise ValueError(f"`outputs` must be from 1 to the number of domains, {m}, got {k}.")
+    distance = (np.arange(m) - np.arange(m)[:, None] - first) % m
+    return distance < k
+
+
+def published_routing(trained: ArrayLike | None = None) -> Task:
+    """The translation task of Saxe, Sodhani & Lewallen (2022).
+
+    Seven domains, each trained with its neighbours at distance −1, 0, 1 and 2; four one-hot items,
+    with features of value 6 that all have, 4 for two each and 3 for one. Other pairs by `trained`.
+    """
+    pairs = cyclic_pairs(7, 4, first=-1) if trained is None else trained
+    return routing(7, pairs, items=nested_tree(2, values=[6.0, 4.0, 3.0]))
+
+
+@float64
+def inherited_features(
+    branching: Sequence[int], source: Featured, features: int, *, key: PRNGKeyArray
+) -> Float[np.ndarray, "domain feature item"]:
+    """Features of domains that are the leaves of a tree: what an ancestor has, all below have.
+
+    Every node of the tree, the root included, draws `features` from a world, and a domain has those
+    of all nodes above it: the closer two domains are related, the more of their structure is the
+    same. For `routing(…, items=…)`.
+
+    **Arguments:**
+
+    - `branching`: children of each node, level by level from the root: `[2, 2]` has 4 domains.
+    - `source`: the world of the items.
+    - `features`: how many, at every node.
+    """
+    widths = np.cumprod([1, *(whole_number("branching", each) for each in branching)])
+    levels = []
+    for level, width in enumerate(widths):
+        keys = jax.random.split(jax.random.fold_in(key, level), int(width))
+        drawn = np.stack([source.sample(features, key=each) for each in keys])
+        levels.append(np.repeat(drawn, widths[-1] // width, axis=0))
+    return np.concatenate(levels, axis=1)
+
+
+def _pairs(domains: int, trained: int | ArrayLike | None) -> Bool[np.ndarray, "input output"]:
+    if trained is None:
+        return np.full((domains, domains), True)
+    given = np.asarray(trained)
+    if given.ndim == 0 and given.dtype != bool:
+        return cyclic_pairs(domains, int(whole_number("trained", given.item())))
+    if given.shape != (domains, domains) or given.dtype != bool or not given.any():
+        raise ValueError(
+            f"`trained` must be a number of outputs, or a pattern of true and false "
+            f"({domains}, {domains}) with at least one pair, got {given.dtype} of shape "
+            f"{given.shape}."
+        )
+    return given

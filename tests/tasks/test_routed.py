@@ -1,0 +1,234 @@
+"""Tasks that pathways race for: what each pathway sees of them, as NumPy has it from the data."""
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from festina.tasks import (
+    contextual,
+    cyclic_pairs,
+    inherited_features,
+    nested_tree,
+    published_routing,
+    routing,
+    structured_task,
+    xor,
+)
+from festina.tasks.worlds import ring, tree
+
+EXACT = 1e-12
+
+
+def seen(task, gate, inputs=slice(None), outputs=slice(None)):
+    """Singular values of ⟨g y xᵀ⟩ and eigenvalues of ⟨g x xᵀ⟩, largest first."""
+    x, y = task.x[:, inputs], task.y[:, outputs]
+    share = (task.weight * gate)[:, None]
+    s = np.linalg.svd((share * y).T @ x, compute_uv=False)
+    return s, np.linalg.eigvalsh((share * x).T @ x)[::-1]
+
+
+def close(found, expected):
+    found = found[: len(expected)]
+    np.testing.assert_allclose(found, np.sort(expected)[::-1], rtol=EXACT, atol=EXACT)
+
+
+# Trees
+
+
+@pytest.mark.parametrize("levels", [0, 1, 2, 3, 5])
+def test_values_of_a_tree_are_those_of_its_splits(levels):
+    values = np.linspace(3.0, 1.0, levels + 1)
+    y = nested_tree(levels, values=values)
+    assert y.shape == (2 ** (levels + 1) - 1, 2**levels)
+    below = [
+        sum(values[k] ** 2 * 2 ** (levels - k) for k in range(m, levels + 1))
+        for m in range(levels + 1)
+    ]
+    times = [1, *(2 ** (m - 1) for m in range(1, levels + 1))]
+    close(np.linalg.svd(y, compute_uv=False), np.sqrt(np.repeat(below, times)))
+
+
+def test_a_tree_of_eight_objects():
+    s, d = seen(structured_task(nested_tree(3)), 1.0)
+    close(s, np.sqrt([15, 7, 3, 3, 1, 1, 1, 1]) / 8)
+    close(d, np.full(8, 1 / 8))
+
+
+# XoR
+
+
+def test_one_gate_for_each_example_of_xor():
+    task = xor()
+    assert task.x.shape == (4, 2)
+    np.testing.assert_array_equal(task.y[:, 0], -task.x[:, 0] * task.x[:, 1])
+    for example in range(4):
+        s, d = seen(task, task.labels["example"] == example)
+        close(s, [np.sqrt(2) / 4])
+        close(d, [0.5])
+
+
+@given(st.floats(0.0, 5.0))
+@settings(max_examples=30, deadline=None)
+def test_rates_of_xor_with_a_margin(delta):
+    """Δ/2 for a rectifier along the third input, √(2 + Δ²)/4 for one example, Δ without gates."""
+    task = xor(delta)
+    assert task.x.shape == (4, 3)
+    close(seen(task, task.y[:, 0] > 0)[0], [delta / 2])
+    close(seen(task, task.labels["example"] == 2)[0], [np.sqrt(2 + delta**2) / 4])
+    close(seen(task, 1.0)[0], [delta])
+
+
+def test_the_margin_at_which_rates_cross():
+    task = xor(np.sqrt(2 / 3))
+    close(seen(task, task.y[:, 0] > 0)[0], seen(task, task.labels["example"] == 0)[0])
+
+
+# Contexts
+
+
+@pytest.mark.parametrize(("objects", "contexts"), [(8, 3), (8, 4), (8, 5), (4, 3), (16, 2)])
+def test_what_pathways_see_of_contexts(objects, contexts):
+    task = contextual(objects, contexts)
+    n, c = objects, contexts
+    sigma = np.linalg.svd(nested_tree(n.bit_length() - 1), compute_uv=False)
+    assert task.y.shape == (n * c, (c + 1) * (2 * n - 1))
+    np.testing.assert_array_equal(task.labels["context"], np.repeat(np.arange(c), n))
+    s, _ = seen(task, 1.0)
+    mean = sigma[0] * np.sqrt((1 + 1 / c) * (1 / n + 1 / c) / n)
+    close(s, [mean, *sigma[1:] * np.sqrt(1 + 1 / c) / n, *[sigma[0] / (c * np.sqrt(n))] * (c - 1)])
+    by_object = slice(n)
+    for k in range(1, c + 1):  # open in k contexts, without seeing which
+        s, d = seen(task, task.labels["context"] < k, by_object)
+        close(s, sigma * np.sqrt(k**2 + k) / (n * c))
+        close(d, np.full(n, k / (n * c)))
+
+
+@pytest.mark.parametrize("contexts", [3, 4, 5])
+def test_what_remains_when_the_common_pathway_has_learned(contexts):
+    task = contextual(8, contexts)
+    residual = task.y - task.x @ np.linalg.lstsq(task.x, task.y)[0]
+    floor = {3: 17 / 24, 4: 51 / 64, 5: 0.85}[contexts]
+    np.testing.assert_allclose(0.5 * np.mean(np.sum(residual**2, axis=1)), floor, rtol=EXACT)
+    np.testing.assert_allclose(0.5 * np.mean(np.sum(task.y**2, axis=1)), 4.0, rtol=EXACT)
+    sigma = np.sqrt([7, 3, 3, 1, 1, 1, 1])
+    for k in range(1, contexts):
+        gate = (task.labels["context"] < k) / len(task.x)
+        s = np.linalg.svd((gate[:, None] * residual).T @ task.x[:, :8], compute_uv=False)
+        close(s, sigma * np.sqrt(k * (contexts - k) / contexts) / (8 * contexts))
+
+
+def test_contexts_may_be_louder_and_objects_of_any_kind():
+    y = np.arange(6.0).reshape(2, 3)
+    task = contextual(y, 2, context_input=1.1)
+    np.testing.assert_array_equal(task.x[4], [0, 1, 0, 0, 1.1])
+    np.testing.assert_array_equal(task.y[4], [1, 4, 0, 0, 1, 4])
+    assert task.labels["object"].tolist() == [0, 1, 2, 0, 1, 2]
+
+
+# Routing
+
+
+@given(st.integers(1, 5), st.integers(1, 5), st.integers(0, 3), st.integers(0, 1000))
+@settings(max_examples=8, deadline=None)
+def test_every_pair_sees_the_same_values(domains, outputs, levels, seed):
+    outputs, n = min(outputs, domains), 2**levels
+    task = routing(domains, outputs, items=n, key=jax.random.key(seed))
+    pairs = cyclic_pairs(domains, outputs)
+    assert len(task.x) == domains * outputs * n
+    features = 2 * n - 1
+    sigma = np.linalg.svd(nested_tree(levels), compute_uv=False)
+    for i in range(domains):
+        for j in range(domains):
+            here = (task.labels["input_domain"] == i) & (task.labels["output_domain"] == j)
+            assert here.any() == pairs[i, j]
+            s, d = seen(
+                task, here, slice(i * n, (i + 1) * n), slice(j * features, (j + 1) * features)
+            )
+            close(s, pairs[i, j] * sigma / (n * domains * outputs))
+            close(d, pairs[i, j] * np.full(n, 1 / (n * domains * outputs)))
+
+
+def test_values_of_four_items():
+    s, d = seen(routing(1, key=jax.random.key(3)), 1.0, slice(4))
+    np.testing.assert_allclose(s, [0.66144, 0.43301, 0.25, 0.25], atol=5e-6)
+    close(d, np.full(4, 0.25))
+
+
+def test_pairs_do_not_change_the_domains():
+    """Trained, untrained and all pairs are about the same items with the same features."""
+    key, pairs = jax.random.key(0), cyclic_pairs(5, 2)
+    trained, others, every = (
+        routing(5, 2, key=key),
+        routing(5, ~pairs, key=key),
+        routing(5, key=key),
+    )
+    rows = lambda task: {(*x, *y) for x, y in zip(task.x.tolist(), task.y.tolist(), strict=True)}
+    assert rows(trained) | rows(others) == rows(every)
+    assert not rows(trained) & rows(others)
+    assert rows(trained) != rows(routing(5, 2, key=jax.random.key(1)))
+
+
+def test_each_domain_has_inputs_and_outputs_of_its_own():
+    task = routing(3, 2, key=jax.random.key(0))
+    for label, blocks in (
+        ("input_domain", task.x[:, :12].reshape(-1, 3, 4)),
+        ("output_domain", task.y.reshape(-1, 3, 7)),
+        ("output_domain", task.x[:, 12:].reshape(-1, 3, 1)),
+    ):
+        used = np.any(blocks != 0, axis=2)
+        np.testing.assert_array_equal(used, np.eye(3, dtype=bool)[task.labels[label]])
+    assert len(np.unique(task.x, axis=0)) == len(task.x)  # gates can be told from inputs
+
+
+def test_the_published_routing_task():
+    task = published_routing()
+    assert len(task.x) == 7 * 4 * 4
+    i, j = task.labels["input_domain"], task.labels["output_domain"]
+    assert set(((j - i + 1) % 7).tolist()) == {0, 1, 2, 3}
+    np.testing.assert_array_equal(task.x[i == 2][:, 8:12], np.tile(np.eye(4), (4, 1)))
+    here = (i == 3) & (j == 4)
+    block = task.y[here][:, 28:35].T
+    assert set(np.unique(block)) == {0.0, 3.0, 4.0, 6.0}
+    close(np.linalg.svd(block, compute_uv=False), np.sqrt([185, 41, 9, 9]))
+    assert len(published_routing(np.full((7, 7), True)).x) == 7 * 7 * 4
+
+
+def test_related_domains_share_structure():
+    """The more ancestors two domains have in common, the more features."""
+    h = inherited_features([2, 3], tree([2, 2], 0.2), 5, key=jax.random.key(0))
+    assert h.shape == (6, 15, 4)
+    shared = np.all(h[:, None] == h[None], axis=3).reshape(6, 6, 3, 5).all(axis=3)
+    family = np.arange(6) // 3
+    np.testing.assert_array_equal(shared[:, :, 0], True)
+    np.testing.assert_array_equal(shared[:, :, 1], family[:, None] == family)
+    np.testing.assert_array_equal(shared[:, :, 2], np.eye(6, dtype=bool))
+    task = routing(6, 2, items=h, key=jax.random.key(1))
+    y = task.y[(task.labels["input_domain"] == 1) & (task.labels["output_domain"] == 2), 30:45]
+    np.testing.assert_allclose(y @ y.T, h[2].T @ h[2], atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: xor(np.nan), "`delta` must be a number"),
+        (lambda: contextual(6), "power of two"),
+        (lambda: contextual(np.ones(3)), r"\(feature, item\), got shape \(3,\)"),
+        (lambda: contextual(np.ones((2, 2, 2))), r"\(feature, object\)"),
+        (lambda: contextual(8, 0), "`contexts` must be a whole number from 1"),
+        (lambda: contextual([[np.inf]]), "finite"),
+        (lambda: routing(0), "`domains`"),
+        (lambda: routing(3, 4), "from 1 to the number of domains, 3, got 4"),
+        (lambda: routing(3, 1.5), "`trained` must be a whole number"),
+        (lambda: routing(3, np.zeros((3, 3), bool)), "at least one pair"),
+        (lambda: routing(3, np.ones((3, 3))), "float64 of shape"),
+        (lambda: routing(3, np.ones((2, 2), bool)), r"\(3, 3\)"),
+        (lambda: routing(3, items=np.ones((2, 4, 4))), "features of 2 domains, there are 3"),
+        (lambda: nested_tree(2, values=[1.0, 2.0]), "each of 3 levels"),
+        (lambda: inherited_features([0], ring(4), 3, key=jax.random.key(0)), "`branching`"),
+    ],
+)
+def test_bad_input(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
