@@ -8,6 +8,7 @@ from ._paths import PathStatistics as PathStatistics
 from ._paths import count_paths as count_paths
 from ._paths import path_statistics as path_statistics
 from ._paths import paths as paths
+from ._pathways import Pathways as Pathways
 from ._race import Race as Race
 from ._race import race as race
 from ._reduction import Reduction as Reduction

@@ -69,7 +69,7 @@ def common_modes(
         # To all that paths lead to and back: directions that are alike stay the same ones.
         reached = -1
         while reached < (reached := sum(np.any(found[node] != 0, axis=0).sum() for node in found)):
-            for p in members:
+            for p in sorted(members, key=lambda p: -float(np.linalg.norm(left[p]))):
                 _fill(found, ends[p], left[p] @ found[starts[p]], _NOTHING * largest)
                 _fill(found, starts[p], left[p].T @ found[ends[p]], _NOTHING * largest)
         heard = np.any([np.any(found[end] != 0, axis=0) for end in set(ends.values())], axis=0)
@@ -132,9 +132,7 @@ def _axes(
     return axes[:, ::-1]
 
 
-def _fill(
-    found: Frames, node: str, columns: Float[np.ndarray, "_ mode"], least: float
-) -> None:
+def _fill(found: Frames, node: str, columns: Float[np.ndarray, "_ mode"], least: float) -> None:
     """Directions that a node does not have yet, as unit vectors."""
     length = np.linalg.norm(columns, axis=0)
     new = (length > least) & ~np.any(found[node] != 0, axis=0)

@@ -45,7 +45,11 @@ def samples(network: Gated, task: Task, *, compressed: bool = True) -> Samples:
     gates = {name: open_ for name in (*plan.widths, *network.part_axes)}
     gates |= {name: psi[:, [k - len(names)]] for k, name in enumerate(names)}
     apart = lambda columns, nodes: dict(
-        zip(nodes, np.split(columns, np.cumsum([plan.widths[n] for n in nodes])[:-1], 1), strict=True)
+        zip(
+            nodes,
+            np.split(columns, np.cumsum([plan.widths[n] for n in nodes])[:-1], 1),
+            strict=True,
+        )
     )
     inputs = apart(psi[:, : psi.shape[1] - len(names)], dict(plan.inputs))
     return Samples(inputs, gates, apart(y, plan.outputs), weight, floor)
