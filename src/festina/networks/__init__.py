@@ -5,12 +5,14 @@ from ._activations import Activation as Activation
 from ._activations import activation as activation
 from ._activations import leaky_relu as leaky_relu
 from ._activations import power as power
+from ._as_gated import as_gated as as_gated
 from ._balanced import balanced as balanced
 from ._build import attention as attention
 from ._build import convolutional as convolutional
 from ._build import fully_connected as fully_connected
 from ._build import gaussian as gaussian
 from ._build import low_rank as low_rank
+from ._decoupled import decouple as decouple
 from ._decoupled import decoupled as decoupled
 from ._deep import DeepLinear as DeepLinear
 from ._deep import deep_linear as deep_linear
@@ -21,6 +23,7 @@ from ._diagonal import diagonal_linear_from as diagonal_linear_from
 from ._from_run import from_run as from_run
 from ._gated import Gated as Gated
 from ._gated import gated as gated
+from ._gated import gated_from as gated_from
 from ._greedy_pretrained import greedy_pretrained as greedy_pretrained
 from ._layer import Layer as Layer
 from ._layer import layer as layer

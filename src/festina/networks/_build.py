@@ -211,6 +211,20 @@ def check_batch(
         ) from None
 
 
+def random_parts(
+    shapes: tuple[tuple[int, ...], ...], scale: ArrayLike, key: Keys
+) -> tuple[tuple[Float[np.ndarray, "..."], ...], dict[str, np.ndarray]]:
+    """Weights from N(0, scale²) for every scale and key, and the labels of the batch."""
+    scales, key = check_scale(scale), check_keys(key)
+    batch = check_batch(scales, key)
+    # Not in the program, where rounding would depend on how many networks it makes.
+    parts = tuple(
+        np.broadcast_to(scales.reshape(*scales.shape, *(1,) * len(shape)) * draw, (*batch, *shape))
+        for draw, shape in zip(normals(key, shapes), shapes, strict=True)
+    )
+    return parts, {"scale": scales, **seed_labels(key)}
+
+
 def normals(
     key: Key[jax.Array, "..."], shapes: tuple[tuple[int, ...], ...]
 ) -> tuple[Float[np.ndarray, "..."], ...]:

@@ -1,7 +1,7 @@
 """Initial weights under which the modes of a task are learned independently."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from jaxtyping import Float
@@ -11,7 +11,8 @@ from .._types import ArrayLike, Keys
 from ._build import check_keys
 from ._deep import DeepLinear, check_widths
 from ._frames import check_frame, haar, joined
-from ._given import real_array
+from ._gated import Gated
+from ._given import finite_array, real_array
 from ._labels import seed_labels
 
 
@@ -79,6 +80,75 @@ def decoupled(
         a = np.asarray(initial_strength, dtype=float)
         labels["initial_strength"] = a[..., 0] if a.ndim else a
     return _in_frames((v, *inner, u), b).labelled(**labels)
+
+
+@float64
+def decouple(
+    network: Gated,
+    directions: Mapping[str, ArrayLike],
+    *,
+    strength: ArrayLike | Mapping[str, ArrayLike],
+    key: Keys | None = None,
+) -> Gated:
+    r"""A gated network with weights under which every mode is learned by numbers of its own.
+
+    $W_e = R_{t(e)}\,\mathrm{diag}(b_e)\,R_{s(e)}^\top$ of every edge, with the directions of the
+    task, V and U, at inputs and outputs and any orthonormal frames at hidden nodes: where what
+    paths see of the data is diagonal in these directions, the flow keeps this form, and the race
+    reduction is exact (Saxe, Sodhani & Lewallen 2022).
+
+    **Arguments:**
+
+    - `network`: its graph and gates.
+    - `directions`: of every input and output node, `(width, mode)`: orthonormal columns, zero for
+      a mode that is not there. Where pathways have directions of their own at the same node, by
+      the edge there, `{"x-a": …}`, instead.
+    - `strength`: $b_e$, one number, `(*batch, mode)`, or such by edge.
+    - `key`: for random frames of hidden nodes; without it their units are the modes, in order.
+    """
+    frames = {name: _columns(name, given) for name, given in directions.items()}
+    modes = {frame.shape[1] for frame in frames.values()}
+    plan, parts = network.plan, []
+    hidden = dict(plan.nodes[: -plan.ends])
+    if len(modes) != 1 or min(hidden.values(), default=min(modes)) < min(modes):
+        raise ValueError(
+            "`directions` must all have the same number of columns, and no hidden node fewer units "
+            f"than that: got {sorted(modes)} columns and {hidden}."
+        )
+    (count,) = modes
+    shapes = [(width, count) for width in hidden.values()]
+    drawn = [np.eye(*shape) for shape in shapes] if key is None else haar(key, shapes)
+    inner = dict(zip(hidden, drawn, strict=True))
+    for source, target in plan.edges:
+        edge, ends = f"{source}-{target}", []
+        for node in (source, target):
+            frame = inner.get(node, frames.get(edge, frames.get(node)))
+            if frame is None or frame.shape[-2] != plan.widths[node]:
+                raise ValueError(
+                    f"`directions` must have '{node}' or '{edge}', ({plan.widths[node]}, mode), "
+                    f"got {'none' if frame is None else frame.shape}."
+                )
+            ends.append(frame)
+        given = strength[edge] if isinstance(strength, Mapping) else strength
+        b = finite_array("strength", given)
+        if b.shape[-1:] not in ((), (1,), (count,)):
+            raise ValueError(f"`strength` must be a number or {count} modes, got shape {b.shape}.")
+        b = np.broadcast_to(b, (*b.shape[:-1], count))
+        parts.append((ends[1] * b[..., None, :]) @ ends[0].swapaxes(-1, -2))
+    batch = np.broadcast_shapes(*(part.shape[:-2] for part in parts))
+    parts = (np.broadcast_to(part, (*batch, *part.shape[-2:])).copy() for part in parts)
+    return Gated(tuple(parts), plan, network.gating).remembering(
+        seed_labels(None if key is None or not hidden else check_keys(key))
+    )
+
+
+def _columns(name: str, given: ArrayLike) -> Float[np.ndarray, "width mode"]:
+    """A frame in which some columns may be zero."""
+    frame = real_array(f"directions['{name}']", given)
+    if frame.ndim == 2 and (there := frame.any(axis=0)).any():
+        check_frame(f"directions['{name}']", frame[:, there])
+        return frame
+    return check_frame(f"directions['{name}']", frame)
 
 
 def _layer_strengths(

@@ -5,20 +5,17 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Float
 
 from .._precision import float64
 from .._pytree import pytree
 from .._types import Array, ArrayLike, Keys
 from ._activations import linear
-from ._build import check_batch, check_keys, check_scale, normals
-from ._given import real_array
+from ._build import random_parts
+from ._given import finite_array
 from ._graph import Graph
-from ._labels import seed_labels
 from ._layer import Layer
-from ._network import AbstractNetwork
+from ._network import AbstractGraphNetwork
 from ._stack_graph import stack_graph
 from ._units import Neuron
 
@@ -27,7 +24,7 @@ _LINEAR = Neuron()
 
 @pytree
 @dataclass(frozen=True, eq=False, repr=False)
-class DeepLinear(AbstractNetwork):
+class DeepLinear(AbstractGraphNetwork):
     r"""Deep linear network, $x \mapsto W_D \cdots W_1 x$.
 
     `weights` are $W_1, \dots, W_D$, each `(out, in)`. One example in, one out; batches are the
@@ -38,32 +35,8 @@ class DeepLinear(AbstractNetwork):
 
     weights: tuple[Float[Array, "..."], ...]
 
-    def __repr__(self) -> str:
-        if not all(hasattr(weight, "shape") for weight in self.weights):
-            return f"DeepLinear({self.weights!r})"  # a tree of something else, as JAX makes them
-        batch = f"{self.batch_shape} networks, " if self.batch_shape else ""
-        return f"DeepLinear({batch}{'-'.join(map(str, self.widths))})"
-
-    def __call__(self, x: Float[Array, " input"]) -> Float[Array, " output"]:
-        """One network, one example, in the precision of JAX's setting; `predict` is float64."""
-        *_, output = self._activities(x)
-        return output
-
-    def hidden(self, x: Float[Array, " input"]) -> tuple[Float[Array, "..."], ...]:
-        """W_l ⋯ W_1 x for each hidden layer l."""
-        return tuple(self._activities(x)[:-1])
-
-    def _activities(self, x: Float[Array, "..."]) -> list[Float[Array, " _"]]:
-        """Of every layer from the first to the output."""
-        self._check_single()
-        x = jnp.asarray(x)
-        if x.shape != self.widths[:1]:
-            raise ValueError(f"Inputs are vectors of {self.widths[0]} numbers, got {x.shape}.")
-        activities = []
-        for weight in self.weights:
-            x = weight @ x
-            activities.append(x)
-        return activities
+    def _described(self) -> str:
+        return "-".join(map(str, self.widths))
 
     def end_to_end(self) -> Float[Array, "*batch output input"]:
         """W_D ⋯ W_1, the linear map that each network of a batch computes."""
@@ -99,10 +72,6 @@ class DeepLinear(AbstractNetwork):
     @property
     def outputs(self) -> int:
         return self.widths[-1]
-
-    @property
-    def parts(self) -> tuple[Array, ...]:
-        return self.weights
 
     @property
     def part_axes(self) -> dict[str, tuple[str, ...]]:
@@ -148,13 +117,8 @@ def deep_linear(widths: Sequence[int], *, scale: ArrayLike, key: Keys) -> DeepLi
       broadcast against each other, so `scale[:, None]` with eight keys is a sweep with eight seeds.
     """
     widths = check_widths(widths)
-    scales, key = check_scale(scale), check_keys(key)
-    batch = check_batch(scales, key)
-    shapes = layer_shapes(widths)
-    # Not in the program, where rounding would depend on how many networks it makes.
-    weights = (scales[..., None, None] * draw for draw in normals(key, shapes))
-    network = DeepLinear(tuple(np.broadcast_to(w, (*batch, *w.shape[-2:])) for w in weights))
-    return network.remembering({"scale": scales, **seed_labels(key)})
+    weights, labels = random_parts(layer_shapes(widths), scale, key)
+    return DeepLinear(weights).remembering(labels)
 
 
 def deep_linear_from(weights: Sequence[ArrayLike]) -> DeepLinear:
@@ -164,20 +128,13 @@ def deep_linear_from(weights: Sequence[ArrayLike]) -> DeepLinear:
 
     - `weights`: W_1, …, W_D from input to output, each `(*batch, out, in)`.
     """
-    arrays = tuple(real_array("weights", weight) for weight in weights)
+    arrays = tuple(
+        finite_array(f"weights[{layer}]", weight) for layer, weight in enumerate(weights)
+    )
     if not arrays:
         raise ValueError("`weights` is empty: a network needs at least one weight matrix.")
-    for layer, array in enumerate(arrays, start=1):
-        if array.ndim < 2 or 0 in array.shape:
-            raise ValueError(
-                f"`weights` must be matrices (*batch, out, in) with at least one entry along every "
-                f"axis, that of layer {layer} has shape {array.shape}."
-            )
-        if not np.isfinite(array).all():
-            bad = int(np.sum(~np.isfinite(array)))
-            raise ValueError(
-                f"`weights` must be finite, {bad} of the {array.size} of layer {layer} are not."
-            )
+    if flat := [array.shape for array in arrays if array.ndim < 2]:
+        raise ValueError(f"`weights` must be matrices (*batch, out, in), one has shape {flat[0]}.")
     for layer, (before, after) in enumerate(itertools.pairwise(arrays), start=1):
         if before.shape[-2] != after.shape[-1]:
             raise ValueError(

@@ -3,16 +3,14 @@
 from dataclasses import dataclass
 
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Float
 
 from .._precision import float64
 from .._pytree import pytree
 from .._types import Array, ArrayLike, Keys
-from ._build import check_batch, check_keys, check_scale, normals
+from ._build import random_parts
 from ._contract import mix
-from ._given import real_array, whole_number
-from ._labels import seed_labels
+from ._given import finite_array, whole_number
 from ._network import AbstractNetwork
 from ._structure import AbstractStructure
 from ._units import Neuron
@@ -34,11 +32,8 @@ class DiagonalLinear(AbstractNetwork):
     u: Float[Array, "..."]
     v: Float[Array, "..."]
 
-    def __repr__(self) -> str:
-        if not hasattr(self.u, "shape"):  # a tree of something else, as JAX makes them
-            return f"DiagonalLinear({self.u!r}, {self.v!r})"
-        batch = f"{self.batch_shape} networks, " if self.batch_shape else ""
-        return f"DiagonalLinear({batch}{self.inputs} inputs)"
+    def _described(self) -> str:
+        return f"{self.inputs} inputs"
 
     def __call__(self, x: Float[Array, " input"]) -> Float[Array, " output"]:
         """One network, one example, in the precision of JAX's setting; `predict` is float64."""
@@ -129,23 +124,16 @@ def diagonal_linear(inputs: int, *, scale: ArrayLike, key: Keys) -> DiagonalLine
       broadcast against each other, so `scale[:, None]` with eight keys is a sweep with eight seeds.
     """
     inputs = whole_number("inputs", inputs)
-    scales, key = check_scale(scale), check_keys(key)
-    batch = check_batch(scales, key)
-    # Not in the program, where rounding would depend on how many networks it makes.
-    parts = (scales[..., None] * draw for draw in normals(key, ((inputs,),) * 2))
-    network = DiagonalLinear(*(np.broadcast_to(part, (*batch, inputs)) for part in parts))
-    return network.remembering({"scale": scales, **seed_labels(key)})
+    parts, labels = random_parts(((inputs,),) * 2, scale, key)
+    return DiagonalLinear(*parts).remembering(labels)
 
 
 def diagonal_linear_from(u: ArrayLike, v: ArrayLike) -> DiagonalLinear:
     """A diagonal linear network from given weights `(*batch, input)`, checked."""
-    u, v = real_array("u", u), real_array("v", v)
-    if u.shape != v.shape or u.ndim < 1 or 0 in u.shape:
+    u, v = finite_array("u", u), finite_array("v", v)
+    if u.shape != v.shape or u.ndim < 1:
         raise ValueError(
             f"`u` and `v` must be (*batch, input), one entry each for every input, got shapes "
             f"{u.shape} and {v.shape}."
         )
-    for name, part in (("u", u), ("v", v)):
-        if not np.isfinite(part).all():
-            raise ValueError(f"`{name}` must be finite, {np.sum(~np.isfinite(part))} are not.")
     return DiagonalLinear(u, v)

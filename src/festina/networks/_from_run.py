@@ -2,6 +2,7 @@
 
 import ast
 import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,6 +10,8 @@ import numpy as np
 from ._activations import Activation, ActivationLike, activation_named
 from ._deep import deep_linear_from
 from ._diagonal import diagonal_linear_from
+from ._gated import Gated
+from ._gating import Gating, Plan, Rule
 from ._labels import labels_from
 from ._layer import layer
 from ._network import AbstractNetwork
@@ -29,6 +32,7 @@ def from_run(
     node: str = "simulation",
     unit: AbstractUnit | None = None,
     activations: "ActivationLike | list[ActivationLike] | None" = None,
+    gates: Mapping[str, Rule] | None = None,
 ) -> AbstractNetwork:
     """The trained networks at the end of a run, with their labels, ready to be trained on.
 
@@ -45,6 +49,7 @@ def from_run(
     - `node`: of a tree or a folder, which dataset.
     - `unit`, `activations`: as in `layer` and `stack_from`, of networks with activations of your
       own, which a run only knows by their names.
+    - `gates`: those of a gated network that are functions, by the names of their nodes and edges.
     """
     data = _dataset(run, node)
     kind = data.attrs.get("network")
@@ -55,14 +60,15 @@ def from_run(
         )
     dims = tuple(map(str, data["saves"].dims))
     last = data.isel(time=-1) if "time" in data["loss"].dims else data.isel(save=-1)
-    names = [name for name in data.variables if str(name) in ("u", "v") or _is_matrix(str(name))]
-    parts = {str(name): np.asarray(last[name].values, float) for name in names}
+    names = [str(name) for name in data.variables if _is_part(str(name))]
+    parts = {name: np.asarray(last[name].values, float) for name in names}
     if not parts:
         raise ValueError(
             "`run` holds no weights: where `observe` says what is kept, they are not. Train "
             "without it, or take `trajectory.final` before saving."
         )
-    network = _BUILD[kind](data.attrs, parts, unit, activations)
+    given = gates if kind == "Gated" else activations
+    network = _BUILD[kind](data.attrs, parts, unit, given)
     coords = {
         str(name): (tuple(map(str, each.dims)), np.asarray(each.values))
         for name, each in data.coords.items()
@@ -96,6 +102,10 @@ def _is_matrix(name: str) -> bool:
     return name[:1] == "w" and name[1:].isdigit()
 
 
+def _is_part(name: str) -> bool:
+    return name in ("u", "v") or _is_matrix(name) or "-" in name
+
+
 def _past(data: "xr.Dataset", last: "xr.Dataset") -> Past | None:
     if not all(name in data for name in MEMORY):
         return None
@@ -122,6 +132,30 @@ def _stack(
     )
 
 
+def _gated(attributes: Any, parts: Any, _: Any, gates: Mapping[str, Rule] | None) -> Gated:
+    inputs, nodes, edges = attributes["graph"]
+    ends = {name for name, _ in nodes} - {source for source, _ in edges}
+    plan = Plan(
+        tuple((name, tuple(columns)) for name, columns in inputs),
+        tuple((name, width) for name, width in nodes),
+        tuple((source, target) for source, target in edges),
+        len(ends),
+    )
+    names = tuple(attributes["gates"])
+    examples, table = (
+        np.array(attributes[each], ndmin=2) for each in ("gate_inputs", "gate_table")
+    )
+    rules = names[table.shape[1] :]
+    if missing := [name for name in rules if name not in (gates or {})]:
+        raise ValueError(
+            f"`run` was made with gates that are functions, of {', '.join(map(repr, missing))}: a "
+            "run does not hold these, give them in `gates`."
+        )
+    found = Gating(names, tuple((gates or {})[name] for name in rules), examples, table)
+    weights = tuple(parts[f"{source}-{target}"] for source, target in plan.edges)
+    return Gated(weights, plan, found if names else None)
+
+
 def _matrices(parts: dict[str, np.ndarray]) -> list[np.ndarray]:
     """W₁, W₂, … in their order, which w10 does not have among names."""
     return [parts[name] for name in sorted(filter(_is_matrix, parts), key=lambda n: int(n[1:]))]
@@ -130,6 +164,7 @@ def _matrices(parts: dict[str, np.ndarray]) -> list[np.ndarray]:
 _BUILD: dict[str, Any] = {
     "Layer": _layer,
     "Stack": _stack,
+    "Gated": _gated,
     "DeepLinear": lambda _, parts, *__: deep_linear_from(_matrices(parts)),
     "DiagonalLinear": lambda _, parts, *__: diagonal_linear_from(parts["u"], parts["v"]),
 }

@@ -5,6 +5,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
@@ -13,43 +14,20 @@ from .._precision import float64
 from .._pytree import pytree
 from .._types import Array, ArrayLike, Keys
 from ._activations import linear
-from ._build import check_batch, check_keys, check_scale, normals
-from ._gating import Gating, Rule, gating
-from ._given import whole_number
+from ._build import random_parts
+from ._gating import Gating, Plan, Rule, gating
+from ._given import finite_array, whole_number
 from ._graph import Edge, Graph, Input, Node
-from ._labels import seed_labels
-from ._network import AbstractNetwork
+from ._network import AbstractGraphNetwork
+from ._past import MEMORY
 from ._units import Neuron
 from ._view import AbstractView, Shape
 
 _LINEAR = Neuron()
-_TAKEN = ("batch_0", "loss", "save", "saves", "scale", "seed", "squared_gradient", "time")
-
-
-@dataclass(frozen=True)
-class Plan:
-    """A graph by names: what a gated network is beside its weights and gates."""
-
-    inputs: tuple[tuple[str, tuple[int, ...]], ...]  # with the columns of x that each reads
-    nodes: tuple[tuple[str, int], ...]  # with widths, along the edges, outputs last
-    edges: tuple[tuple[str, str], ...]
-    ends: int
-
-    @property
-    def widths(self) -> dict[str, int]:
-        """Of inputs and nodes."""
-        return {name: len(columns) for name, columns in self.inputs} | dict(self.nodes)
-
-    @property
-    def outputs(self) -> tuple[str, ...]:
-        """Nodes that no edge leaves."""
-        return tuple(name for name, _ in self.nodes[-self.ends :])
-
-    @property
-    def shapes(self) -> tuple[Shape, ...]:
-        """Of the weights of every edge, (out, in)."""
-        widths = self.widths
-        return tuple((widths[target], widths[source]) for source, target in self.edges)
+_TAKEN = (
+    *("batch_0", "ending", "evaluations", "learning_rate", "loss", "message", "momentum", "save"),
+    *("saves", "scale", "seed", "squared_gradient", "time", *MEMORY),
+)
 
 
 @dataclass(frozen=True)
@@ -57,7 +35,7 @@ class GatedView(AbstractView):
     """The columns of x that the inputs read, and the gates behind them.
 
     Where gates are equal the network is linear, so that the moments of every pattern of gates
-    suffice.
+    suffice. What an output should say while its gate is closed does not count.
     """
 
     plan: Plan
@@ -78,10 +56,16 @@ class GatedView(AbstractView):
     def wanted(
         self, psi: Float[np.ndarray, "sample feature"], y: Float[np.ndarray, "sample output"]
     ) -> Float[np.ndarray, "sample output"]:
-        """Targets, but 0 where the gate of an output is closed: nothing can be learned there."""
+        """Targets, but 0 where the gate of an output is closed; raises at unknown gates."""
         names = () if self.gating is None else self.gating.names
+        if not np.isfinite(gates := psi[:, len(psi.T) - self.gates :]).all():
+            sample, gate = np.argwhere(~np.isfinite(gates))[0]
+            raise ValueError(
+                f"The gate of '{names[gate]}' is not known for sample {sample}: `examples` of the "
+                "network does not have this input, or its rule gives no number."
+            )
         open_ = [
-            np.repeat(psi[:, len(psi.T) - self.gates + names.index(name), None] != 0, width, 1)
+            np.repeat(gates[:, names.index(name), None] != 0, width, axis=1)
             if name in names
             else np.full((len(psi), width), True)
             for name, width in self.plan.nodes[-self.plan.ends :]
@@ -105,48 +89,23 @@ class GatedView(AbstractView):
 
 @pytree
 @dataclass(frozen=True, eq=False, repr=False)
-class Gated(AbstractNetwork):
+class Gated(AbstractGraphNetwork):
     r"""Gated deep linear network: $h_v = g_v \sum_e g_e W_e h_{s(e)}$ over the edges to v.
 
     Gates are numbers of each input: see `gated`. `weights` are those of the edges, each
     `(out, in)`; axes in front make a batch of networks. Examples that have all their gates in
-    common enter training by their moments alone.
+    common enter training by their moments alone, and targets of an output whose gate is closed do
+    not count.
     """
 
     weights: tuple[Float[Array, "..."], ...]
     plan: Plan = field(metadata={"static": True})
     gating: Gating | None = field(default=None, metadata={"static": True})
 
-    def __repr__(self) -> str:
-        if not all(hasattr(weight, "shape") for weight in self.weights):
-            return f"Gated({self.weights!r})"  # a tree of something else, as JAX makes them
-        batch = f"{self.batch_shape} networks, " if self.batch_shape else ""
+    def _described(self) -> str:
         nodes = ", ".join(f"{name} {width}" for name, width in self.plan.widths.items())
         gated = "" if self.gating is None else f", gates of {', '.join(self.gating.names)}"
-        return f"Gated({batch}{nodes}; {', '.join(self.part_axes)}{gated})"
-
-    def __call__(self, x: Float[Array, " input"]) -> Float[Array, " output"]:
-        """One network, one example, in the precision of JAX's setting; `predict` is float64."""
-        return jnp.concatenate(self._activities(x)[-self.plan.ends :])
-
-    def hidden(self, x: Float[Array, " input"]) -> tuple[Float[Array, "..."], ...]:
-        """The activity of every node but the outputs."""
-        return tuple(self._activities(x)[: -self.plan.ends])
-
-    def _activities(self, x: Float[Array, "..."]) -> list[Float[Array, " _"]]:
-        self._check_single()
-        x = jnp.asarray(x)
-        self.view.check_input(x.shape)
-        structure = self.structure
-        parts = (
-            jnp.swapaxes(weight, 0, 1) if units else weight
-            for weight, units in zip(self.weights, structure.units_first, strict=True)
-        )
-        return [each[0] for each in structure.activities(self.features(x)[None], *parts)]
-
-    @property
-    def parts(self) -> tuple[Array, ...]:
-        return self.weights
+        return f"{nodes}; {', '.join(self.part_axes)}{gated}"
 
     @property
     def part_axes(self) -> dict[str, tuple[str, ...]]:
@@ -183,6 +142,25 @@ class Gated(AbstractNetwork):
         return GatedView(self.plan, self.gating)
 
     @property
+    def attributes(self) -> dict[str, str | list]:
+        rules = self.gating or Gating()
+        return {
+            **super().attributes,
+            "graph": [self.plan.inputs, self.plan.nodes, self.plan.edges],
+            "gates": list(rules.names),
+            "gate_inputs": rules.examples.tolist(),
+            "gate_table": rules.table.tolist(),
+        }
+
+    @float64
+    def predict(self, x: ArrayLike) -> Float[np.ndarray, "*batch sample output"]:
+        """Outputs of every network of a batch for examples `(sample, ...)`, in float64."""
+        outputs = super().predict(x)
+        if np.isnan(outputs).any():  # of gates, of which it says which
+            self.view.wanted(np.stack([self.features(each) for each in np.asarray(x, float)]), x)
+        return outputs
+
+    @property
     def outputs(self) -> int:
         return sum(self.plan.widths[name] for name in self.plan.outputs)
 
@@ -217,7 +195,8 @@ def gated(
     - `gates`: of nodes (`"a"`) and edges (`"x-a"`); what has none is open, 1. Either numbers, one
       for each of the `examples`, or a function of one input. Labels make a gate by comparison:
       `{"a": task.labels["context"] == 0}`. Any real number will do.
-    - `examples`: the inputs that such numbers are for, `task.x`. Of others they are unknown.
+    - `examples`: the inputs that such numbers are for, `task.x`. Of others they are unknown: the
+      network says NaN, and `predict` which gate is missing.
     - `inputs`: columns of the input that each input node reads, `{"x": range(2)}`. By default they
       follow each other, and there are no more columns than that.
     - `scale`: standard deviation of the initial weights, or an array of them.
@@ -225,13 +204,41 @@ def gated(
       broadcast against each other.
     """
     plan = _plan(nodes, paths, inputs)
-    rules = gating(gates or {}, examples)
-    _check_names(plan, rules)
-    scales, key = check_scale(scale), check_keys(key)
-    batch = check_batch(scales, key)
-    weights = (scales[..., None, None] * draw for draw in normals(key, plan.shapes))
-    arrays = tuple(np.broadcast_to(weight, (*batch, *weight.shape[-2:])) for weight in weights)
-    return Gated(arrays, plan, rules).remembering({"scale": scales, **seed_labels(key)})
+    rules = gating(gates or {}, examples, plan)
+    weights, labels = random_parts(plan.shapes, scale, key)
+    return Gated(weights, plan, rules).remembering(labels)
+
+
+def gated_from(
+    weights: Mapping[str, ArrayLike],
+    *,
+    gates: Mapping[str, ArrayLike | Rule] | None = None,
+    examples: ArrayLike | None = None,
+    inputs: Mapping[str, Sequence[int]] | None = None,
+) -> Gated:
+    """A gated network from given weights of its edges, `{"x-h": …, "h-y": …}`, checked.
+
+    Each is `(*batch, out, in)`, from which nodes have their widths; inputs and outputs are in the
+    order in which edges name them. The rest as in `gated`.
+    """
+    arrays = {edge: finite_array(f"weights['{edge}']", each) for edge, each in weights.items()}
+    nodes: dict[str, int] = {}
+    for edge, array in arrays.items():
+        if array.ndim < 2 or edge.count("-") != 1:
+            raise ValueError(
+                '`weights` are matrices (*batch, out, in) of edges, named like "x-h", got '
+                f"{edge!r} of shape {array.shape}."
+            )
+        for name, width in zip(edge.split("-"), array.shape[:-3:-1], strict=True):
+            if nodes.setdefault(name, width) != width:
+                raise ValueError(
+                    f"`weights['{edge}']` has {width} for the width of '{name}', others have "
+                    f"{nodes[name]}."
+                )
+    if len({array.shape[:-2] for array in arrays.values()}) > 1:
+        raise ValueError("`weights` must have the same batch axes for every edge.")
+    plan = _plan(nodes, list(arrays), inputs)
+    return Gated(tuple(arrays.values()), plan, gating(gates or {}, examples, plan))
 
 
 def _plan(
@@ -239,6 +246,11 @@ def _plan(
 ) -> Plan:
     """The graph by names, its nodes along the edges."""
     widths = {name: whole_number(f"nodes['{name}']", width) for name, width in nodes.items()}
+    if bad := [name for name in widths if name in _TAKEN or "-" in name or name != name.strip()]:
+        raise ValueError(
+            f"A node cannot be called {bad[0]!r}: names have no '-' and no space around them, and "
+            f"are none of {', '.join(_TAKEN)}, which runs have already."
+        )
     chains = [[name.strip() for name in path.split("-")] for path in paths]
     edges = list(dict.fromkeys(pair for chain in chains for pair in itertools.pairwise(chain)))
     if not edges:
@@ -282,20 +294,9 @@ def _columns(
         )
     columns = {name: tuple(map(int, inputs[name])) for name in entries}
     for name, found in columns.items():
-        if len(found) != widths[name] or min(found) < 0:
+        if len(found) != widths[name] or min(found) < 0 or len(set(found)) < len(found):
             raise ValueError(
-                f"`inputs['{name}']` must be {widths[name]} columns from 0 up, got {found}."
+                f"`inputs['{name}']` must be {widths[name]} different columns from 0 up, got "
+                f"{found}."
             )
     return columns
-
-
-def _check_names(plan: Plan, rules: Gating | None) -> None:
-    if taken := [name for name in plan.widths if name in _TAKEN]:
-        raise ValueError(f"A node cannot be called {taken[0]!r}: runs have that name already.")
-    known = {*plan.widths, *(f"{source}-{target}" for source, target in plan.edges)}
-    for name in () if rules is None else rules.names:
-        if name not in known:
-            raise ValueError(
-                f"`gates` has {name!r}, which is no node or edge: there are "
-                f"{', '.join(sorted(known))}."
-            )

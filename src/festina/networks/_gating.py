@@ -1,17 +1,45 @@
 """Gates: which nodes and edges of a network are open for which inputs, and how far."""
 
+import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
 from .._types import Array, ArrayLike
-from ._given import real_array
+from ._given import finite_array
+from ._view import Shape
 
 Rule = Callable[[Float[Array, " input"]], Float[Array, ""]]
 """A gate as a function of one input, by JAX's functions."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A graph by names: what a gated network is beside its weights and gates."""
+
+    inputs: tuple[tuple[str, tuple[int, ...]], ...]  # with the columns of x that each reads
+    nodes: tuple[tuple[str, int], ...]  # with widths, along the edges, outputs last
+    edges: tuple[tuple[str, str], ...]
+    ends: int
+
+    @property
+    def widths(self) -> dict[str, int]:
+        """Of inputs and nodes."""
+        return {name: len(columns) for name, columns in self.inputs} | dict(self.nodes)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Nodes that no edge leaves."""
+        return tuple(name for name, _ in self.nodes[-self.ends :])
+
+    @property
+    def shapes(self) -> tuple[Shape, ...]:
+        """Of the weights of every edge, (out, in)."""
+        widths = self.widths
+        return tuple((widths[target], widths[source]) for source, target in self.edges)
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,10 +50,10 @@ class Gating:
     they are unknown, NaN.
     """
 
-    names: tuple[str, ...]
-    rules: tuple[Rule, ...]
-    examples: Float[np.ndarray, "example input"]
-    table: Float[np.ndarray, "example gate"]
+    names: tuple[str, ...] = ()
+    rules: tuple[Rule, ...] = ()
+    examples: Float[np.ndarray, "example input"] = field(default_factory=lambda: np.zeros((0, 0)))
+    table: Float[np.ndarray, "example gate"] = field(default_factory=lambda: np.zeros((0, 0)))
 
     def __call__(self, x: Float[Array, " input"]) -> Float[Array, " gate"]:
         """The gates of one input."""
@@ -37,31 +65,36 @@ class Gating:
         return jnp.concatenate(gates)
 
 
-def gating(gates: Mapping[str, ArrayLike | Rule], examples: ArrayLike | None) -> Gating | None:
-    """Gates as they were given, checked; None where there are none."""
+def gating(
+    gates: Mapping[str, ArrayLike | Rule], examples: ArrayLike | None, plan: Plan
+) -> Gating | None:
+    """Gates as they were given for a graph, checked; None where there are none."""
+    known = (*plan.widths, *(f"{source}-{target}" for source, target in plan.edges))
+    if unknown := [name for name in gates if name not in known]:
+        raise ValueError(
+            f"`gates` has {unknown[0]!r}, which is no node or edge: there are {', '.join(known)}."
+        )
     if not gates:
         return None
     rules = {name: gate for name, gate in gates.items() if callable(gate)}
     given = {name: gate for name, gate in gates.items() if not callable(gate)}
-    if given and examples is None:
+    if not given:
+        return Gating(tuple(rules), tuple(rules.values()))
+    if examples is None:
         raise ValueError(
             f"`gates` of {', '.join(map(repr, given))} are numbers: say which inputs they are for, "
             "`examples=task.x`, or give a function of the input."
         )
-    x = real_array("examples", () if examples is None else examples)
-    if given and x.ndim != 2:
+    x = finite_array("examples", examples)
+    if x.ndim != 2:
         raise ValueError(f"`examples` must be inputs (example, input), got shape {x.shape}.")
-    columns = {name: real_array(f"gates['{name}']", gate) for name, gate in given.items()}
+    columns = {name: finite_array(f"gates['{name}']", gate) for name, gate in given.items()}
     for name, column in columns.items():
         if column.shape != (len(x),):
             raise ValueError(
                 f"`gates['{name}']` must be one number for each of the {len(x)} examples, got "
                 f"shape {column.shape}."
             )
-        if not np.isfinite(column).all():
-            raise ValueError(f"`gates['{name}']` must be finite.")
-    if not given:
-        return Gating(tuple(rules), tuple(rules.values()), np.zeros((0, 0)), np.zeros((0, 0)))
     table = np.stack(list(columns.values()), axis=1)
     x, first, inverse = np.unique(x, axis=0, return_index=True, return_inverse=True)
     if (differ := np.any(table[first][inverse.ravel()] != table, axis=1)).any():
@@ -70,4 +103,19 @@ def gating(gates: Mapping[str, ArrayLike | Rule], examples: ArrayLike | None) ->
             f"{int(np.argmax(differ))}. Append what tells them apart to the inputs, and name the "
             "columns that the network reads in `inputs`."
         )
+    _check_open(plan, columns)
     return Gating((*columns, *rules), tuple(rules.values()), x, table[first])
+
+
+def _check_open(plan: Plan, columns: Mapping[str, Float[np.ndarray, " example"]]) -> None:
+    """Raises at an output that no path reaches for any example; rules may open anywhere."""
+    gate = lambda name: columns[name] != 0 if name in columns else np.array(True)
+    reached = {name: gate(name) for name, _ in plan.inputs}
+    for node, _ in plan.nodes:
+        ways = [reached[a] & gate(f"{a}-{b}") for a, b in plan.edges if b == node]
+        reached[node] = gate(node) & functools.reduce(np.logical_or, ways)
+    if closed := [node for node in plan.outputs if not reached[node].any()]:
+        raise ValueError(
+            f"No path reaches the output '{closed[0]}' for any of the examples: its gate is "
+            "closed for all of them, or one on every way there."
+        )

@@ -53,6 +53,18 @@ def real_array(name: str, given: object) -> Float[np.ndarray, "..."]:
     raise ValueError(f"`{name}` must be a number or an array of them, got {text}{_shown(given)}.")
 
 
+def finite_array(name: str, given: object) -> Float[np.ndarray, "..."]:
+    """A copy of something that has entries along every axis, all of them finite."""
+    array = real_array(name, given)
+    if 0 in array.shape:
+        raise ValueError(
+            f"`{name}` has shape {array.shape}: there must be at least one along every axis."
+        )
+    if bad := int(np.sum(~np.isfinite(array))):
+        raise ValueError(f"`{name}` must be finite, {bad} of its {array.size} values are not.")
+    return array
+
+
 def check_type(name: str, value: object, kind: type, hint: str = "") -> None:
     """Raises at what is not an object of a kind."""
     if not isinstance(value, kind):

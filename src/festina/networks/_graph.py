@@ -190,7 +190,7 @@ class Graph(AbstractStructure):
         return parts[0].shape[len(self.shapes[0]) :]
 
 
-def _ones(inputs: list[Float[Array, "sample ..."]]) -> Float[Array, "sample 1"]:
+def _ones(inputs: Sequence[Float[Array, "sample ..."]]) -> Float[Array, "sample 1"]:
     """The last feature of a unit with a bias: 1, and of a pseudo-sample what stands for it."""
     return inputs[0].reshape(len(inputs[0]), -1)[:, -1:]
 

@@ -10,7 +10,7 @@ from jaxtyping import Float
 
 from .._pytree import pytree
 from .._types import Array, ArrayLike
-from ._given import real_array
+from ._given import finite_array
 from ._network import AbstractNetwork
 from ._rows import Rows
 from ._structure import Structure
@@ -32,11 +32,8 @@ class Layer(AbstractNetwork):
     v: Float[Array, "..."]
     unit: AbstractUnit = field(metadata={"static": True})
 
-    def __repr__(self) -> str:
-        if not hasattr(self.u, "shape"):  # a tree of something else, as JAX makes them
-            return f"Layer({self.u!r}, {self.v!r}, {self.unit})"
-        batch = f"{self.batch_shape} networks, " if self.batch_shape else ""
-        return f"Layer({batch}{self.width} units {self.unit}, {self.outputs} outputs)"
+    def _described(self) -> str:
+        return f"{self.width} units {self.unit}, {self.outputs} outputs"
 
     def __call__(self, x: Float[Array, "..."]) -> Float[Array, " output"]:
         """One network, one example, in the precision of JAX's setting; `predict` is float64."""
@@ -152,15 +149,7 @@ def layer(unit: UnitLike, u: ArrayLike, v: ArrayLike) -> Layer:
     For one output a `v` without the output axis is accepted; an activation, or its name, stands for
     the neuron that has it.
     """
-    unit, u, v = unit_of(unit), real_array("u", u), real_array("v", v)
-    for name, array in (("u", u), ("v", v)):
-        if 0 in array.shape:
-            raise ValueError(
-                f"`{name}` has shape {array.shape}: there must be at least one along every axis."
-            )
-        if not np.isfinite(array).all():
-            bad = np.sum(~np.isfinite(array))
-            raise ValueError(f"`{name}` must be finite, {bad} of its {array.size} values are not.")
+    unit, u, v = unit_of(unit), finite_array("u", u), finite_array("v", v)
     axes, found = u.ndim - len(unit.weight_axes), (u.shape, v.shape)
     if v.ndim == axes + len(unit.read_axes):
         v = np.expand_dims(v, axes)

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
@@ -12,6 +13,7 @@ from .._lanes import over_lanes
 from .._precision import float64
 from .._types import Array, ArrayLike
 from ._given import check_alone, check_lane
+from ._graph import Graph
 from ._labels import Labels, checked_labels, lane_labels
 from ._past import Past
 from ._structure import AbstractStructure
@@ -25,6 +27,17 @@ class AbstractNetwork(abc.ABC):
     Its `parts` are arrays of weights. Axes in front of those named in `part_axes` make a batch of
     networks (seeds, initial scales), which the dynamics train together.
     """
+
+    def __repr__(self) -> str:
+        name = type(self).__name__
+        if not all(hasattr(part, "shape") for part in self.parts):
+            return f"{name}{self.parts!r}"  # a tree of something else, as JAX makes them
+        batch = f"{self.batch_shape} networks, " if self.batch_shape else ""
+        return f"{name}({batch}{self._described()})"
+
+    @abc.abstractmethod
+    def _described(self) -> str:
+        """What it is, but for its class and batch."""
 
     @property
     @abc.abstractmethod
@@ -157,6 +170,38 @@ class AbstractNetwork(abc.ABC):
 
     def _check_single(self) -> None:
         check_alone(self.batch_shape, use="For outputs of all there is `predict`. ")
+
+
+class AbstractGraphNetwork(AbstractNetwork):
+    """A network of nodes: `weights` are those of the edges between them."""
+
+    weights: tuple[Float[Array, "..."], ...]
+
+    @property
+    def parts(self) -> tuple[Array, ...]:
+        return self.weights
+
+    @property
+    @abc.abstractmethod
+    def structure(self) -> Graph: ...
+
+    def __call__(self, x: Float[Array, "..."]) -> Float[Array, " output"]:
+        """One network, one example, in the precision of JAX's setting; `predict` is float64."""
+        return jnp.concatenate(self._activities(x)[-self.structure.ends :])
+
+    def hidden(self, x: Float[Array, "..."]) -> tuple[Float[Array, "..."], ...]:
+        """The activity of every node but the outputs: one network, one example."""
+        return tuple(self._activities(x)[: -self.structure.ends])
+
+    def _activities(self, x: Float[Array, "..."]) -> list[Float[Array, " _"]]:
+        self._check_single()
+        x, structure = jnp.asarray(x), self.structure
+        self.check_fit(x.shape, self.outputs)
+        parts = (
+            jnp.moveaxis(weight, 0, -1) if units else weight
+            for weight, units in zip(self.weights, structure.units_first, strict=True)
+        )
+        return [each[0] for each in structure.activities(self.features(x)[None], *parts)]
 
 
 Network = TypeVar("Network", bound=AbstractNetwork)

@@ -3,16 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Float
 
 from .._pytree import pytree
 from .._types import Array, ArrayLike
 from ._activations import Activation, ActivationLike, activation
-from ._given import real_array
+from ._given import finite_array
 from ._graph import Graph
-from ._network import AbstractNetwork
+from ._network import AbstractGraphNetwork
 from ._stack_graph import Skips, StackView, layer_widths, stack_graph
 from ._units import AbstractUnit, SoftmaxHead
 from ._view import AbstractView
@@ -20,7 +18,7 @@ from ._view import AbstractView
 
 @pytree
 @dataclass(frozen=True, eq=False, repr=False)
-class Stack(AbstractNetwork):
+class Stack(AbstractGraphNetwork):
     r"""A layer of units and fully-connected layers behind it, with or without skips.
 
     $a_1 = \phi(x; u)$, the responses of all units, then
@@ -41,33 +39,17 @@ class Stack(AbstractNetwork):
     activations: tuple[Activation, ...] = field(metadata={"static": True})
     skips: Skips = field(default=(), metadata={"static": True})
 
-    def __repr__(self) -> str:
-        if not all(hasattr(weight, "shape") for weight in self.weights):
-            return f"Stack({self.weights!r}, {self.unit})"  # a tree of something else, as JAX makes
-        batch = f"{self.batch_shape} networks, " if self.batch_shape else ""
+    def _described(self) -> str:
         units, *widths = (shape[0] for shape in self.shapes)
         widths = "-".join(map(str, widths))
         names = "".join(f", {a.name}" for a in self.activations)
         skips = f", skips {self.skips}" if self.skips else ""
-        return f"Stack({batch}{units} units {self.unit}, then {widths}{names}{skips})"
-
-    def __call__(self, x: Float[Array, "..."]) -> Float[Array, " output"]:
-        """One network, one example, in the precision of JAX's setting; `predict` is float64."""
-        return self._activities(x)[-1]
+        return f"{units} units {self.unit}, then {widths}{names}{skips}"
 
     def hidden(self, x: Float[Array, "..."]) -> tuple[Float[Array, "..."], ...]:
         """The activity of each hidden layer; of the first as `(*read, unit)`."""
-        first, *others, _ = self._activities(x)
+        first, *others = super().hidden(x)
         return first.reshape(*self.shapes[1][1:-1], -1), *others
-
-    def _activities(self, x: Float[Array, "..."]) -> list[Float[Array, " _"]]:
-        """Of every layer from the first to the output."""
-        self._check_single()
-        x = jnp.asarray(x)
-        self.check_fit(x.shape, self.outputs)
-        u, *others = self.weights
-        parts = (jnp.moveaxis(u, 0, -1), *others)
-        return [a[0] for a in self.structure.activities(self.features(x)[None], *parts)]
 
     @property
     def depth(self) -> int:
@@ -77,10 +59,6 @@ class Stack(AbstractNetwork):
     @property
     def outputs(self) -> int:
         return self.shapes[-1][0]
-
-    @property
-    def parts(self) -> tuple[Array, ...]:
-        return self.weights
 
     @property
     def part_axes(self) -> dict[str, tuple[str, ...]]:
@@ -180,22 +158,13 @@ def stack_from(
         raise ValueError(
             f"Biases of hidden layers behind {unit} are not supported: give units without `bias`."
         )
-    arrays = tuple(real_array("weights", weight) for weight in weights)
+    arrays = tuple(
+        finite_array(f"weights[{layer}]", weight) for layer, weight in enumerate(weights)
+    )
     if len(arrays) < 2:
         raise ValueError(
             f"`weights` needs those of the units and those of an output, got {len(arrays)} arrays."
         )
-    for layer, array in enumerate(arrays, start=1):
-        if 0 in array.shape:
-            raise ValueError(
-                f"`weights` of layer {layer} have shape {array.shape}: there must be at least one "
-                "along every axis."
-            )
-        if not np.isfinite(array).all():
-            bad = int(np.sum(~np.isfinite(array)))
-            raise ValueError(
-                f"`weights` must be finite, {bad} of the {array.size} of layer {layer} are not."
-            )
     if not _fit_together(unit, [array.shape for array in arrays]):
         biases = ", where hidden layers have one more column for their biases" if unit.bias else ""
         raise ValueError(

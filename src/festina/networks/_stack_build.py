@@ -2,15 +2,12 @@
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from .._precision import float64
 from .._types import ArrayLike, Keys
 from ._activations import ActivationLike
-from ._build import check_batch, check_keys, check_scale, normals
+from ._build import random_parts
 from ._deep import check_widths
 from ._given import whole_number
-from ._labels import seed_labels
 from ._stack import Stack, check_activations, stack_from
 from ._units import AbstractUnit, Kernel, LinearHead, Neuron
 
@@ -139,7 +136,6 @@ def gaussian_stack(
     """
     units, *others = check_widths(widths)
     input_shape = tuple(whole_number("inputs", size) for size in input_shape)
-    scales, key = check_scale(scale), check_keys(key)
     shapes = (
         (units, *unit.weight_shape(input_shape)),
         (others[0], *unit.read_shape(input_shape), units),
@@ -151,14 +147,8 @@ def gaussian_stack(
             *((*shape[:-1], shape[-1] + 1) for shape in shapes[1:-1]),
             shapes[-1],
         )
-    batch = check_batch(scales, key)
-    # Not in the program, where rounding would depend on how many networks it makes.
-    weights = [
-        np.broadcast_to(scales.reshape(*scales.shape, *(1,) * len(shape)) * draw, (*batch, *shape))
-        for draw, shape in zip(normals(key, shapes), shapes, strict=True)
-    ]
-    network = stack_from(unit, weights, activations=activations, skips=skips)
-    return network.remembering({"scale": scales, **seed_labels(key)})
+    weights, labels = random_parts(shapes, scale, key)
+    return stack_from(unit, weights, activations=activations, skips=skips).remembering(labels)
 
 
 def _hidden(layers: Sequence[int]) -> int:

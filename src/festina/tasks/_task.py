@@ -155,11 +155,6 @@ class Task(AbstractTask):
     def _by_patterns(self, view: AbstractView, x: np.ndarray, y: np.ndarray) -> Statistics:
         """Samples with the same gates stand together, compressed where they then are fewer."""
         psi = np.asarray(jax.jit(jax.vmap(view.features))(x))
-        if (unknown := ~np.isfinite(psi).all(axis=1)).any():
-            raise ValueError(
-                f"The gates of sample {int(np.argmax(unknown))} are not known: `examples` of the "
-                "network does not have its input."
-            )
         y = view.wanted(psi, y)
         features = psi.shape[1] - view.gates
         patterns, which = np.unique(psi[:, features:], axis=0, return_inverse=True)

@@ -1,0 +1,357 @@
+"""Gated networks: what they compute, where their weights and gates come from, what is refused."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import festina
+from festina import gradient_descent, gradient_flow, seeds
+from festina.diagnose import kernel_alignment, plateaus
+from festina.networks import (
+    as_gated,
+    decouple,
+    deep_linear,
+    from_run,
+    fully_connected,
+    gated,
+    gated_from,
+    layer,
+    leaky_relu,
+    stack,
+)
+from festina.tasks import contextual, routing, task, xor
+
+KEY = jax.random.key(0)
+XOR = xor()
+EACH = {f"h{k}": XOR.labels["example"] == k for k in range(4)}
+RNG = np.random.default_rng(0)
+
+
+def pathways(**kwargs):
+    """XoR with a pathway for each example."""
+    nodes = {"x": 2, **dict.fromkeys(EACH, 5), "y": 1}
+    options = {"scale": 0.1, "key": KEY, "gates": EACH, "examples": XOR.x, **kwargs}
+    return gated(nodes, [f"x-{name}-y" for name in EACH], **options)
+
+
+def translator(domains=3, trained=2, width=6, **kwargs):
+    """Encoders, one trunk and decoders, with the task."""
+    data = routing(domains, trained, key=KEY)
+    n, features = 4, 7
+    gates = {f"y{j}": data.labels["output_domain"] == j for j in range(domains)}
+    nodes = {f"x{i}": n for i in range(domains)} | {"in": width, "out": width}
+    network = gated(
+        nodes | dict.fromkeys(gates, features),
+        [f"x{i}-in" for i in range(domains)] + ["in-out"] + [f"out-y{j}" for j in range(domains)],
+        gates=gates,
+        examples=data.x,
+        inputs={f"x{i}": range(n * i, n * (i + 1)) for i in range(domains)},
+        **{"scale": 0.1, "key": KEY, **kwargs},
+    )
+    return network, data
+
+
+# What is computed
+
+
+@settings(max_examples=4, deadline=None)
+@given(st.integers(0, 1000))
+def test_every_node_is_what_arrives_there_times_its_gate(seed):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(6, 5))
+    gates = {name: rng.normal(size=6) for name in ("a", "x-b", "z", "y")}
+    network = gated(
+        {"x": 3, "z": 2, "a": 4, "b": 3, "y": 2},
+        ["x-a-y", "x-b-y", "z-b", "a-b"],
+        gates=gates,
+        examples=x,
+        scale=1.0,
+        key=jax.random.key(seed),
+    )
+    w = dict(zip(network.part_axes, network.parts, strict=True))
+    g = {name: gate[:, None] for name, gate in gates.items()}
+    first, second = x[:, :3], g["z"] * x[:, 3:]
+    a = g["a"] * (first @ w["x-a"].T)
+    b = g["x-b"] * (first @ w["x-b"].T) + second @ w["z-b"].T + a @ w["a-b"].T
+    y = g["y"] * (a @ w["a-y"].T + b @ w["b-y"].T)
+    np.testing.assert_allclose(network.predict(x), y, atol=1e-12)
+
+
+def test_a_network_from_its_weights_is_the_same():
+    network = pathways()
+    weights = dict(zip(network.part_axes, network.parts, strict=True))
+    again = gated_from(weights, gates=EACH, examples=XOR.x)
+    assert again.structure == network.structure
+    np.testing.assert_array_equal(again.predict(XOR.x), network.predict(XOR.x))
+
+
+def test_a_gate_may_be_a_rule():
+    rule = {name: lambda x, k=k: jnp.all(x == XOR.x[k]) for k, name in enumerate(EACH)}
+    by_table, by_rule = pathways(), pathways(gates=rule, examples=None)
+    np.testing.assert_array_equal(by_table.predict(XOR.x), by_rule.predict(XOR.x))
+    assert np.isfinite(by_rule.predict(XOR.x + 0.1)).all()
+
+
+def test_targets_of_a_closed_output_do_not_count():
+    """The loss is that of targets that are zero there, and so is all of training."""
+    network, data = translator()
+    loud = task(data.x, np.where(data.y == 0, RNG.normal(size=data.y.shape), data.y))
+    masked = np.repeat(np.eye(3)[data.labels["output_domain"]], 7, axis=1)
+    quiet = task(data.x, loud.y * masked)
+    one, other = (gradient_descent(network, each, 0.1, 20) for each in (loud, quiet))
+    np.testing.assert_allclose(one.loss, other.loss, rtol=1e-12)
+    off = masked * (network.predict(data.x) - loud.y)
+    np.testing.assert_allclose(one.loss[0], 0.5 * np.mean(np.sum(off**2, axis=1)), rtol=1e-12)
+    assert np.sum((loud.y - quiet.y) ** 2) > 1
+
+
+def test_samples_with_the_same_gates_stand_together():
+    x = np.concatenate((RNG.normal(size=(200, 2)), RNG.integers(0, 2, (200, 1))), axis=1)
+    network = gated(
+        {"x": 2, "a": 3, "b": 3, "y": 1},
+        ["x-a-y", "x-b-y"],
+        gates={"a": x[:, 2] == 0, "b": x[:, 2] == 1},
+        examples=x,
+        inputs={"x": range(2)},
+        scale=0.5,
+        key=KEY,
+    )
+    data = task(x, RNG.normal(size=200))
+    assert len(data.statistics(network.view).psi) == 4
+    run = gradient_descent(network, data, 0.1, 5)
+    exact = 0.5 * np.mean((run.final.predict(x) - data.y) ** 2)
+    np.testing.assert_allclose(run.loss[-1], exact, rtol=1e-12)
+
+
+# Decoupled weights
+
+
+def diagonal(network, u, v):
+    """Off-diagonal part of what every path has become, relative to its size."""
+    w = dict(zip(network.part_axes, network.parts, strict=True))
+    worst = 0.0
+    for i, j in itertools.product(v, u):
+        inside = u[j].T @ w[f"out-{j}"] @ w["in-out"] @ w[f"{i}-in"] @ v[i]
+        off = inside - np.diag(np.diag(inside))
+        worst = max(worst, np.abs(off).max() / np.abs(inside).max())
+    return worst
+
+
+@pytest.mark.parametrize("key", [None, jax.random.key(3)])
+def test_decoupled_weights_stay_so_and_generalise_at_once(key):
+    """Trained on some pairs only, the trunk serves them all: the error falls on every pair."""
+    network, data = translator(domains=3, trained=2)
+    every = routing(3, key=KEY)
+    maps = {
+        (i, j): every.y[here, 7 * j : 7 * j + 7].T @ every.x[here, 4 * i : 4 * i + 4]
+        for i, j in itertools.product(range(3), repeat=2)
+        for here in [(every.labels["input_domain"] == i) & (every.labels["output_domain"] == j)]
+    }
+    left, s, right = np.linalg.svd(maps[0, 0], full_matrices=False)
+    u = {f"y{j}": maps[0, j] @ right.T / s for j in range(3)}
+    v = {f"x{i}": maps[i, 0].T @ left / s for i in range(3)}
+    network = decouple(network, u | v, strength=0.1, key=key)
+    for part in network.parts:
+        np.testing.assert_allclose(np.linalg.svd(part, compute_uv=False)[:4], 0.1, rtol=1e-12)
+    final = gradient_flow(network, data, np.array([200.0]), rtol=1e-9).final
+    assert diagonal(final, u, v) < 1e-6
+    w = dict(zip(final.part_axes, final.parts, strict=True))
+    for (i, j), target in maps.items():
+        found = w[f"out-y{j}"] @ w["in-out"] @ w[f"x{i}-in"]
+        np.testing.assert_allclose(found, target, atol=1e-4)
+
+
+def test_pathways_may_have_directions_of_their_own():
+    """Each of XoR's examples is a direction of the same input; strengths by edge, in a batch."""
+    v = XOR.x / np.sqrt(2)
+    directions = {f"x-h{k}": v[k][:, None] for k in range(4)}
+    b = {f"x-h{k}": np.full((3, 1), 0.1 * (k + 1)) for k in range(4)} | {
+        f"h{k}-y": 0.5 for k in range(4)
+    }
+    network = decouple(pathways(), {**directions, "y": [[1.0]]}, strength=b, key=seeds(3))
+    assert network.batch_shape == (3,)
+    np.testing.assert_array_equal(network.labels["seed"], [0, 1, 2])
+    expected = 0.5 * 0.1 * (np.arange(4) + 1) * np.sqrt(2)
+    np.testing.assert_allclose(network.predict(XOR.x)[..., 0], np.tile(expected, (3, 1)))
+
+
+@pytest.mark.parametrize(
+    ("directions", "strength", "message"),
+    [
+        ({"x": np.eye(2)}, 0.1, "must have 'y' or 'h0-y'"),
+        ({"x": np.eye(2), "y": [[1.0]]}, 0.1, r"same number of columns[^$]*\[1, 2\]"),
+        ({"x": np.ones((2, 2)), "y": [[1.0, 0.0]]}, 0.1, "`directions\\['x'\\]` must be orthon"),
+        ({"x": np.eye(6), "y": np.eye(6)}, 0.1, "no hidden node fewer units"),
+        ({"x": np.eye(3), "y": np.eye(1, 3)}, 0.1, r"\(2, mode\), got \(3, 3\)"),
+        ({"x": np.eye(2), "y": np.eye(1, 2)}, np.nan, "finite"),
+        ({"x": np.eye(2), "y": np.eye(1, 2)}, [1.0, 2.0, 3.0], "2 modes"),
+    ],
+)
+def test_directions_that_do_not_fit(directions, strength, message):
+    with pytest.raises(ValueError, match=message):
+        decouple(pathways(), directions, strength=strength)
+
+
+# Rectifiers as gates
+
+
+RECTIFIED = {
+    "one layer": lambda: fully_connected(3, 40, 2, activation="relu", scale=0.5, key=KEY),
+    "leaky": lambda: fully_connected(3, 10, 2, activation=leaky_relu(0.2), scale=0.5, key=KEY),
+    "linear": lambda: fully_connected(3, 10, 2, scale=0.5, key=KEY),
+    "stack": lambda: stack((3, 12, 9, 2), activations="relu", scale=0.7, key=KEY),
+    "half bent": lambda: stack((3, 12, 9, 2), activations=("linear", "relu"), scale=0.7, key=KEY),
+}
+
+
+@pytest.mark.parametrize("name", RECTIFIED)
+def test_gates_of_rectifiers_say_the_same_and_take_the_same_step(name):
+    network = RECTIFIED[name]()
+    x = RNG.normal(size=(7, 3))
+    data = task(x, RNG.normal(size=(7, 2)))
+    same = as_gated(network, x)
+    np.testing.assert_allclose(same.predict(x), network.predict(x), atol=1e-12)
+    one, other = (gradient_descent(each, data, 1e-4, 1) for each in (network, same))
+    np.testing.assert_allclose(one.loss, other.loss, rtol=1e-12)
+    np.testing.assert_allclose(one.final.predict(x), other.final.predict(x), atol=1e-12)
+
+
+def test_units_that_are_on_together_are_one_node():
+    u = np.array([[1.0, 1.0], [2.0, 2.0], [1.0, -1.0], [-1.0, -1.0]])
+    network = layer("relu", u, np.ones((4, 1)))
+    same = as_gated(network, [[1.0, 0.0], [1.0, 2.0]])  # the last is silent
+    assert sorted(dict(same.plan.nodes).values()) == [1, 1, 2]
+    assert same.gating.names == ("h1_0",)  # two are always on
+    assert as_gated(fully_connected(3, 9, scale=1.0, key=KEY), np.eye(3)).gating is None
+
+
+@pytest.mark.parametrize(
+    ("network", "message"),
+    [
+        (lambda: fully_connected(2, 3, activation="tanh", key=KEY), "linear or rectified"),
+        (lambda: fully_connected(2, 3, activation="relu", bias=True, key=KEY), "column of ones"),
+        (lambda: stack((2, 3, 3, 1), skips=((1, 2),), scale=1.0, key=KEY), "skips"),
+        (lambda: deep_linear((2, 3, 1), scale=1.0, key=KEY), "in a layer or a stack"),
+        (lambda: layer("relu", [[-1.0, -1.0]], [1.0]), "silent for all"),
+        (lambda: fully_connected(2, 3, activation="relu", key=seeds(2)), "One network at a time"),
+    ],
+)
+def test_networks_whose_gates_cannot_be_read(network, message):
+    with pytest.raises(ValueError, match=message):
+        as_gated(network(), np.eye(2))
+
+
+# What other parts of the house make of them
+
+
+def test_gates_by_table_come_back_and_functions_are_asked_for(tmp_path):
+    rule = lambda x: jnp.where(x[0] > 0, 1.0, 0.0)
+    network = pathways(gates={**EACH, "x-h0": rule})
+    run = gradient_descent(network, XOR, 0.1, 5)
+    saved = festina.save(run, tmp_path / "run")
+    with pytest.raises(ValueError, match=r"functions, of 'x-h0'[^$]*`gates`"):
+        from_run(saved)
+    again = from_run(saved, gates={"x-h0": rule})
+    np.testing.assert_array_equal(again.predict(XOR.x), run.final.predict(XOR.x))
+    with pytest.raises(ValueError, match="gate of 'h0' is not known for sample 0"):
+        again.predict(XOR.x + 0.5)
+
+
+def test_diagnosis_of_gated_networks():
+    network = pathways(scale=0.01)
+    run = gradient_flow(network, XOR)
+    assert len(plateaus(run).level) == 1
+    found = kernel_alignment(run.final, XOR)
+    assert 0 < found <= 1
+
+
+# What is refused
+
+
+def make(nodes=None, paths=("x-h-y",), **kwargs):
+    nodes = {"x": 2, "h": 3, "y": 1} if nodes is None else nodes
+    return gated(nodes, list(paths), **{"scale": 0.1, "key": KEY, **kwargs})
+
+
+BAD = {
+    "circle": (lambda: make(paths=["x-h-y", "y-x"]), "in a circle: "),
+    "unknown node": (lambda: make(paths=["x-k-y"]), "through 'k', which `nodes` does not have"),
+    "node beside": (lambda: make({"x": 2, "h": 3, "z": 2, "y": 1}), "'z', which no path"),
+    "no edge": (lambda: make(paths=["x"]), "has no edge"),
+    "dash": (lambda: make({"x": 2, "a-b": 3, "y": 1}), "cannot be called 'a-b'"),
+    "space": (lambda: make({"x": 2, "h ": 3, "y": 1}), "no space around"),
+    "taken": (lambda: make({"x": 2, "time": 3, "y": 1}, ["x-time-y"]), "called 'time'"),
+    "width": (lambda: make({"x": 2, "h": 0, "y": 1}), r"`nodes\['h'\]` must be a whole number"),
+    "unknown gate": (lambda: make(gates={"k": np.ones(4)}, examples=XOR.x), "no node or edge"),
+    "short gate": (
+        lambda: make(gates={"h": np.ones(3)}, examples=XOR.x),
+        r"each of the 4 examples, got shape \(3,\)",
+    ),
+    "NaN gate": (
+        lambda: make(gates={"h": [1, np.nan, 0, 0]}, examples=XOR.x),
+        r"`gates\['h'\]` must be finite, 1 of its 4",
+    ),
+    "no examples": (lambda: make(gates={"h": np.ones(4)}), "`examples=task.x`"),
+    "examples": (lambda: make(gates={"h": np.ones(4)}, examples=np.ones(4)), "inputs .example"),
+    "NaN example": (
+        lambda: make(gates={"h": np.ones(1)}, examples=[[np.nan, 1.0]]),
+        "`examples` must be finite",
+    ),
+    "differ": (
+        lambda: make(gates={"h": [0.0, 1.0]}, examples=np.ones((2, 2))),
+        "differ between examples with the same input",
+    ),
+    "closed output": (
+        lambda: make(gates={"y": np.zeros(4)}, examples=XOR.x),
+        "No path reaches the output 'y'",
+    ),
+    "closed ways": (
+        lambda: make(gates={"x-h": XOR.x[:, 0] > 0, "h": XOR.x[:, 0] < 0}, examples=XOR.x),
+        "one on every way there",
+    ),
+    "columns": (lambda: make(inputs={"x": [1, 1]}), "2 different columns"),
+    "column names": (lambda: make(inputs={"z": [0, 1]}), "must name the columns of x"),
+    "columns left": (lambda: make(inputs={"x": [0]}), "2 different columns"),
+    "one batch": (
+        lambda: gated_from({"x-h": np.ones((2, 3, 2)), "h-y": np.ones((1, 3))}),
+        "same batch axes",
+    ),
+    "widths": (
+        lambda: gated_from({"x-h": np.ones((3, 2)), "h-y": np.ones((1, 4))}),
+        r"`weights\['h-y'\]` has 4 for the width of 'h', others have 3",
+    ),
+    "no edge name": (lambda: gated_from({"w1": np.ones((3, 2))}), 'named like "x-h"'),
+    "outputs": (lambda: gradient_flow(make(), contextual(4, 2)), "numbers, got shape|do not fit"),
+    "inputs": (
+        lambda: gradient_flow(pathways(), xor(0.5)),
+        r"vectors of 2 numbers, got shape \(3,\)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_is_no_network_is_refused(name):
+    call, message = BAD[name]
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+@pytest.mark.parametrize("batch", [KEY, seeds(3)])
+def test_inputs_whose_gates_are_unknown_are_named(batch):
+    network = pathways(key=batch)
+    other = np.array([[1.0, 1.0], [0.5, 1.0]])
+    with pytest.raises(ValueError, match="gate of 'h0' is not known for sample 1"):
+        network.predict(other)
+    with pytest.raises(ValueError, match="gate of 'h0' is not known for sample 1"):
+        gradient_flow(network, task(other, np.ones(2)))
+
+
+def test_a_rule_that_gives_no_number_is_named():
+    network = pathways(gates={"h2": lambda x: jnp.log(x[0])}, examples=None)
+    with pytest.raises(ValueError, match="gate of 'h2' is not known for sample 0"):
+        gradient_flow(network, XOR)
