@@ -1,36 +1,13 @@
 """Whether what paths see of the data has common singular directions, and which."""
 
-from dataclasses import dataclass
-
 import numpy as np
 from jaxtyping import Float
 from scipy.sparse.csgraph import connected_components
 
+from ._common import CommonModes, Frames
 from ._paths import PathStatistics
 
 _NOTHING = 1e-9  # relative size of what is taken for zero
-
-Frames = dict[str, Float[np.ndarray, "_ mode"]]
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class CommonModes:
-    r"""Directions in which some paths, that have to do with each other, see numbers.
-
-    $\Sigma^{yx}(p) = U\,S(p)\,V^\top$ and $\Sigma^x(j, p) = V\,D(j, p)\,V^\top$ with diagonal S and
-    D, where U and V are those of the output and input of each path. A direction that a node does
-    not have is zero there. `residual` is the largest part that is not so, relative to the largest
-    correlation or covariance.
-    """
-
-    members: tuple[int, ...]
-    """Which paths."""
-    frames: Frames
-    """V of inputs and U of outputs, by their names."""
-    s: Float[np.ndarray, "path mode"]
-    d: Float[np.ndarray, "path path mode"]
-    """D(j, p), zero between paths that end at different outputs."""
-    residual: float
 
 
 def interacting(seen: PathStatistics) -> list[list[int]]:
@@ -40,7 +17,7 @@ def interacting(seen: PathStatistics) -> list[list[int]]:
     ends = np.array([path.nodes[-1] for path in seen.paths])
     overlap = (np.abs(seen.gates).T @ np.abs(seen.gates) > 0) & (ends[:, None] == ends)
     _, group = connected_components((along @ along.T > 0) | overlap)
-    return [list(np.flatnonzero(group == k)) for k in range(group.max() + 1)]
+    return [np.flatnonzero(group == k).tolist() for k in range(group.max() + 1)]
 
 
 def common_modes(
@@ -98,7 +75,8 @@ def _measured(
                 d[b, a] = np.einsum("mi,im->m", seen_by, v[a])
                 apart = np.linalg.norm(seen_by - d[b, a][:, None] * v[a].T)
                 left = max(left, float(apart) / max(widest, 1e-300))
-    return CommonModes(tuple(map(int, members)), frames, s, d, left)
+    sees = bool(seen.gates[:, members].any())
+    return CommonModes(tuple(seen.paths[p] for p in members), frames, s, d, left, sees)
 
 
 def slant(frame: Float[np.ndarray, "_ mode"]) -> float:
