@@ -6,33 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.integrate import solve_ivp
 
 import festina
 from festina.networks import decouple, gated_from
 from festina.tasks import routing, task, xor
-from festina.theory.gated import ReductionWarning, directions, gradient, reduction
+from festina.theory.gated import ReductionWarning, directions, path_statistics, reduction
 from festina.theory.linear import learning_time
-
-
-def flow(network, data, times):
-    """All weights over time, by SciPy from the gradients; nothing is compiled."""
-    shapes = [part.shape for part in network.parts]
-    borders = np.cumsum([0, *map(np.prod, shapes)])
-
-    def arrays(flat):
-        pieces = (flat[slice(*ends)] for ends in itertools.pairwise(borders))
-        return [piece.reshape(shape) for piece, shape in zip(pieces, shapes, strict=True)]
-
-    def velocity(_, flat):
-        slopes = gradient(network.with_parts(*arrays(flat)), data, form="patterns").network.parts
-        return -np.concatenate([slope.ravel() for slope in slopes])
-
-    start = np.concatenate([np.ravel(part) for part in network.parts])
-    found = solve_ivp(
-        velocity, (0, times[-1]), start, "DOP853", t_eval=times, rtol=1e-11, atol=1e-13
-    )
-    return [np.stack(each) for each in zip(*map(arrays, found.y.T), strict=True)]
+from plain_flow import flow
 
 
 def apart(weights, others):
@@ -105,8 +85,6 @@ def test_the_reduction_is_the_whole_flow_of_decoupled_weights(name, gates):
 
 def outputs(network, k, data):
     """What the network at one time says, path by path."""
-    from festina.theory.gated import path_statistics
-
     now = network.with_parts(*(part[k] for part in network.parts))
     seen = path_statistics(now, data)
     assert len(seen.gates) == len(data.x)  # nothing is compressed
@@ -198,7 +176,7 @@ def test_data_that_are_not_diagonal_together_are_said_to_be():
     data = task(x, rng.normal(size=(30, 2)))
     weights = random_weights(rng, {"x": 3, "a": 3, "b": 3, "y": 2}, ["x-a-y", "x-b-y"])
     network = gated_from(weights, gates={"a": label == 0}, examples=x)
-    with pytest.warns(ReductionWarning, match="of what paths see of the data 0."):
+    with pytest.warns(ReductionWarning, match=r"of what paths see of the data [01]\b"):
         assert reduction(network, data).data_residual > 0.05
 
 
@@ -290,7 +268,7 @@ def translation(m, k, ways, *, strength, key=None):
         {(int(i), int(j)) for i, j in zip(*list(data.labels.values())[:2], strict=True)}
     )
     chains = {
-        "shared": [f"x{i}-a{i}-t-y{j}" for i in range(m) for j in range(m)],
+        "shared": [f"x{i}-a-t-y{j}" for i in range(m) for j in range(m)],
         "half": [f"x{i}-h{i}-k{i}-y{j}" for i in range(m) for j in range(m)],
         "dedicated": [f"x{i}-d{i}_{j}-e{i}_{j}-y{j}" for i, j in trained],
     }
@@ -307,7 +285,7 @@ def translation(m, k, ways, *, strength, key=None):
         inputs={f"x{i}": range(4 * i, 4 * i + 4) for i in range(m)},
     )
     if not np.isscalar(strength):
-        strength = {edge: strength["t-" in edge or "-t" in edge] for edge in network.part_axes}
+        strength = {edge: strength[edge == "a-t"] for edge in network.part_axes}
     return decouple(network, directions(network, data), strength=strength), data, every
 
 
@@ -371,7 +349,7 @@ def test_a_shared_path_is_faster_by_the_cube_root_of_domains(m, k):
 def test_the_shared_path_wins_from_small_weights_and_not_from_large(b0, m, k, share, within):
     network, data, _ = translation(m, k, ["shared", "dedicated"], strength=b0)
     strengths = reduction(network, data)().strengths
-    shared, dedicated = (strengths[f"x0-{way}-y0"][-1] for way in ("a0-t", "d0_0-e0_0"))
+    shared, dedicated = (strengths[f"x0-{way}-y0"][-1] for way in ("a-t", "d0_0-e0_0"))
     first = np.argmax(shared + dedicated)
     found = shared[first] / (shared[first] + dedicated[first])
     np.testing.assert_allclose(found, share, rtol=0, atol=within)
@@ -379,7 +357,8 @@ def test_the_shared_path_wins_from_small_weights_and_not_from_large(b0, m, k, sh
 
 @pytest.mark.parametrize(("m", "k"), [(3, 1), (5, 2)])
 def test_decoupled_weights_translate_between_pairs_that_were_never_trained(m, k):
-    network, data, every = translation(m, k, ["shared"], strength=0.3, key=festina.seeds(1)[0])
+    key = None if k == 1 else festina.seeds(1)[0]  # or else modes that are alike have no partners
+    network, data, every = translation(m, k, ["shared"], strength=0.3, key=key)
     seen = reduction(network, data)()
     for moment in (len(seen.time) // 2, -1):
         now = network.with_parts(*(part[moment] for part in seen.network.parts))
@@ -397,7 +376,7 @@ def test_translation_is_reduced_exactly():
     full = festina.gradient_flow(network, data, times, rtol=1e-10)
     assert apart(full.network.parts, seen.network.parts) < 1e-8
     np.testing.assert_allclose(full.loss, seen.loss, rtol=0, atol=1e-8)
-    kept = 3 * seen.edges["x0-a0"] ** 2 - seen.edges["a0-t"] ** 2
+    kept = 3 * seen.edges["x0-a"] ** 2 - seen.edges["a-t"] ** 2
     np.testing.assert_allclose(kept, np.broadcast_to(kept[0], kept.shape), atol=1e-8)
 
 

@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 
 from ._paths import Path
 
-Frames = dict[str, Float[np.ndarray, "_ mode"]]
+Frames = dict[str, Float[np.ndarray, "_ _"]]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -2,6 +2,7 @@
 
 import numpy as np
 from jaxtyping import Float
+from scipy.optimize import linear_sum_assignment
 from scipy.sparse.csgraph import connected_components
 
 from ._common import CommonModes, Frames
@@ -21,12 +22,15 @@ def interacting(seen: PathStatistics) -> list[list[int]]:
 
 
 def common_modes(
-    seen: PathStatistics, members: list[int], whole: list[Float[np.ndarray, "_ _"]]
+    seen: PathStatistics,
+    members: list[int],
+    weights: list[list[Float[np.ndarray, "_ _"]]] | None = None,
 ) -> CommonModes:
     """Directions of a group of paths with how well they serve.
 
-    Where data leave a choice, because modes are alike, directions are those of the paths' weights,
-    which are given as `whole`.
+    Where data leave a choice weights decide: which directions those of modes that are alike are,
+    and which modes of inputs that share an edge, but no target, are the same one. They are given
+    for every path from its first edge to each of the others. Without, modes go by their order.
     """
     starts = {p: seen.paths[p].nodes[0] for p in members}
     ends = {p: seen.paths[p].nodes[-1] for p in members}
@@ -40,7 +44,7 @@ def common_modes(
         first = max(members, key=lambda p: float(np.linalg.norm(left[p])))
         if np.linalg.norm(left[first]) <= _NOTHING * largest:
             break
-        axes = _axes(seen, members, starts[first], left, whole)
+        axes = _axes(seen, members, starts[first], left, weights)
         found = {node: np.zeros((size, axes.shape[1])) for node, size in sizes.items()}
         found[starts[first]] = axes
         # To all that paths lead to and back: directions that are alike stay the same ones.
@@ -50,7 +54,14 @@ def common_modes(
                 _fill(found, ends[p], left[p] @ found[starts[p]], _NOTHING * largest)
                 _fill(found, starts[p], left[p].T @ found[ends[p]], _NOTHING * largest)
         heard = np.any([np.any(found[end] != 0, axis=0) for end in set(ends.values())], axis=0)
-        frames = {node: np.hstack((frames[node], found[node][:, heard])) for node in sizes}
+        found = {node: columns[:, heard] for node, columns in found.items()}
+        alike = np.eye(frames[starts[first]].shape[1], int(heard.sum()))
+        if weights is not None:
+            alike = np.zeros_like(alike)
+            for p in members:
+                u, v, w = ends[p], starts[p], weights[p][-1]
+                alike += frames[u].T @ w @ found[v] + (found[u].T @ w @ frames[v]).T
+        frames = _joined(frames, found, alike)
     return _measured(seen, members, frames, largest)
 
 
@@ -90,7 +101,7 @@ def _axes(
     members: list[int],
     node: str,
     left: dict[int, Float[np.ndarray, "_ _"]],
-    whole: list[Float[np.ndarray, "_ _"]],
+    weights: list[list[Float[np.ndarray, "_ _"]]] | None,
 ) -> Float[np.ndarray, "input mode"]:
     """Eigenvectors of all that paths from one input see of it, in no special proportion."""
     here = [p for p in members if seen.paths[p].nodes[0] == node]
@@ -102,12 +113,28 @@ def _axes(
             overlap = seen.covariance(j, p) / max(np.linalg.norm(seen.covariance(j, p)), 1e-300)
             data = data + mixture.uniform(0.01, 0.02) * (overlap + overlap.T)
     values, axes = np.linalg.eigh(data)
-    weights = sum(gram(whole[p]) for p in here)
-    for alike in np.split(
-        np.arange(len(values)), np.flatnonzero(np.diff(values) > _NOTHING * values[-1]) + 1
-    ):
-        axes[:, alike] @= np.linalg.eigh(axes[:, alike].T @ weights @ axes[:, alike])[1]
+    if weights is not None:
+        among = sum(gram(each) for p in here for each in weights[p])
+        borders = np.flatnonzero(np.diff(values) > _NOTHING * values[-1]) + 1
+        for alike in np.split(np.arange(len(values)), borders):
+            axes[:, alike] @= np.linalg.eigh(axes[:, alike].T @ among @ axes[:, alike])[1]
     return axes[:, ::-1]
+
+
+def _joined(known: Frames, new: Frames, alike: Float[np.ndarray, "mode new"]) -> Frames:
+    """Modes that are alike become one, if no node has directions for both; others are added."""
+    there = lambda frames: np.stack([np.any(frame != 0, axis=0) for frame in frames.values()]) * 1
+    fits = (there(known).T @ there(new) == 0) * np.abs(alike)
+    pairs = zip(*linear_sum_assignment(-fits), strict=True)
+    pairs = {int(k): int(m) for m, k in pairs if fits[m, k] > _NOTHING * fits.max()}
+    rest = [k for k in range(alike.shape[1]) if k not in pairs]
+    joined = {}
+    for node, columns in known.items():
+        same = columns.copy()
+        for k, m in pairs.items():
+            same[:, m] += np.sign(alike[m, k]) * new[node][:, k]
+        joined[node] = np.hstack((same, new[node][:, rest]))
+    return joined
 
 
 def _fill(found: Frames, node: str, columns: Float[np.ndarray, "_ mode"], least: float) -> None:

@@ -1,6 +1,6 @@
 """The neural race reduction: a gated network as one number for each edge and mode."""
 
-import functools
+import itertools
 import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -155,11 +155,11 @@ def reduction(network: Gated, task: Task, *, tolerance: float = 1e-6) -> Reducti
     """
     seen = path_statistics(network, task)
     weights = dict(zip(network.part_axes, map(np.asarray, network.parts), strict=True))
-    whole = [
-        functools.reduce(lambda w, edge: weights[edge] @ w, p.edges[1:], weights[p.edges[0]])
+    products = [
+        list(itertools.accumulate((weights[e] for e in p.edges), lambda w, after: after @ w))
         for p in seen.paths
     ]
-    groups = tuple(common_modes(seen, members, whole) for members in interacting(seen))
+    groups = tuple(common_modes(seen, members, products) for members in interacting(seen))
     frames, initial, left = {}, {}, 0.0
     for group in groups:
         found = _frames({edge: weights[edge] for edge in group.edges}, group)
@@ -186,22 +186,25 @@ def reduction(network: Gated, task: Task, *, tolerance: float = 1e-6) -> Reducti
 
 
 def directions(network: Gated, task: Task) -> Frames:
-    """What inputs and outputs of a network have in common of a task, for `networks.decouple`.
+    """V of the inputs and U of the outputs of a network, for `networks.decouple`.
 
-    Columns are modes, of each group of paths that have to do with each other; nodes where groups
-    differ are given by the edges there. What is not diagonal in them, `reduction` says.
+    Columns are modes. Where groups of paths that have nothing to do with each other meet at a node,
+    the edges there have directions of their own. How far the data are from diagonal in them,
+    `reduction` says.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ReductionWarning)
-        groups = reduction(network, task).groups
-    count = max(group.s.shape[1] for group in groups)
+    seen = path_statistics(network, task)
+    groups = [common_modes(seen, members) for members in interacting(seen)]
+    count = max(1, *(group.s.shape[1] for group in groups))
     found: Frames = {}
-    for group in groups:
-        for node, frame in group.frames.items():
-            padded = np.pad(frame, ((0, 0), (0, count - frame.shape[1])))
-            alone_here = sum(node in other.frames for other in groups) == 1
-            names = [edge for edge in group.edges if node in edge.split("-")]
-            found |= dict.fromkeys([node] if alone_here else names, padded)
+    for node in (*dict(network.plan.inputs), *network.plan.outputs):
+        here = [group for group in groups if group.frames.get(node, np.zeros(0)).any()]
+        found[node] = np.eye(network.plan.widths[node], count)  # of what sees nothing any will do
+        for k, group in enumerate(here):
+            frame = group.frames[node]
+            frame = np.pad(frame, ((0, 0), (0, count - frame.shape[1])))
+            edges = [edge for edge in group.edges if node in edge.split("-")]
+            found |= dict.fromkeys((edges if len(here) > 1 else []), frame)
+            found |= {node: frame} if k == 0 else {}
     return found
 
 
@@ -213,18 +216,18 @@ def _frames(weights: dict[str, Float[np.ndarray, "_ _"]], group: CommonModes) ->
     for _ in range(_SWEEPS):
         before = {node: frames.get(node) for node in hidden}
         for node in hidden:
-            forward, back = (
-                sum(
-                    (weights[edge].T if end else weights[edge]) @ frames[ends[end]]
-                    for edge, ends in pairs.items()
-                    if ends[1 - end] == node and ends[end] in frames
-                )
+            ways = [
+                (weights[edge].T if end else weights[edge]) @ frames[ends[end]]
+                for edge, ends in pairs.items()
                 for end in (0, 1)
-            )
-            total = forward + back
-            # Where the two cancel, what comes in will do.
-            weak = np.linalg.norm(total, axis=0) < 1e-6 * np.linalg.norm(forward, axis=0)
-            total = np.where(weak, forward, total)
+                if ends[1 - end] == node and ends[end] in frames
+            ]
+            sizes = np.linalg.norm(ways, axis=1)
+            longest = np.take_along_axis(np.array(ways), sizes.argmax(0)[None, None], axis=0)[0]
+            total = np.sum(ways, axis=0)
+            # Where they cancel, all lie along the longest, or nothing would.
+            weak = np.linalg.norm(total, axis=0) < 1e-6 * sizes.sum(axis=0)
+            total = np.where(weak, longest, total)
             length = np.linalg.norm(total, axis=0)
             frames[node] = total / np.where(length > 0, length, 1.0)
         if all(r is not None and np.allclose(r, frames[n], 0, 1e-14) for n, r in before.items()):
