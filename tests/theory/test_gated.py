@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from festina.networks import deep_linear_from, gated_from
 from festina.tasks import task, xor
 from festina.theory.gated import conserved, count_paths, gradient, path_statistics, paths
+from festina.theory.gated._samples import samples
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -105,19 +106,19 @@ def test_what_a_node_takes_and_gives_is_conserved(seed):
 @given(SEEDS)
 def test_paths_are_as_many_as_counted_and_say_what_the_network_says(seed):
     network, data = graph(seed)
-    found = paths(network)
-    assert len(found) == count_paths(network)
-    seen = path_statistics(network, data)
+    found, seen = paths(network), samples(network, data, compressed=False)
+    assert len(found) == len(set(found)) == count_paths(network)
     weights = dict(zip(network.part_axes, map(np.asarray, network.parts), strict=True))
-    columns = dict(network.plan.inputs)
-    outputs = {name: 0.0 for name in network.plan.outputs}
-    for k, path in enumerate(found):
-        h = data.x[:, list(columns[path.nodes[0]])]
+    outputs = {name: np.zeros_like(y) for name, y in seen.targets.items()}
+    for path in found:
+        h = seen.inputs[path.nodes[0]]
         for edge in path.edges:
             h = h @ weights[edge].T
-        outputs[path.nodes[-1]] = outputs[path.nodes[-1]] + seen.gates[:, [k]] * h
+        gates = [seen.gates[name] for name in (*path.nodes, *path.edges)]
+        outputs[path.nodes[-1]] += np.prod(gates, axis=0) * h
+    size = max(1.0, *(float(np.abs(each).max()) for each in outputs.values()))
     np.testing.assert_allclose(
-        np.concatenate(list(outputs.values()), axis=1), network.predict(data.x), atol=1e-10
+        np.hstack(list(outputs.values())), network.predict(data.x), atol=1e-12 * size
     )
 
 
