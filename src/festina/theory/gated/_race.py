@@ -169,7 +169,7 @@ def race(
         time=tau * ran.time,
         strength=strength,
         explained=explained,
-        loss=field.power / 2 - explained.sum(axis=1),
+        loss=np.maximum(field.power / 2 - explained.sum(axis=1), 0.0),  # but for rounding
         held=ran.held,
     )
 
