@@ -43,21 +43,26 @@ class Pathways:
     def draw(self, ax: "Axes | None" = None) -> "Axes":
         """Strengths of the paths over time, a line for each mode; paths that are alike share it."""
         ax = axes(ax)
-        size = max(float(np.abs(curve).max(initial=0.0)) for curve in self.strengths.values())
-        alike: list[tuple[np.ndarray, list[str]]] = []
-        for name, curve in self.strengths.items():
-            for other, names in alike:
-                if other.shape == curve.shape and np.abs(other - curve).max() <= _ALIKE * size:
-                    names.append(name)
-                    break
-            else:
-                alike.append((curve, [name]))
-        for k, (curve, names) in enumerate(alike):
-            more = f" and {len(names) - 1} alike" if len(names) > 1 else ""
-            label = f"{names[0]}{more}" if len(alike) <= _MOST else None
-            lines = ax.plot(self.time, curve, color=f"C{k % 10}", lw=1.0, ls="--")
-            lines[0].set_label(label or "_")
+        lines = alike(self.strengths)
+        for k, (label, curve) in enumerate(lines.items()):
+            drawn = ax.plot(self.time, curve, color=f"C{k % 10}", lw=1.0, ls="--")
+            drawn[0].set_label(label)
         ax.set(xlabel=r"time $t/\tau$", ylabel=r"strength $B_p$ of a path", xlim=(0, self.time[-1]))
-        if len(alike) <= _MOST:
+        if len(lines) <= _MOST:
             ax.legend(frameon=False, fontsize="small")
         return ax
+
+
+def alike(curves: dict[str, Float[np.ndarray, "time *mode"]]) -> dict[str, np.ndarray]:
+    """Curves that differ, with names that say of how many they are."""
+    size = max(float(np.abs(curve).max(initial=0.0)) for curve in curves.values())
+    found: list[tuple[np.ndarray, list[str]]] = []
+    for name, curve in curves.items():
+        for other, names in found:
+            if other.shape == curve.shape and np.abs(other - curve).max() <= _ALIKE * size:
+                names.append(name)
+                break
+        else:
+            found.append((curve, [name]))
+    more = lambda names: f" and {len(names) - 1} alike" if len(names) > 1 else ""
+    return {f"{names[0]}{more(names)}": curve for curve, names in found}

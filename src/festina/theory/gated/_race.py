@@ -15,6 +15,7 @@ from ...networks._given import real_array
 from ...tasks import Task
 from .._checks import check_positive
 from ._field import NOTHING, Field, free, held
+from ._pathways import alike
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -70,12 +71,12 @@ class Race:
         return "\n".join([*lines, f"loss {self.loss[0]:.4g} to {self.loss[-1]:.4g}, {how}"])
 
     def draw(self, ax: "Axes | None" = None) -> "Axes":
-        """What each gating explains over time, of the eight with the largest shares."""
+        """What each gating explains over time; of more than eight curves those that end highest."""
         ax = axes(ax)
-        for k in np.argsort(-self.share, kind="stable")[:_LINES]:
-            if self.runs[k]:
-                label = f"{self.names[k]}, {self.share[k]:.2g}"
-                ax.plot(self.time, self.explained[:, k], lw=1.0, ls="--", label=label)
+        order = [k for k in np.argsort(-self.share, kind="stable") if self.runs[k]]
+        curves = alike({self.names[k]: self.explained[:, k] for k in order})
+        for label, curve in itertools.islice(curves.items(), _LINES):
+            ax.plot(self.time, curve, lw=1.0, ls="--", label=label)
         last = self.half_time[self.share > 1e-3].max()
         ax.set(xlabel=r"time $t/\tau$", ylabel="taken off the loss", xlim=(0, 1.5 * last))
         ax.legend(frameon=False, fontsize="small")
