@@ -9,7 +9,7 @@ from festina.theory.gated._gradients import by_samples
 from festina.theory.gated._samples import samples
 
 
-def flow(network, data, times):
+def flow(network, data, times, rtol=1e-11):
     """All weights over time, by SciPy from the gradients of all samples."""
     edges, shapes = list(network.part_axes), [part.shape for part in network.parts]
     borders = np.cumsum([0, *map(np.prod, shapes)])
@@ -25,6 +25,6 @@ def flow(network, data, times):
 
     start = np.concatenate([np.ravel(part) for part in network.parts])
     found = solve_ivp(
-        velocity, (0, times[-1]), start, "DOP853", t_eval=times, rtol=1e-11, atol=1e-13
+        velocity, (0, times[-1]), start, "DOP853", t_eval=times, rtol=rtol, atol=1e-2 * rtol
     )
     return [np.stack(each) for each in zip(*map(arrays, found.y.T), strict=True)]

@@ -41,7 +41,11 @@ def test_the_ten_lines_print_what_the_readme_shows():
 
 PAGES = (README, *sorted((README.parent / "docs").glob("*.md")))
 EXAMPLE = re.compile(r"```python\n(.*?)```\n(?:\n*```text\n(.*?)```)?", re.DOTALL)
-CHEAP = ("linear_saddles(", "effective_width(u, ", "print(race(")  # nothing is trained, little is compiled
+CHEAP = (
+    "linear_saddles(",
+    "effective_width(u, ",
+    "print(race(",
+)  # nothing is trained, little is compiled
 
 
 def examples() -> list[ParameterSet]:
