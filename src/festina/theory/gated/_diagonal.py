@@ -1,123 +1,152 @@
 """Whether what paths see of the data has common singular directions, and which."""
 
-from dataclasses import dataclass
-
 import numpy as np
 from jaxtyping import Float
+from scipy.optimize import linear_sum_assignment
+from scipy.sparse.csgraph import connected_components
 
+from ._common import CommonModes, Frames
 from ._paths import PathStatistics
 
 _NOTHING = 1e-9  # relative size of what is taken for zero
 
 
-@dataclass(frozen=True)
-class CommonModes:
-    """Directions in which some paths, that have to do with each other, see numbers.
-
-    Σ^yx(p) = U S(p) Vᵀ and Σ^x(j, p) = V D(j, p) Vᵀ with diagonal S and D, where U and V are those
-    of the path's output and input. `residual` is the largest part that is not so, relative to the
-    largest of all.
-    """
-
-    members: tuple[int, ...]
-    """Which paths."""
-    inputs: dict[str, Float[np.ndarray, "input mode"]]
-    outputs: dict[str, Float[np.ndarray, "output mode"]]
-    s: Float[np.ndarray, "path mode"]
-    d: Float[np.ndarray, "path path mode"]
-    """Zero between paths that end at different outputs."""
-    residual: float
-
-
 def interacting(seen: PathStatistics) -> list[list[int]]:
     """Paths that share an edge, or an output and examples, in groups."""
-    groups: list[set[int]] = []
-    for p in range(len(seen.paths)):
-        linked = {p} | {j for j in range(p) if _linked(seen, j, p)}
-        for group in [group for group in groups if group & linked]:
-            groups.remove(group)
-            linked |= group
-        groups.append(linked)
-    return [sorted(group) for group in groups]
+    edges = sorted({edge for path in seen.paths for edge in path.edges})
+    along = np.array([[edge in path.edges for edge in edges] for path in seen.paths], float)
+    ends = np.array([path.nodes[-1] for path in seen.paths])
+    overlap = (np.abs(seen.gates).T @ np.abs(seen.gates) > 0) & (ends[:, None] == ends)
+    _, group = connected_components((along @ along.T > 0) | overlap)
+    return [np.flatnonzero(group == k).tolist() for k in range(group.max() + 1)]
 
 
-def _linked(seen: PathStatistics, j: int, p: int) -> bool:
-    one, other = seen.paths[j], seen.paths[p]
-    if set(one.edges) & set(other.edges):
-        return True
-    meet = one.nodes[-1] == other.nodes[-1]
-    return meet and bool(np.any(seen.gates[:, j] * seen.gates[:, p]))
+def common_modes(
+    seen: PathStatistics,
+    members: list[int],
+    weights: list[list[Float[np.ndarray, "_ _"]]] | None = None,
+) -> CommonModes:
+    """Directions of a group of paths with how well they serve.
 
-
-def common_modes(seen: PathStatistics, members: list[int]) -> CommonModes:
-    """Directions of a group of paths, with how well they serve."""
+    Where data leave a choice weights decide: which directions those of modes that are alike are,
+    and which modes of inputs that share an edge, but no target, are the same one. They are given
+    for every path from its first edge to each of the others. Without, modes go by their order.
+    """
     starts = {p: seen.paths[p].nodes[0] for p in members}
     ends = {p: seen.paths[p].nodes[-1] for p in members}
-    first = max(members, key=lambda p: float(np.linalg.norm(seen.correlation[p])))
-    inputs = {starts[first]: _axes(seen, members, starts[first])}
-    outputs: dict[str, np.ndarray] = {}
-    # From one input to all that paths lead to and back: degenerate directions stay the same ones.
-    for _ in members:
-        for p in members:
-            if starts[p] in inputs:
-                seen_there = seen.correlation[p] @ inputs[starts[p]]
-                outputs[ends[p]] = _stronger(outputs.get(ends[p]), seen_there)
-            if ends[p] in outputs and starts[p] != starts[first]:
-                back = seen.correlation[p].T @ outputs[ends[p]]
-                inputs[starts[p]] = _stronger(inputs.get(starts[p]), back)
-        if len(inputs) == len(set(starts.values())) and len(outputs) == len(set(ends.values())):
-            break
+    sizes = {starts[p]: seen.correlation[p].shape[1] for p in members}
+    sizes |= {ends[p]: len(seen.correlation[p]) for p in members}
+    frames = {node: np.zeros((size, 0)) for node, size in sizes.items()}
     largest = max(float(np.linalg.norm(seen.correlation[p])) for p in members)
-    u = {node: _unit(columns, largest) for node, columns in outputs.items()}
-    v = {node: _unit(columns, 0.0) for node, columns in inputs.items()}
-    count = next(iter(v.values())).shape[1]
+    beyond = lambda node: np.eye(sizes[node]) - frames[node] @ np.linalg.pinv(frames[node])
+    for _ in members:  # at least what one path sees is known after each round
+        left = {p: beyond(ends[p]) @ seen.correlation[p] @ beyond(starts[p]) for p in members}
+        first = max(members, key=lambda p: float(np.linalg.norm(left[p])))
+        if np.linalg.norm(left[first]) <= _NOTHING * largest:
+            break
+        axes = _axes(seen, members, starts[first], left, weights, frames)
+        found = {node: np.zeros((size, axes.shape[1])) for node, size in sizes.items()}
+        found[starts[first]] = axes
+        # To all that paths lead to and back: directions that are alike stay the same ones.
+        reached = -1
+        while reached < (reached := sum(np.any(found[node] != 0, axis=0).sum() for node in found)):
+            for p in sorted(members, key=lambda p: -float(np.linalg.norm(left[p]))):
+                _fill(found, ends[p], left[p] @ found[starts[p]], _NOTHING * largest)
+                _fill(found, starts[p], left[p].T @ found[ends[p]], _NOTHING * largest)
+        heard = np.any([np.any(found[end] != 0, axis=0) for end in set(ends.values())], axis=0)
+        found = {node: columns[:, heard] for node, columns in found.items()}
+        alike = np.eye(frames[starts[first]].shape[1], int(heard.sum()))
+        if weights is not None:
+            alike = np.zeros_like(alike)
+            for p in members:
+                u, v, w = ends[p], starts[p], weights[p][-1]
+                alike += frames[u].T @ w @ found[v] + (found[u].T @ w @ frames[v]).T
+        frames = _joined(frames, found, alike)
+    return _measured(seen, members, frames, largest)
+
+
+def _measured(
+    seen: PathStatistics, members: list[int], frames: Frames, largest: float
+) -> CommonModes:
+    """S and D in given directions, and what is left beside them."""
+    count = next(iter(frames.values())).shape[1]
     s, d = np.zeros((len(members), count)), np.zeros((len(members), len(members), count))
-    left = 0.0
-    widest = max(np.linalg.norm(seen.covariance(p, p)) for p in members)
+    widest = max(float(np.linalg.norm(seen.covariance(p, p))) for p in members)
+    left = max(slant(frame) for frame in frames.values())
+    v = [frames[seen.paths[p].nodes[0]] for p in members]
+    u = [frames[seen.paths[p].nodes[-1]] for p in members]
     for a, p in enumerate(members):
-        inside = u[ends[p]].T @ seen.correlation[p] @ v[starts[p]]
-        s[a] = np.diag(inside)
-        whole = u[ends[p]] @ np.diag(s[a]) @ v[starts[p]].T
-        left = max(left, np.linalg.norm(seen.correlation[p] - whole) / max(largest, 1e-300))
+        s[a] = np.einsum("om,oi,im->m", u[a], seen.correlation[p], v[a])
+        apart = np.linalg.norm(seen.correlation[p] - (u[a] * s[a]) @ v[a].T)
+        left = max(left, float(apart) / max(largest, 1e-300))
         for b, j in enumerate(members):
-            if ends[j] != ends[p]:
-                continue
-            covariance = v[starts[j]].T @ seen.covariance(j, p) @ v[starts[p]]
-            # A mode that reaches no output disturbs none.
-            heard = np.any(u[ends[p]] != 0, axis=0)
-            d[b, a] = np.where(heard, np.diag(covariance), 0.0)
-            covariance = covariance[np.ix_(heard, heard)]
-            off = covariance - np.diag(np.diag(covariance))
-            left = max(left, np.linalg.norm(off) / max(widest, 1e-300))
-    return CommonModes(tuple(members), v, u, s, d, float(left))
+            if seen.paths[j].nodes[-1] == seen.paths[p].nodes[-1]:
+                heard = np.any(u[a] != 0, axis=0)  # a mode that reaches no output disturbs none
+                seen_by = np.where(heard[:, None], v[b].T @ seen.covariance(j, p), 0.0)
+                d[b, a] = np.einsum("mi,im->m", seen_by, v[a])
+                apart = np.linalg.norm(seen_by - d[b, a][:, None] * v[a].T)
+                left = max(left, float(apart) / max(widest, 1e-300))
+    opened = frozenset(
+        edge for p in members if seen.gates[:, p].any() for edge in seen.paths[p].edges
+    )
+    return CommonModes(tuple(seen.paths[p] for p in members), frames, s, d, left, opened)
 
 
-def _axes(seen: PathStatistics, members: list[int], node: str) -> Float[np.ndarray, "input mode"]:
+def slant(frame: Float[np.ndarray, "_ mode"]) -> float:
+    """How far directions are from orthogonal to each other."""
+    gram = frame.T @ frame
+    return float(np.abs(gram - np.diag(np.diag(gram))).max(initial=0.0))
+
+
+def _axes(
+    seen: PathStatistics,
+    members: list[int],
+    node: str,
+    left: dict[int, Float[np.ndarray, "_ _"]],
+    weights: list[list[Float[np.ndarray, "_ _"]]] | None,
+    known: Frames,
+) -> Float[np.ndarray, "input mode"]:
     """Eigenvectors of all that paths from one input see of it, in no special proportion."""
     here = [p for p in members if seen.paths[p].nodes[0] == node]
     mixture = np.random.default_rng(0)  # any that favours no coincidence
-    total = np.zeros((seen.correlation[here[0]].shape[1],) * 2)
+    gram = lambda m: mixture.uniform(1, 2) * m.T @ m / max(np.sum(m**2), 1e-300)
+    data = sum(gram(left[p]) for p in here)
     for p in here:
-        power = seen.correlation[p].T @ seen.correlation[p]
-        total += mixture.uniform(1, 2) * power / max(np.trace(power), 1e-300)
         for j in here:
-            overlap = seen.covariance(j, p)
-            weight = mixture.uniform(0.01, 0.02) / max(np.linalg.norm(overlap), 1e-300)
-            total += weight * (overlap + overlap.T) / 2
-    return np.linalg.eigh(total)[1][:, ::-1]
+            overlap = seen.covariance(j, p) / max(np.linalg.norm(seen.covariance(j, p)), 1e-300)
+            data = data + mixture.uniform(0.01, 0.02) * (overlap + overlap.T)
+    values, axes = np.linalg.eigh(data)
+    if weights is not None:
+        among = sum(gram(each) for p in here for each in weights[p])
+        for p in here:  # and what they lead to of modes that are known
+            there = known[seen.paths[p].nodes[-1]]
+            among = among + gram(
+                mixture.uniform(1, 2, there.shape[1])[:, None] * there.T @ weights[p][-1]
+            )
+        borders = np.flatnonzero(np.diff(values) > _NOTHING * values[-1]) + 1
+        for alike in np.split(np.arange(len(values)), borders):
+            axes[:, alike] @= np.linalg.eigh(axes[:, alike].T @ among @ axes[:, alike])[1]
+    return axes[:, ::-1]
 
 
-def _stronger(
-    known: Float[np.ndarray, "n mode"] | None, found: Float[np.ndarray, "n mode"]
-) -> Float[np.ndarray, "n mode"]:
-    """Of each direction the longer of two vectors."""
-    if known is None:
-        return found
-    longer = np.linalg.norm(found, axis=0) > np.linalg.norm(known, axis=0) * (1 + 1e-6)
-    return np.where(longer, found, known)
+def _joined(known: Frames, new: Frames, alike: Float[np.ndarray, "mode new"]) -> Frames:
+    """Modes that are alike become one, if no node has directions for both; others are added."""
+    there = lambda frames: np.stack([np.any(frame != 0, axis=0) for frame in frames.values()]) * 1
+    fits = (there(known).T @ there(new) == 0) * np.abs(alike)
+    pairs = zip(*linear_sum_assignment(-fits), strict=True)
+    pairs = {int(k): int(m) for m, k in pairs if fits[m, k] > _NOTHING * fits.max()}
+    rest = [k for k in range(alike.shape[1]) if k not in pairs]
+    joined = {}
+    for node, columns in known.items():
+        same = columns.copy()
+        for k, m in pairs.items():
+            same[:, m] += np.sign(alike[m, k]) * new[node][:, k]
+        joined[node] = np.hstack((same, new[node][:, rest]))
+    return joined
 
 
-def _unit(columns: Float[np.ndarray, "n mode"], scale: float) -> Float[np.ndarray, "n mode"]:
+def _fill(found: Frames, node: str, columns: Float[np.ndarray, "_ mode"], least: float) -> None:
+    """Directions that a node does not have yet, as unit vectors."""
     length = np.linalg.norm(columns, axis=0)
-    here = length > _NOTHING * max(scale, float(length.max(initial=0.0)))
-    return np.where(here, columns / np.where(here, length, 1.0), 0.0)
+    new = (length > least) & ~np.any(found[node] != 0, axis=0)
+    found[node] = np.where(new, columns / np.where(new, length, 1.0), found[node])

@@ -4,20 +4,17 @@ import functools
 import math
 from typing import Literal, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from ..._objective import Data, descent, objective
-from ..._precision import float64
 from ...networks import Gated
 from ...tasks import Task
-from ._paths import MOST_PATHS, count_paths, path_statistics
+from ._paths import MOST_PATHS, PathStatistics, count_paths, path_statistics
+from ._samples import Samples, samples
 
 Form = Literal["data", "patterns", "paths"]
 
-_descent = jax.jit(descent, static_argnums=0)
+Weights = dict[str, Float[np.ndarray, "_ _"]]
 
 
 class Gradient(NamedTuple):
@@ -26,65 +23,85 @@ class Gradient(NamedTuple):
     network: Gated
     form: Form
     cost: dict[Form, float]
-    """Multiplications that each form takes, of paths infinite where they are not enumerated."""
+    """Multiplications that each form takes, about; of paths infinite if they are too many."""
 
 
-def gradient(network: Gated, task: Task, *, form: Form | None = None) -> Gradient:
-    r"""∂L/∂W of ½⟨‖y − f‖²⟩, from samples, patterns of gates or paths.
+def gradient(
+    network: Gated, task: Task, *, form: Form | Literal["cheapest"] = "cheapest"
+) -> Gradient:
+    r"""∂L/∂W of $L = \frac12\langle\lVert y - f\rVert^2\rangle$ by samples, patterns or paths.
 
     - `data`: back-propagation through every sample.
-    - `patterns`: the same, through samples that stand for all with the same gates.
-    - `paths`: $-\sum_{p \ni e} W_{\bar t(p,e)}^\top E(p) W_{\bar s(p,e)}^\top$, with
-      $E(p) = \Sigma^{yx}(p) - \sum_j W_j \Sigma^x(j, p)$ over the paths j that end where p does.
+    - `patterns`: the same, through samples that stand for all with the same gates. Among these the
+      network is linear, so that rank⟨xxᵀ⟩ of them have the moments of all.
+    - `paths`: $-\sum_{p \ni e} W_{\bar t(p,e)}^\top E(p) W_{\bar s(p,e)}^\top$ with
+      $E(p) = \Sigma^{yx}(p) - \sum_j W_j \Sigma^x(j, p)$ over the paths j that end where p does,
+      where $\bar s$ and $\bar t$ are what comes before e on p, and behind it (Saxe, Sodhani &
+      Lewallen 2022).
+
+    They are equal. `festina.gradient_flow` takes the cheaper of the first two.
 
     **Arguments:**
 
-    - `form`: one of them; by default the one with the fewest multiplications, which the result
-      names.
+    - `form`: one of these; by default that of fewest multiplications once moments are known. The
+      result names it.
     """
-    network._check_single()
-    cost = _costs(network, task)
-    chosen: Form = min(cost, key=cost.__getitem__) if form is None else form
+    compressed = samples(network, task)
+    cost = _costs(network, len(compressed.weight), len(task.x))
+    chosen = min(cost, key=cost.__getitem__) if form == "cheapest" else form
     if chosen not in cost:
-        raise ValueError(f"`form` must be one of {', '.join(cost)}, got {form!r}.")
+        raise ValueError(f"`form` must be 'cheapest', {', '.join(map(repr, cost))}, got {form!r}.")
+    weights = dict(zip(network.part_axes, map(np.asarray, network.parts), strict=True))
     if chosen == "paths":
-        parts = _by_paths(network, task)
+        slopes = _by_paths(weights, path_statistics(network, task))
+    elif chosen == "patterns":
+        slopes = by_samples(network, weights, compressed)
     else:
-        parts = _by_samples(network, task, compressed=chosen == "patterns")
-    return Gradient(network.with_parts(*parts), chosen, cost)
+        slopes = by_samples(network, weights, samples(network, task, compressed=False))
+    return Gradient(network.with_parts(*slopes.values()), chosen, cost)
 
 
-def _costs(network: Gated, task: Task) -> dict[Form, float]:
-    weights = sum(map(math.prod, network.plan.shapes))
-    rows = len(task.statistics(network.view).psi)
-    count = count_paths(network)
-    widest = max(network.plan.widths.values())
-    pairs = count * (count + len(network.plan.nodes)) * widest**3
+def _costs(network: Gated, patterns: int, samples: int) -> dict[Form, float]:
+    weights = 3.0 * sum(map(math.prod, network.plan.shapes))
+    count, widest = count_paths(network), max(network.plan.widths.values())
+    pairs = float(count * (count + len(network.plan.nodes)) * widest**3)
     return {
         "paths": math.inf if count > MOST_PATHS else pairs,
-        "patterns": 3.0 * rows * weights,
-        "data": 3.0 * len(task.x) * weights,
+        "patterns": patterns * weights,
+        "data": samples * weights,
     }
 
 
-@float64
-def _by_samples(network: Gated, task: Task, *, compressed: bool) -> tuple[np.ndarray, ...]:
-    structure, data, _ = objective(network, task, "half")
-    if not compressed:
-        psi = np.asarray(jax.jit(jax.vmap(network.features))(np.asarray(task.x, float)))
-        data = Data(psi, network.view.wanted(psi, task.y), task.weight)
-    columns = jnp.asarray(structure.columns(*network.parts)[:, 0])
-    return structure.arrays(-np.asarray(_descent(structure, columns, data)[1]))
+def by_samples(network: Gated, weights: Weights, seen: Samples) -> Weights:
+    """Forward along the graph and back, all samples at once."""
+    ends = {f"{source}-{target}": (source, target) for source, target in network.plan.edges}
+    gate, h = seen.gates, {name: seen.gates[name] * x for name, x in seen.inputs.items()}
+    for node, width in network.plan.nodes:
+        arriving = np.zeros((len(seen.weight), width))
+        for edge, (source, target) in ends.items():
+            if target == node:
+                arriving += gate[edge] * (h[source] @ weights[edge].T)
+        h[node] = gate[node] * arriving
+    back = {
+        node: gate[node] * seen.weight[:, None] * (h[node] - y) for node, y in seen.targets.items()
+    }
+    slopes = {}
+    for node, width in reversed(network.plan.nodes):
+        if node not in back:
+            back[node] = np.zeros((len(seen.weight), width))
+            for edge, (source, target) in ends.items():
+                if source == node:
+                    back[node] += gate[edge] * (back[target] @ weights[edge])
+            back[node] *= gate[node]
+        for edge, (source, target) in ends.items():
+            if target == node:
+                slopes[edge] = (gate[edge] * back[node]).T @ h[source]
+    return {edge: slopes[edge] for edge in weights}
 
 
-def _by_paths(network: Gated, task: Task) -> list[Float[np.ndarray, "out in"]]:
-    weights = dict(zip(network.part_axes, map(np.asarray, network.parts), strict=True))
-    seen = path_statistics(network, task)
-    product = lambda edges, start: functools.reduce(
-        lambda before, edge: weights[edge] @ before, edges, start
-    )
-    widths = network.plan.widths
-    whole = [product(path.edges, np.eye(widths[path.nodes[0]])) for path in seen.paths]
+def _by_paths(weights: Weights, seen: PathStatistics) -> Weights:
+    product = lambda edges, start: functools.reduce(lambda w, e: weights[e] @ w, edges, start)
+    whole = [product(p.edges[1:], weights[p.edges[0]]) for p in seen.paths]
     slopes = {edge: np.zeros_like(weight) for edge, weight in weights.items()}
     for p, path in enumerate(seen.paths):
         error = seen.correlation[p] - sum(
@@ -93,7 +110,8 @@ def _by_paths(network: Gated, task: Task) -> list[Float[np.ndarray, "out in"]]:
             if other.nodes[-1] == path.nodes[-1]
         )
         for k, edge in enumerate(path.edges):
-            before = product(path.edges[:k], np.eye(widths[path.nodes[0]]))
-            after = product(path.edges[k + 1 :], np.eye(widths[path.nodes[k + 1]]))
+            out, into = weights[edge].shape
+            before = product(path.edges[:k], np.eye(error.shape[1] if k else into))
+            after = product(path.edges[k + 1 :], np.eye(out))
             slopes[edge] -= after.T @ error @ before.T
-    return list(slopes.values())
+    return slopes

@@ -4,13 +4,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import jax
 import numpy as np
 from jaxtyping import Float
 
-from ..._precision import float64
 from ...networks import Gated
 from ...tasks import Task
+from ._samples import Samples, samples
 
 MOST_PATHS = 4096
 """More are not enumerated: there are as many statistics as pairs of paths."""
@@ -56,33 +55,27 @@ def paths(network: Gated) -> tuple[Path, ...]:
     return tuple(Path(way) for name, _ in network.plan.inputs for way in on(name))
 
 
-@float64
-def gates_of(network: Gated, task: Task) -> dict[str, Float[np.ndarray, " sample"]]:
-    """The gate of every node and edge for every sample of a task; those without have 1."""
-    network.view.check_input(task.input_shape)
-    x = np.asarray(task.x, float)
-    names = (*network.plan.widths, *network.part_axes)
-    gates = {name: np.ones(len(x)) for name in names}
-    if network.gating is not None:
-        values = np.asarray(jax.jit(jax.vmap(network.gating))(x))
-        gates |= dict(zip(network.gating.names, values.T, strict=True))
-    return gates
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class PathStatistics:
     """What paths see of a task: see `path_statistics`."""
 
     paths: tuple[Path, ...]
     gates: Float[np.ndarray, "sample path"]
-    correlation: tuple[Float[np.ndarray, "output input"], ...]
-    _inputs: tuple[Float[np.ndarray, "sample input"], ...]
-    _weight: Float[np.ndarray, " sample"]
+    """g_p of the samples, or of those that stand for all with the same gates."""
+    correlation: tuple[Float[np.ndarray, "_ _"], ...]
+    """Σ^yx(p) = ⟨g_p y_t(p) x_s(p)ᵀ⟩ of every path."""
+    power: float
+    """⟨‖y‖²⟩: twice the loss of a network that says nothing."""
+    _samples: Samples
+
+    def __repr__(self) -> str:
+        return f"PathStatistics({', '.join(map(str, self.paths))})"
 
     def covariance(self, j: int, p: int) -> Float[np.ndarray, "input_j input_p"]:
         """Σ^x(j, p) = ⟨g_j x_s(j) x_s(p)ᵀ g_p⟩."""
-        both = self._weight * self.gates[:, j] * self.gates[:, p]
-        return (both[:, None] * self._inputs[j]).T @ self._inputs[p]
+        both = self._samples.weight * self.gates[:, j] * self.gates[:, p]
+        x, z = (self._samples.inputs[self.paths[k].nodes[0]] for k in (j, p))
+        return (both[:, None] * x).T @ z
 
 
 def path_statistics(network: Gated, task: Task) -> PathStatistics:
@@ -91,18 +84,17 @@ def path_statistics(network: Gated, task: Task) -> PathStatistics:
     $g_p$ is the product of all gates along p, both ends included. The network's output at v is
     $\sum_p g_p W_p x_{s(p)}$ over the paths that end there, so that data enter its gradients by
     $\Sigma^{yx}(p) = \langle g_p\, y_{t(p)} x_{s(p)}^\top\rangle$ and
-    $\Sigma^x(j, p) = \langle g_j\, x_{s(j)} x_{s(p)}^\top g_p\rangle$ alone.
+    $\Sigma^x(j, p) = \langle g_j\, x_{s(j)} x_{s(p)}^\top g_p\rangle$ alone (Saxe, Sodhani &
+    Lewallen 2022).
     """
-    gates, found = gates_of(network, task), paths(network)
-    columns = {name: list(columns) for name, columns in network.plan.inputs}
-    borders = np.cumsum([0, *(network.plan.widths[name] for name in network.plan.outputs)])
-    place = {name: slice(*borders[k : k + 2]) for k, name in enumerate(network.plan.outputs)}
-    product = np.stack(
-        [np.prod([gates[name] for name in (*p.nodes, *p.edges)], axis=0) for p in found], axis=1
+    seen, found = samples(network, task), paths(network)
+    gates = np.concatenate(
+        [np.prod([seen.gates[name] for name in (*p.nodes, *p.edges)], axis=0) for p in found], 1
     )
-    x = tuple(np.asarray(task.x, float)[:, columns[path.nodes[0]]] for path in found)
     correlation = tuple(
-        ((task.weight * product[:, k])[:, None] * task.y[:, place[path.nodes[-1]]]).T @ x[k]
-        for k, path in enumerate(found)
+        ((seen.weight * gates[:, k])[:, None] * seen.targets[p.nodes[-1]]).T
+        @ seen.inputs[p.nodes[0]]
+        for k, p in enumerate(found)
     )
-    return PathStatistics(found, product, correlation, x, task.weight)
+    power = sum(float(seen.weight @ np.sum(y**2, axis=1)) for y in seen.targets.values())
+    return PathStatistics(found, gates, correlation, power + 2 * seen.floor, seen)

@@ -2,67 +2,83 @@
 
 import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Bool, Float
-from scipy.integrate import solve_ivp
+from scipy.interpolate import PchipInterpolator
 
+from ..._axes import axes
 from ..._types import ArrayLike
+from ...networks._given import real_array
 from ...tasks import Task
+from .._checks import check_positive
+from ._field import NOTHING, Field, free, held
+from ._pathways import alike
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_NOTHING = 1e-9
 _MOST = 4096
-_LONGEST = 20  # doublings of the time that the slowest needs by itself
+_LINES = 8  # that a legend tells apart
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Race:
-    """How gatings race: see `race`."""
+    r"""How gatings race: see `race`.
+
+    - `names`: of the gatings.
+    - `rate`: the largest singular value S of each, which grows as $e^{2St/\tau}$ while it is small.
+    - `consistent`: whether a rectifier along its direction is on for just these examples.
+    - `runs`: who takes part.
+    - `share`: of what all have explained in the end.
+    - `half_time`: when its strength first was half of its largest; infinite for who has no share.
+    - `time`, `strength`: the strength of each over time, the sum of its singular values.
+    - `explained`: what each has taken off the loss, $\mathrm{tr}\,W_p^\top[\Sigma^{yx}(p) -
+      \frac12\sum_j W_j\Sigma^x(j, p)]$.
+    - `loss`: ½⟨‖y − f‖²⟩.
+    - `held`: whether every pathway keeps the directions that it starts in.
+    """
 
     names: tuple[str, ...]
     rate: Float[np.ndarray, " gating"]
-    """Its largest singular value S: strengths grow as exp(2St/τ) while they are small."""
     consistent: Bool[np.ndarray, " gating"]
-    """Whether weights along its direction open just these gates."""
+    runs: Bool[np.ndarray, " gating"]
     share: Float[np.ndarray, " gating"]
-    """Of what all explain together in the end."""
     half_time: Float[np.ndarray, " gating"]
-    """When it explains half of that, infinite for who is left with nothing."""
     time: Float[np.ndarray, " time"]
+    strength: Float[np.ndarray, "time gating"]
     explained: Float[np.ndarray, "time gating"]
-    """What each has taken off the loss."""
     loss: Float[np.ndarray, " time"]
+    held: bool
 
     @property
     def winner(self) -> str:
-        """Who explains most in the end."""
+        """Who has explained most in the end."""
         return self.names[int(np.argmax(self.share))]
 
     def __repr__(self) -> str:
         width = max(map(len, (*self.names, "gating")))
         lines = [f"{'gating':{width}}      rate  self-consistent     share   half at"]
         for k in np.argsort(-self.share, kind="stable"):
-            yes = "yes" if self.consistent[k] else "no, out"
+            yes = f"{'yes' if self.consistent[k] else 'no'}{'' if self.runs[k] else ', out'}"
             lines.append(
                 f"{self.names[k]:{width}} {self.rate[k]:9.4g}  {yes:>15} {self.share[k]:9.4g} "
                 f"{self.half_time[k]:9.4g}"
             )
-        return "\n".join(lines)
+        how = "directions stay" if self.held else "directions turn"
+        return "\n".join([*lines, f"loss {self.loss[0]:.4g} to {self.loss[-1]:.4g}, {how}"])
 
     def draw(self, ax: "Axes | None" = None) -> "Axes":
-        """What each gating explains over time."""
-        import matplotlib.pyplot as plt
-
-        ax = ax or plt.figure(figsize=(5, 3.2), layout="constrained").add_subplot()
-        order = np.argsort(-self.share, kind="stable")
-        for k in order[:8]:
-            ax.plot(self.time, self.explained[:, k], label=self.names[k])
-        ax.set(xlabel="time (τ)", ylabel="explained of the loss", xlim=(0, self.time[-1]))
+        """What each gating explains over time; of more than eight curves those that end highest."""
+        ax = axes(ax)
+        order = [k for k in np.argsort(-self.share, kind="stable") if self.runs[k]]
+        curves = alike({self.names[k]: self.explained[:, k] for k in order})
+        for label, curve in itertools.islice(curves.items(), _LINES):
+            ax.plot(self.time, curve, lw=1.0, ls="--", label=label)
+        last = self.half_time[self.share > 1e-3].max()
+        ax.set(xlabel=r"time $t/\tau$", ylabel="taken off the loss", xlim=(0, 1.5 * last))
         ax.legend(frameon=False, fontsize="small")
         return ax
 
@@ -74,63 +90,96 @@ def race(
     initial: ArrayLike = 1e-6,
     everyone: bool = False,
     tau: float = 1.0,
+    rtol: float = 1e-8,
 ) -> Race:
-    r"""Who wins a race between gatings of a hidden layer, when, and with what share.
+    r"""Who wins between gatings of a hidden layer, when, and with what share.
 
-    A pathway that is open for some examples grows along the singular directions of its
-    $\langle g\,y x^\top\rangle$. Strengths π of all pathways and directions a race by
-    $\tau\dot\pi_a = 2\pi_a(S_a - \sum_b D_{ab}\pi_b)$ with $D_{ab} = \langle g_a g_b\,
-    (v_a\cdot x)(v_b\cdot x)\rangle\, u_a\cdot u_b$, which is exact for balanced weights where
-    directions are common or do not meet. Of a rectifier only gatings take part that are
-    self-consistent: a unit along their direction is on for just these examples. A faster one that
-    is not does not win, because its weights leave the set.
+    Every gating is a pathway of two layers that is open for some examples. From small weights it
+    grows along the singular directions of its $\langle g\,y x^\top\rangle = \sum_a S_a u_a
+    v_a^\top$. As long as what others explain does not turn these, the strengths π of all directions
+    a of all pathways are a Lotka–Volterra system,
+
+    $$\tau\dot\pi_a = 2\pi_a\Big(S_a - \sum_b D_{ab}\pi_b\Big),\qquad
+      D_{ab} = \langle g_a g_b\,(v_a\cdot x)(v_b\cdot x)\rangle\; u_a\cdot u_b,$$
+
+    exactly. Where it does turn them, which is checked along the way, weights are followed as they
+    are: $\tau\dot A_p = E(p)^\top B_p$, $\tau\dot B_p = E(p) A_p$ for $W_p = B_p A_p^\top$ with
+    $E(p) = \Sigma^{yx}(p) - \sum_j W_j \Sigma^x(j, p)$, from weights that favour no direction, as
+    random ones of a wide layer. `Race.held` says which.
+
+    Of a rectifier only gatings take part that are self-consistent: a unit along their fastest
+    direction is on for just these examples. A faster one that is not does not win, because its
+    weights leave the set. That is our correction of "the fastest gating wins".
 
     **Arguments:**
 
     - `task`: finite, because gates are given for each example.
     - `gatings`: by name, one number for each example. Or a label of the task: every set of its
       values is a gating, open for the examples that have one of them.
-    - `initial`: strength of every pathway at the start, one for all or one for each.
+    - `initial`: strength π of every direction of a pathway at the start, one for all or one for
+      each gating. H random units with weights of size σ have σ²H/2.
     - `everyone`: also those that are not self-consistent take part, as in a network whose gates
       are given.
-    - `tau`: time constant.
+    - `tau`: time constant of the flow on $\frac12\langle\lVert y - f\rVert^2\rangle$.
     """
     found = _checked(task, gatings)
+    for name, value in (("initial", initial), ("tau", tau), ("rtol", rtol)):
+        check_positive(name, value)
     names, gates = tuple(found), np.stack(list(found.values()))
-    x, y, weight = np.asarray(task.x, float), task.y, task.weight
-    starts = np.broadcast_to(np.asarray(initial, float), len(names))
-    if not (np.isfinite(starts).all() and (starts > 0).all()):
-        raise ValueError("`initial` must be strengths above 0, one for all or one for each gating.")
-    owner, s, u, v = [], [], [], []
-    consistent = np.zeros(len(names), bool)
-    for k, gate in enumerate(gates):
-        left, size, right = np.linalg.svd(((weight * gate)[:, None] * y).T @ x, full_matrices=False)
-        seen = size > _NOTHING * max(float(np.sqrt(weight @ np.sum(y**2, 1))), 1e-300)
-        consistent[k] = bool(seen.any()) and _opens(x, right[0], gate)
-        owner += [k] * int(seen.sum())
-        s, u, v = s + list(size[seen]), u + list(left.T[seen]), v + list(right[seen])
-    owner, s, u, v = np.array(owner, int), np.array(s), np.array(u), np.array(v)
-    rate = np.array([s[owner == k].max(initial=0.0) for k in range(len(names))])
-    running = np.isin(owner, np.arange(len(names)) if everyone else np.flatnonzero(consistent))
-    if not running.any():
+    starts = real_array("initial", initial)
+    if starts.shape not in ((), (len(names),)):
         raise ValueError(
-            "No gating is self-consistent, or none sees the targets: nobody races. With "
-            "`everyone=True` gates are taken as given."
+            f"`initial` must be one strength or one for each of {len(names)} gatings, got shape "
+            f"{starts.shape}."
         )
-    owner, s, u, v = owner[running], s[running], u[running], v[running]
-    seen = gates[owner].T * (x @ v.T)
-    overlap = (seen * weight[:, None]).T @ seen * (u @ u.T)
-    time, strength = _run(s, overlap, starts[owner], tau)
-    loss = 0.5 * float(weight @ np.sum(y**2, 1)) - strength @ s
-    loss = loss + 0.5 * np.einsum("ta,tb,ab->t", strength, strength, overlap)
-    each = strength * (s - 0.5 * strength @ overlap)
-    explained = np.stack([each[:, owner == k].sum(axis=1) for k in range(len(names))], axis=1)
-    final = explained[-1]
-    share = final / final.sum()
-    half = np.full(len(names), np.inf)
-    for k in np.flatnonzero(share > 1e-6):
-        half[k] = np.interp(final[k] / 2, np.maximum.accumulate(explained[:, k]), time)
-    return Race(names, rate, consistent | everyone, share, half, time, explained, loss)
+    field = Field(np.asarray(task.x, float), task.y, task.weight, gates)
+    modes = [field.modes(k) for k in range(len(names))]
+    rate = np.array([s.max(initial=0.0) for _, s, _ in modes])
+    consistent = np.array(
+        [
+            len(s) > 0 and _opens(field.x, v[0], gate)
+            for gate, (v, s, _) in zip(gates, modes, strict=True)
+        ]
+    )
+    runs = (rate > 0) & (consistent | everyone)
+    if not runs.any():
+        raise ValueError(
+            "Nobody races: no gating sees what correlates with the targets."
+            if not rate.any()
+            else "Nobody races: no gating is self-consistent. With `everyone=True` gates are taken "
+            "as given."
+        )
+    field = replace(field, gates=gates[runs])
+    modes = [mode for mode, in_ in zip(modes, runs, strict=True) if in_]
+    starts = np.broadcast_to(starts, len(names))[runs]
+    ran = held(field, modes, starts, rtol) or free(field, starts, rtol)
+    strength, explained = np.zeros((2, len(ran.time), len(names)))
+    strength[:, runs], explained[:, runs] = ran.strength, ran.explained
+    share = explained[-1] / explained[-1].sum()
+    half = [_half(ran.time, each) for each in strength.T]
+    return Race(
+        names=names,
+        rate=rate,
+        consistent=consistent,
+        runs=runs,
+        share=share,
+        half_time=np.where(share > NOTHING, tau * np.array(half), np.inf),
+        time=tau * ran.time,
+        strength=strength,
+        explained=explained,
+        loss=np.maximum(field.power / 2 - explained.sum(axis=1), 0.0),  # but for rounding
+        held=ran.held,
+    )
+
+
+def _half(time: Float[np.ndarray, " time"], strength: Float[np.ndarray, " time"]) -> float:
+    """When it first is half of its largest."""
+    goal = strength.max() / 2
+    if (first := int(np.argmax(strength >= goal))) == 0:
+        return 0.0
+    near = slice(max(first - 8, 0), first + 8)
+    crossings = PchipInterpolator(time[near], strength[near]).solve(goal, extrapolate=False)
+    return float(crossings[0])
 
 
 def _checked(task: Task, gatings: Mapping[str, ArrayLike] | str) -> dict[str, np.ndarray]:
@@ -151,11 +200,11 @@ def _checked(task: Task, gatings: Mapping[str, ArrayLike] | str) -> dict[str, np
             f"{gatings} {'+'.join(map(str, chosen))}": np.isin(task.labels[gatings], chosen) * 1.0
             for chosen in sets
         }
-    found = {name: np.asarray(gate, float) for name, gate in gatings.items()}
+    found = {name: real_array(f"gatings['{name}']", gate) for name, gate in gatings.items()}
     for name, gate in found.items():
         if gate.shape != (len(task.x),) or not np.isfinite(gate).all():
             raise ValueError(
-                f"The gating {name!r} must be one finite number for each of {len(task.x)} "
+                f"`gatings['{name}']` must be one finite number for each of {len(task.x)} "
                 f"examples, got shape {gate.shape}."
             )
     if not found:
@@ -166,26 +215,6 @@ def _checked(task: Task, gatings: Mapping[str, ArrayLike] | str) -> dict[str, np
 def _opens(x: np.ndarray, direction: np.ndarray, gate: np.ndarray) -> bool:
     """Whether a rectifier along this direction, or against it, is on where the gate is."""
     along = x @ direction
-    tiny = 1e-9 * max(float(np.abs(along).max()), 1e-300)
+    tiny = NOTHING * max(float(np.abs(along).max()), 1e-300)
     wanted = gate != 0
     return bool((wanted == (along > tiny)).all() or (wanted == (along < -tiny)).all())
-
-
-def _run(
-    s: np.ndarray, overlap: np.ndarray, initial: np.ndarray, tau: float
-) -> tuple[Float[np.ndarray, " time"], Float[np.ndarray, "time strength"]]:
-    """π(t) from the start until nothing changes any more, in logarithms."""
-    velocity = lambda _, log: 2 * (s - overlap @ np.exp(log)) / tau
-    start = np.log(initial)
-    needed = tau * np.max((np.log(s / np.maximum(np.diag(overlap), 1e-300)) - start) / (2 * s))
-    end = max(4.0 * float(needed), tau / float(s.max()))
-    solve = lambda end, times=None: solve_ivp(
-        velocity, (0, end), start, method="LSODA", rtol=1e-9, atol=1e-9, t_eval=times
-    )
-    for _ in range(_LONGEST):
-        last = solve(end).y[:, -1]
-        if (np.abs(np.exp(last) * velocity(0, last)) * end < 1e-6 * np.exp(last).max()).all():
-            break
-        end *= 2
-    times = np.linspace(0, end, 2000)
-    return times, np.exp(solve(end, times).y.T)

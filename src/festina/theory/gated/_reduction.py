@@ -1,8 +1,9 @@
 """The neural race reduction: a gated network as one number for each edge and mode."""
 
-import functools
+import itertools
 import warnings
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
@@ -11,200 +12,226 @@ from scipy.integrate import solve_ivp
 from ..._types import ArrayLike
 from ...networks import Gated
 from ...tasks import Task
-from .._checks import check_times
-from ._diagonal import CommonModes, common_modes, interacting
-from ._paths import Path, path_statistics
+from .._checks import check_positive, check_times
+from ._alone import alone
+from ._common import CommonModes, Frames
+from ._diagonal import common_modes, interacting, slant
+from ._paths import path_statistics
+from ._pathways import Pathways
+from ._settle import settle
 
-_SWEEPS = 50
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_SWEEPS = 200
+_MOST_TIMES = 2000
 
 
 class ReductionWarning(UserWarning):
     """The reduction is an approximation: something is not diagonal."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Reduction:
-    r"""A gated network whose weights $W_e = R_{t(e)} B_e R_{s(e)}^\top$ have diagonal $B_e$.
+    r"""A gated network as a race between its paths: call it with times. See `reduction`."""
 
-    $\tau\dot B_e = \sum_{p \ni e} B_{p \setminus e}\,[S(p) - \sum_j B_j D(j, p)]$, in groups of
-    paths that have to do with each other. `data_residual` says how far the data are from being
-    diagonal, `weight_residual` the weights; where both are zero the reduction is exact.
-    """
-
-    paths: tuple[Path, ...]
+    network: Gated
+    """Whose weights it starts from."""
     groups: tuple[CommonModes, ...]
-    initial: dict[str, Float[np.ndarray, " mode"]]
+    """Paths that share edges, or outputs and examples, and the modes they have in common."""
+    initial: dict[str, Float[np.ndarray, " _"]]
     """B_e of every edge at the start."""
-    frames: dict[str, Float[np.ndarray, "node mode"]]
+    frames: dict[str, Float[np.ndarray, "_ _"]]
     """R_v of every hidden node."""
     data_residual: float
+    """How far what paths see of the data is from diagonal, relative to its size."""
     weight_residual: float
+    """How far weights are from R B Rᵀ, relative to their size, and R from orthogonal."""
     power: float
     """⟨‖y‖²⟩."""
 
     def __repr__(self) -> str:
+        paths = sum(len(group.paths) for group in self.groups)
         return (
-            f"Reduction({len(self.paths)} paths in {len(self.groups)} groups, residual of the data "
+            f"Reduction(paths: {paths} in {len(self.groups)} groups, residual of the data "
             f"{self.data_residual:.2g}, of the weights {self.weight_residual:.2g})"
         )
 
-    def flow(
-        self, times: ArrayLike, *, tau: float = 1.0, rtol: float = 1e-10
-    ) -> dict[str, Float[np.ndarray, "time mode"]]:
-        """B_e of every edge at these times, from zero on."""
+    def __call__(
+        self, times: ArrayLike | None = None, *, tau: float = 1.0, rtol: float = 1e-10
+    ) -> Pathways:
+        """The network at these times; without, from the start until nothing happens any more."""
+        check_positive("tau", tau)
+        check_positive("rtol", rtol)
+        starts = {
+            group: np.concatenate([self.initial[edge] for edge in group.edges])
+            for group in self.groups
+        }
+        smallest = min(1e-3, *(np.abs(b).max(initial=0.0) or 1.0 for b in starts.values()))
+        atol = rtol * float(smallest)
+        drive = lambda group: lambda _, b: group.velocity(b) / tau
+        method = "DOP853"
+        if times is None:
+            method = "LSODA"  # most of the time next to nothing happens
+            ways = [
+                settle(drive(group), b, np.abs, rtol=rtol, atol=atol)[0]
+                for group, b in starts.items()
+                if b.size
+            ]
+            times = np.unique(np.concatenate([np.zeros(1), *ways]))
+            times = times[:: max(1, len(times) // _MOST_TIMES)]
         check_times(times)
-        times = np.asarray(times, dtype=float)
-        found: dict[str, np.ndarray] = {}
-        for group in self.groups:
-            edges, ways = self._edges(group)
-            start = np.concatenate([self.initial[edge] for edge in edges])
-            size = max(float(np.abs(start).max()), 1e-300)
-            solution = solve_ivp(
-                lambda _, b, ways=ways, group=group: _velocity(b, ways, group).ravel() / tau,
-                (0.0, float(times.max(initial=0.0))),
-                start,
-                method="DOP853",
-                t_eval=np.unique(times),
-                rtol=rtol,
-                atol=rtol * min(size, 1e-3),
-            )
-            place = np.searchsorted(np.unique(times), times)
-            rows = solution.y.T.reshape(-1, len(edges), group.s.shape[1])[place]
-            found |= {edge: rows[:, k] for k, edge in enumerate(edges)}
-        return found
+        times = np.asarray(times, float).reshape(-1)
+        moments, place = np.unique(times, return_inverse=True)
+        span = (0.0, max(float(moments[-1]), 1e-300))
+        edges = {}
+        for group, b in starts.items():
+            run = solve_ivp(drive(group), span, b, method, t_eval=moments, rtol=rtol, atol=atol)
+            rows = run.y[:, place].T.reshape(len(times), len(group.edges), -1)
+            edges |= {edge: rows[:, k] for k, edge in enumerate(group.edges)}
+        return self._pathways(times, {edge: edges[edge] for edge in self.initial})
 
-    def strengths(
-        self, times: ArrayLike, *, tau: float = 1.0, rtol: float = 1e-10
-    ) -> dict[str, Float[np.ndarray, "time mode"]]:
-        """B_p of every path at these times: the product along it."""
-        edges = self.flow(times, tau=tau, rtol=rtol)
-        return {str(p): np.prod([edges[edge] for edge in p.edges], axis=0) for p in self.paths}
+    def alone(
+        self, times: ArrayLike, *, tau: float = 1.0
+    ) -> dict[str, Float[np.ndarray, "*time _"]]:
+        r"""B_p of every path as if no other were there, by closed forms.
 
-    def loss(
-        self, times: ArrayLike, *, tau: float = 1.0, rtol: float = 1e-10
-    ) -> Float[np.ndarray, " time"]:
-        """½⟨‖y − f‖²⟩ at these times."""
-        strengths = self.strengths(times, tau=tau, rtol=rtol)
-        total = np.full(np.shape(times), self.power / 2)
-        for group in self.groups:
-            b = np.stack([strengths[str(self.paths[p])] for p in group.members], axis=1)
-            total = total - np.sum(group.s * b, axis=(1, 2))
-            total = total + 0.5 * np.einsum("tjm,tpm,jpm->t", b, b, group.d)
-        return total
-
-    def weights(self, b: dict[str, Float[np.ndarray, " mode"]]) -> dict[str, np.ndarray]:
-        """W_e = R_t B_e R_sᵀ of given strengths."""
+        A path of N edges is a chain with correlation S(p) and input variance D(p, p):
+        $\tau\dot\pi = N\pi^{2-2/N}(S - D\pi)$ if its edges are balanced, `linear.chain_strength`.
+        Two edges may differ, `linear.unbalanced_strength`; more of them raise an error. A path that
+        shares no edge and meets no other does just this. Of others the difference is what the race
+        does to them.
+        """
         return {
-            edge: (self._frame(edge, 1) * b[edge]) @ self._frame(edge, 0).T for edge in self.initial
+            str(path): alone(times, path, group, self.initial, tau)
+            for group in self.groups
+            for path in group.paths
         }
 
-    def _frame(self, edge: str, end: int) -> Float[np.ndarray, "node mode"]:
-        node = edge.split("-")[end]
-        if node in self.frames:
-            return self.frames[node]
-        group = next(
-            group
+    def draw(self, ax: "Axes | None" = None) -> "Axes":
+        """How the strength of each path grows until nothing happens any more."""
+        return self().draw(ax)
+
+    def _pathways(
+        self, times: Float[np.ndarray, " time"], edges: dict[str, Float[np.ndarray, "time _"]]
+    ) -> Pathways:
+        strengths = {
+            str(path): np.prod([edges[edge] for edge in path.edges], axis=0)
             for group in self.groups
-            if any(edge in self.paths[p].edges for p in group.members)
-        )
-        return (group.outputs if end else group.inputs)[node]
-
-    def _edges(self, group: CommonModes) -> tuple[list[str], list[list[int]]]:
-        edges = list(dict.fromkeys(edge for p in group.members for edge in self.paths[p].edges))
-        return edges, [[edges.index(e) for e in self.paths[p].edges] for p in group.members]
-
-
-def _velocity(
-    b: Float[np.ndarray, " edge_mode"], ways: list[list[int]], group: CommonModes
-) -> Float[np.ndarray, "edge mode"]:
-    b = b.reshape(-1, group.s.shape[1])
-    whole = np.stack([np.prod(b[way], axis=0) for way in ways])
-    error = group.s - np.einsum("jm,jpm->pm", whole, group.d)
-    velocity = np.zeros_like(b)
-    for way, each in zip(ways, error, strict=True):
-        for edge in way:
-            rest = [other for other in way if other != edge]
-            velocity[edge] += np.prod(b[rest], axis=0) * each
-    return velocity
+            for path in group.paths
+        }
+        loss = np.full(len(times), self.power / 2)
+        for group in self.groups:
+            loss -= group.explained(strengths)
+        parts = dict(zip(self.initial, map(np.asarray, self.network.parts), strict=True))
+        for group in self.groups:
+            frames = self.frames | group.frames
+            for edge in group.edges:
+                source, target = (frames[name] for name in edge.split("-"))
+                grown = edges[edge] - self.initial[edge]  # what is not diagonal stays as it is
+                parts[edge] = parts[edge] + (target * grown[:, None, :]) @ source.T
+        network = self.network.with_parts(*parts.values())
+        return Pathways(times, edges, strengths, loss, network)
 
 
 def reduction(network: Gated, task: Task, *, tolerance: float = 1e-6) -> Reduction:
     r"""The race between the paths of a network, from its actual weights.
 
-    The directions of inputs and outputs are those that the data have for all paths in common, those
-    of hidden nodes what grows: $r_v \propto \sum_{e \to v} W_e r_s + \sum_{e \leftarrow v}
-    W_e^\top r_t$. Of decoupled weights these are their own, and the reduction is exact.
+    Where weights are *decoupled*, $W_e = R_{t(e)} B_e R_{s(e)}^\top$ with diagonal $B_e$ and
+    orthonormal R, and what paths see of the data is diagonal together, $\Sigma^{yx}(p) = U\,S(p)\,
+    V^\top$ and $\Sigma^x(j, p) = V\,D(j, p)\,V^\top$ with $R = V$ at inputs and $R = U$ at outputs,
+    gradient flow on $\frac12\langle\lVert y - f\rVert^2\rangle$ is
+
+    $$\tau\dot B_e = \sum_{p \ni e} B_{p \setminus e}\,\Big[S(p) - \sum_j B_j D(j, p)\Big]$$
+
+    over the paths p through e, and the paths j that end where p does (Saxe, Sodhani & Lewallen
+    2022). Each mode is a race of its own. Directions of inputs and outputs are found from the data,
+    those of hidden nodes are what grows: $r_v \propto \sum_{e \to v} W_e r_s + \sum_{e \leftarrow
+    v} W_e^\top r_t$. Of decoupled weights they are their own. Of others, and of other data, the
+    result is an approximation: `data_residual` and `weight_residual` say how far from exact, and
+    weights deviate at first order in them.
 
     **Arguments:**
 
-    - `tolerance`: residuals above it, of data or weights, are warned of.
+    - `tolerance`: residuals above it are warned of (`ReductionWarning`).
     """
-    network._check_single()
     seen = path_statistics(network, task)
-    groups = tuple(common_modes(seen, members) for members in interacting(seen))
     weights = dict(zip(network.part_axes, map(np.asarray, network.parts), strict=True))
+    products = [
+        list(itertools.accumulate((weights[e] for e in p.edges), lambda w, after: after @ w))
+        for p in seen.paths
+    ]
+    groups = tuple(common_modes(seen, members, products) for members in interacting(seen))
     frames, initial, left = {}, {}, 0.0
     for group in groups:
-        edges = list(dict.fromkeys(e for p in group.members for e in seen.paths[p].edges))
-        own = {edge: weights[edge] for edge in edges}
-        found = _frames(own, group)
-        frames |= {node: r for node, r in found.items() if node in dict(network.plan.nodes)}
-        for edge, weight in own.items():
+        found = _frames({edge: weights[edge] for edge in group.edges}, group)
+        hidden = {node: found[node] for node in found if node not in group.frames}
+        frames |= hidden
+        for edge in group.edges:
             source, target = (found[name] for name in edge.split("-"))
-            b = np.einsum("om,oi,im->m", target, weight, source)
-            initial[edge] = b
-            whole = (target * b) @ source.T
-            left = max(
-                left, float(np.linalg.norm(weight - whole) / max(np.linalg.norm(weight), 1e-300))
-            )
-    outputs = set(network.plan.outputs)
+            b = initial[edge] = np.einsum("om,oi,im->m", target, weights[edge], source)
+            if edge in group.opened:
+                apart = np.linalg.norm(weights[edge] - (target * b) @ source.T)
+                left = max(left, float(apart / max(np.linalg.norm(weights[edge]), 1e-300)))
+        left = max([left, *map(slant, hidden.values())])
     residual = max(group.residual for group in groups)
     if residual > tolerance or left > tolerance:
         warnings.warn(
-            f"The reduction is approximate: relative to their size {residual:.2g} of what paths "
-            f"see of the data and {left:.2g} of the weights is not diagonal in common directions.",
+            f"The reduction is approximate: of what paths see of the data {residual:.2g} is not "
+            f"diagonal in common directions, of the weights {left:.2g}, relative to their size. "
+            "What needs no assumption is `festina.gradient_flow`.",
             ReductionWarning,
             stacklevel=2,
         )
-    power = float(task.weight @ np.sum(task.y**2, axis=1))
-    return Reduction(
-        seen.paths,
-        groups,
-        initial,
-        {node: r for node, r in frames.items() if node not in outputs},
-        residual,
-        left,
-        power,
-    )
+    initial = {edge: initial[edge] for edge in weights}
+    return Reduction(network, groups, initial, frames, residual, left, seen.power)
 
 
-def _frames(
-    weights: dict[str, np.ndarray], group: CommonModes
-) -> dict[str, Float[np.ndarray, "node mode"]]:
+def directions(network: Gated, task: Task) -> Frames:
+    """V of the inputs and U of the outputs of a network, for `networks.decouple`.
+
+    Columns are modes. Where groups of paths that have nothing to do with each other meet at a node,
+    the edges there have directions of their own. How far the data are from diagonal in them,
+    `reduction` says.
+    """
+    seen = path_statistics(network, task)
+    groups = [common_modes(seen, members) for members in interacting(seen)]
+    count = max(1, *(group.s.shape[1] for group in groups))
+    found: Frames = {}
+    for node in (*dict(network.plan.inputs), *network.plan.outputs):
+        here = [group for group in groups if group.frames.get(node, np.zeros(0)).any()]
+        found[node] = np.eye(network.plan.widths[node], count)  # of what sees nothing any will do
+        for k, group in enumerate(here):
+            frame = group.frames[node]
+            frame = np.pad(frame, ((0, 0), (0, count - frame.shape[1])))
+            edges = [edge for edge in group.edges if node in edge.split("-")]
+            found |= dict.fromkeys((edges if len(here) > 1 else []), frame)
+            found |= {node: frame} if k == 0 else {}
+    return found
+
+
+def _frames(weights: dict[str, Float[np.ndarray, "_ _"]], group: CommonModes) -> Frames:
     """R_v of all nodes of a group: those of inputs and outputs are given, hidden ones follow."""
-    frames = group.inputs | group.outputs
-    pairs = {edge: tuple(edge.split("-")) for edge in weights}
-    hidden = [n for n in dict.fromkeys(n for e in pairs.values() for n in e) if n not in frames]
-    for sweep in range(_SWEEPS if len(hidden) > 1 else 2):
+    frames = dict(group.frames)
+    pairs = {edge: edge.split("-") for edge in weights}
+    hidden = dict.fromkeys(node for ends in pairs.values() for node in ends if node not in frames)
+    for _ in range(_SWEEPS):
+        before = {node: frames.get(node) for node in hidden}
         for node in hidden:
             ways = [
-                weights[edge] @ frames[source]
-                for edge, (source, target) in pairs.items()
-                if target == node and source in frames
+                (weights[edge].T if end else weights[edge]) @ frames[ends[end]]
+                for edge, ends in pairs.items()
+                for end in (0, 1)
+                if ends[1 - end] == node and ends[end] in frames
             ]
-            forward = functools.reduce(np.add, ways)
-            back = [
-                weights[edge].T @ frames[target]
-                for edge, (source, target) in pairs.items()
-                if source == node and target in frames
-            ]
-            total = functools.reduce(np.add, back, forward) if sweep or not hidden[1:] else forward
+            sizes = np.linalg.norm(ways, axis=1)
+            longest = np.take_along_axis(np.array(ways), sizes.argmax(0)[None, None], axis=0)[0]
+            total = np.sum(ways, axis=0)
+            # Where they cancel, all lie along the longest, or nothing would.
+            weak = np.linalg.norm(total, axis=0) < 1e-6 * sizes.sum(axis=0)
+            total = np.where(weak, longest, total)
             length = np.linalg.norm(total, axis=0)
-            # What cancels has grown in one way and shrinks in the other.
-            weak = length < 1e-6 * np.linalg.norm(forward, axis=0)
-            total, length = (
-                np.where(weak, forward, total),
-                np.linalg.norm(np.where(weak, forward, total), axis=0),
-            )
             frames[node] = total / np.where(length > 0, length, 1.0)
+        if all(r is not None and np.allclose(r, frames[n], 0, 1e-14) for n, r in before.items()):
+            break
     return frames

@@ -1,0 +1,68 @@
+"""What the race reduction says of a network over time."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from jaxtyping import Float
+
+from ..._axes import axes
+from ...networks import Gated
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_MOST = 8  # lines that a legend tells apart
+_ALIKE = 1e-6
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Pathways:
+    """The paths of a gated network on their way: see `reduction`.
+
+    - `time`: in units of τ.
+    - `edges`: B_e of every edge, `(time, mode)`.
+    - `strengths`: B_p of every path, the product along it. Modes are numbered in each group of
+      paths that have to do with each other.
+    - `loss`: ½⟨‖y − f‖²⟩.
+    - `network`: the weights at these times, as one network with a leading axis.
+    """
+
+    time: Float[np.ndarray, " time"]
+    edges: dict[str, Float[np.ndarray, "time _"]]
+    strengths: dict[str, Float[np.ndarray, "time _"]]
+    loss: Float[np.ndarray, " time"]
+    network: Gated
+
+    def __repr__(self) -> str:
+        return (
+            f"Pathways({', '.join(self.strengths)}; {len(self.time)} times up to "
+            f"{self.time.max():.4g}, loss {self.loss[0]:.4g} to {self.loss[-1]:.4g})"
+        )
+
+    def draw(self, ax: "Axes | None" = None) -> "Axes":
+        """Strengths of the paths over time, a line for each mode; paths that are alike share it."""
+        ax = axes(ax)
+        lines = alike(self.strengths)
+        for k, (label, curve) in enumerate(lines.items()):
+            drawn = ax.plot(self.time, curve, color=f"C{k % 10}", lw=1.0, ls="--")
+            drawn[0].set_label(label)
+        ax.set(xlabel=r"time $t/\tau$", ylabel=r"strength $B_p$ of a path", xlim=(0, self.time[-1]))
+        if len(lines) <= _MOST:
+            ax.legend(frameon=False, fontsize="small")
+        return ax
+
+
+def alike(curves: dict[str, Float[np.ndarray, "time *mode"]]) -> dict[str, np.ndarray]:
+    """Curves that differ, with names that say of how many they are."""
+    size = max(float(np.abs(curve).max(initial=0.0)) for curve in curves.values())
+    found: list[tuple[np.ndarray, list[str]]] = []
+    for name, curve in curves.items():
+        for other, names in found:
+            if other.shape == curve.shape and np.abs(other - curve).max() <= _ALIKE * size:
+                names.append(name)
+                break
+        else:
+            found.append((curve, [name]))
+    more = lambda names: f" and {len(names) - 1} alike" if len(names) > 1 else ""
+    return {f"{names[0]}{more(names)}": curve for curve, names in found}

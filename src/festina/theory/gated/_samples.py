@@ -1,0 +1,55 @@
+"""What a gated network sees of a task: inputs, gates and targets by name."""
+
+from typing import NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Float
+
+from ..._objective import check_kinds, statistics_for
+from ..._precision import float64
+from ...networks import Gated
+from ...tasks import Task
+
+
+class Samples(NamedTuple):
+    """Samples as a network reads them; gates, of all nodes and edges, are columns."""
+
+    inputs: dict[str, Float[np.ndarray, "sample _"]]
+    gates: dict[str, Float[np.ndarray, "sample 1"]]
+    targets: dict[str, Float[np.ndarray, "sample _"]]
+    weight: Float[np.ndarray, " sample"]
+    floor: float
+    """½⟨‖y‖²⟩ that these samples leave out."""
+
+
+@float64
+def samples(network: Gated, task: Task, *, compressed: bool = True) -> Samples:
+    """The samples of a task, or fewer that stand for all with the same gates.
+
+    Where an output's gate is closed its target is 0, as in training.
+    """
+    check_kinds(network, task)
+    if not isinstance(network, Gated) or not isinstance(task, Task):
+        raise ValueError(
+            "Expected a gated network (`festina.networks.gated`) and a task with samples "
+            f"(`festina.tasks.task`), got {type(network).__name__} and {type(task).__name__}."
+        )
+    network._check_single()
+    psi, y, weight, floor = statistics_for(network, task)
+    if not compressed:
+        psi = np.asarray(jax.jit(jax.vmap(network.features))(np.asarray(task.x, float)))
+        y, weight, floor = network.view.wanted(psi, task.y), task.weight, 0.0
+    plan, names = network.plan, () if network.gating is None else network.gating.names
+    open_ = np.ones((len(psi), 1))
+    gates = {name: open_ for name in (*plan.widths, *network.part_axes)}
+    gates |= {name: psi[:, [k - len(names)]] for k, name in enumerate(names)}
+    apart = lambda columns, nodes: dict(
+        zip(
+            nodes,
+            np.split(columns, np.cumsum([plan.widths[n] for n in nodes])[:-1], 1),
+            strict=True,
+        )
+    )
+    inputs = apart(psi[:, : psi.shape[1] - len(names)], dict(plan.inputs))
+    return Samples(inputs, gates, apart(y, plan.outputs), weight, floor)
