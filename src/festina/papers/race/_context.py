@@ -3,8 +3,8 @@ r"""Context-dependent processing: pathways that are open in any set of contexts 
 N objects in C contexts: inputs are one-hot for both, targets the object's features once for all
 contexts and once for each of them (our reading of the slides' pictures). Loss ½⟨‖y − f‖²⟩,
 τ Ẇ = −∂L/∂W with τ = 1. A gated network has a pathway of two layers for every set of contexts, all
-alike at the start: the one that is open in k of them sees at first S = σ₁√((k + 1)(k + N))/NC, σ₁
-the largest singular value of the features.
+alike at the start: the one that is open in k of them sees at first S = σ₁√((k + 1)(k + N))/NC, with
+σ₁ = √(2N − 1), the largest singular value of the features of a tree.
 """
 
 import itertools
@@ -19,7 +19,7 @@ from pydantic import Field, model_validator
 from ..._types import Keys
 from ...dynamics import gradient_flow
 from ...networks import Gated, gated
-from ...tasks import Task, contextual, nested_tree
+from ...tasks import Task, contextual
 from ...theory.gated import Race, race
 from .._frame import experiment, keys_of, parameters_of
 from .._parameters import Parameters as BaseParameters
@@ -29,6 +29,8 @@ from ..claims import Ledger, agree, apart, asserts, falls, listed, most
 from ..figures import DOTS, THEORY, both, family, finish, sheet, styled
 
 _SAMPLES = 161
+_LEFT = 1e-4
+"""Of the loss, when the last modes are nearly learned."""
 
 
 class Parameters(BaseParameters):
@@ -74,8 +76,8 @@ def _raced(parameters: Parameters, count: int, keys: Keys) -> xr.Dataset:
     task, scales = contextual(parameters.objects, count), np.array(parameters.scales)
     starts = scales**2 * parameters.hidden / 2
     races = [race(task, "context", everyone=True, initial=start) for start in starts]
-    last = races[-1].half_time
-    times = np.linspace(0.0, 1.3 * last[np.isfinite(last)].max(), _SAMPLES)
+    late = races[-1].loss < _LEFT * races[-1].loss[0]
+    times = np.linspace(0.0, 1.2 * float(races[-1].time[late][0]), _SAMPLES)
     network, names = _network(parameters, task, count, scales, keys)
     trained = gradient_flow(
         network, task, times, rtol=1e-6, observe={"strength": lambda one: _strength(one, names)}
@@ -144,12 +146,12 @@ def _by_size(strength: xr.DataArray) -> xr.DataArray:
 def claims(run: xr.DataTree, say: Ledger) -> None:
     """How fast pathways are, who wins, and what smaller weights do to it."""
     parameters = parameters_of(run, Parameters)
-    n, largest = parameters.objects, np.linalg.norm(nested_tree(parameters.objects), 2)
+    n = parameters.objects
     for count in parameters.contexts:
         data, where = run[f"contexts_{count}"].ds, f"C = {count}"
         size, last = data["size"], data.isel(time=-1)
         seen, theory = _by_size(last["strength"]), _by_size(last["strength_theory"])
-        law = largest * np.sqrt((size + 1) * (size + n)) / (n * count)
+        law = np.sqrt((2 * n - 1) * (size + 1) * (size + n)) / (n * count)
         say(
             f"{where}: S = σ₁√((k + 1)(k + N))/NC, larger correlation in more contexts",
             agree(data["rate"], law, within=1e-9),
