@@ -41,7 +41,7 @@ def test_the_ten_lines_print_what_the_readme_shows():
 
 PAGES = (README, *sorted((README.parent / "docs").glob("*.md")))
 EXAMPLE = re.compile(r"```python\n(.*?)```\n(?:\n*```text\n(.*?)```)?", re.DOTALL)
-CHEAP = ("linear_saddles(", "effective_width(u, ")  # nothing is trained, little is compiled
+CHEAP = ("linear_saddles(", "effective_width(u, ", "print(race(")  # nothing is trained, little is compiled
 
 
 def examples() -> list[ParameterSet]:
@@ -82,10 +82,13 @@ def test_the_page_on_saddles_lists_its_experiments():
     assert listed == {entry.name for entry in ENTRIES if entry.name.startswith("saddles/")}
 
 
-def test_the_page_on_saddles_names_functions_that_exist():
-    text = (README.parent / "docs" / "saddles.md").read_text(encoding="utf-8")
-    table = text[text.index("| you have") : text.index("## Narrow networks")]
+@pytest.mark.parametrize(
+    ("page", "end"), [("saddles", "## Narrow networks"), ("gated", "## Who wins")]
+)
+def test_the_table_of_a_page_names_functions_that_exist(page, end):
+    text = (README.parent / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    table = text[text.index("| you have") : text.index(end)]
     calls = [row.split("|")[3] for row in table.splitlines()[2:] if row.startswith("|")]
     for name in re.findall(r"`([\w.]+)`", "".join(calls)):
-        home = festina if name.startswith("festina.") else festina.theory.saddles
+        home = festina if name.startswith("festina.") else getattr(festina.theory, page)
         assert callable(operator.attrgetter(name.removeprefix("festina."))(home)), name

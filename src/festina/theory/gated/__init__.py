@@ -1,5 +1,6 @@
 """Gated deep linear networks: what their paths see, how they race, and what it comes down to."""
 
+from ._common import CommonModes as CommonModes
 from ._conserved import conserved as conserved
 from ._gradients import Gradient as Gradient
 from ._gradients import gradient as gradient
@@ -13,4 +14,5 @@ from ._race import Race as Race
 from ._race import race as race
 from ._reduction import Reduction as Reduction
 from ._reduction import ReductionWarning as ReductionWarning
+from ._reduction import directions as directions
 from ._reduction import reduction as reduction

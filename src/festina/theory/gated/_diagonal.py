@@ -1,36 +1,14 @@
 """Whether what paths see of the data has common singular directions, and which."""
 
-from dataclasses import dataclass
-
 import numpy as np
 from jaxtyping import Float
+from scipy.optimize import linear_sum_assignment
 from scipy.sparse.csgraph import connected_components
 
+from ._common import CommonModes, Frames
 from ._paths import PathStatistics
 
 _NOTHING = 1e-9  # relative size of what is taken for zero
-
-Frames = dict[str, Float[np.ndarray, "_ mode"]]
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class CommonModes:
-    r"""Directions in which some paths, that have to do with each other, see numbers.
-
-    $\Sigma^{yx}(p) = U\,S(p)\,V^\top$ and $\Sigma^x(j, p) = V\,D(j, p)\,V^\top$ with diagonal S and
-    D, where U and V are those of the output and input of each path. A direction that a node does
-    not have is zero there. `residual` is the largest part that is not so, relative to the largest
-    correlation or covariance.
-    """
-
-    members: tuple[int, ...]
-    """Which paths."""
-    frames: Frames
-    """V of inputs and U of outputs, by their names."""
-    s: Float[np.ndarray, "path mode"]
-    d: Float[np.ndarray, "path path mode"]
-    """D(j, p), zero between paths that end at different outputs."""
-    residual: float
 
 
 def interacting(seen: PathStatistics) -> list[list[int]]:
@@ -40,16 +18,19 @@ def interacting(seen: PathStatistics) -> list[list[int]]:
     ends = np.array([path.nodes[-1] for path in seen.paths])
     overlap = (np.abs(seen.gates).T @ np.abs(seen.gates) > 0) & (ends[:, None] == ends)
     _, group = connected_components((along @ along.T > 0) | overlap)
-    return [list(np.flatnonzero(group == k)) for k in range(group.max() + 1)]
+    return [np.flatnonzero(group == k).tolist() for k in range(group.max() + 1)]
 
 
 def common_modes(
-    seen: PathStatistics, members: list[int], whole: list[Float[np.ndarray, "_ _"]]
+    seen: PathStatistics,
+    members: list[int],
+    weights: list[list[Float[np.ndarray, "_ _"]]] | None = None,
 ) -> CommonModes:
     """Directions of a group of paths with how well they serve.
 
-    Where data leave a choice, because modes are alike, directions are those of the paths' weights,
-    which are given as `whole`.
+    Where data leave a choice weights decide: which directions those of modes that are alike are,
+    and which modes of inputs that share an edge, but no target, are the same one. They are given
+    for every path from its first edge to each of the others. Without, modes go by their order.
     """
     starts = {p: seen.paths[p].nodes[0] for p in members}
     ends = {p: seen.paths[p].nodes[-1] for p in members}
@@ -63,7 +44,7 @@ def common_modes(
         first = max(members, key=lambda p: float(np.linalg.norm(left[p])))
         if np.linalg.norm(left[first]) <= _NOTHING * largest:
             break
-        axes = _axes(seen, members, starts[first], left, whole)
+        axes = _axes(seen, members, starts[first], left, weights)
         found = {node: np.zeros((size, axes.shape[1])) for node, size in sizes.items()}
         found[starts[first]] = axes
         # To all that paths lead to and back: directions that are alike stay the same ones.
@@ -73,7 +54,14 @@ def common_modes(
                 _fill(found, ends[p], left[p] @ found[starts[p]], _NOTHING * largest)
                 _fill(found, starts[p], left[p].T @ found[ends[p]], _NOTHING * largest)
         heard = np.any([np.any(found[end] != 0, axis=0) for end in set(ends.values())], axis=0)
-        frames = {node: np.hstack((frames[node], found[node][:, heard])) for node in sizes}
+        found = {node: columns[:, heard] for node, columns in found.items()}
+        alike = np.eye(frames[starts[first]].shape[1], int(heard.sum()))
+        if weights is not None:
+            alike = np.zeros_like(alike)
+            for p in members:
+                u, v, w = ends[p], starts[p], weights[p][-1]
+                alike += frames[u].T @ w @ found[v] + (found[u].T @ w @ frames[v]).T
+        frames = _joined(frames, found, alike)
     return _measured(seen, members, frames, largest)
 
 
@@ -98,7 +86,8 @@ def _measured(
                 d[b, a] = np.einsum("mi,im->m", seen_by, v[a])
                 apart = np.linalg.norm(seen_by - d[b, a][:, None] * v[a].T)
                 left = max(left, float(apart) / max(widest, 1e-300))
-    return CommonModes(tuple(map(int, members)), frames, s, d, left)
+    sees = bool(seen.gates[:, members].any())
+    return CommonModes(tuple(seen.paths[p] for p in members), frames, s, d, left, sees)
 
 
 def slant(frame: Float[np.ndarray, "_ mode"]) -> float:
@@ -112,7 +101,7 @@ def _axes(
     members: list[int],
     node: str,
     left: dict[int, Float[np.ndarray, "_ _"]],
-    whole: list[Float[np.ndarray, "_ _"]],
+    weights: list[list[Float[np.ndarray, "_ _"]]] | None,
 ) -> Float[np.ndarray, "input mode"]:
     """Eigenvectors of all that paths from one input see of it, in no special proportion."""
     here = [p for p in members if seen.paths[p].nodes[0] == node]
@@ -124,12 +113,28 @@ def _axes(
             overlap = seen.covariance(j, p) / max(np.linalg.norm(seen.covariance(j, p)), 1e-300)
             data = data + mixture.uniform(0.01, 0.02) * (overlap + overlap.T)
     values, axes = np.linalg.eigh(data)
-    weights = sum(gram(whole[p]) for p in here)
-    for alike in np.split(
-        np.arange(len(values)), np.flatnonzero(np.diff(values) > _NOTHING * values[-1]) + 1
-    ):
-        axes[:, alike] @= np.linalg.eigh(axes[:, alike].T @ weights @ axes[:, alike])[1]
+    if weights is not None:
+        among = sum(gram(each) for p in here for each in weights[p])
+        borders = np.flatnonzero(np.diff(values) > _NOTHING * values[-1]) + 1
+        for alike in np.split(np.arange(len(values)), borders):
+            axes[:, alike] @= np.linalg.eigh(axes[:, alike].T @ among @ axes[:, alike])[1]
     return axes[:, ::-1]
+
+
+def _joined(known: Frames, new: Frames, alike: Float[np.ndarray, "mode new"]) -> Frames:
+    """Modes that are alike become one, if no node has directions for both; others are added."""
+    there = lambda frames: np.stack([np.any(frame != 0, axis=0) for frame in frames.values()]) * 1
+    fits = (there(known).T @ there(new) == 0) * np.abs(alike)
+    pairs = zip(*linear_sum_assignment(-fits), strict=True)
+    pairs = {int(k): int(m) for m, k in pairs if fits[m, k] > _NOTHING * fits.max()}
+    rest = [k for k in range(alike.shape[1]) if k not in pairs]
+    joined = {}
+    for node, columns in known.items():
+        same = columns.copy()
+        for k, m in pairs.items():
+            same[:, m] += np.sign(alike[m, k]) * new[node][:, k]
+        joined[node] = np.hstack((same, new[node][:, rest]))
+    return joined
 
 
 def _fill(found: Frames, node: str, columns: Float[np.ndarray, "_ mode"], least: float) -> None:

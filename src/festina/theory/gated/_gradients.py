@@ -55,9 +55,9 @@ def gradient(
     if chosen == "paths":
         slopes = _by_paths(weights, path_statistics(network, task))
     elif chosen == "patterns":
-        slopes = _by_samples(network, weights, compressed)
+        slopes = by_samples(network, weights, compressed)
     else:
-        slopes = _by_samples(network, weights, samples(network, task, compressed=False))
+        slopes = by_samples(network, weights, samples(network, task, compressed=False))
     return Gradient(network.with_parts(*slopes.values()), chosen, cost)
 
 
@@ -72,7 +72,7 @@ def _costs(network: Gated, patterns: int, samples: int) -> dict[Form, float]:
     }
 
 
-def _by_samples(network: Gated, weights: Weights, seen: Samples) -> Weights:
+def by_samples(network: Gated, weights: Weights, seen: Samples) -> Weights:
     """Forward along the graph and back, all samples at once."""
     ends = {f"{source}-{target}": (source, target) for source, target in network.plan.edges}
     gate, h = seen.gates, {name: seen.gates[name] * x for name, x in seen.inputs.items()}

@@ -155,18 +155,22 @@ def race(
     modes = [mode for mode, in_ in zip(modes, runs, strict=True) if in_]
     starts = np.broadcast_to(starts, len(names))[runs]
     ran = _held(field, modes, starts, rtol) or _free(field, starts, rtol)
-    each = np.zeros((2, len(ran.time), len(names)))
-    each[:, :, runs] = ran.strength, ran.explained
-    share = each[1, -1] / each[1, -1].sum()
-    half = np.array(
-        [
-            _half(ran.time, s) if k > _NOTHING else np.inf
-            for s, k in zip(each[0].T, share, strict=True)
-        ]
-    )
-    loss = field.power / 2 - each[1].sum(axis=1)
+    strength, explained = np.zeros((2, len(ran.time), len(names)))
+    strength[:, runs], explained[:, runs] = ran.strength, ran.explained
+    share = explained[-1] / explained[-1].sum()
+    half = [_half(ran.time, each) for each in strength.T]
     return Race(
-        names, rate, consistent, runs, share, tau * half, tau * ran.time, *each, loss, ran.held
+        names=names,
+        rate=rate,
+        consistent=consistent,
+        runs=runs,
+        share=share,
+        half_time=np.where(share > _NOTHING, tau * np.array(half), np.inf),
+        time=tau * ran.time,
+        strength=strength,
+        explained=explained,
+        loss=field.power / 2 - explained.sum(axis=1),
+        held=ran.held,
     )
 
 

@@ -35,8 +35,8 @@ def settle(
         solver.step()
         if solver.status == "failed":
             break
-        within = solver.dense_output()
-        for time in np.linspace(solver.t_old, solver.t, _WITHIN + 1)[1:]:
+        within, last = solver.dense_output(), times[-1]
+        for time in np.linspace(last, solver.t, _WITHIN + 1)[1:]:
             times.append(float(time))
             sizes.append(size(within(time)))
             seen.append(observe(within(time)))
