@@ -34,10 +34,9 @@ def test_pathways_start_with_the_strengths_of_their_units():
     x = np.asarray(xor(0.5).x)
     u = np.vstack((2 * x, [[0.0, 0.1, 3.0], [0.0, 0.0, -1.0], [0.0, 0.0, -2.0]]))
     v = np.array([[1.0], [-1.0], [3.0], [1.0], [1.0], [-2.0], [-1.0]])
-    length = 2 * np.sqrt(2.25)
-    example, kind = length * 6 / 4, (np.hypot(0.1, 3.0) + 2 + 2) / 2
+    length, up = 2 * np.sqrt(2.25), np.hypot(0.1, 3.0)
     starts = _transition._starts(u, v, x)
-    np.testing.assert_allclose(starts, [example] * 4 + [kind] * 2)
+    np.testing.assert_allclose(starts, [length, 2 * length, 2 * length, length, up, 4.0])
 
 
 @pytest.mark.slow

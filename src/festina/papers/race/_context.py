@@ -42,7 +42,7 @@ class Parameters(BaseParameters):
     objects: int = Field(default=8, ge=4, le=16)
     """Number N of objects, a power of two."""
 
-    contexts: Annotated[tuple[int, ...], increasing(3, 5, count=1)] = (3, 4)
+    contexts: Annotated[tuple[int, ...], increasing(3, 5, count=1)] = (3,)
     """Numbers C of contexts, increasing from 3 to 5; there are 2^C − 1 pathways."""
 
     hidden: int = Field(default=40, ge=16)
@@ -58,7 +58,8 @@ class Parameters(BaseParameters):
         return self
 
 
-QUICK: dict[str, Any] = {"objects": 4, "contexts": (3,)}
+PRESETS: dict[str, dict[str, Any]] = {"more-contexts": {"objects": 4, "contexts": (4,)}}
+QUICK: dict[str, Any] = {"objects": 4, "seeds": 2}
 
 
 @experiment("race/context")

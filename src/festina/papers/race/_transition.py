@@ -99,7 +99,7 @@ def _at(margin: float, parameters: Parameters, keys: Keys, times: np.ndarray) ->
     whole, last = said(x), trained.network
     start = np.argmax(whole[-1] >= _BEGUN, axis=-1) - 1
     units = [np.asarray(part)[-1, np.arange(len(keys)), start] for part in (last.u, last.v)]
-    own = [race(task, gates, initial=_starts(*each, x)) for each in zip(*units, strict=True)]
+    own = [race(task, gates, initial=_starts(u, v, x)) for u, v in zip(*units, strict=True)]
     over = "scale", "seed", "time"
     return xr.Dataset(
         {
@@ -115,18 +115,21 @@ def _at(margin: float, parameters: Parameters, keys: Keys, times: np.ndarray) ->
 
 
 def _starts(u: np.ndarray, v: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Mean strengths of the pathways of an example and of a class, each for all of its kind."""
+    """Strengths of the pathways of every class, and of its examples, those on the average."""
+    up = x[:, 2] > 0
     ways = np.vstack((x, [[0.0, 0.0, 1.0], [0.0, 0.0, -1.0]]))
     ways /= np.linalg.norm(ways, axis=1, keepdims=True)
     strength = np.linalg.norm(u, axis=1) * np.abs(v[:, 0])
     found = np.bincount(np.argmax(u @ ways.T, axis=1), strength, minlength=6)
-    return np.repeat([found[:4].mean(), found[4:].mean()], [4, 2])
+    of_examples = np.where(up, found[:4][up].mean(), found[:4][~up].mean())
+    return np.append(of_examples, found[4:])
 
 
 def _parts(raced: Race, margin: float, times: np.ndarray) -> np.ndarray:
     """What pathways of an example, and of a class, say of it: π|x| and πΔ."""
     pi = np.stack([np.interp(times, raced.time, each) for each in raced.strength.T], axis=1)
-    return np.stack((math.hypot(math.sqrt(2), margin) * pi[:, 0], margin * pi[:, 4]), axis=1)
+    loudness = np.repeat([math.hypot(math.sqrt(2), margin), margin], [4, 2])
+    return np.stack([part.mean(axis=1) for part in np.split(loudness * pi, [4], axis=1)], axis=1)
 
 
 @asserts("Saxe, slides", "“Example: transition to nonlinearity”")
@@ -168,8 +171,7 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         "the faster of the two pathways dominates the solution",
         most((won == faster)[far], of="networks"),
         "“Neural Race Reduction”",
-        note=f"σ = {scale[-1]:g}, Δ = {listed(margin.values[far])}: where σ^γ < {_FEW:g} is left of "
-        "the loser",
+        note=f"σ = {scale[-1]:g}, Δ = {listed(margin.values[far])}: where σ^γ < {_FEW:g}",
     )
     say(
         f"each network ends where the race leads its units, once these have turned: χ, "

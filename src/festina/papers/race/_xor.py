@@ -272,7 +272,8 @@ def draw(run: xr.DataTree) -> Figure:
             law = last - np.log(scale / scale[-1]) / float(s.sel(gating=kind))
             laws.plot(scale, law, **THEORY)
     words = "initial weights σ", "half learned at $t/τ$", "time against scale"
-    finish(laws, *words, theory="slope ln 100/2S per decade", xscale="log")
+    laws.set_ylim(top=1.3 * laws.get_ylim()[1])  # room for the legend
+    finish(laws, *words, theory="slope ln 100/2S per decade", legend="upper right", xscale="log")
     _track(ends)
     for time, color, size in ((0, "0.7", 3), (-1, "C0", 5)):
         ends.plot(*_places(units).isel(time=time).T, **{**DOTS, "ms": size}, color=color)
