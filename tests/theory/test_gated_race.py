@@ -114,8 +114,8 @@ def network_of(data, gatings, initial):
 
 def test_a_race_whose_directions_turn_is_that_of_a_network():
     rng = np.random.default_rng(0)
-    data = task(rng.normal(size=(6, 2)), rng.normal(size=(6, 2)))
-    gatings = {"first": np.arange(6) < 4, "last": np.arange(6) > 1, "some": rng.normal(size=6)}
+    data = task(rng.normal(size=(4, 3)), rng.normal(size=(4, 2)))
+    gatings = {"first": np.arange(4) < 3, "last": np.arange(4) > 0, "some": rng.normal(size=4)}
     found = race(data, gatings, initial=1e-2, everyone=True)
     assert not found.held
     moments = np.flatnonzero(found.time < 15.0)[::40]

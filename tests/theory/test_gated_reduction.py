@@ -32,7 +32,10 @@ GRAPHS = {
 }
 
 
-def aligned(chains, seed, *, gates=((1.0, 1.0, 0.0), (0.0, 1.0, 1.0)), decoupled=True):
+OPEN = ((1.0, 1.0, 0.0), (0.0, 1.0, 1.0))
+
+
+def aligned(chains, seed, *, gates=OPEN):
     """Any graph on data that are white and share directions, up to a factor, in each pattern.
 
     Real gates are as good as binary ones.
@@ -56,19 +59,21 @@ def aligned(chains, seed, *, gates=((1.0, 1.0, 0.0), (0.0, 1.0, 1.0)), decoupled
         examples=data.x,
         inputs={"x": range(n)},
     )
-    if decoupled:
-        strength = {edge: 0.1 * rng.uniform(0.5, 1.5, n) for edge in network.part_axes}
-        network = decouple(
-            network, directions(network, data), strength=strength, key=festina.seeds(1)[0]
-        )
-    return network, data
+    strength = {edge: 0.1 * rng.uniform(0.5, 1.5, n) for edge in network.part_axes}
+    key = festina.seeds(1)[0]
+    return decouple(network, directions(network, data), strength=strength, key=key), data
 
 
 # Equal to the flow where its assumptions hold
 
 
-@pytest.mark.parametrize("gates", [((1.0, 1.0, 0.0), (0.0, 1.0, 1.0)), ((0.4, -1.0, 0.9),) * 2])
-@pytest.mark.parametrize("name", GRAPHS)
+REAL = ((0.4, -1.0, 0.9),) * 2
+
+
+@pytest.mark.parametrize(
+    ("name", "gates"),
+    [(name, OPEN) for name in GRAPHS] + [("a shared trunk and a way around it", REAL)],
+)
 def test_the_reduction_is_the_whole_flow_of_decoupled_weights(name, gates):
     network, data = aligned(GRAPHS[name], 7, gates=gates)
     found = reduction(network, data)
@@ -150,11 +155,11 @@ def test_a_path_that_is_never_open_stays_as_it_is():
 
 @pytest.mark.parametrize("disturbed", ["weights", "data"])
 def test_what_is_not_diagonal_deviates_at_first_order(disturbed):
-    network, data = aligned(GRAPHS["a shared trunk and a way around it"], 3)
+    network, data = aligned(GRAPHS["two pathways"], 3)
     rng = np.random.default_rng(0)
     noise = [rng.normal(size=part.shape) for part in network.parts]
     targets = rng.normal(size=data.y.shape)
-    times = np.linspace(0, 6, 7)
+    times = np.linspace(0, 6, 4)
     errors, residuals = [], []
     for size in (1e-4, 2e-4, 4e-4):
         if disturbed == "weights":
@@ -190,7 +195,7 @@ def test_hidden_units_that_are_too_few_for_the_modes_are_said_to_be():
 # Closed forms
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_a_path_by_itself_has_a_closed_form(seed):
     """One edge, two unequal ones and three balanced ones, each with data of its own."""
@@ -289,20 +294,22 @@ def translation(m, k, ways, *, strength, key=None):
     return decouple(network, directions(network, data), strength=strength), data, every
 
 
-def half_time(network, data):
-    """When the first mode of a path is half learned."""
-    seen = reduction(network, data)()
-    curve = seen.strengths[next(iter(seen.strengths))]
-    curve = curve[:, np.argmax(curve[-1])]
-    return float(np.interp(curve[-1] / 2, curve, seen.time))
+def half_time(network, data, about):
+    """When the first mode of the first pair is half learned."""
+    found = reduction(network, data)
+    group = next(group for group in found.groups if "x0" in group.frames)
+    which = np.argmax(group.s.max(axis=0))
+    end = float(group.s[0, which] / group.d[0, 0, which])
+    seen = found(about * np.linspace(0.9, 1.1, 21))
+    return float(np.interp(end / 2, seen.strengths[str(group.paths[0])][:, which], seen.time))
 
 
 @pytest.mark.parametrize(
     ("m", "k", "expected"),
     [
-        (2, 1, (46.2, 58.8, 58.8)),
-        (2, 2, (46.4, 73.2, 117.6)),
         (4, 2, (71.2, 146.4, 235.2)),
+        pytest.param(2, 1, (46.2, 58.8, 58.8), marks=pytest.mark.slow),
+        pytest.param(2, 2, (46.4, 73.2, 117.6), marks=pytest.mark.slow),
         pytest.param(4, 1, (70.8, 117.6, 117.6), marks=pytest.mark.slow),
         pytest.param(4, 4, (72.0, 179.0, 470.0), marks=pytest.mark.slow),
         pytest.param(8, 2, (107.0, 293.0, 470.0), marks=pytest.mark.slow),
@@ -310,9 +317,10 @@ def half_time(network, data):
     ],
 )
 def test_shared_pathways_are_learned_sooner(m, k, expected):
+    ways = ("shared", "half", "dedicated")
     found = [
-        half_time(*translation(m, k, [way], strength=0.05)[:2])
-        for way in ("shared", "half", "dedicated")
+        half_time(*translation(m, k, [way], strength=0.05)[:2], about)
+        for way, about in zip(ways, expected, strict=True)
     ]
     np.testing.assert_allclose(found, expected, rtol=0.01)
 
@@ -342,7 +350,7 @@ def test_a_shared_path_is_faster_by_the_cube_root_of_domains(m, k):
     [
         (0.05, 1, 1, 0.5, 1e-6),
         (0.05, 4, 2, 0.9999, 1e-4),
-        (0.3, 4, 2, 0.977, 0.005),
+        pytest.param(0.3, 4, 2, 0.977, 0.005, marks=pytest.mark.slow),
         (1.0, 4, 2, 0.579, 0.005),
     ],
 )
@@ -357,8 +365,13 @@ def test_the_shared_path_wins_from_small_weights_and_not_from_large(b0, m, k, sh
 
 @pytest.mark.parametrize(("m", "k"), [(3, 1), (5, 2)])
 def test_decoupled_weights_translate_between_pairs_that_were_never_trained(m, k):
-    key = None if k == 1 else festina.seeds(1)[0]  # or else modes that are alike have no partners
+    key = None if k == 1 else festina.seeds(1)[0]
     network, data, every = translation(m, k, ["shared"], strength=0.3, key=key)
+    if k == 1:
+        # Data of pairs that have nothing in common do not say which directions belong together.
+        u, _, v = np.linalg.svd(every.y[:4, :7].T, full_matrices=False)
+        given = {f"x{i}": v.T for i in range(m)} | {f"y{j}": u for j in range(m)}
+        network = decouple(network, given, strength=0.3)
     seen = reduction(network, data)()
     for moment in (len(seen.time) // 2, -1):
         now = network.with_parts(*(part[moment] for part in seen.network.parts))

@@ -28,8 +28,8 @@ class CommonModes:
     d: Float[np.ndarray, "path path mode"]
     """D(j, p), zero between paths that end at different outputs."""
     residual: float
-    sees: bool
-    """Whether the gate of any of these paths is ever open."""
+    opened: frozenset[str]
+    """Edges that lie on a path whose gate is ever open; weights of others do not move."""
 
     def __repr__(self) -> str:
         return f"CommonModes({self.s.shape[1]} of {', '.join(map(str, self.paths))})"

@@ -44,7 +44,7 @@ def common_modes(
         first = max(members, key=lambda p: float(np.linalg.norm(left[p])))
         if np.linalg.norm(left[first]) <= _NOTHING * largest:
             break
-        axes = _axes(seen, members, starts[first], left, weights)
+        axes = _axes(seen, members, starts[first], left, weights, frames)
         found = {node: np.zeros((size, axes.shape[1])) for node, size in sizes.items()}
         found[starts[first]] = axes
         # To all that paths lead to and back: directions that are alike stay the same ones.
@@ -86,8 +86,10 @@ def _measured(
                 d[b, a] = np.einsum("mi,im->m", seen_by, v[a])
                 apart = np.linalg.norm(seen_by - d[b, a][:, None] * v[a].T)
                 left = max(left, float(apart) / max(widest, 1e-300))
-    sees = bool(seen.gates[:, members].any())
-    return CommonModes(tuple(seen.paths[p] for p in members), frames, s, d, left, sees)
+    opened = frozenset(
+        edge for p in members if seen.gates[:, p].any() for edge in seen.paths[p].edges
+    )
+    return CommonModes(tuple(seen.paths[p] for p in members), frames, s, d, left, opened)
 
 
 def slant(frame: Float[np.ndarray, "_ mode"]) -> float:
@@ -102,6 +104,7 @@ def _axes(
     node: str,
     left: dict[int, Float[np.ndarray, "_ _"]],
     weights: list[list[Float[np.ndarray, "_ _"]]] | None,
+    known: Frames,
 ) -> Float[np.ndarray, "input mode"]:
     """Eigenvectors of all that paths from one input see of it, in no special proportion."""
     here = [p for p in members if seen.paths[p].nodes[0] == node]
@@ -115,6 +118,11 @@ def _axes(
     values, axes = np.linalg.eigh(data)
     if weights is not None:
         among = sum(gram(each) for p in here for each in weights[p])
+        for p in here:  # and what they lead to of modes that are known
+            there = known[seen.paths[p].nodes[-1]]
+            among = among + gram(
+                mixture.uniform(1, 2, there.shape[1])[:, None] * there.T @ weights[p][-1]
+            )
         borders = np.flatnonzero(np.diff(values) > _NOTHING * values[-1]) + 1
         for alike in np.split(np.arange(len(values)), borders):
             axes[:, alike] @= np.linalg.eigh(axes[:, alike].T @ among @ axes[:, alike])[1]

@@ -39,7 +39,7 @@ def gradient(
       where $\bar s$ and $\bar t$ are what comes before e on p, and behind it (Saxe, Sodhani &
       Lewallen 2022).
 
-    They are equal. The sum of the cheapest is what training computes: see `festina.gradient_flow`.
+    They are equal. `festina.gradient_flow` takes the cheaper of the first two.
 
     **Arguments:**
 

@@ -87,7 +87,7 @@ def path_statistics(network: Gated, task: Task) -> PathStatistics:
     $\Sigma^x(j, p) = \langle g_j\, x_{s(j)} x_{s(p)}^\top g_p\rangle$ alone (Saxe, Sodhani &
     Lewallen 2022).
     """
-    found, seen = paths(network), samples(network, task)
+    seen, found = samples(network, task), paths(network)
     gates = np.concatenate(
         [np.prod([seen.gates[name] for name in (*p.nodes, *p.edges)], axis=0) for p in found], 1
     )

@@ -1,10 +1,9 @@
 """Who wins: candidate gatings of one layer as pathways that race to explain the data."""
 
-import functools
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -15,14 +14,12 @@ from ..._types import ArrayLike
 from ...networks._given import real_array
 from ...tasks import Task
 from .._checks import check_positive
-from ._settle import settle
+from ._field import NOTHING, Field, free, held
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_NOTHING = 1e-9
 _MOST = 4096
-_LARGEST = 100.0
 _LINES = 8  # that a legend tells apart
 
 
@@ -134,7 +131,7 @@ def race(
             f"`initial` must be one strength or one for each of {len(names)} gatings, got shape "
             f"{starts.shape}."
         )
-    field = _Field(np.asarray(task.x, float), task.y, task.weight, gates)
+    field = Field(np.asarray(task.x, float), task.y, task.weight, gates)
     modes = [field.modes(k) for k in range(len(names))]
     rate = np.array([s.max(initial=0.0) for _, s, _ in modes])
     consistent = np.array(
@@ -154,7 +151,7 @@ def race(
     field = replace(field, gates=gates[runs])
     modes = [mode for mode, in_ in zip(modes, runs, strict=True) if in_]
     starts = np.broadcast_to(starts, len(names))[runs]
-    ran = _held(field, modes, starts, rtol) or _free(field, starts, rtol)
+    ran = held(field, modes, starts, rtol) or free(field, starts, rtol)
     strength, explained = np.zeros((2, len(ran.time), len(names)))
     strength[:, runs], explained[:, runs] = ran.strength, ran.explained
     share = explained[-1] / explained[-1].sum()
@@ -165,130 +162,13 @@ def race(
         consistent=consistent,
         runs=runs,
         share=share,
-        half_time=np.where(share > _NOTHING, tau * np.array(half), np.inf),
+        half_time=np.where(share > NOTHING, tau * np.array(half), np.inf),
         time=tau * ran.time,
         strength=strength,
         explained=explained,
-        loss=field.power / 2 - explained.sum(axis=1),
+        loss=np.maximum(field.power / 2 - explained.sum(axis=1), 0.0),  # but for rounding
         held=ran.held,
     )
-
-
-@dataclass(frozen=True, eq=False)
-class _Field:
-    """What drives pathways, whose maps are A_p B_pᵀ, (gating, input, output)."""
-
-    x: Float[np.ndarray, "sample input"]
-    y: Float[np.ndarray, "sample output"]
-    weight: Float[np.ndarray, " sample"]
-    gates: Float[np.ndarray, "gating sample"]
-
-    @property
-    def power(self) -> float:
-        """⟨‖y‖²⟩."""
-        return float(self.weight @ np.sum(self.y**2, axis=1))
-
-    @functools.cached_property
-    def seen(self) -> Float[np.ndarray, "sample gated_input"]:
-        """What all pathways see of the inputs, side by side."""
-        return (self.gates.T[:, :, None] * self.x[:, None]).reshape(len(self.x), -1)
-
-    def pull(
-        self, maps: Float[np.ndarray, "gating input output"]
-    ) -> Float[np.ndarray, "gating input output"]:
-        """E(p)ᵀ of every pathway."""
-        left = self.y - self.seen @ maps.reshape(-1, self.y.shape[1])
-        return (self.seen.T @ (self.weight[:, None] * left)).reshape(maps.shape)
-
-    @functools.cached_property
-    def correlation(self) -> Float[np.ndarray, "gating input output"]:
-        """Σ^yx(p)ᵀ of every pathway."""
-        return self.pull(np.zeros((len(self.gates), self.x.shape[1], self.y.shape[1])))
-
-    def explained(
-        self, maps: Float[np.ndarray, "gating input output"]
-    ) -> Float[np.ndarray, " gating"]:
-        """What each pathway takes off the loss."""
-        return np.sum(maps * (self.correlation + self.pull(maps)) / 2, axis=(1, 2))
-
-    def modes(self, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """v, S and u of a pathway, directions as rows."""
-        v, s, u = np.linalg.svd(self.correlation[k], full_matrices=False)
-        largest = np.sqrt(self.power * np.sum(self.weight @ self.x**2))
-        seen = s > _NOTHING * np.abs(self.gates[k]).max() * largest
-        return v.T[seen], s[seen], u[seen]
-
-
-class _Ran(NamedTuple):
-    time: Float[np.ndarray, " time"]
-    strength: Float[np.ndarray, "time gating"]
-    explained: Float[np.ndarray, "time gating"]
-    held: bool
-
-
-def _held(
-    field: _Field,
-    modes: list[tuple[np.ndarray, np.ndarray, np.ndarray]],
-    starts: Float[np.ndarray, " gating"],
-    rtol: float,
-) -> _Ran | None:
-    """The race of strengths along directions that stay; None if they do not."""
-    v, s, u = (np.concatenate(each) for each in zip(*modes, strict=True))
-    owner = np.repeat(np.arange(len(modes)), [len(each) for _, each, _ in modes])
-    of = (owner[:, None] == np.arange(len(modes))) * 1.0
-    seen = field.gates[owner].T * (field.x @ v.T)
-    overlap = (seen * field.weight[:, None]).T @ seen * (u @ u.T)
-    strength = lambda z: np.exp(np.minimum(z, _LARGEST))  # steps that are tried may go too far
-    time, logs = settle(
-        lambda _, z: 2 * (s - strength(z) @ overlap),
-        np.log(starts)[owner],
-        strength,
-        rtol=rtol,
-        atol=rtol,
-    )
-    pi = np.exp(logs)
-    for each in pi[:: max(1, len(pi) // 100)]:
-        pull = field.pull(np.einsum("ap,ai,ao->pio", each[:, None] * of, v, u, optimize=True))
-        inward = np.einsum("aio,ao->ai", pull[owner], u)
-        outward = np.einsum("aio,ai->ao", pull[owner], v)
-        along = np.sum(inward * v, axis=1, keepdims=True)
-        turning = np.hstack((inward - along * v, outward - along * u))
-        if np.abs(turning).max() > _NOTHING * s.max():
-            return None
-    return _Ran(time, pi @ of, pi * (s - 0.5 * pi @ overlap) @ of, True)
-
-
-def _free(field: _Field, starts: Float[np.ndarray, " gating"], rtol: float) -> _Ran:
-    """The race of whole weights, from such as favour no direction."""
-    # Outputs that no target has are never driven: a basis of the others is enough.
-    _, size, basis = np.linalg.svd(np.sqrt(field.weight)[:, None] * field.y, full_matrices=False)
-    field = replace(field, y=field.y @ basis[size > _NOTHING * size[0]].T)
-    n = field.x.shape[1]
-    both = n + field.y.shape[1]
-    shape = (len(starts), both, both)
-    maps = lambda z: z[:, :n] @ z[:, n:].swapaxes(1, 2)
-
-    def velocity(_: float, flat: np.ndarray) -> np.ndarray:
-        z = flat.reshape(shape)
-        pull = field.pull(maps(z))
-        return np.concatenate((pull @ z[:, n:], pull.swapaxes(1, 2) @ z[:, :n]), axis=1).ravel()
-
-    def observe(flat: np.ndarray) -> np.ndarray:
-        found = maps(flat.reshape(shape))
-        return np.stack((np.linalg.svd(found, compute_uv=False).sum(1), field.explained(found)))
-
-    # Of the product e^{2St} has half of what the combination (u, v)/√2 that grows has.
-    start = np.sqrt(2 * starts)[:, None, None] * np.eye(both)
-    time, seen = settle(
-        velocity,
-        start.ravel(),
-        lambda flat: np.sum(flat.reshape(len(starts), -1) ** 2, axis=1),
-        observe,
-        explicit=True,
-        rtol=rtol,
-        atol=rtol * np.sqrt(starts.min()),
-    )
-    return _Ran(time, seen[:, 0], seen[:, 1], False)
 
 
 def _half(time: Float[np.ndarray, " time"], strength: Float[np.ndarray, " time"]) -> float:
@@ -334,6 +214,6 @@ def _checked(task: Task, gatings: Mapping[str, ArrayLike] | str) -> dict[str, np
 def _opens(x: np.ndarray, direction: np.ndarray, gate: np.ndarray) -> bool:
     """Whether a rectifier along this direction, or against it, is on where the gate is."""
     along = x @ direction
-    tiny = _NOTHING * max(float(np.abs(along).max()), 1e-300)
+    tiny = NOTHING * max(float(np.abs(along).max()), 1e-300)
     wanted = gate != 0
     return bool((wanted == (along > tiny)).all() or (wanted == (along < -tiny)).all())

@@ -70,7 +70,9 @@ class Reduction:
         smallest = min(1e-3, *(np.abs(b).max(initial=0.0) or 1.0 for b in starts.values()))
         atol = rtol * float(smallest)
         drive = lambda group: lambda _, b: group.velocity(b) / tau
+        method = "DOP853"
         if times is None:
+            method = "LSODA"  # most of the time next to nothing happens
             ways = [
                 settle(drive(group), b, np.abs, rtol=rtol, atol=atol)[0]
                 for group, b in starts.items()
@@ -84,7 +86,7 @@ class Reduction:
         span = (0.0, max(float(moments[-1]), 1e-300))
         edges = {}
         for group, b in starts.items():
-            run = solve_ivp(drive(group), span, b, "DOP853", t_eval=moments, rtol=rtol, atol=atol)
+            run = solve_ivp(drive(group), span, b, method, t_eval=moments, rtol=rtol, atol=atol)
             rows = run.y[:, place].T.reshape(len(times), len(group.edges), -1)
             edges |= {edge: rows[:, k] for k, edge in enumerate(group.edges)}
         return self._pathways(times, {edge: edges[edge] for edge in self.initial})
@@ -168,7 +170,7 @@ def reduction(network: Gated, task: Task, *, tolerance: float = 1e-6) -> Reducti
         for edge in group.edges:
             source, target = (found[name] for name in edge.split("-"))
             b = initial[edge] = np.einsum("om,oi,im->m", target, weights[edge], source)
-            if group.sees:  # what sees nothing stays as it is
+            if edge in group.opened:
                 apart = np.linalg.norm(weights[edge] - (target * b) @ source.T)
                 left = max(left, float(apart / max(np.linalg.norm(weights[edge]), 1e-300)))
         left = max([left, *map(slant, hidden.values())])
