@@ -1,0 +1,22 @@
+"""Gated deep linear networks and the neural race: every slide on them."""
+
+from .._entry import Entry
+
+_RACE = ("saxe2022neural",)
+
+
+def _entry(module: str, slide: str, seconds: int, *references: str, shows: str) -> Entry:
+    name = "race/" + module.rpartition(".")[2].lstrip("_").replace("_", "-")
+    return Entry(name, shows, f"Saxe, slides: {slide}", seconds, f"{__name__}.{module}", references)
+
+
+# fmt: off
+ENTRIES = (
+    _entry("_xor", "XoR dynamics; Assumptions & caveats", 20, *_RACE,
+           shows="exclusive or by gates, and which gating a ReLU network takes"),
+    _entry("_transition", "Transition to nonlinearity", 30, *_RACE,
+           shows="XoR with a margin: from nonlinear to linear where the two pathways tie"),
+    _entry("_context", "Context-dependent processing", 40, *_RACE,
+           shows="pathways for all sets of contexts: those of all, and of all but one, win"),
+)
+# fmt: on

@@ -1,0 +1,215 @@
+r"""Context-dependent processing: pathways that are open in any set of contexts race for the task.
+
+N objects in C contexts: inputs are one-hot for both, targets the object's features once for all
+contexts and once for each of them (our reading of the slides' pictures). Loss ½⟨‖y − f‖²⟩,
+τ Ẇ = −∂L/∂W with τ = 1. A gated network has a pathway of two layers for every set of contexts, all
+alike at the start: the one that is open in k of them sees at first S = σ₁√((k + 1)(k + N))/NC, with
+σ₁ = √(2N − 1), the largest singular value of the features of a tree.
+"""
+
+import itertools
+from typing import Annotated, Any
+
+import numpy as np
+import xarray as xr
+from jaxtyping import Float, PRNGKeyArray
+from matplotlib.figure import Figure
+from pydantic import Field, model_validator
+
+from ..._types import Keys
+from ...dynamics import gradient_flow
+from ...networks import Gated, gated
+from ...tasks import Task, contextual
+from ...theory.gated import Race, race
+from .._frame import experiment, keys_of, parameters_of
+from .._parameters import Parameters as BaseParameters
+from .._parameters import falling, increasing
+from .._registry import Progress
+from ..claims import Ledger, agree, apart, asserts, falls, listed, most
+from ..figures import DOTS, THEORY, both, family, finish, sheet, styled
+
+_SAMPLES = 161
+_LEFT = 1e-4
+"""Of the loss, when the last modes are nearly learned."""
+
+
+class Parameters(BaseParameters):
+    """Objects in contexts, and gated networks with a pathway for each set of contexts."""
+
+    seeds: int = Field(default=3, ge=1)
+    """How many networks are trained from each scale."""
+
+    objects: int = Field(default=8, ge=4, le=16)
+    """Number N of objects, a power of two."""
+
+    contexts: Annotated[tuple[int, ...], increasing(3, 5, count=1)] = (3,)
+    """Numbers C of contexts, increasing from 3 to 5; there are 2^C − 1 pathways."""
+
+    hidden: int = Field(default=40, ge=16)
+    """Units of each pathway."""
+
+    scales: Annotated[tuple[float, ...], falling(1e-2, 1e-8)] = (1e-3, 1e-5)
+    """Standard deviations σ of the initial weights, from 0.01 down."""
+
+    @model_validator(mode="after")
+    def _possible(self) -> "Parameters":
+        if self.objects & (self.objects - 1):
+            raise ValueError(f"`objects` must be a power of two, got {self.objects}.")
+        return self
+
+
+PRESETS: dict[str, dict[str, Any]] = {"more-contexts": {"objects": 4, "contexts": (4,)}}
+QUICK: dict[str, Any] = {"objects": 4, "seeds": 2}
+
+
+@experiment("race/context")
+def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+    """Let all sets of contexts race, and train networks that have a pathway for each."""
+    keys, tables = keys_of(parameters, key), {}
+    for k, count in enumerate(parameters.contexts):
+        say(f"{count} contexts", k / len(parameters.contexts))
+        tables[f"contexts_{count}"] = _raced(parameters, count, keys)
+    return tables
+
+
+def _raced(parameters: Parameters, count: int, keys: Keys) -> xr.Dataset:
+    """Training and theory for one number of contexts."""
+    task, scales = contextual(parameters.objects, count), np.array(parameters.scales)
+    starts = scales**2 * parameters.hidden / 2
+    races = [race(task, "context", everyone=True, initial=start) for start in starts]
+    late = races[-1].loss < _LEFT * races[-1].loss[0]
+    times = np.linspace(0.0, 1.2 * float(races[-1].time[late][0]), _SAMPLES)
+    network, names = _network(parameters, task, count, scales, keys)
+    trained = gradient_flow(
+        network, task, times, rtol=1e-6, observe={"strength": lambda one: _strength(one, names)}
+    )
+    curve = lambda name: np.stack([_between(times, one, name) for one in races])
+    over = "scale", "seed", "time", "pathway"
+    return xr.Dataset(
+        {
+            "strength": (over, trained.observed["strength"]),
+            "strength_theory": ((over[0], *over[2:]), curve("strength")),
+            "loss": (over[:3], trained.loss),
+            "loss_theory": ((over[0], over[2]), curve("loss")),
+            "rate": ("pathway", races[0].rate),
+        },
+        {
+            "scale": scales,
+            "seed": parameters.seed + np.arange(len(keys)),
+            "time": ("time", times, {"long_name": "time in units of τ"}),
+            "size": ("pathway", [len(name) - 1 for name in names]),
+        },
+    )
+
+
+def _network(
+    parameters: Parameters, task: Task, count: int, scales: np.ndarray, keys: Keys
+) -> tuple[Gated, list[str]]:
+    """A pathway for each set of contexts, in the order of `race`, and their names."""
+    sets = [c for k in range(1, count + 1) for c in itertools.combinations(range(count), k)]
+    names = ["h" + "".join(map(str, each)) for each in sets]
+    gates = {
+        name: np.isin(task.labels["context"], each) * 1.0
+        for name, each in zip(names, sets, strict=True)
+    }
+    nodes = {"x": np.shape(task.x)[1], **dict.fromkeys(names, parameters.hidden)}
+    network = gated(
+        nodes | {"y": np.shape(task.y)[1]},
+        [f"x-{name}-y" for name in names],
+        gates=gates,
+        examples=task.x,
+        scale=scales[:, None],
+        key=keys,
+    )
+    return network, names
+
+
+def _strength(network: Gated, names: list[str]) -> Float[np.ndarray, " pathway"]:
+    """The sum of singular values of each pathway."""
+    weights = dict(zip(network.part_axes, map(np.asarray, network.parts), strict=True))
+    maps = np.stack([weights[f"{name}-y"] @ weights[f"x-{name}"] for name in names])
+    return np.linalg.svd(maps, compute_uv=False).sum(axis=-1)
+
+
+def _between(times: np.ndarray, raced: Race, name: str) -> np.ndarray:
+    """A curve of the race at given times."""
+    curve = getattr(raced, name)
+    curves = [np.interp(times, raced.time, each) for each in curve.reshape(len(curve), -1).T]
+    return np.stack(curves, axis=-1).reshape(len(times), *curve.shape[1:])
+
+
+def _by_size(strength: xr.DataArray) -> xr.DataArray:
+    """The share in all strength of a pathway that is open in so many contexts, on average."""
+    return (strength / strength.sum("pathway")).groupby("size").mean()
+
+
+@asserts("Saxe, slides", "“Context-dependent processing”")
+def claims(run: xr.DataTree, say: Ledger) -> None:
+    """How fast pathways are, who wins, and what smaller weights do to it."""
+    parameters = parameters_of(run, Parameters)
+    n = parameters.objects
+    for count in parameters.contexts:
+        data, where = run[f"contexts_{count}"].ds, f"C = {count}"
+        size, last = data["size"], data.isel(time=-1)
+        seen, theory = _by_size(last["strength"]), _by_size(last["strength_theory"])
+        law = np.sqrt((2 * n - 1) * (size + 1) * (size + n)) / (n * count)
+        say(
+            f"{where}: S = σ₁√((k + 1)(k + N))/NC, larger correlation in more contexts",
+            agree(data["rate"], law, within=1e-9),
+            "“The neural race reduction”",
+            note=f"{listed(data['rate'].groupby('size').mean(), 3)}",
+        )
+        say(
+            f"{where}: strength of a pathway in 1 … {count} contexts, as in the race",
+            agree(seen.mean("seed"), theory, within=0.03),
+            headline=count == parameters.contexts[0],
+            note=f"share of all; σ = {listed(data['scale'].values)}",
+        )
+        winners = seen.isel(size=slice(-2, None)).min("size")
+        say(
+            f"{where}: those in all contexts and in all but one win, in every network",
+            most(winners > seen.isel(size=slice(None, -2)).max("size"), of="networks"),
+        )
+        many = (last["strength"] / last["strength"].sum("pathway")).where(size < count - 1, 0.0)
+        say(
+            f"{where}: the more so, the smaller the weights: what is left of all others",
+            falls(many.sum("pathway").mean("seed")),
+            "“The neural race reduction”",
+        )
+        first = float(data["loss_theory"][0, 0])
+        say(
+            f"{where}: the loss is that of the race",
+            apart(data["loss"].mean("seed"), data["loss_theory"], within=0.05, over=first),
+            note="of the initial loss",
+        )
+
+
+@styled
+def draw(run: xr.DataTree) -> Figure:
+    """A row for each number of contexts: the race, the loss, and shares against the scale."""
+    counts = parameters_of(run, Parameters).contexts
+    title = "Objects in contexts: pathways of all contexts, and of all but one, win"
+    how = {"squeeze": False, "width": 3.6, "height": 3.0}
+    figure, rows = sheet(title, 3, len(counts), **how)
+    for count, (course, loss, shares) in zip(counts, rows, strict=True):
+        data = run[f"contexts_{count}"].ds
+        kinds = data["strength"], data["strength_theory"]
+        small = [each.isel(scale=-1).groupby("size").mean() for each in kinds]
+        ends = [_by_size(each.isel(time=-1)) for each in kinds]
+        for k, shade, label in family(range(1, count + 1), "k ="):
+            seen, raced = (each.sel(size=k) for each in small)
+            both(course, data["time"], seen.mean("seed"), raced, color=shade, label=label)
+            seen, raced = (each.sel(size=k) for each in ends)
+            shares.plot(data["scale"], seen, **{**DOTS, "alpha": 0.6}, color=shade)
+            shares.plot(data["scale"], raced, **THEORY)
+        for scale, shade, label in family(data["scale"].values, "σ ="):
+            one = data.sel(scale=scale)
+            curves = one["loss"].mean("seed"), one["loss_theory"]
+            both(loss, data["time"], *curves, color=shade, label=label)
+        words = "time $t/τ$", "strength of a pathway", f"{count} contexts, pathways open in k"
+        course.set_ylim(top=1.5 * course.get_ylim()[1])  # room for the legend
+        finish(course, *words, theory="race", legend="upper right")
+        finish(loss, "time $t/τ$", "loss", f"{count} contexts", theory="race")
+        words = "initial weights σ", "share of a pathway", f"{count} contexts, in the end"
+        finish(shares, *words, theory="race", xscale="log", yscale="log")
+    return figure

@@ -1,0 +1,340 @@
+r"""Exclusive or by gates: one pathway for each example, and which gating a ReLU network takes.
+
+Four inputs x = (±1, ±1) with targets y = −x₁x₂, loss ½⟨(y − f)²⟩ and τ Ẇ = −∂L/∂W with τ = 1. A
+pathway that is open for one example sees S = √2/4 and D = ½, so that L = ½(1 − √2 π)². A ReLU unit
+is at first on for two neighbouring examples. That gating is faster, S = ½, but a unit along what it
+sees is on for others: units turn until they are on for a single one.
+"""
+
+import math
+from typing import Annotated, Any
+
+import numpy as np
+import xarray as xr
+from jaxtyping import Bool, PRNGKeyArray
+from matplotlib.animation import FuncAnimation
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from pydantic import Field
+
+from ...diagnose import passage_time
+from ...dynamics import gradient_flow
+from ...networks import Gated, Layer, fully_connected, gated_from, layer
+from ...tasks import Task, xor
+from ...theory.gated import path_statistics, race
+from ...theory.linear import chain_strength, learning_time
+from .._frame import experiment, keys_of, parameters_of
+from .._parameters import Parameters as BaseParameters
+from .._parameters import falling
+from .._registry import Progress
+from ..claims import Ledger, above, agree, apart, asserts, listed, most, same
+from ..figures import DOTS, GUIDE, PALE, THEORY, both, family, finish, sheet, styled
+
+_SAMPLES = 301
+_HALF = 1 / 8
+"""The loss of XoR where half of it is learned."""
+_SIZE, _TRACK = (7.2, 3.3), (0.6, 0.15, 0.67 * 3.3 / 7.2, 0.67)
+_EVERY = 3
+_ON = 0.2
+"""A unit that has turned is on where its activity is above this part of its largest: it slides
+along the border of the half planes of two other examples, now on this side, now on that."""
+
+
+class Parameters(BaseParameters):
+    """Exclusive or, and ReLU networks from several scales."""
+
+    seeds: int = Field(default=4, ge=1)
+    """How many ReLU networks are trained at each scale."""
+
+    width: int = Field(default=64, ge=16)
+    """Units of a ReLU network."""
+
+    scales: Annotated[tuple[float, ...], falling(1e-2, 1e-8)] = (1e-2, 1e-3, 1e-4)
+    """Standard deviations σ of their initial weights, from 0.01 down."""
+
+    layer_strength: float = Field(default=1e-2, gt=0, le=0.1)
+    """Weight b₀ of both layers of every pathway in the gated network."""
+
+
+QUICK: dict[str, Any] = {"seeds": 2, "width": 32, "scales": (1e-2, 1e-4)}
+
+
+@experiment("race/xor")
+def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+    """A gated network and its closed form; ReLU networks, and the same with gates that stay."""
+    task = xor()
+    say("a pathway for each example", 0.0)
+    tables = {"gated": _gated(parameters, task)}
+    say("ReLU networks", 0.2)
+    network = fully_connected(
+        2,
+        parameters.width,
+        activation="relu",
+        scale=np.array(parameters.scales)[:, None],
+        key=keys_of(parameters, key),
+    )
+    s = float(tables["gated"]["s"])
+    last = np.log(1 / parameters.scales[-1]) / s + 4 / s
+    times = np.linspace(0.0, float(last), _SAMPLES)
+    trained = gradient_flow(network, task, times)
+    shown = trained.network
+    u, v = (np.asarray(part)[-1, 0] for part in (shown.u, shown.v))
+    tables["units"] = xr.Dataset(
+        {"u": (("time", "unit", "input"), u), "v": (("time", "unit"), v[..., 0])}, {"time": times}
+    )
+    say("gates that stay", 0.7)
+    x = np.asarray(task.x, float)
+    before, after = (np.asarray(each.u) @ x.T for each in (network, trained.final))
+    ends = after > _ON * after.max(axis=-1, keepdims=True)
+    ends &= after > 0
+    strength = np.linalg.norm(trained.final.u, axis=-1) * np.abs(trained.final.v[..., 0])
+    along = after.max(axis=-1) / np.linalg.norm(trained.final.u, axis=-1) / math.sqrt(2)
+    losses = {"relu": trained.loss}
+    for name, on in (("final", ends), ("initial", before > 0)):
+        losses[name] = gradient_flow(_with_gates(network, on, task), task, times).loss
+    half = lambda loss: np.apply_along_axis(lambda each: passage_time(times, each, _HALF), -1, loss)
+    over, loss = ("gates", "scale", "seed"), np.stack(list(losses.values()))
+    part = lambda which: np.sum(which * strength, axis=-1) / strength.sum(axis=-1)
+    tables["relu"] = xr.Dataset(
+        {
+            "loss": ((*over, "time"), loss),
+            "half_time": (over, half(loss)),
+            "aligned": (over[1:], part(along > 0.99)),
+            "single": (over[1:], part(ends.sum(axis=-1) == 1)),
+        },
+        {
+            "gates": list(losses),
+            "scale": list(parameters.scales),
+            "seed": parameters.seed + np.arange(parameters.seeds),
+            "time": times,
+        },
+    )
+    say("the race", 0.95)
+    return tables | {"race": _race(parameters, task)}
+
+
+def _gated(parameters: Parameters, task: Task) -> xr.Dataset:
+    """One pathway for each example, along it: what it sees, and what it learns."""
+    x, y, b = np.asarray(task.x, float), np.asarray(task.y, float), parameters.layer_strength
+    inward, outward = b * x / np.linalg.norm(x, axis=1, keepdims=True), b * y
+    edges: dict[str, np.ndarray] = {}
+    for i in range(4):
+        edges |= {f"x-h{i}": inward[i : i + 1], f"h{i}-y": outward[i : i + 1]}
+    gates = {f"h{i}": task.labels["example"] == i for i in range(4)}
+    network = gated_from(edges, gates=gates, examples=x)
+    seen = path_statistics(network, task)
+    s = np.array([np.linalg.norm(each) for each in seen.correlation])
+    d = [np.trace(seen.covariance(p, p)) for p in range(4)]
+    across = max(np.abs(seen.covariance(j, p)).max() for j in range(4) for p in range(j))
+    chain = {"correlation": s[0], "initial_strength": b**2, "input_variance": d[0], "depth": 2}
+    times = np.linspace(0.0, float(learning_time(fraction=0.999, **chain)), _SAMPLES)
+    loss = gradient_flow(network, task, times, rtol=1e-10).loss
+    # A ReLU unit along an example gives the two that are orthogonal to it just nothing.
+    rectified = gradient_flow(layer("relu", inward, outward), task, times, rtol=1e-10).loss
+    strength = np.asarray(chain_strength(times, **chain))
+    return xr.Dataset(
+        {
+            "loss": ("time", loss),
+            "rectified": ("time", rectified),
+            "theory": ("time", 0.5 * (1 - math.sqrt(2) * strength) ** 2),
+            "s": float(s.mean()),
+            "d": float(np.mean(d)),
+            "across": float(across),
+            "half_time": passage_time(times, loss, _HALF),
+            "half_time_theory": float(learning_time(fraction=0.5, **chain)),
+        },
+        {"time": times},
+    )
+
+
+def _with_gates(network: Layer, on: Bool[np.ndarray, "*batch unit example"], task: Task) -> Gated:
+    """The same weights, but every unit is on for given examples; those of one set are a pathway."""
+    sets = np.unique(on.reshape(-1, on.shape[-1]), axis=0)
+    edges: dict[str, np.ndarray] = {}
+    gates: dict[str, np.ndarray] = {}
+    for k, chosen in enumerate(sets[sets.any(axis=1)]):
+        # Networks of a batch have the same graph: units of other pathways are here without weights.
+        mine = (on == chosen).all(axis=-1)[..., None]
+        edges[f"x-h{k}"] = np.asarray(network.u) * mine
+        edges[f"h{k}-y"] = (np.asarray(network.v) * mine).swapaxes(-1, -2)
+        gates[f"h{k}"] = chosen
+    return gated_from(edges, gates=gates, examples=task.x)
+
+
+def _race(parameters: Parameters, task: Task) -> xr.Dataset:
+    """Every gating that a rectifier can have for some input weights, and single examples."""
+    x = np.asarray(task.x, float)
+    turn = np.pi / 2 * np.arange(4)
+    planes = x @ np.stack((np.cos(turn), np.sin(turn))) > 0
+    gatings = {f"example {i}": np.eye(4)[i] for i in range(4)}
+    gatings |= {f"half plane {k}": plane * 1.0 for k, plane in enumerate(planes.T)}
+    found = race(task, gatings, initial=parameters.scales[-1] ** 2 * parameters.width / 8)
+    kind = [name.rpartition(" ")[0] for name in found.names]
+    table = {"rate": found.rate, "consistent": found.consistent, "share": found.share}
+    return xr.Dataset({name: ("gating", each) for name, each in table.items()}, {"gating": kind})
+
+
+@asserts("Saxe, slides", "“XoR dynamics”")
+def claims(run: xr.DataTree, say: Ledger) -> None:
+    """The closed form, where it is exact for ReLU networks, and which gating wins."""
+    parameters = parameters_of(run, Parameters)
+    data, relu, raced = (run[name].ds for name in ("gated", "relu", "race"))
+    s = float(data["s"])
+    say(
+        "a gate for each example: its pathway sees S = √2/4 and D = 1/2, and no other",
+        agree([s, data["d"], data["across"]], [math.sqrt(2) / 4, 0.5, 0.0], within=1e-12),
+        "“Gated DLN on XoR”",
+    )
+    say(
+        "its loss follows the closed form ½(1 − √2 π)²",
+        apart(data["loss"], data["theory"], within=1e-8),
+    )
+    say(
+        f"from b₀ = {parameters.layer_strength:g} half of it is learned after τ/2S ln(S/Dπ₀ − 1)",
+        agree(data["half_time"], data["half_time_theory"], within=1e-4),
+        headline=True,
+    )
+    say(
+        "the closed form is exact for a ReLU network too if its weights are decoupled",
+        apart(data["rectified"], data["theory"], within=1e-8),
+        "“Assumptions & caveats”",
+    )
+    say(
+        "ReLU, small random weights: units end along one of the four examples",
+        above(relu["aligned"], 0.99),
+        "“Which gating structures?”",
+        note="share of |u||v| in units whose cosine with an example is above 0.99",
+    )
+    half = relu["half_time"]
+    rate = {kind: float(each.max()) for kind, each in raced["rate"].groupby("gating")}
+    for gates, kind, words in (
+        ("relu", "example", "ReLU: a decade of σ costs ln 100/2S, with the S of single examples"),
+        ("final", "example", "so it is with fixed gates, of the examples for which units end on"),
+        ("initial", "half plane", "with those they begin with it is the S of half planes, 1/2"),
+    ):
+        seen = half.sel(gates=gates).median("seed")
+        slope = -np.polyfit(np.log10(seen["scale"]), seen, 1)[0]
+        law = math.log(100) / (2 * rate[kind])
+        say(words, agree(slope, law, within=0.1), "“Assumptions & caveats”")
+    off = abs(half / half.sel(gates="relu", drop=True) - 1)
+    near = off.sel(gates="final", drop=True)
+    say(
+        "ReLU networks learn when those with final gates do, not when those with initial gates do",
+        most(near < off.sel(gates="initial", drop=True) / 2, of="networks"),
+        "“Assumptions & caveats”",
+        note=f"off by {listed(near.median('seed'), 2)} of the time, less than half as much",
+    )
+    ends = "example" if float(relu["single"].min()) > 0.5 else "half plane"
+    kind, rates = raced["gating"].values, raced["rate"].values
+    allowed = np.where(raced["consistent"], rates, 0.0)
+    say(
+        "the gating which learns fastest dominates the solution",
+        same(ends, str(kind[rates.argmax()])),
+        "“Neural Race Reduction”",
+        wrong="the race is among self-consistent gatings: a unit along what a half plane sees is "
+        "not on for just that half plane, so it leaves the fastest gating",
+        instead=same(ends, str(kind[allowed.argmax()])),
+    )
+
+
+@styled
+def draw(run: xr.DataTree) -> Figure:
+    """The closed form; ReLU networks against gates that stay; how long it takes; where units go."""
+    data, relu, units = (run[name].ds for name in ("gated", "relu", "units"))
+    title = "Exclusive or: pathways of single examples win"
+    figure, (form, curves, laws, ends) = sheet(title, 4, width=3.4, height=3.4)
+    both(form, data["time"], data["loss"], data["theory"], color="C0", label="gated")
+    form.plot(data["time"], data["rectified"], **{**PALE, "lw": 7}, color="C1", alpha=0.25)
+    form.plot([], [], **{**PALE, "lw": 7}, color="C1", alpha=0.25, label="ReLU, decoupled")
+    words = "time $t/τ$", "loss", "a gate for each example"
+    finish(form, *words, theory=r"½$(1 - \sqrt{2}\,π)^2$")
+    curve = relu["loss"].isel(seed=0)
+    for scale, shade, label in family(relu["scale"].values, "σ ="):
+        one = curve.sel(scale=scale)
+        both(curves, one["time"], *one.sel(gates=["relu", "final"]), color=shade, label=label)
+        curves.plot(one["time"], one.sel(gates="initial"), color=shade, lw=1, ls=":")
+    curves.plot([], [], color="0.4", lw=1, ls=":", label="initial gates")
+    words = "time $t/τ$", "loss", "ReLU, and gates that stay"
+    finish(curves, *words, theory="final gates")
+    s = run["race"].ds["rate"].groupby("gating").max()
+    for gates, color, label, kind in (
+        ("relu", "C0", "ReLU", "example"),
+        ("final", "0.3", "final gates", "example"),
+        ("initial", "C3", "initial gates", "half plane"),
+    ):
+        seen = relu["half_time"].sel(gates=gates)
+        laws.plot(relu["scale"], seen, **{**DOTS, "alpha": 0.5}, color=color)
+        laws.plot([], [], **DOTS, color=color, label=label)
+        if gates != "final":
+            scale, last = relu["scale"].values, float(seen[-1].median())
+            law = last - np.log(scale / scale[-1]) / float(s.sel(gating=kind))
+            laws.plot(scale, law, **THEORY)
+    words = "initial weights σ", "half learned at $t/τ$", "time against scale"
+    laws.set_ylim(top=1.3 * laws.get_ylim()[1])  # room for the legend
+    finish(laws, *words, theory="slope ln 100/2S per decade", legend="upper right", xscale="log")
+    _track(ends)
+    for time, color, size in ((0, "0.7", 3), (-1, "C0", 5)):
+        ends.plot(*_places(units).isel(time=time).T, **{**DOTS, "ms": size}, color=color)
+    ends.set_title("units, before and after")
+    return figure
+
+
+@styled
+def animate(run: xr.DataTree) -> FuncAnimation:
+    """The loss of one network, and its units on their ways to the four examples.
+
+    Units run outwards at the speed at which they grow: distances are logarithms.
+    """
+    data, units = run["relu"].ds, run["units"].ds
+    time, loss = data["time"].values, data["loss"].sel(gates="relu").isel(scale=-1, seed=0).values
+    places = _places(units).values
+    figure = Figure(figsize=_SIZE)
+    FigureCanvasAgg(figure)
+    title = f"ReLU units race for exclusive or, σ = {float(data['scale'][-1]):g}"
+    figure.suptitle(title, x=0.02, y=0.97, ha="left", weight="bold")
+    curve, track = figure.add_axes((0.085, 0.15, 0.42, 0.67)), figure.add_axes(_TRACK)
+    curve.plot(time, loss, color="0.85", lw=1)
+    curve.set(xlabel="time $t/τ$", ylabel="loss", xlim=(0, time[-1]), ylim=(-0.02, 0.54))
+    _track(track)
+    (travelled,) = curve.plot([], [], **PALE, color="C0", alpha=0.7)
+    trails = track.plot(*np.moveaxis(places[:1], -1, 0), color="C0", lw=1, alpha=0.3)
+    (dots,) = track.plot([], [], **{**DOTS, "ms": 4}, color="black")
+
+    def show(frame: int) -> tuple[Artist, ...]:
+        travelled.set_data(time[: frame + 1], loss[: frame + 1])
+        dots.set_data(*places[frame].T)
+        for trail, way in zip(trails, np.moveaxis(places[: frame + 1], 1, 0), strict=True):
+            trail.set_data(*way.T)
+        return travelled, dots, *trails
+
+    frames = [*range(0, len(time), _EVERY), *[len(time) - 1] * 12]
+    return FuncAnimation(figure, show, frames=frames, interval=60, blit=False)
+
+
+def _places(units: xr.Dataset) -> xr.DataArray:
+    """Where units are drawn: in the direction of u, as far out as the logarithm of |u||v|."""
+    size = np.sqrt((units["u"] ** 2).sum("input"))
+    strength = np.log10(np.maximum(size * abs(units["v"]), 1e-300))
+    least = float(np.log10((units["u"][0] ** 2).mean())) - 2  # where chance puts hardly any
+    out = np.clip((strength - least) / (float(strength.max()) - least), 0.0, None)
+    return (units["u"] / size * out).transpose("time", "unit", "input")
+
+
+def _track(ax: Axes) -> None:
+    """The four examples as rays."""
+    for x in (-1, 1):
+        for y in (-1, 1):
+            ax.plot([0, 0.8 * x], [0, 0.8 * y], **GUIDE)
+            color = "C3" if x * y > 0 else "C2"
+            ax.text(
+                0.86 * x,
+                0.86 * y,
+                f"{'−' if x * y > 0 else '+'}1",
+                color=color,
+                ha="center",
+                va="center",
+            )
+    ax.set(xlim=(-1.05, 1.05), ylim=(-1.05, 1.05), aspect="equal", xticks=[], yticks=[])
+    ax.set(xlabel="$u$ by its direction", ylabel="outwards: log |$u$||$v$|")
