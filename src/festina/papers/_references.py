@@ -125,6 +125,17 @@ BIBTEX = {
   year    = {2019},
   doi     = {10.1073/pnas.1820226116}
 }""",
+    "saxe2022neural": """\
+@inproceedings{saxe2022neural,
+  title     = {The Neural Race Reduction: Dynamics of Abstraction in Gated Networks},
+  author    = {Saxe, Andrew M. and Sodhani, Shagun and Lewallen, Sam},
+  booktitle = {Proceedings of the 39th International Conference on Machine Learning},
+  series    = {Proceedings of Machine Learning Research},
+  volume    = {162},
+  pages     = {19287--19309},
+  year      = {2022},
+  url       = {https://proceedings.mlr.press/v162/saxe22a.html}
+}""",
     "zhang2025saddle": """\
 @misc{zhang2025saddle,
   title         = {Saddle-to-Saddle Dynamics Explains A Simplicity Bias

@@ -1,0 +1,22 @@
+"""Gated deep linear networks and the neural race: every slide on them."""
+
+from .._entry import Entry
+
+_RACE = ("saxe2022neural",)
+
+
+def _entry(module: str, slide: str, seconds: int, *references: str, shows: str) -> Entry:
+    name = "race/" + module.rpartition("_")[2].replace("_", "-")
+    return Entry(name, shows, f"Saxe, slides: {slide}", seconds, f"{__name__}.{module}", references)
+
+
+# fmt: off
+ENTRIES = (
+    _entry("_routing", "Dynamics of abstraction", 30, *_RACE,
+           shows="translation between domains: a whole network by three numbers for each mode"),
+    _entry("_abstraction", "Race dynamics favor shared structure", 40, *_RACE,
+           shows="one trunk for all pairs of domains against pathways of their own"),
+    _entry("_generalisation", "Systematic generalization; rich vs lazy learning", 60, *_RACE,
+           shows="pairs that were never trained: from decoupled and from random weights"),
+)
+# fmt: on
