@@ -123,7 +123,7 @@ def three_numbers(
         others = np.stack((b[:, 1] * b[:, 2], b[:, 0] * b[:, 2], b[:, 0] * b[:, 1]), axis=1)
         return (r * others * (s - d * b.prod(axis=1).sum(axis=0))).ravel()
 
-    how = {"method": "DOP853", "rtol": 1e-12, "atol": 1e-12 * start}
+    how = {"method": "RK45", "rtol": 1e-12, "atol": 1e-12 * start}
     span = (0.0, float(times[-1]))
     run = solve_ivp(velocity, span, np.full(np.prod(shape), start), t_eval=times, **how)
     return run.y.T.reshape(len(times), *shape)
