@@ -160,7 +160,7 @@ SMALL: dict[str, dict[str, Any]] = {
     # saddles
     "saddles/figure-6": {"seeds": 2, "width": 20, "scale": 0.03, "learning_rate": 0.03},
     # race
-    "race/routing": {"seeds": 2, "width": 8, "domains": 3, "trained": 2},
+    "race/routing": {"seeds": 2, "width": 12, "domains": 3, "trained": 2},
     "race/abstraction": {
         "domains": (2, 3),
         "trained": (1, 2),
