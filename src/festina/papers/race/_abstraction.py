@@ -92,7 +92,9 @@ def _half_times(parameters: Parameters, key: PRNGKeyArray) -> xr.Dataset:
             alike = np.full(3, parameters.strength)
             for name, start in (("reduced", alike), ("balanced", alike * np.sqrt(r / together))):
                 b = {edge: start[_layer(edge)] for edge in network.part_axes}
-                seen = reduction(decouple(network, frames, strength=b), data)(times)
+                # At K = 1 data leave it open how modes that are alike are turned in each domain,
+                # of which the reduction would warn; the first mode has none that is like it.
+                seen = reduction(decouple(network, frames, strength=b), data, tolerance=1.0)(times)
                 found[name][row, column] = half(strengths(seen.network, frames, path)[0, :, 0])
             numbers = three_numbers(times, [tuple(r)], parameters.strength, s / len(s), 1 / len(s))
             found["theory"][row, column] = half(numbers[:, 0, :, 0].prod(axis=1))
