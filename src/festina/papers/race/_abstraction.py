@@ -288,7 +288,9 @@ def draw(run: xr.DataTree) -> Figure:
     words = *words, f"together, $M$ = {m}, $K$ = {k}, $b$ = {float(one['start']):g}"
     finish(curves, *words, legend="center right", xlim=(0, None))
     seen = _shares(race["strength"])
-    for mode, (_, color, label) in enumerate(family(race["singular_value"].values, "$s$ =")):
+    for mode, (_, color, label) in enumerate(
+        family(np.round(race["singular_value"].values, 2), "$s$ =")
+    ):
         if mode and np.isclose(*race["singular_value"].values[[mode, mode - 1]]):
             continue  # as the one before
         shares.plot(race["start"], seen[:, mode], **DOTS, color=color, label=label)
