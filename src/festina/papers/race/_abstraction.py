@@ -94,7 +94,8 @@ def _half_times(parameters: Parameters, key: PRNGKeyArray) -> xr.Dataset:
                 b = {edge: start[_layer(edge)] for edge in network.part_axes}
                 # At K = 1 data leave it open how modes that are alike are turned in each domain,
                 # of which the reduction would warn; the first mode has none that is like it.
-                seen = reduction(decouple(network, frames, strength=b), data, tolerance=1.0)(times)
+                reduced = reduction(decouple(network, frames, strength=b), data, tolerance=1.0)
+                seen = reduced(times, rtol=1e-8)
                 found[name][row, column] = half(strengths(seen.network, frames, path)[0, :, 0])
             numbers = three_numbers(times, [tuple(r)], parameters.strength, s / len(s), 1 / len(s))
             found["theory"][row, column] = half(numbers[:, 0, :, 0].prod(axis=1))
