@@ -163,4 +163,20 @@ SMALL: dict[str, dict[str, Any]] = {
     "saddles/figure-5f": {"seeds": 3},
     # saddles
     "saddles/figure-6": {"seeds": 2, "width": 20, "scale": 0.03, "learning_rate": 0.03},
+    # race
+    "race/routing": {"seeds": 2, "width": 12, "domains": 3, "trained": 2},
+    "race/abstraction": {
+        "domains": (2, 3),
+        "trained": (1, 2),
+        "contest": (2, 2),
+        "starts": (0.05, 0.3, 1.0),
+        "large": (4, 2),
+    },
+    "race/generalisation": {
+        "seeds": 4,
+        "domains": 4,
+        "trained": (1, 3),
+        "width": 12,
+        "scales": (0.4, 0.05),
+    },
 }

@@ -18,5 +18,11 @@ ENTRIES = (
            shows="XoR with a margin: from nonlinear to linear where the two pathways tie"),
     _entry("_context", "Context-dependent processing", 40, *_RACE,
            shows="pathways for all sets of contexts: those of all, and of all but one, win"),
+    _entry("_routing", "Dynamics of abstraction", 30, *_RACE,
+           shows="translation between domains: a whole network by three numbers for each mode"),
+    _entry("_abstraction", "Race dynamics favor shared structure", 40, *_RACE,
+           shows="one trunk for all pairs of domains against pathways of their own"),
+    _entry("_generalisation", "Systematic generalization; rich vs lazy learning", 60, *_RACE,
+           shows="pairs that were never trained: from decoupled and from random weights"),
 )
 # fmt: on

@@ -1,0 +1,302 @@
+r"""One trunk for all pairs of domains against pathways of their own: sharing wins the race.
+
+M input and M output domains, K trained outputs for each input. The mean over all MK pairs pulls at
+a shared trunk with all of them, at its encoders and decoders with one in M, at a dedicated pathway
+with one in MK. Loss ½⟨‖y − f‖²⟩, τ Ẇ = −∂L/∂W with τ = 1. From balanced weights
+π̇ = 3 M^(−2/3) π^(4/3) E for the shared path and 3/(MK) π^(4/3) E for a dedicated one, E = S − Dπ:
+the shared one is faster by K M^(1/3).
+"""
+
+from typing import Annotated, Any
+
+import numpy as np
+import xarray as xr
+from jaxtyping import PRNGKeyArray
+from matplotlib.figure import Figure
+from pydantic import Field
+
+from ...diagnose import passage_time
+from ...dynamics import gradient_flow
+from ...networks import decouple
+from ...tasks import Task, routing
+from ...theory import linear
+from ...theory.gated import reduction
+from .._frame import experiment, keys_of, parameters_of
+from .._parameters import Parameters as BaseParameters
+from .._parameters import increasing
+from .._registry import Progress
+from ..claims import Ledger, above, agree, apart, asserts, below, falls, listed
+from ..figures import DOTS, GUIDE, PALE, THEORY, both, family, finish, sheet, styled
+from ._translation import basis, chain, pairs_of, rates, strengths, three_numbers, translator
+
+_WAYS = ("shared", "half", "dedicated")
+_SAMPLES = 401
+_FEW = 60
+
+
+class Parameters(BaseParameters):
+    """Domains with the features of a tree of four items. Only their rotations are random."""
+
+    seeds: int = Field(default=1, ge=1)
+    """Makes no difference: the rotations of the domains are those of the first seed."""
+
+    domains: Annotated[tuple[int, ...], increasing(2, 12)] = (2, 4, 8)
+    """Numbers M of domains."""
+
+    trained: Annotated[tuple[int, ...], increasing(1, 12)] = (1, 2, 4)
+    """Numbers K of outputs that are trained with each input, where there are so many."""
+
+    strength: float = Field(default=0.05, gt=0, le=0.2)
+    """Every number b at the start."""
+
+    contest: tuple[int, int] = (4, 2)
+    """M and K of the networks that are trained, and in which both kinds of pathways race."""
+
+    starts: Annotated[tuple[float, ...], increasing(0.01, 1.5)] = (0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
+    """Every number b at the start of a race."""
+
+    large: tuple[int, int] = (32, 8)
+    """M and K of a large network with a shared trunk."""
+
+
+QUICK: dict[str, Any] = {"domains": (2, 4), "trained": (1, 2), "large": (12, 3)}
+
+
+@experiment("race/abstraction")
+def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+    """Half times by the reduction and by training, and races in one network."""
+    first = keys_of(parameters, key)[0]
+    say("every M and K", 0.0)
+    tables = {"half_times": _half_times(parameters, first)}
+    say("trained, and a race", 0.3)
+    tables |= _contest(parameters, first)
+    say("large", 0.7)
+    return tables | {"large": _large(parameters, first)}
+
+
+def _half_times(parameters: Parameters, key: PRNGKeyArray) -> xr.Dataset:
+    """When the first mode is half learned: the reduction of whole networks, and theory."""
+    sizes = [(m, k) for m in parameters.domains for k in parameters.trained if k <= m]
+    names = "reduced", "theory", "balanced", "balanced_theory"
+    found = {name: np.zeros((len(sizes), len(_WAYS))) for name in names}
+    for row, (m, k) in enumerate(sizes):
+        data, everything = routing(m, k, key=key), routing(m, key=key)
+        frames, s = basis(everything)
+        for column, way in enumerate(_WAYS):
+            network, r = translator(data, everything, (way,)), np.array(rates(way, m, k))
+            path, together = [chain(way, *pairs_of(data)[0])], np.prod(r) ** (1 / 3)
+            expected = _chain_time(parameters.strength**3, s, tau=1 / together)
+            times = np.linspace(0.0, 1.2 * expected, _SAMPLES)
+            half = lambda curve, times=times, s=s: passage_time(times, -curve, -s[0] / 2)
+            # All numbers alike, and balanced ones with the same product: b² as the rates.
+            alike = np.full(3, parameters.strength)
+            for name, start in (("reduced", alike), ("balanced", alike * np.sqrt(r / together))):
+                b = {edge: start[_layer(edge)] for edge in network.part_axes}
+                # At K = 1 data leave it open how modes that are alike are turned in each domain,
+                # of which the reduction would warn; the first mode has none that is like it.
+                reduced = reduction(decouple(network, frames, strength=b), data, tolerance=1.0)
+                seen = reduced(times, rtol=1e-8)
+                found[name][row, column] = half(strengths(seen.network, frames, path)[0, :, 0])
+            numbers = three_numbers(times, [tuple(r)], parameters.strength, s / len(s), 1 / len(s))
+            found["theory"][row, column] = half(numbers[:, 0, :, 0].prod(axis=1))
+            found["balanced_theory"][row, column] = expected
+    m, k = np.array(sizes).T
+    coordinates = {"way": list(_WAYS), "domains": ("size", m), "trained": ("size", k)}
+    return xr.Dataset({n: (("size", "way"), each) for n, each in found.items()}, coordinates)
+
+
+def _layer(edge: str) -> int:
+    return 0 if edge[0] == "x" else 2 if "-y" in edge else 1
+
+
+def _chain_time(strength: float, s: np.ndarray, *, tau: float) -> float:
+    """Balanced: the half time of a chain of three on the clock of its rates."""
+    how = {"depth": 3, "input_variance": 1 / len(s), "fraction": 0.5, "tau": tau}
+    return float(linear.learning_time(s[0] / len(s), strength, **how))
+
+
+def _contest(parameters: Parameters, key: PRNGKeyArray) -> dict[str, xr.Dataset]:
+    """Networks of each kind alone, and of shared and dedicated pathways together, trained."""
+    m, k = parameters.contest
+    data, everything = routing(m, k, key=key), routing(m, key=key)
+    (frames, s), pair = basis(everything), pairs_of(data)[0]
+    alone: list[xr.Dataset] = []
+    for way in _WAYS:
+        r = rates(way, m, k)
+        tau = float(np.prod(r) ** (-1 / 3))
+        times = np.linspace(0.0, 1.2 * _chain_time(parameters.strength**3, s, tau=tau), _SAMPLES)
+        network = decouple(
+            translator(data, everything, (way,)), frames, strength=parameters.strength
+        )
+        flow = gradient_flow(network, data, times, rtol=1e-9)
+        seen = strengths(flow.network, frames, [chain(way, *pair)])[0, :, 0]
+        theory = three_numbers(times, [r], parameters.strength, s / len(s), 1 / len(s))
+        theory = theory[:, 0, :, 0].prod(axis=1)
+        table = {"time": times, "strength": seen, "theory": theory}
+        halves = [passage_time(times, -each, -s[0] / 2) for each in (seen, theory)]
+        half = {"half_time": halves[0], "half_time_theory": halves[1]}
+        alone.append(xr.Dataset({n: ("sample", each) for n, each in table.items()}).assign(half))
+    return {
+        "alone": xr.concat(alone, xr.Variable("way", list(_WAYS))),
+        "race": _race(parameters, data, everything),
+    }
+
+
+def _race(parameters: Parameters, data: Task, everything: Task) -> xr.Dataset:
+    """Shared and dedicated pathways in one network, from the same numbers."""
+    (frames, s), starts, ways = basis(everything), np.array(parameters.starts), _WAYS[::2]
+    slow = [rates(way, *parameters.contest) for way in ways]
+    tau = float(np.prod(slow[0]) ** (-1 / 3)) * s[0] / s[-1]  # until the weakest is learned too
+    times = np.linspace(0.0, 1.5 * _chain_time(starts[0] ** 3, s, tau=tau), _SAMPLES)
+    network = decouple(translator(data, everything, ways), frames, strength=starts[:, None])
+    flow = gradient_flow(network, data, times, rtol=1e-9)
+    pair = pairs_of(data)[0]
+    seen = strengths(flow.network, frames, [chain(way, *pair) for way in ways])
+    fine = np.geomspace(starts[0], starts[-1], _FEW)
+    numbers = lambda b: three_numbers(times, slow, b, s / len(s), 1 / len(s)).prod(axis=2)
+    share = lambda final: final[0] / final.sum(axis=0)
+    return xr.Dataset(
+        {
+            "strength": (("way", "start", "time", "mode"), seen),
+            "theory": (("start", "time", "way", "mode"), np.stack([numbers(b) for b in starts])),
+            "share_curve": (("fine", "mode"), np.stack([share(numbers(b)[-1]) for b in fine])),
+        },
+        {
+            "way": list(ways),
+            "start": starts,
+            "fine": fine,
+            "time": ("time", times, {"long_name": "time in units of τ"}),
+            "singular_value": ("mode", s),
+        },
+    )
+
+
+def _large(parameters: Parameters, key: PRNGKeyArray) -> xr.Dataset:
+    """Many domains: a whole network with a shared trunk."""
+    m, k = parameters.large
+    data = routing(m, k, key=key)
+    frames, s = basis(routing(m, key=key))
+    network = decouple(translator(data, data), frames, strength=parameters.strength)
+    expected = _chain_time(parameters.strength**3, s, tau=m ** (2 / 3))
+    times = np.linspace(0.0, 1.2 * expected, _SAMPLES)
+    # The first trained pair of some domains in their order: all are alike.
+    pairs = pairs_of(data)[:: k * max(1, m // 8)]
+    paths = [chain("shared", i, j) for i, j in pairs]
+    flow = gradient_flow(network, data, times, rtol=1e-9)
+    curves = strengths(flow.network, frames, paths)[..., 0]
+    theory = three_numbers(times, [rates("shared", m, k)], parameters.strength, s / 4, 1 / 4)
+    theory = theory[:, 0, :, 0].prod(axis=1)
+    half = lambda curve: passage_time(times, -curve, -s[0] / 2)
+    return xr.Dataset(
+        {"half_time": ("pair", [half(c) for c in curves]), "half_time_theory": half(theory)}
+    )
+
+
+@asserts("Saxe, slides", "“Race dynamics favor shared structure”")
+def claims(run: xr.DataTree, say: Ledger) -> None:
+    """How fast each kind of pathway is, and who wins."""
+    parameters = parameters_of(run, Parameters)
+    table, alone, race = (run[name].ds for name in ("half_times", "alone", "race"))
+    (m, k), large = parameters.contest, parameters.large
+    say(
+        "half times of shared, half shared and dedicated pathways, for every M and K: whole "
+        "networks are three numbers",
+        apart(table["reduced"], table["theory"], within=1e-6, relative=True),
+        note=f"from b = {parameters.strength:g}: "
+        + "; ".join(f"{way} {listed(table['theory'].sel(way=way).values)}" for way in _WAYS),
+    )
+    shared = table["reduced"].sel(way="shared").groupby("domains")
+    say(
+        "how fast a shared trunk learns does not depend on K",
+        apart(shared.max(), shared.min(), within=1e-6, relative=True),
+    )
+    ratio = table["balanced"].sel(way="dedicated") / table["balanced"].sel(way="shared")
+    say(
+        "from balanced weights a shared path is faster than a dedicated one by K M^(1/3)",
+        agree(ratio, table["trained"] * table["domains"] ** (1 / 3), within=1e-5, relative=True),
+        "“The neural race: edge sharing”",
+        note=f"M = {listed(table['domains'].values)}, K = {listed(table['trained'].values)}",
+    )
+    say(
+        "balanced: half times are those of a chain of three",
+        apart(table["balanced"], table["balanced_theory"], within=1e-5, relative=True),
+        "“The neural race: edge sharing”",
+    )
+    say(
+        f"M = {m}, K = {k}: half times of trained networks, shared, half shared and dedicated",
+        agree(alone["half_time"], alone["half_time_theory"], within=1e-6, relative=True),
+    )
+    seen, theory = _shares(race["strength"]), _shares(race["theory"])
+    say(
+        "both in one network from equal weights: what the shared path ends with, of each mode",
+        apart(seen, theory, within=1e-6),
+        note=f"of the first mode {listed(seen[:, 0])}",
+    )
+    at = "“Initialization dependence: rich vs lazy learning”"
+    say(
+        "the winner's share falls from all to half as weights grow: lazy networks do not race",
+        falls(seen[:, 0]),
+        at,
+    )
+    small, big = race["start"].values[[0, -1]]
+    if small <= 0.05:
+        law = above(seen[0], 0.99)
+        say(f"from b = {small:g} the shared path takes all of every mode", law, headline=True)
+    if big >= 1:
+        say(f"from b = {big:g} nobody wins", below(seen[-1, 0], 0.6), at)
+    many = run["large"].ds
+    say(
+        f"M = {large[0]}, K = {large[1]}: the half time of a whole trained network",
+        agree(many["half_time"].mean(), many["half_time_theory"], within=1e-6, relative=True),
+    )
+
+
+def _shares(strength: xr.DataArray) -> xr.DataArray:
+    """The shared path's part of what is learned in the end."""
+    final = strength.isel(time=-1)
+    return (final.sel(way="shared") / final.sum("way")).transpose("start", "mode")
+
+
+@styled
+def draw(run: xr.DataTree) -> Figure:
+    """Half times, one race, and who wins from which weights."""
+    parameters = parameters_of(run, Parameters)
+    table, race = run["half_times"].ds, run["race"].ds
+    m, k = parameters.contest
+    title = "A trunk that all pairs of domains share learns faster, and wins"
+    figure, (times, curves, shares) = sheet(title, 3, width=3.2, height=3.2)
+    for trained, color, label in family(np.unique(table["trained"].values), "dedicated, K ="):
+        one = table.isel(size=table["trained"].values == trained)
+        where = one["domains"].values
+        times.plot(where, one["reduced"].sel(way="dedicated"), **DOTS, color=color, label=label)
+        times.plot(where, one["theory"].sel(way="dedicated"), **THEORY)
+    one = table.isel(size=table["trained"].values == table["trained"].values.min())
+    how = {**DOTS, "marker": "s", "color": "C3"}
+    times.plot(one["domains"], one["reduced"].sel(way="shared"), **how, label="shared, any K")
+    times.plot(one["domains"], one["theory"].sel(way="shared"), **THEORY)
+    words = "number $M$ of domains", "half time of mode 1, in $τ$", "each alone"
+    finish(times, *words, theory="three numbers", xscale="log", yscale="log", legend="upper left")
+    times.set_ylim(top=6 * float(table["theory"].max()))
+    times.set_xticks(parameters.domains, [f"{each}" for each in parameters.domains])
+    times.minorticks_off()
+    one = race.isel(start=0)
+    for way, colors in (("shared", "C3"), ("dedicated", "C0")):
+        for mode in range(len(one["mode"])):
+            curve = one.sel(way=way).isel(mode=mode)
+            both(curves, one["time"], curve["strength"], curve["theory"], color=colors)
+        curves.plot([], [], **PALE, color=colors, alpha=0.6, label=way)
+    words = "time $t$ in units of $τ$", "mode strength $b_1b_2b_3$"
+    words = *words, f"together, $M$ = {m}, $K$ = {k}, $b$ = {float(one['start']):g}"
+    finish(curves, *words, legend="center right", xlim=(0, None))
+    seen = _shares(race["strength"])
+    for mode, (_, color, label) in enumerate(
+        family(np.round(race["singular_value"].values, 2), "$s$ =")
+    ):
+        if mode and np.isclose(*race["singular_value"].values[[mode, mode - 1]]):
+            continue  # as the one before
+        shares.plot(race["start"], seen[:, mode], **DOTS, color=color, label=label)
+        shares.plot(race["fine"], race["share_curve"][:, mode], **THEORY)
+    shares.axhline(0.5, **GUIDE)
+    words = "initial numbers $b$", "the shared path's share", "who wins"
+    finish(shares, *words, theory="theory", legend="lower left", xscale="log", ylim=(0, 1.05))
+    return figure

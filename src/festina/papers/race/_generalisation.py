@@ -1,0 +1,209 @@
+r"""Systematic generalisation: translating between domains that were never trained together.
+
+M input and M output domains with one trunk for all pairs, K trained outputs for each input. Loss
+½⟨‖y − f‖²⟩ over trained pairs, τ Ẇ = −∂L/∂W with τ = 1. *Zero-shot loss* is that on all other
+pairs, relative to that of a network that says nothing. Decoupled weights generalise at every K,
+because they presuppose the basis that domains have in common. Random weights have to find it: from
+one pair for each domain they cannot, the pairs of K = 2 are a single circle, and large weights need
+not.
+"""
+
+from typing import Annotated, Any
+
+import jax
+import numpy as np
+import xarray as xr
+from jaxtyping import PRNGKeyArray
+from matplotlib.figure import Figure
+from pydantic import Field, model_validator
+
+from ..._types import Keys
+from ...dynamics import gradient_flow
+from ...networks import decouple
+from ...tasks import routing
+from .._frame import experiment, keys_of, parameters_of
+from .._parameters import Parameters as BaseParameters
+from .._parameters import falling, increasing
+from .._registry import Progress
+from ..claims import Ledger, above, agree, asserts, below, falls, listed
+from ..figures import DOTS, GUIDE, PALE, family, finish, sheet, styled
+from ._translation import basis, pairs_of, translator, with_random_weights
+
+_LEARNED = 1e-5
+"""Of the loss at which training stops, relative to that at the start."""
+_GENERALISES = 0.05
+"""Zero-shot loss below which a network has understood."""
+
+
+class Parameters(BaseParameters):
+    """Domains with the features of a tree of four items, from random weights of several scales."""
+
+    seeds: int = Field(default=8, ge=2)
+    """How many networks with random weights are trained at each scale."""
+
+    domains: int = Field(default=5, ge=3, le=12)
+    """Number M of domains on either side."""
+
+    trained: Annotated[tuple[int, ...], increasing(1)] = (1, 2, 3, 4)
+    """Numbers K of outputs that are trained with each input, fewer than there are."""
+
+    width: int = Field(default=24, ge=4)
+    """Units before and behind the trunk."""
+
+    scales: Annotated[tuple[float, ...], falling(0.6, 0.005)] = (0.4, 0.2, 0.1, 0.05)
+    """Standard deviations of random weights, the largest first."""
+
+    strength: float = Field(default=0.05, gt=0, le=0.2)
+    """Every number b of decoupled weights."""
+
+    @model_validator(mode="after")
+    def _possible(self) -> "Parameters":
+        if self.trained[-1] >= self.domains:
+            raise ValueError(
+                f"`trained` must be below `domains`, {self.domains}, or nothing is left to infer: "
+                f"got {self.trained}."
+            )
+        return self
+
+
+QUICK: dict[str, Any] = {"seeds": 5, "trained": (1, 3), "scales": (0.4, 0.05)}
+
+
+@experiment("race/generalisation")
+def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+    """Train decoupled and random weights at every K, and ask for what was not trained."""
+    keys, ks = keys_of(parameters, key), parameters.trained
+    tables: list[xr.Dataset] = []
+    for number, k in enumerate(ks):
+        say(f"{k} trained with each", number / len(ks))
+        tables.append(_trained(parameters, k, keys))
+    table = xr.concat(tables, xr.Variable("trained", list(ks)))
+    coordinates = {"scale": list(parameters.scales), "seed": parameters.seed + np.arange(len(keys))}
+    return {"zero_shot": table.assign_coords(coordinates)}
+
+
+def _trained(parameters: Parameters, k: int, keys: Keys) -> xr.Dataset:
+    """All scales and seeds, and a decoupled network with them: one program."""
+    domains = jax.random.fold_in(keys[0], 1)
+    data, everything = (
+        routing(parameters.domains, k, key=domains),
+        routing(parameters.domains, key=domains),
+    )
+    frames, _ = basis(everything)
+    decoupled = decouple(
+        translator(data, everything, width=parameters.width), frames, strength=parameters.strength
+    )
+    random = with_random_weights(decoupled, parameters.scales, keys)
+    lanes = decoupled.with_parts(
+        *(
+            np.concatenate((one[None], many.reshape(-1, *one.shape)))
+            for one, many in zip(decoupled.parts, random.parts, strict=True)
+        )
+    )
+    flow = gradient_flow(lanes, data, rtol=1e-6, converged=_LEARNED)
+    labels = everything.labels["input_domain"], everything.labels["output_domain"]
+    known = set(pairs_of(data))
+    unknown = np.array([(int(i), int(j)) not in known for i, j in zip(*labels, strict=True)])
+    off = everything.y[unknown] - flow.final.predict(everything.x[unknown])
+    error = np.sum(off**2, axis=(-2, -1)) / np.sum(everything.y[unknown] ** 2)
+    left = flow.loss[:, -1] / (np.sum(data.y**2) / (2 * len(data.y)))
+    shape = len(parameters.scales), len(keys)
+    return xr.Dataset(
+        {
+            "decoupled": ((), error[0]),
+            "random": (("scale", "seed"), error[1:].reshape(shape)),
+            "decoupled_trained": ((), left[0]),
+            "random_trained": (("scale", "seed"), left[1:].reshape(shape)),
+        }
+    )
+
+
+@asserts("Saxe, slides", "“Systematic generalization”")
+def claims(run: xr.DataTree, say: Ledger) -> None:
+    """What decoupled weights hide, and what random ones need."""
+    data = run["zero_shot"].ds
+    rich, lazy = data["random"].isel(scale=-1), data["random"].isel(scale=0)
+    small, large = (float(data["scale"][k]) for k in (-1, 0))
+    say(
+        "every network has learned what it was trained on (loss relative to silence)",
+        below(
+            xr.concat((data["random_trained"].max(), data["decoupled_trained"].max()), "kind"), 1e-3
+        ),
+    )
+    say(
+        "a network with a shared trunk translates pairs that were never trained, whatever K "
+        f"(zero-shot loss, σ = {small:g})",
+        below(rich, _GENERALISES),
+        wrong="only from decoupled weights, which presuppose the basis that domains have in common",
+        instead=agree(data["decoupled"] / data["decoupled_trained"], 1.0, within=1e-4),
+        note="that is their loss over that on trained pairs, at every K; random weights, medians: "
+        + listed(rich.median("seed"), 2),
+        headline=True,
+    )
+    at = "“Initialization dependence: rich vs lazy learning”"
+    if 1 in data["trained"]:
+        alone = data["random"].sel(trained=1)
+        say(
+            "K = 1: no random weights of any scale generalise, signs and rotations of the pairs "
+            "are free",
+            above(alone, _GENERALISES),
+        )
+        say(
+            "K = 1: what was not trained is answered wrongly, which is worse than silence (mean "
+            "over seeds, each scale)",
+            above(alone.mean("seed"), 1.0),
+        )
+    if 2 in data["trained"]:
+        circle = rich.sel(trained=2)
+        say(
+            f"K = 2, σ = {small:g}: it depends on the seed (largest over smallest zero-shot loss)",
+            above(circle.max() / circle.min(), 10.0),
+            note=f"{int((circle < _GENERALISES).sum())} of {circle.size} seeds generalise",
+        )
+    many = data["trained"].values >= 3
+    if many.any():
+        say(
+            f"K ≥ 3, σ = {small:g}: every seed generalises",
+            below(rich.isel(trained=many), _GENERALISES),
+            note=f"medians {listed(rich.isel(trained=many).median('seed'), 2)}",
+        )
+        say(
+            f"σ = {large:g}: no seed generalises at any K, training is lazy",
+            above(lazy, _GENERALISES),
+            at,
+        )
+        say(
+            f"K = {int(data['trained'][-1])}: the smaller the weights, the better what was not "
+            "trained (median zero-shot loss from large to small scales)",
+            falls(data["random"].isel(trained=-1).median("seed")),
+            at,
+        )
+
+
+@styled
+def draw(run: xr.DataTree) -> Figure:
+    """Zero-shot loss over K, and over the scale of random weights."""
+    data, m = run["zero_shot"].ds, parameters_of(run, Parameters).domains
+    title = f"Pairs of {m} × {m} domains that were never trained"
+    figure, (by_k, by_scale) = sheet(title, 2, width=4.2, height=3.4, sharey=True)
+    ks, scales = data["trained"].values, data["scale"].values
+    rng = np.linspace(-0.12, 0.12, data.sizes["seed"])
+    for scale, color, label in family(scales[[0, -1]], "random, σ ="):
+        one = data["random"].sel(scale=scale).transpose("trained", "seed")
+        by_k.plot(ks[:, None] + rng, one, **DOTS, color=color, alpha=0.5)
+        by_k.plot([], [], **DOTS, color=color, alpha=0.7, label=label)
+    by_k.plot(ks, data["decoupled"], **{**DOTS, "marker": "s", "color": "C3"}, label="decoupled")
+    by_k.axhline(1, **GUIDE)
+    words = "outputs $K$ trained with each input", "zero-shot loss, of silence"
+    room = {"yscale": "log", "xticks": ks, "xlim": (ks[0] - 0.4, ks[-1] + 0.4)}
+    finish(by_k, *words, "as far as training went", legend="center left", **room)
+    for k, color, label in family(ks, "$K$ ="):
+        one = data["random"].sel(trained=k).transpose("scale", "seed")
+        by_scale.plot(scales, one, **{**DOTS, "ms": 3}, color=color, alpha=0.5)
+        by_scale.plot(scales, one.median("seed"), **PALE, color=color, alpha=0.5, label=label)
+    by_scale.axhline(1, **GUIDE)
+    words = "scale σ of random weights", "", "from rich to lazy"
+    finish(by_scale, *words, xscale="log", legend="lower right")
+    by_scale.set_xticks(scales, [f"{each:g}" for each in scales])
+    by_scale.minorticks_off()
+    return figure
