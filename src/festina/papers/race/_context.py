@@ -207,7 +207,7 @@ def draw(run: xr.DataTree) -> Figure:
             curves = one["loss"].mean("seed"), one["loss_theory"]
             both(loss, data["time"], *curves, color=shade, label=label)
         words = "time $t/τ$", "strength of a pathway", f"{count} contexts, pathways open in k"
-        course.set_ylim(top=1.5 * course.get_ylim()[1])  # room for the legend
+        course.set_ylim(top=1.75 * course.get_ylim()[1])  # room for the legend
         finish(course, *words, theory="race", legend="upper right")
         finish(loss, "time $t/τ$", "loss", f"{count} contexts", theory="race")
         words = "initial weights σ", "share of a pathway", f"{count} contexts, in the end"
