@@ -393,7 +393,7 @@ def test_unshared_directions_are_refused_with_the_size_of_the_violation():
         ({"covariance": np.diag([0.0, 1.0, 1.0])}, "does not vary is correlated with nothing"),
         ({"learning_rate": 0.6}, "unstable"),
         ({"learning_rate": -0.1}, "`learning_rate` must be a positive"),
-        ({"learning_rate": 0.1, "loss_factor": np.nan}, "`loss_factor` must be a positive"),
+        ({"learning_rate": 0.1, "loss_factor": np.nan}, "`loss_factor` must be a finite number"),
     ],
 )
 def test_bad_arguments(change, message):

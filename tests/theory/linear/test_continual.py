@@ -207,7 +207,10 @@ def test_bad_curricula():
         (([SQUARE], [[1.0], [2.0]]), "an entry for each task, got 1 and 2"),
         (([], []), "an entry for each task"),
         (([SQUARE, OTHER], [[1.0], [2.0, 1.0]]), "`times` must increase"),
-        (([SQUARE, np.eye(3)], [[1.0], [2.0]]), "`correlations` must have one shape"),
+        (
+            ([SQUARE, np.eye(3)], [[1.0], [2.0]]),
+            "those of `tasks`, must have one shape",
+        ),
         (([SQUARE, OTHER * np.nan], [[1.0], [2.0]]), "`correlations` must be finite"),
         (([SQUARE, OTHER], [[1.0], [-2.0]]), "must not be negative"),
     ):

@@ -35,7 +35,8 @@ def balanced_blocks(
 
     **Arguments:**
 
-    - `times`, `first`, `second`, `correlation`, `balance`, `tau`: as in `balanced_flow_from`.
+    - `times`, `first`, `second`, `correlation`, `balance`, `tau`: as in `balanced_flow_from`. The
+      negative of the weights' balance is what a source with the opposite sign would have.
     - `as_printed`: the last term of Eq. (15) as it stands in the source.
 
     **Returns:**
@@ -48,7 +49,7 @@ def balanced_blocks(
     parts = block_matrices(first, second, correlation, balance=balance)
     b, c, d, s_lam, rest, g, h, u, v, u_rest, v_rest = parts
     w1, w2 = finite("first", first), finite("second", second)
-    gap = residual(w1, w2, balance)
+    gap = min(residual(w1, w2, sign * balance) for sign in (1, -1))
     if gap > 1e-6 * (np.sum(w1**2) + np.sum(w2**2)):
         raise ValueError(
             f"`balance` is {balance:g}, which W₂ᵀW₂ − W₁W₁ᵀ of the weights misses by {gap:.3g}: "
