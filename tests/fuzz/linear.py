@@ -167,7 +167,7 @@ def _(modes, g):
 def _(found, g):
     """The map, its loss, or layers that are |a|^{1/D} along each mode."""
     u, s, v = g["modes"].left, g["modes"].singular_values, g["modes"].right
-    a, size = g.strengths[..., None, :], np.abs(g.strengths).max()
+    a, size = g.strengths[..., None, :], np.abs(g.strengths).max(initial=0.0)
     if "layer" in g:
         x = np.eye(len(v)) if g.inputs is None else g.inputs
         h = x @ v * np.abs(a) ** (int(g.layer) / number(g.depth))
@@ -428,6 +428,7 @@ def _(world, g):
     """Kinds are what NumPy finds of the covariance, whose inverse has the precision for a sum."""
     c, values = world.covariance, world.eigenvalues
     digits = 1e-8 + 1e-14 * values[0] / np.clip(values[-1], 1e-12 * values[0], 1.0)
+    digits += 1e-15 * number(g.get("coupling", 0.0)) / number(g.precision)
     near(np.sort(values), np.linalg.eigvalsh(c), digits, np.abs(c).max())
     near(c @ world.modes, world.modes * values, digits, np.abs(c).max())
     if not {"sizes", "items", "flip"} & {*g} or isinstance(g.get("items"), int):

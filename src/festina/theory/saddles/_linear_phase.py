@@ -108,7 +108,7 @@ def linear_phase(
         up to the first drop of the loss.
     """
     seen = linear_layer(network, task)
-    clock = loss_factor(loss, task) * np.asarray(times, dtype=float)
+    clock = loss_factor(loss, task) * finite("times", times)
     u, v = linear_phase_from(seen.u, seen.v, seen.correlation, clock)
     deep = as_layer(network) is not network
     return network.with_parts(u, v.swapaxes(-1, -2) if deep else v)
