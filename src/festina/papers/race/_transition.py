@@ -238,7 +238,7 @@ def draw(run: xr.DataTree) -> Figure:
             both(ax, one["time"], seen.mean("seed"), theory, color=color, label=part)
         title = f"Δ = {margin[k]:g}, σ = {scale[-1]:g}"
         finish(ax, "time $t/τ$", "what pathways say of y", title, theory="race")
-    for k in (near(0.6), near(0.7), near(1.0), near(1.2)):
+    for k in dict.fromkeys(map(near, (0.6, 0.7, 1.0, 1.2))):
         one = data.isel(margin=k)
         slow = margin[k] < _CROSSING
         share = (1 - one["chi"] if slow else one["chi"]).mean("seed")
