@@ -171,7 +171,7 @@ def _(found, g):
     if "layer" in g:
         x = np.eye(len(v)) if g.inputs is None else g.inputs
         h = x @ v * np.abs(a) ** (int(g.layer) / number(g.depth))
-        return near(found, h @ h.swapaxes(-1, -2), 1e-8, np.abs(h).max() ** 2)
+        return near(found, h @ h.swapaxes(-1, -2), 1e-8, np.abs(h).max(initial=0.0) ** 2)
     if np.ndim(found) < g.strengths.ndim:
         return near(found, ((g.strengths - s) ** 2).sum(-1) / 2, 1e-8, np.sum(s**2))
     return near(found, (u * a) @ v.T, 1e-10, size)
@@ -250,6 +250,9 @@ def _(found, g):
 
 @row("balanced_blocks", with_balance, cost=2)
 def _(m, g):
+    """Of the negative balance, which is a source's sign, nothing is asked."""
+    if ((g.second**2).sum() - (g.first**2).sum()) * g.balance < 0:
+        return "kept"
     inputs = g.first.shape[-1]
     return same_map(m[..., inputs:, :inputs], g, g.times / number(g.tau))
 

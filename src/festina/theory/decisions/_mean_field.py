@@ -19,7 +19,7 @@ _UNKNOWNS = len(LINES) * (1 + len(ACTIONS))
 # the overhead of a call.
 _HERD = 128
 
-_MOST_STEPS = 1_000_000
+_MOST_STEPS = 10_000
 
 # LSODA squares the time it is given, and weights have not moved by then.
 _NOTHING = 1e-100
