@@ -146,7 +146,17 @@ def _joined(known: Frames, new: Frames, alike: Float[np.ndarray, "mode new"]) ->
 
 
 def _fill(found: Frames, node: str, columns: Float[np.ndarray, "_ mode"], least: float) -> None:
-    """Directions that a node does not have yet, as unit vectors."""
-    length = np.linalg.norm(columns, axis=0)
-    new = (length > least) & ~np.any(found[node] != 0, axis=0)
-    found[node] = np.where(new, columns / np.where(new, length, 1.0), found[node])
+    """Directions that a node does not have yet, at right angles to each other, longest first.
+
+    Of data that are not diagonal together there are more columns than directions.
+    """
+    frame = found[node].copy()
+    for k in np.argsort(-np.linalg.norm(columns, axis=0), kind="stable"):
+        if frame[:, k].any():
+            continue
+        beside = columns[:, k]
+        for _ in range(2):  # the second time against rounding
+            beside = beside - frame @ (frame.T @ beside)
+        if (length := np.linalg.norm(beside)) > least:
+            frame[:, k] = beside / length
+    found[node] = frame

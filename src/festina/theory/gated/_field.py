@@ -59,6 +59,8 @@ class Field:
 
 
 class Ran(NamedTuple):
+    """How pathways ran."""
+
     time: Float[np.ndarray, " time"]
     strength: Float[np.ndarray, "time gating"]
     explained: Float[np.ndarray, "time gating"]
@@ -82,6 +84,7 @@ def held(
         lambda _, z: 2 * (s - strength(z) @ overlap),
         np.log(starts)[owner],
         strength,
+        rate=s.max(),
         rtol=rtol,
         atol=rtol,
     )
@@ -123,6 +126,7 @@ def free(field: Field, starts: Float[np.ndarray, " gating"], rtol: float) -> Ran
         start.ravel(),
         lambda flat: np.sum(flat.reshape(len(starts), -1) ** 2, axis=1),
         observe,
+        rate=max(field.modes(k)[1].max(initial=0.0) for k in range(len(starts))),
         explicit=True,
         rtol=rtol,
         atol=rtol * np.sqrt(starts.min()),

@@ -20,7 +20,7 @@ _ALIKE = 1e-6
 class Pathways:
     """The paths of a gated network on their way: see `reduction`.
 
-    - `time`: in units of τ.
+    - `time`: in the units of τ.
     - `edges`: B_e of every edge, `(time, mode)`.
     - `strengths`: B_p of every path, the product along it. Modes are numbered in each group of
       paths that have to do with each other.
@@ -47,7 +47,7 @@ class Pathways:
         for k, (label, curve) in enumerate(lines.items()):
             drawn = ax.plot(self.time, curve, color=f"C{k % 10}", lw=1.0, ls="--")
             drawn[0].set_label(label)
-        ax.set(xlabel=r"time $t/\tau$", ylabel=r"strength $B_p$ of a path", xlim=(0, self.time[-1]))
+        ax.set(xlabel="time $t$", ylabel=r"strength $B_p$ of a path", xlim=(0, self.time[-1]))
         if len(lines) <= _MOST:
             ax.legend(frameon=False, fontsize="small")
         return ax

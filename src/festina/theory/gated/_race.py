@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Bool, Float
 from scipy.interpolate import PchipInterpolator
+from scipy.optimize import linprog
 
 from ..._axes import axes
 from ..._types import ArrayLike
@@ -77,8 +78,8 @@ class Race:
         curves = alike({self.names[k]: self.explained[:, k] for k in order})
         for label, curve in itertools.islice(curves.items(), _LINES):
             ax.plot(self.time, curve, lw=1.0, ls="--", label=label)
-        last = self.half_time[self.share > 1e-3].max()
-        ax.set(xlabel=r"time $t/\tau$", ylabel="taken off the loss", xlim=(0, 1.5 * last))
+        last = self.half_time[np.isfinite(self.half_time)].max()
+        ax.set(xlabel="time $t$", ylabel="taken off the loss", xlim=(0, 1.5 * last))
         ax.legend(frameon=False, fontsize="small")
         return ax
 
@@ -121,6 +122,7 @@ def race(
     - `everyone`: also those that are not self-consistent take part, as in a network whose gates
       are given.
     - `tau`: time constant of the flow on $\frac12\langle\lVert y - f\rVert^2\rangle$.
+    - `rtol`: tolerance of the integrator.
     """
     found = _checked(task, gatings)
     for name, value in (("initial", initial), ("tau", tau), ("rtol", rtol)):
@@ -137,17 +139,17 @@ def race(
     rate = np.array([s.max(initial=0.0) for _, s, _ in modes])
     consistent = np.array(
         [
-            len(s) > 0 and _opens(field.x, v[0], gate)
+            len(s) > 0 and _opens(field.x @ v[s >= s[0] * (1 - NOTHING)].T, gate)
             for gate, (v, s, _) in zip(gates, modes, strict=True)
         ]
     )
     runs = (rate > 0) & (consistent | everyone)
     if not runs.any():
         raise ValueError(
-            "Nobody races: no gating sees what correlates with the targets."
+            "Nobody races: none of the `gatings` sees what correlates with the targets."
             if not rate.any()
-            else "Nobody races: no gating is self-consistent. With `everyone=True` gates are taken "
-            "as given."
+            else "Nobody races: none of the `gatings` is self-consistent, as those of rectifiers "
+            "are. With `everyone=True` gates are taken as given."
         )
     field = replace(field, gates=gates[runs])
     modes = [mode for mode, in_ in zip(modes, runs, strict=True) if in_]
@@ -184,11 +186,16 @@ def _half(time: Float[np.ndarray, " time"], strength: Float[np.ndarray, " time"]
 
 def _checked(task: Task, gatings: Mapping[str, ArrayLike] | str) -> dict[str, np.ndarray]:
     if not isinstance(task, Task) or task.population or task.x.ndim != 2:
-        raise ValueError("`task` must be finite, with vectors as inputs: gates are per example.")
+        raise ValueError(
+            f"`task` must be finite, with vectors as inputs, got {task!r}: gates are per example."
+        )
     if isinstance(gatings, str):
         if gatings not in task.labels:
             known = ", ".join(task.labels) or "none"
-            raise ValueError(f"The task has no label {gatings!r}; its labels: {known}.")
+            raise ValueError(
+                f"`gatings` must be a label of the task, which has {known}, or gates by name, got "
+                f"{gatings!r}."
+            )
         values = np.unique(task.labels[gatings])
         if 2 ** len(values) > _MOST:
             raise ValueError(
@@ -200,21 +207,32 @@ def _checked(task: Task, gatings: Mapping[str, ArrayLike] | str) -> dict[str, np
             f"{gatings} {'+'.join(map(str, chosen))}": np.isin(task.labels[gatings], chosen) * 1.0
             for chosen in sets
         }
+    if not isinstance(gatings, Mapping):
+        raise ValueError(
+            f"`gatings` must be gates by name, {{'a': …, 'b': …}}, got a {type(gatings).__name__}."
+        )
     found = {name: real_array(f"gatings['{name}']", gate) for name, gate in gatings.items()}
     for name, gate in found.items():
         if gate.shape != (len(task.x),) or not np.isfinite(gate).all():
+            bad = f"{np.sum(~np.isfinite(gate))} that are not, in"
             raise ValueError(
                 f"`gatings['{name}']` must be one finite number for each of {len(task.x)} "
-                f"examples, got shape {gate.shape}."
+                f"examples, got {bad if gate.size == len(task.x) else ''} shape {gate.shape}."
             )
     if not found:
         raise ValueError("`gatings` is empty: nobody races.")
     return found
 
 
-def _opens(x: np.ndarray, direction: np.ndarray, gate: np.ndarray) -> bool:
-    """Whether a rectifier along this direction, or against it, is on where the gate is."""
-    along = x @ direction
-    tiny = NOTHING * max(float(np.abs(along).max()), 1e-300)
-    wanted = gate != 0
-    return bool((wanted == (along > tiny)).all() or (wanted == (along < -tiny)).all())
+def _opens(
+    along: Float[np.ndarray, "sample direction"], gate: Float[np.ndarray, " sample"]
+) -> bool:
+    """Whether a rectifier along a sum of these directions is on just where the gate is."""
+    along = along / max(float(np.abs(along).max()), 1e-300)
+    along[np.abs(along) < NOTHING] = 0.0
+    on = gate != 0
+    inequalities = np.where(on[:, None], -along, along)
+    found = linprog(
+        np.zeros(along.shape[1]), inequalities, np.where(on, -1.0, 0.0), bounds=(None,) * 2
+    )
+    return found.status == 0

@@ -23,7 +23,7 @@ from ._settle import settle
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_SWEEPS = 200
+_SWEEPS = 200  # of directions through the graph; random weights need some dozens
 _MOST_TIMES = 2000
 
 
@@ -60,7 +60,11 @@ class Reduction:
     def __call__(
         self, times: ArrayLike | None = None, *, tau: float = 1.0, rtol: float = 1e-10
     ) -> Pathways:
-        """The network at these times; without, from the start until nothing happens any more."""
+        """The network at these times; without, from the start until nothing happens any more.
+
+        - `tau`: time constant of the flow.
+        - `rtol`: tolerance of the integrator, of the largest strength in each group of paths.
+        """
         check_positive("tau", tau)
         check_positive("rtol", rtol)
         starts = {
@@ -75,7 +79,7 @@ class Reduction:
         if times is None:
             method = "LSODA"  # most of the time next to nothing happens
             ways = [
-                settle(drive(group), b, np.abs, rtol=rtol, atol=atol)[0]
+                settle(drive(group), b, np.abs, rate=group.s.max() / tau, rtol=rtol, atol=atol)[0]
                 for group, b in starts.items()
                 if b.size
             ]
@@ -88,6 +92,8 @@ class Reduction:
         edges = {}
         for group, b in starts.items():
             run = solve_ivp(drive(group), span, b, method, t_eval=moments, rtol=rtol, atol=atol)
+            if not run.success:
+                raise RuntimeError(f"{run.message} Try a larger `rtol`.")
             rows = run.y[:, place].T.reshape(len(times), len(group.edges), -1)
             edges |= {edge: rows[:, k] for k, edge in enumerate(group.edges)}
         return self._pathways(times, {edge: edges[edge] for edge in self.initial})

@@ -20,6 +20,7 @@ def settle(
     size: Callable[[State], Float[np.ndarray, " _"]],
     observe: Callable[[State], Any] = lambda y: y,
     *,
+    rate: float,
     explicit: bool = False,
     rtol: float,
     atol: float,
@@ -27,14 +28,18 @@ def settle(
     """What is observed on the way, up to where the last half of all time changed next to nothing.
 
     That is no `size` by 10⁻⁶ of the largest, or by 10⁻³ of itself if it grows: what is small has to
-    be given its time. At the start nothing has changed yet, which is not meant.
+    be given its time. At the start nothing has changed yet, which is not meant. The `rate` at which
+    it starts says what is long.
     """
-    solver = (DOP853 if explicit else LSODA)(velocity, 0.0, start, _NEVER, rtol=rtol, atol=atol)
+    last = _NEVER / max(rate, 1e-280)
+    solver = (DOP853 if explicit else LSODA)(velocity, 0.0, start, last, rtol=rtol, atol=atol)
     times, sizes, seen, changed = [0.0], [size(start)], [observe(start)], False
     while solver.status == "running":
         solver.step()
         if solver.status == "failed":
-            break
+            raise RuntimeError(
+                f"No step is small enough at time {solver.t:.4g}. Try a larger `rtol`."
+            )
         within, last = solver.dense_output(), times[-1]
         for time in np.linspace(last, solver.t, _WITHIN + 1)[1:]:
             times.append(float(time))
