@@ -36,6 +36,10 @@ def draw_gated(
             f"there are {', '.join(labels) or 'none'}."
         )
     table = gating.table if task is None else np.asarray(jax.vmap(gating)(np.asarray(task.x)))
+    if task is not None:
+        network.view.wanted(
+            np.asarray(jax.vmap(network.features)(np.asarray(task.x, float))), task.y
+        )
     what = table if label is None else np.asarray(labels[label])
     values, which = np.unique(what, axis=0, return_inverse=True)
     groups = [which.ravel() == k for k in range(len(values))]

@@ -347,7 +347,16 @@ BAD = {
     "no edge": (lambda: make(paths=["x"]), "has no edge"),
     "dash": (lambda: make({"x": 2, "a-b": 3, "y": 1}), "cannot be called 'a-b'"),
     "space": (lambda: make({"x": 2, "h ": 3, "y": 1}), "no space around"),
-    "taken": (lambda: make({"x": 2, "time": 3, "y": 1}, ["x-time-y"]), "called 'time'"),
+    "no name": (lambda: make({"x": 2, "": 3, "y": 1}), "cannot be called ''"),
+    "one path": (
+        lambda: gated({"x": 2, "y": 1}, "x-y", scale=0.1, key=KEY),
+        "a list of chains",
+    ),
+    "columns that are not there": (
+        lambda: make(gates={"h": [1, 0]}, examples=np.eye(2), inputs={"x": [0, 7]}),
+        "examples` have 2 columns, of which 'x' reads 0, 7",
+    ),
+    "columns that nobody reads": (lambda: gradient_flow(make(), xor(0.5)), "takes vectors of 2"),
     "width": (lambda: make({"x": 2, "h": 0, "y": 1}), r"`nodes\['h'\]` must be a whole number"),
     "unknown gate": (lambda: make(gates={"k": np.ones(4)}, examples=XOR.x), "no node or edge"),
     "short gate": (
@@ -391,7 +400,7 @@ BAD = {
     "outputs": (lambda: gradient_flow(make(), contextual(4, 2)), "numbers, got shape|do not fit"),
     "inputs": (
         lambda: gradient_flow(pathways(), xor(0.5)),
-        r"vectors of 2 numbers, got shape \(3,\)",
+        r"shape \(3,\), the network takes vectors of 2 numbers, as its `examples`",
     ),
 }
 

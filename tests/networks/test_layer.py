@@ -199,15 +199,15 @@ def test_arrays_that_are_no_layer(unit, u, v, message):
 @pytest.mark.parametrize(
     ("network", "shape", "message"),
     [
-        (fully_connected(2, 3, key=KEY), (5, 3), r"\(3,\) need .* weights \(3,\) .* have \(2,\)"),
+        (fully_connected(2, 3, key=KEY), (5, 3), r"\(3,\) .* need .* u \(3,\) .* has \(2,\)"),
         # Which could be reshaped to fit.
-        (fully_connected(2, 3, key=KEY), (5, 4), r"\(4,\) need .* weights \(4,\) .* have \(2,\)"),
-        (fully_connected(2, 3, key=seeds(4)), (5, 4), r"Inputs of shape \(4,\) need"),
+        (fully_connected(2, 3, key=KEY), (5, 4), r"\(4,\) .* need .* u \(4,\) .* has \(2,\)"),
+        (fully_connected(2, 3, key=seeds(4)), (5, 4), r"inputs of shape \(4,\) .* need"),
         (fully_connected(2, 3, key=KEY), (2,), r"`x` must be examples, .* got shape \(2,\)"),
         (fully_connected(2, 3, key=KEY), (), r"`x` must be examples, .* got shape \(\)"),
         (fully_connected(2, 3, key=KEY), (5, 2, 2), r"takes vectors, got inputs \(2, 2\)"),
-        (convolutional(4, 3, key=KEY), (5, 7), r"responses \(6,\), .* \(2,\) and \(3,\)"),
-        (attention(2, 3, key=KEY), (5, 6, 4), r"weights \(2, 1, 6\) .* have \(2, 1, 3\)"),
+        (convolutional(4, 3, key=KEY), (5, 7), r"v \(1, 6\), .* \(2,\) and \(1, 3\)"),
+        (attention(2, 3, key=KEY), (5, 6, 4), r"u \(2, 1, 6\) .* has \(2, 1, 3\)"),
     ],
 )
 def test_inputs_that_do_not_fit_the_network(network, shape, message):

@@ -110,6 +110,16 @@ def decouple(
     modes = {frame.shape[1] for frame in frames.values()}
     plan, parts = network.plan, []
     hidden = dict(plan.nodes[: -plan.ends])
+    edges = list(network.part_axes)
+    ends = {*plan.widths} - {*hidden}
+    if surplus := [name for name in frames if name not in (*ends, *edges)]:
+        raise ValueError(
+            f"`directions` has {surplus[0]!r}, which is no input, no output and no edge there: "
+            f"hidden nodes have frames of their own, random with a `key`. There are "
+            f"{', '.join(sorted(ends))}."
+        )
+    if isinstance(strength, Mapping) and (missing := [e for e in edges if e not in strength]):
+        raise ValueError(f"`strength` has no {missing[0]!r}, it needs all of {', '.join(edges)}.")
     if len(modes) != 1 or min(hidden.values(), default=min(modes)) < min(modes):
         raise ValueError(
             "`directions` must all have the same number of columns, and no hidden node fewer units "

@@ -87,11 +87,6 @@ class DeepLinear(AbstractGraphNetwork):
         shapes = layer_shapes(self.widths)
         return stack_graph(_LINEAR, shapes, (linear,) * (self.depth - 2))
 
-    @property
-    def first_unit(self) -> Neuron:
-        """A linear neuron: its features are the inputs, and all of it is linear in them."""
-        return _LINEAR
-
     def check_fit(self, input_shape: tuple[int, ...], outputs: int) -> None:
         if (self.widths[:1], self.outputs) != (input_shape, outputs):
             raise ValueError(

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-import jax.numpy as jnp
 from jaxtyping import Float
 
 from .._precision import float64
@@ -13,10 +12,7 @@ from ._contract import mix
 from ._given import finite_array, whole_number
 from ._network import AbstractNetwork
 from ._structure import AbstractStructure
-from ._units import Neuron
 from ._view import Shape
-
-_LINEAR = Neuron()
 
 
 @pytree
@@ -35,20 +31,9 @@ class DiagonalLinear(AbstractNetwork):
     def _described(self) -> str:
         return f"{self.inputs} inputs"
 
-    def __call__(self, x: Float[Array, " input"]) -> Float[Array, " output"]:
-        """One network, one example, in the precision of JAX's setting; `predict` is float64."""
-        return jnp.sum(self.coefficients() * self._checked(x), keepdims=True)
-
     def hidden(self, x: Float[Array, " input"]) -> tuple[Float[Array, "..."], ...]:
         """u_i x_i of every coordinate."""
         return (self.u * self._checked(x),)
-
-    def _checked(self, x: Float[Array, "..."]) -> Float[Array, " input"]:
-        self._check_single()
-        x = jnp.asarray(x)
-        if x.shape != (self.inputs,):
-            raise ValueError(f"Inputs are vectors of {self.inputs} numbers, got {x.shape}.")
-        return x
 
     def coefficients(self) -> Float[Array, "*batch input"]:
         """β = u∘v, the linear map that each network of a batch computes."""
@@ -77,11 +62,6 @@ class DiagonalLinear(AbstractNetwork):
     def structure(self) -> "DiagonalStructure":
         return DiagonalStructure(self.inputs)
 
-    @property
-    def first_unit(self) -> Neuron:
-        """A linear neuron: its features are the inputs, and all of it is linear in them."""
-        return _LINEAR
-
     def check_fit(self, input_shape: tuple[int, ...], outputs: int) -> None:
         if ((self.inputs,), 1) != (input_shape, outputs):
             raise ValueError(
@@ -99,10 +79,6 @@ class DiagonalStructure(AbstractStructure):
     @property
     def shapes(self) -> tuple[Shape, Shape]:
         return (self.inputs,), (self.inputs,)
-
-    @property
-    def units_first(self) -> tuple[bool, bool]:
-        return False, False
 
     def outputs(
         self, psi: Float[Array, "sample input"], *parts: Float[Array, "..."]

@@ -61,7 +61,8 @@ def from_run(
         )
     dims = tuple(map(str, data["saves"].dims))
     last = data.isel(time=-1) if "time" in data["loss"].dims else data.isel(save=-1)
-    names = [str(name) for name in data.variables if _is_part(str(name))]
+    edges = {"-".join(edge) for edge in data.attrs.get("graph", [(), (), ()])[2]}
+    names = [str(name) for name in data.variables if _is_part(str(name)) or name in edges]
     parts = {name: np.asarray(last[name].values, float) for name in names}
     if not parts:
         raise ValueError(
@@ -104,7 +105,7 @@ def _is_matrix(name: str) -> bool:
 
 
 def _is_part(name: str) -> bool:
-    return name in ("u", "v") or _is_matrix(name) or "-" in name
+    return name in ("u", "v") or _is_matrix(name)
 
 
 def _past(data: "xr.Dataset", last: "xr.Dataset") -> Past | None:
@@ -134,19 +135,18 @@ def _stack(
 
 
 def _gated(attributes: Any, parts: Any, _: Any, gates: Mapping[str, Rule] | None) -> Gated:
-    inputs, nodes, edges = attributes["graph"]
-    ends = {name for name, _ in nodes} - {source for source, _ in edges}
-    plan = Plan(
-        tuple((name, tuple(columns)) for name, columns in inputs),
-        tuple((name, width) for name, width in nodes),
-        tuple((source, target) for source, target in edges),
-        len(ends),
-    )
+    tuples = lambda given: tuple(map(tuples, given)) if isinstance(given, list | tuple) else given
+    plan = Plan(*tuples(attributes["graph"]))
     names = tuple(attributes["gates"])
     examples, table = (
         np.array(attributes[each], ndmin=2) for each in ("gate_inputs", "gate_table")
     )
     rules = names[table.shape[1] :]
+    if surplus := [name for name in gates or {} if name not in rules]:
+        raise ValueError(
+            f"`gates` has {surplus[0]!r}, which is none of the functions that the run needs: "
+            f"{', '.join(map(repr, rules)) or 'none'}."
+        )
     if missing := [name for name in rules if name not in (gates or {})]:
         raise ValueError(
             f"`run` was made with gates that are functions, of {', '.join(map(repr, missing))}: a "

@@ -19,20 +19,12 @@ from ._gated_graph import GatedGraph, Plan, gated_graph
 from ._gating import Gating, Rule, gating
 from ._given import finite_array, whole_number
 from ._network import AbstractGraphNetwork
-from ._past import MEMORY
-from ._units import Neuron
 from ._view import AbstractView, Shape
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from ..tasks import Task
-
-_LINEAR = Neuron()
-_TAKEN = (
-    *("batch_0", "ending", "evaluations", "learning_rate", "loss", "message", "momentum", "save"),
-    *("saves", "scale", "seed", "squared_gradient", "time", *MEMORY),
-)
 
 
 @dataclass(frozen=True)
@@ -89,9 +81,13 @@ class GatedView(AbstractView):
 
     def check_input(self, input_shape: Shape) -> None:
         least = 1 + max(column for _, columns in self.plan.inputs for column in columns)
-        needed = self.gating.examples.shape[1] or max(least, *input_shape, 0)
-        if input_shape != (needed,):
-            raise ValueError(f"Inputs are vectors of {needed} numbers, got shape {input_shape}.")
+        known = self.gating.examples.shape[1] or self.plan.columns
+        if input_shape != (needed := known or max(least, *input_shape, 0),):
+            raise ValueError(
+                f"Network and task do not fit: inputs have shape {input_shape}, the network takes "
+                f"vectors of {needed} numbers{', as its `examples` are' * bool(self.gates)}. Which "
+                "of them are read is said by `inputs`."
+            )
 
 
 @pytree
@@ -132,7 +128,7 @@ class Gated(AbstractGraphNetwork):
 
     @property
     def part_axes(self) -> dict[str, tuple[str, ...]]:
-        return {f"{source}-{target}": (target, source) for source, target in self.plan.edges}
+        return {f"{a}-{b}": (f"{b}_unit", f"{a}_unit") for a, b in self.plan.edges}
 
     def with_parts(self, *parts: Float[Array, "..."]) -> "Gated":
         return Gated(parts, self.plan, self.gating)._labelled_like(self)
@@ -142,10 +138,6 @@ class Gated(AbstractGraphNetwork):
         return gated_graph(self.plan, self.gating.names)
 
     @property
-    def first_unit(self) -> Neuron:
-        return _LINEAR
-
-    @property
     def view(self) -> GatedView:
         return GatedView(self.plan, self.gating)
 
@@ -153,7 +145,7 @@ class Gated(AbstractGraphNetwork):
     def attributes(self) -> dict[str, str | list]:
         return {
             **super().attributes,
-            "graph": [self.plan.inputs, self.plan.nodes, self.plan.edges],
+            "graph": [self.plan.inputs, self.plan.nodes, self.plan.edges, self.plan.columns],
             "gates": list(self.gating.names),
             "gate_inputs": self.gating.examples.tolist(),
             "gate_table": self.gating.table.tolist(),
@@ -205,8 +197,9 @@ def gated(
       `{"a": task.labels["context"] == 0}`. Any real number will do.
     - `examples`: the inputs that such numbers are for, `task.x`. Of others they are unknown: the
       network says NaN, and `predict` which gate is missing.
-    - `inputs`: columns of the input that each input node reads, `{"x": range(2)}`. By default they
-      follow each other, and there are no more columns than that.
+    - `inputs`: columns of the input that each input node reads, `{"x": range(2)}`; others, such as
+      a context that gates know, need no reader. By default they follow each other, and there are
+      no more columns than that.
     - `scale`: standard deviation of the initial weights, or an array of them.
     - `key`: randomness. An array of keys makes a batch of networks, one each; `scale` and `key`
       broadcast against each other.
@@ -254,11 +247,12 @@ def _plan(
 ) -> Plan:
     """The graph by names, its nodes along the edges."""
     widths = {name: whole_number(f"nodes['{name}']", width) for name, width in nodes.items()}
-    if bad := [name for name in widths if name in _TAKEN or "-" in name or name != name.strip()]:
+    if bad := [name for name in widths if not name or "-" in name or name != name.strip()]:
         raise ValueError(
-            f"A node cannot be called {bad[0]!r}: names have no '-' and no space around them, and "
-            f"are none of {', '.join(_TAKEN)}, which runs have already."
+            f"A node cannot be called {bad[0]!r}: names have no '-' and no space around them."
         )
+    if isinstance(paths, str) or not all(isinstance(path, str) for path in paths):
+        raise ValueError(f'`paths` must be a list of chains like ["x-h-y"], got {paths!r}.')
     chains = [[name.strip() for name in path.split("-")] for path in paths]
     edges = list(dict.fromkeys(pair for chain in chains for pair in itertools.pairwise(chain)))
     if not edges:
@@ -283,7 +277,8 @@ def _plan(
     hidden = [name for name in ordered if name not in (*entries, *ends)]
     columns = _columns(entries, widths, inputs)
     layers = tuple((name, widths[name]) for name in (*hidden, *ends))
-    return Plan(tuple(columns.items()), layers, tuple(edges), len(ends))
+    known = sum(map(len, columns.values())) if inputs is None else 0
+    return Plan(tuple(columns.items()), layers, tuple(edges), known)
 
 
 def _columns(

@@ -27,7 +27,12 @@ class Plan:
     inputs: tuple[tuple[str, tuple[int, ...]], ...]  # with the columns of x that each reads
     nodes: tuple[tuple[str, int], ...]  # with widths, along the edges, outputs last
     edges: tuple[tuple[str, str], ...]
-    ends: int
+    columns: int = 0  # that x has, where that is known
+
+    @property
+    def ends(self) -> int:
+        """How many outputs there are."""
+        return len(dict(self.nodes).keys() - {source for source, _ in self.edges})
 
     @property
     def widths(self) -> dict[str, int]:

@@ -58,6 +58,13 @@ def gating(gates: Mapping[str, ArrayLike | Rule], examples: ArrayLike | None, pl
     x = finite_array("examples", examples)
     if x.ndim != 2:
         raise ValueError(f"`examples` must be inputs (example, input), got shape {x.shape}.")
+    for name, read in plan.inputs:
+        if max(read) >= x.shape[1] or plan.columns not in (0, x.shape[1]):
+            raise ValueError(
+                f"`examples` have {x.shape[1]} columns, of which '{name}' reads "
+                f"{', '.join(map(str, read))}: they are whole inputs, and `inputs` says which "
+                "columns are read."
+            )
     columns = {name: finite_array(f"gates['{name}']", gate) for name, gate in given.items()}
     for name, column in columns.items():
         if column.shape != (len(x),):

@@ -78,13 +78,6 @@ class Graph(AbstractStructure):
         looking = {edge.part for edge in self.edges if edge.source < len(self.inputs)}
         return tuple(part in looking for part in range(len(self.shapes)))
 
-    def inside(self, *parts: Float[Array, "..."]) -> tuple[Float[Array, "..."], ...]:
-        """The parts of one network as they are in programs, with units last."""
-        return tuple(
-            jnp.moveaxis(part, 0, -1) if units else part
-            for part, units in zip(parts, self.units_first, strict=True)
-        )
-
     def outputs(
         self, psi: Float[Array, "sample *features"], *parts: Float[Array, "..."]
     ) -> Float[Array, "sample output *lane"]:

@@ -35,29 +35,10 @@ class Layer(AbstractNetwork):
     def _described(self) -> str:
         return f"{self.width} units {self.unit}, {self.outputs} outputs"
 
-    def __call__(self, x: Float[Array, "..."]) -> Float[Array, " output"]:
-        """One network, one example, in the precision of JAX's setting; `predict` is float64."""
-        psi = self._check_input(x)
-        u, v = (jnp.moveaxis(part, 0, -1) for part in self.parts)
-        return self.structure.outputs(psi[None], u, v)[0] + self.skip(jnp.asarray(x))
-
     def hidden(self, x: Float[Array, "..."]) -> tuple[Float[Array, "..."], ...]:
         """φ(x; u_i) of every unit, `(*read, unit)`."""
-        psi = self._check_input(x)
+        psi = self.features(self._checked(x))
         return (self.unit.response(psi[None], jnp.moveaxis(self.u, 0, -1))[0],)
-
-    def _check_input(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
-        """ψ(x); raises if the network does not take such inputs, whose product may still fit."""
-        self._check_single()
-        x = jnp.asarray(x)
-        expected = self.unit.weight_shape(x.shape), self.unit.read_shape(x.shape)
-        found = self.structure.weight_shape, self.structure.value_shape[1:]
-        if found != expected:
-            raise ValueError(
-                f"Inputs of shape {x.shape} need units with weights {expected[0]} and responses "
-                f"{expected[1]}, the network's have {found[0]} and {found[1]}."
-            )
-        return self.features(x)
 
     def check_fit(self, input_shape: tuple[int, ...], outputs: int) -> None:
         expected_u = self.unit.weight_shape(input_shape)

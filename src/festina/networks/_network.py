@@ -17,8 +17,10 @@ from ._graph import Graph
 from ._labels import Labels, checked_labels, lane_labels
 from ._past import Past
 from ._structure import AbstractStructure
-from ._units import AbstractUnit
+from ._units import AbstractUnit, Neuron
 from ._view import AbstractView
+
+_LINEAR = Neuron()
 
 
 class AbstractNetwork(abc.ABC):
@@ -89,9 +91,9 @@ class AbstractNetwork(abc.ABC):
         """The network without its weights."""
 
     @property
-    @abc.abstractmethod
     def first_unit(self) -> AbstractUnit:
-        """What the inputs meet first."""
+        """What the inputs meet first: linear neurons, unless it says."""
+        return _LINEAR
 
     @property
     def attributes(self) -> dict[str, str | list]:
@@ -125,9 +127,11 @@ class AbstractNetwork(abc.ABC):
                     "weights: take them from before, or use a smaller learning rate."
                 )
 
-    @abc.abstractmethod
     def __call__(self, x: Float[Array, "..."]) -> Float[Array, " output"]:
         """One network, one example, in the precision of JAX's setting; `predict` is float64."""
+        x, structure = self._checked(x), self.structure
+        parts = structure.inside(*self.parts)
+        return structure.outputs(self.features(x)[None], *parts)[0] + self.skip(x)
 
     @abc.abstractmethod
     def hidden(self, x: Float[Array, "..."]) -> tuple[Float[Array, "..."], ...]:
@@ -171,6 +175,13 @@ class AbstractNetwork(abc.ABC):
     def _check_single(self) -> None:
         check_alone(self.batch_shape, use="For outputs of all there is `predict`. ")
 
+    def _checked(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
+        """One example of one network; raises if the network does not take such inputs."""
+        self._check_single()
+        x = jnp.asarray(x)
+        self.check_fit(x.shape, self.outputs)
+        return x
+
 
 class AbstractGraphNetwork(AbstractNetwork):
     """A network of nodes: `weights` are those of the edges between them."""
@@ -185,20 +196,11 @@ class AbstractGraphNetwork(AbstractNetwork):
     @abc.abstractmethod
     def structure(self) -> Graph: ...
 
-    def __call__(self, x: Float[Array, "..."]) -> Float[Array, " output"]:
-        """One network, one example, in the precision of JAX's setting; `predict` is float64."""
-        return jnp.concatenate(self._activities(x)[-self.structure.ends :])
-
     def hidden(self, x: Float[Array, "..."]) -> tuple[Float[Array, "..."], ...]:
         """The activity of every node but the outputs: one network, one example."""
-        return tuple(self._activities(x)[: -self.structure.ends])
-
-    def _activities(self, x: Float[Array, "..."]) -> list[Float[Array, " _"]]:
-        self._check_single()
-        x, structure = jnp.asarray(x), self.structure
-        self.check_fit(x.shape, self.outputs)
-        parts = structure.inside(*self.weights)
-        return [each[0] for each in structure.activities(self.features(x)[None], *parts)]
+        psi, structure = self.features(self._checked(x)), self.structure
+        activities = structure.activities(psi[None], *structure.inside(*self.weights))
+        return tuple(each[0] for each in activities[: -structure.ends])
 
 
 Network = TypeVar("Network", bound=AbstractNetwork)

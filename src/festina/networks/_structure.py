@@ -27,9 +27,16 @@ class AbstractStructure(abc.ABC):
         """Of the parts of one network."""
 
     @property
-    @abc.abstractmethod
     def units_first(self) -> tuple[bool, ...]:
         """Which of the parts have units as their first axis."""
+        return (False,) * len(self.shapes)
+
+    def inside(self, *parts: Float[Array, "..."]) -> tuple[Float[Array, "..."], ...]:
+        """The parts of one network as they are in programs, with units last."""
+        return tuple(
+            jnp.moveaxis(part, 0, -1) if units else part
+            for part, units in zip(parts, self.units_first, strict=True)
+        )
 
     @abc.abstractmethod
     def outputs(

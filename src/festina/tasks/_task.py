@@ -137,10 +137,10 @@ class Task(AbstractTask):
         y = self.y
         if np.ndim(view.skip(x[0], self.outputs)):  # else there is no residual connection
             y = y - np.asarray(jax.vmap(lambda x: view.skip(x, self.outputs))(x))
-        shape = _feature_shape(view, self.input_shape)
-        features = math.prod(shape)
         if view.gates:
             return self._by_patterns(view, x, y)
+        shape = _feature_shape(view, self.input_shape)
+        features = math.prod(shape)
         if view.fixed_features and features <= _MOST_FEATURES and len(x) > 1:
             look = lambda x: np.asarray(jax.vmap(view.features)(x))
             return _compressed(look, x, y, self.weight, shape)
