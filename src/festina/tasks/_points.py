@@ -21,7 +21,7 @@ def xor(delta: float | None = None) -> Task:
     r"""Exclusive or: $y = -x_1 x_2$ for the four inputs $x_1, x_2 = \pm 1$.
 
     With `delta` there is a third input, $\Delta\, y$, from which a linear network could tell the
-    targets: the classes are a margin Δ from each other there. At Δ = 0 it says nothing, but
+    targets: each class is a margin Δ from the plane between. At Δ = 0 it says nothing, but
     networks for other Δ fit. The label `example` counts the inputs.
     """
     x = np.array([[-1.0, -1.0], [-1.0, 1.0], [1.0, -1.0], [1.0, 1.0]])
