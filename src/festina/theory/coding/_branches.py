@@ -15,16 +15,17 @@ _ONE = 0.5  # branches closer than this, in prior deviations, are one
 
 @dataclass(frozen=True)
 class Branch:
-    r"""A mode of the readouts' law, $a_\gamma = \sigma_a^2\sum_c n_c t_c\, g'(a_\gamma\cdot t_c)$.
+    r"""Neurons that gather around a mode of the readouts' law, and say the same.
 
-    - `word`: its code, a letter for each class: 1 or 0, or + or - where φ has both signs.
+    - `word`: their code, a letter for each class: 1 or 0, or + or - where φ has both signs.
     - `population`: the share of neurons that belong to it.
-    - `readout`: $a_\gamma$.
-    - `activity`: $g'(a_\gamma\cdot t_c)$, the mean answer to each class.
+    - `mode`: $a_\gamma = \sigma_a^2\sum_c n_c t_c\, g'(a_\gamma\cdot t_c)$.
+    - `readout`, `activity`: means of a and of the answer to each class over these neurons.
     """
 
     word: str
     population: float
+    mode: Float[np.ndarray, " output"]
     readout: Float[np.ndarray, " output"]
     activity: Float[np.ndarray, " group"]
 
@@ -53,18 +54,17 @@ def branches(
         modes = moved
         if still:
             break
-    found: list[tuple[np.ndarray, float]] = []
     share = np.bincount(which.ravel(), np.concatenate([weight, weight]) / 2)
+    own = np.full(len(modes), -1)  # the branch of each end
     for k in np.argsort(-share, kind="stable"):
-        for j, (mode, held) in enumerate(found):
-            if np.linalg.norm(mode - modes[k]) < _ONE * deviation:
-                found[j] = (mode, held + float(share[k]))
-                break
-        else:
-            found.append((modes[k], float(share[k])))
-    found.sort(key=lambda each: -each[1])
-    activity = problem.tilt.cumulants(np.stack([mode for mode, _ in found]) @ t.T)[1]
-    return tuple(
-        Branch(problem.tilt.word(said), held, problem.basis @ mode, said)
-        for (mode, held), said in zip(found, activity, strict=True)
-    )
+        near_by = np.linalg.norm(modes - modes[k], axis=1) < _ONE * deviation
+        own[near_by & (own < 0)] = k if own[k] < 0 else own[k]
+    belongs = own[which.ravel()]
+    found = []
+    for k in np.unique(own):
+        mass = ((belongs == k).reshape(2, -1).sum(axis=0) / 2) * weight
+        held = float(mass.sum())
+        readout, activity = mass @ points / held, mass @ law.first[seen] / held
+        there = problem.basis @ modes[k], problem.basis @ readout
+        found.append(Branch(problem.tilt.word(activity), held, *there, activity))
+    return tuple(sorted(found, key=lambda branch: -branch.population))

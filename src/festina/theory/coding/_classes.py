@@ -241,7 +241,8 @@ def _of(
 def _sparse(problem: Classes, y: np.ndarray, temperature: float) -> ClassCode:
     t, law, q = condensed(problem, temperature)
     said = law.weight @ law.first
-    centre = Branch("bulk", 1.0, problem.basis @ (law.weight @ law.points), said)
+    mean = problem.basis @ (law.weight @ law.points)
+    centre = Branch("bulk", 1.0, mean, mean, said)
     return _of(problem, y, temperature, t, law, (centre,), q)
 
 
@@ -250,7 +251,8 @@ def _analog(n: np.ndarray, y: np.ndarray, temperature: float, variance: float) -
     u = readout_covariance(np.ones(len(n)), root * y, temperature, variance)
     t = np.linalg.solve(temperature * np.eye(len(u)) + u, y.T).T
     kernel = t @ u @ t.T
-    centre = Branch("analog", 1.0, np.zeros(len(u)), np.zeros(len(n)))
+    nothing = np.zeros(len(u))
+    centre = Branch("analog", 1.0, nothing, nothing, np.zeros(len(n)))
     return ClassCode(
         activation="linear",
         sizes=n,
