@@ -69,6 +69,9 @@ def test_centred_inputs_cannot_fit_targets_that_are_not():
     code = linear_code(task(centred, Y), temperature=0.01)
     assert code.unfitted == pytest.approx(6 * 3 * (1 / 3) ** 2)
     assert "no linear network can fit: inputs are centred" in str(code)
+    scaled = centred / np.linalg.norm(centred, axis=1, keepdims=True)
+    with pytest.raises(ValueError, match="inputs are centred"):
+        linear_code(task(scaled, Y))
     fits = np.repeat(class_targets(3, other=-0.5), 2, axis=0)
     np.testing.assert_allclose(linear_code(task(centred, fits)).outputs, fits, atol=1e-9)
 

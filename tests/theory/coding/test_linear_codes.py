@@ -95,7 +95,6 @@ def test_many_examples_make_a_power_law(depth):
     """U^{L+1} → σ_a^{2L} G, with corrections that fall with P."""
     errors = []
     for samples in (10**2, 10**4):
-        code = linear_code_from(np.eye(2), np.sqrt(samples) * np.eye(2)[:, :1], depth=depth)
         variance = samples ** (-1 / depth)
         code = linear_code_from(
             np.eye(2), np.sqrt(samples) * np.eye(2)[:, :1], depth=depth, readout_variance=variance

@@ -21,7 +21,8 @@ _MOST = 4096  # samples × outputs
 class LinearCode:
     r"""The posterior of a linear network of infinite width: see `linear_code`.
 
-    - `dual`: t, T times which is the mean training residual; None for two hidden layers.
+    - `dual`: t, T times which is the mean training residual; NaN for two hidden layers, where it
+      is not derived.
     - `outputs`: the mean predictor on the training inputs.
     - `readout_covariance`: U, of the readouts of a neuron.
     - `kernels`: K of every hidden layer, the last one last; `kernel` is that.
@@ -32,7 +33,7 @@ class LinearCode:
     inputs: Float[np.ndarray, "sample input"] | None
     prior_kernel: Float[np.ndarray, "sample sample"]
     targets: Float[np.ndarray, "sample output"]
-    dual: Float[np.ndarray, "sample output"] | None
+    dual: Float[np.ndarray, "sample output"]
     outputs: Float[np.ndarray, "sample output"]
     readout_covariance: Float[np.ndarray, "output output"]
     kernels: tuple[Float[np.ndarray, "sample sample"], ...]
@@ -75,7 +76,7 @@ class LinearCode:
         k K_0^{-1} k^\top)$; at T > 0 the training outputs, too, vary.
         """
         width = whole_number("width", width)
-        if self.dual is None:
+        if len(self.kernels) > 1:
             raise ValueError("The variance is derived for one hidden layer; `mean` is for any.")
         cross, own = self._seen(x)
         k0, u = self.prior_kernel, self.readout_covariance
@@ -192,7 +193,7 @@ def _code(
         u, m = ((axes * np.array(each)) @ axes.T for each in zip(*pairs, strict=True))
         first = k0 + y @ m @ y.T
         kernels = (first, first + y @ np.linalg.solve(u, y.T))
-        return LinearCode(inputs, k0, y, None, y, u, kernels, 0.0, 0.0, variance)
+        return LinearCode(inputs, k0, y, np.nan * y, y, u, kernels, 0.0, 0.0, variance)
     u = readout_covariance(strengths, along, temperature, variance)
     levels, axes = np.linalg.eigh(u)
     pulls = (along @ axes) / (temperature + strengths[:, None] * levels)
@@ -220,7 +221,11 @@ def _weights(k0: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 def _why(k0: np.ndarray) -> str:
     """In words, why targets are out of reach."""
-    if np.abs(k0.sum(axis=0)).max() < 1e-9 * np.abs(k0).max() * len(k0):
+    strengths, vectors = np.linalg.eigh(k0)
+    silent = vectors[:, strengths <= _SINGULAR * strengths[-1]]
+    # Inputs that were scaled after they had been centred have one positive sum that is zero.
+    alone = silent.shape[1] == 1 and np.ptp(np.sign(silent)) == 0
+    if alone or np.abs(k0.sum(axis=0)).max() < 1e-9 * np.abs(k0).max() * len(k0):
         return (
             "inputs are centred, so that its outputs sum to zero over the examples, and the "
             "targets do not. Centre them too (`class_targets(m, other=-1/(m-1))` for equal "

@@ -2,7 +2,7 @@ r"""The covariance U of readouts of a linear network, from a concave problem of 
 
 import numpy as np
 from jaxtyping import Float
-from scipy.optimize import brentq
+from scipy.optimize import root_scalar
 
 _STEPS = 200
 _CLOSE = 1e-12
@@ -43,7 +43,7 @@ def readout_covariance(
         kept = np.einsum("kr,kr->", targets, solved[:, :, 0])
         return float(2 * np.log(np.diag(root)).sum() - np.trace(u) / variance - kept)
 
-    best = value(u)
+    best, gain = value(u), np.inf
     for _ in range(_STEPS):
         inverse = np.linalg.inv(u)
         resolvent = np.linalg.inv(temperature * one + strengths[:, None, None] * u)
@@ -52,9 +52,8 @@ def readout_covariance(
         slope = inverse - one / variance + np.einsum("k,krs->rs", strengths, outer)
         mixed = np.einsum("k,kab,kcd->acbd", strengths**2, resolvent, outer)
         m = len(u)
-        curved = np.kron(inverse, inverse) + (mixed + mixed.transpose(1, 0, 3, 2)).reshape(
-            m * m, -1
-        )
+        mixed += mixed.transpose(1, 0, 3, 2).copy()
+        curved = np.kron(inverse, inverse) + mixed.reshape(m * m, -1)
         step = np.linalg.solve(curved, slope.ravel()).reshape(u.shape)
         step = (step + step.T) / 2
         gain = float((step * slope).sum())
@@ -78,5 +77,7 @@ def two_layers(g: float, variance: float) -> tuple[float, float]:
     off = lambda u: u**2 / variance - u - g / (1 + g * inner(u))
     # Without targets u is σ_a²; with them more, and less than one layer would have.
     most = variance / 2 * (1 + np.sqrt(1 + 4 * g / variance))
-    u = variance if g == 0 else brentq(off, variance, most * (1 + 1e-12), xtol=1e-15 * most)
-    return float(u), float(inner(u))
+    if g == 0:
+        return variance, 1 / variance
+    found = root_scalar(off, bracket=(variance, most * (1 + 1e-12)), xtol=1e-15 * most)
+    return float(found.root), float(inner(found.root))

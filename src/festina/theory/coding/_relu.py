@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Callable
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from scipy.optimize import minimize
 
 from ._law import Classes, Law, box, on_points
@@ -19,6 +19,7 @@ from ._law import Classes, Law, box, on_points
 _WIDE = 8.0  # standard deviations of the bulk to each side
 _APART = 12.0  # logarithms between the bulk and the valleys in which outliers lie
 _CLOSE = 1e-9
+_INSIDE = 0.5  # of κ|t|²: up to here there is nothing but a bulk
 
 
 def condensed(
@@ -49,10 +50,19 @@ def condensed(
         constraints={"type": "ineq", "fun": room, "jac": inward},
         options={"ftol": 1e-12, "maxiter": 300},
     )
-    x, q = _polished(problem, temperature, found.x, parts)
-    t = x.reshape(shape) / (root * deviation)
-    _check_alone(problem, t)
-    return t, parts(x)[2], q
+    _check_alone(problem, found.x.reshape(shape))
+    touching = room(found.x) < 1e-6
+    for _ in range(2 * len(root) + 1):
+        x, mu = _polished(problem, temperature, found.x, touching, parts)
+        should = (touching & (mu > 0)) | (room(x) < -1e-8)
+        if (should == touching).all():
+            t = x.reshape(shape) / (root * deviation)
+            return t, parts(x)[2], mu / (problem.variance * problem.sizes)
+        touching = should
+    raise RuntimeError(
+        f"At T = {temperature:g} it could not be told for which classes rectifiers condense: this "
+        "is where outliers appear. Take a temperature a little off."
+    )
 
 
 def bulk(problem: Classes, t: Float[np.ndarray, "group direction"]) -> Law:
@@ -82,24 +92,22 @@ def _polished(
     problem: Classes,
     temperature: float,
     x: Float[np.ndarray, " unknown"],
+    touching: Bool[np.ndarray, " group"],
     parts: Callable[[np.ndarray], tuple[float, np.ndarray, Law]],
 ) -> tuple[Float[np.ndarray, " unknown"], Float[np.ndarray, " group"]]:
     """Newton's method for the conditions of a minimum, with the groups that touch the boundary."""
     shape = problem.targets.shape
     directions = shape[1]
-    squared = (x.reshape(shape) ** 2).sum(axis=1)
-    touching = squared > 1 - 1e-6
     slope = parts(x)[1].reshape(shape)
     mu = np.where(touching, -(slope * x.reshape(shape)).sum(axis=1), 0.0)
-    touching &= mu > 0
-    mu[~touching] = 0.0
+    off = np.inf
     for _ in range(30):
         _, slope, found = parts(x)
         rows = x.reshape(shape)
         error = slope + (mu[:, None] * rows).ravel()
         gap = ((rows**2).sum(axis=1) - 1)[touching] / 2
-        if max(np.abs(error).max(), np.abs(gap).max(initial=0.0)) < _CLOSE:
-            break
+        if (off := max(np.abs(error).max(), np.abs(gap).max(initial=0.0))) < _CLOSE:
+            return x, mu
         normal = _by_group(rows)[touching].T
         curved = found.curvature(problem.sizes)
         curved += np.diag(np.repeat(temperature + mu, directions))
@@ -107,26 +115,27 @@ def _polished(
         step = np.linalg.solve(np.block([[curved, normal], [normal.T, zero]]), -np.r_[error, gap])
         x = x + step[: x.size]
         mu[touching] += step[x.size :]
-    else:
-        raise RuntimeError(
-            f"Bulk and outliers were not found at T = {temperature:g}: the conditions of a minimum "
-            f"are off by {np.abs(error).max():.2g}."
-        )
-    return x, mu / (problem.variance * problem.sizes)
+    raise RuntimeError(
+        f"Bulk and outliers were not found at T = {temperature:g}: the conditions of a minimum are "
+        f"off by {off:.2g}."
+    )
 
 
-def _check_alone(problem: Classes, t: np.ndarray) -> None:
+def _check_alone(problem: Classes, x: Float[np.ndarray, "group direction"]) -> None:
     """Raises where an outlier would serve several groups, or the bulk is not apart from it."""
+    squared = (x**2).sum(axis=1)
+    if squared.max() < _INSIDE:
+        return
     others = problem.sizes.sum() - problem.sizes
-    if (few := float(others.min())) * np.log(2) < _APART:
+    if (few := float(others[squared >= _INSIDE].min())) * np.log(2) < _APART:
         raise ValueError(
             f"Outside one of the classes there are {few:g} examples: for a rectifier to be silent "
             f"on them costs {few * np.log(2):.1f} in entropy, too little for outliers to be apart "
-            f"from the bulk. Give at least {int(np.ceil(_APART / np.log(2)))}."
+            f"from the bulk. Give at least {int(np.ceil(_APART / np.log(2)))}, or a higher "
+            "temperature."
         )
-    weighed = t * np.sqrt(problem.variance * problem.sizes)[:, None]
-    for chosen in itertools.combinations(range(len(t)), 2):
-        pair = weighed[list(chosen)]
+    for chosen in itertools.combinations(range(len(x)), 2):
+        pair = x[list(chosen)]
         if pair[0] @ pair[1] > 1e-9 and np.linalg.norm(pair, 2) > 1 + 1e-6:
             raise ValueError(
                 f"Classes {chosen[0]} and {chosen[1]} have targets so alike that one outlier would "
