@@ -19,7 +19,7 @@ def temperature_of(value: object) -> float:
     return found
 
 
-def variance_of(value: float | None, samples: float, depth: int = 1) -> float:
+def variance_of(value: float | None, samples: float | int, depth: int = 1) -> float:
     """σ_a², by default P^{-1/L}: readouts are then of order one."""
     if value is None:
         return float(samples ** (-1 / depth))

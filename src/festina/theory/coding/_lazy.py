@@ -11,7 +11,7 @@ from ._given import inputs_of, temperature_of
 from ._predictor import Predictor
 from ._tilt import CodeActivation, Tilt, _values, tilt
 
-_NODES = 48
+_NODES = 64
 _CHUNK = 2**22
 
 

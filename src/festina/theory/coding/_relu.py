@@ -48,7 +48,7 @@ def condensed(
         jac=True,
         method="SLSQP",
         constraints={"type": "ineq", "fun": room, "jac": inward},
-        options={"ftol": 1e-12, "maxiter": 300},
+        options={"ftol": 1e-11, "maxiter": 60},
     )
     _check_alone(problem, found.x.reshape(shape))
     touching = room(found.x) < 1e-6
@@ -68,9 +68,11 @@ def condensed(
 def bulk(problem: Classes, t: Float[np.ndarray, "group direction"]) -> Law:
     """The law around the branch that zero belongs to, as if there were no valleys far out."""
     centre = np.zeros((1, t.shape[1]))
+    # Beyond the boundary it may run away, and then there is no bulk to speak of.
+    far = 10 * (np.linalg.norm(problem.lift(centre, t)) + problem.fine)
     for _ in range(200):
         moved = problem.lift(centre, t)
-        if np.abs(moved - centre).max() < 1e-6 * problem.fine:
+        if np.abs(moved - centre).max() < 1e-6 * problem.fine or np.linalg.norm(moved) > far:
             break
         centre = moved
     second = problem.tilt.cumulants(centre @ t.T)[2][0]
@@ -78,7 +80,7 @@ def bulk(problem: Classes, t: Float[np.ndarray, "group direction"]) -> Law:
         np.eye(t.shape[1]) - problem.variance * (t * (problem.sizes * second)[:, None]).T @ t
     )
     # Beyond the boundary, where a step may lead, nothing is stiff; the box is then merely large.
-    spread = (axes**2) @ (problem.variance / np.maximum(stiff, 0.1))
+    spread = (axes**2) @ (problem.variance / np.maximum(stiff, 0.3))
     half = _WIDE * np.sqrt(spread)
     return on_points(problem, t, box(problem, centre[0] - half, centre[0] + half))
 

@@ -155,7 +155,8 @@ def _bounded(function: Scalar) -> Tilt:
 
 @float64
 def _values(function: Scalar, z: np.ndarray) -> np.ndarray:
-    found = np.asarray(function(z), dtype=float)
+    with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is said below
+        found = np.asarray(function(z), dtype=float)
     if found.shape != z.shape:
         raise ValueError(f"`activation` must give one number for each, got shape {found.shape}.")
     return found
