@@ -67,4 +67,5 @@ def branches(
         readout, activity = mass @ points / held, mass @ law.first[seen] / held
         there = problem.basis @ modes[k], problem.basis @ readout
         found.append(Branch(problem.tilt.word(activity), held, *there, activity))
-    return tuple(sorted(found, key=lambda branch: -branch.population))
+    # Equal ones are told apart by rounding: then in the order of their words.
+    return tuple(sorted(found, key=lambda branch: (-round(branch.population, 6), branch.word)))

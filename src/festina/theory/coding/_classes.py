@@ -111,7 +111,8 @@ class ClassCode:
         ]
         if self.condensed.any():
             shown = ", ".join(f"{q:.4f}" for q in self.condensed)
-            lines.append(f"on outliers q = {shown}; the bulk has readouts {self.readout_mean}")
+            mean = ", ".join(f"{a:.4f}" for a in self.readout_mean)
+            lines.append(f"on outliers q = {shown}; mean readouts of the bulk {mean}")
         elif self._law is not None:
             lines += ["word   share    readout   activity", *map(repr, self.branches)]
         return "\n".join(lines)
