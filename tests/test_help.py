@@ -8,7 +8,7 @@ import pytest
 import festina
 
 PACKAGES = ("networks", "tasks", "dynamics", "theory.linear", "theory.saddles", "theory.decisions")
-PACKAGES += ("diagnose",)
+PACKAGES += ("theory.coding", "diagnose")
 SPELLED_OUT = ("numpy._typing", "jaxlib._jax.Array, '...'] | ", "Callable[[jax.")
 
 

@@ -4,12 +4,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from . import coding as coding
     from . import decisions as decisions
     from . import gated as gated
     from . import linear as linear
     from . import saddles as saddles
 
-__all__ = ["decisions", "gated", "linear", "saddles"]
+__all__ = ["coding", "decisions", "gated", "linear", "saddles"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,99 @@
+r"""The convex dual, solved by a trust region that follows its minimum down in temperature.
+
+$$D(t) = \log Z(t) - \langle t, Y\rangle + \frac T2 |t|^2$$
+
+has one minimum, where $Y = T\,t + E[a\phi]$. At low T and many examples it is nearly piecewise
+linear, one piece for each branch of the law, so that Newton steps along a line run to and fro
+between pieces; a region within which the quadratic model is trusted does not.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+from jaxtyping import Float
+from scipy.optimize import minimize
+
+from ._law import Classes, Law, law
+
+_RATIO = 0.6  # of one temperature to the next on the way down
+_HOT = 3.0  # where the way starts, in units of the temperature below which codes appear
+_COLD = 1e-3  # in the same units: from here straight to zero
+_CLOSE = 1e-9  # to which Y = T t + E[aφ] is solved
+_ON_THE_WAY = 1e-4  # where nobody looks
+
+
+class Dual:
+    """D, its gradient and its curvature in √n_c t_c, in which the curvature is that of examples."""
+
+    def __init__(self, problem: Classes, temperature: float) -> None:
+        self.problem, self.temperature = problem, temperature
+        self.root = np.sqrt(problem.sizes)[:, None]
+        self._seen: tuple[bytes, Law] = (b"", law(problem, 0 * problem.targets))
+
+    def law(self, x: np.ndarray) -> Law:
+        if self._seen[0] != x.tobytes():
+            self._seen = (x.tobytes(), law(self.problem, self.dual(x)))
+        return self._seen[1]
+
+    def dual(self, x: np.ndarray) -> Float[np.ndarray, "group direction"]:
+        return x.reshape(self.root.size, -1) / self.root
+
+    def value(self, x: np.ndarray) -> float:
+        linear = (self.root * self.problem.targets).ravel() @ x
+        return float(self.law(x).log_z - linear + self.temperature * (x @ x) / 2)
+
+    def gradient(self, x: np.ndarray) -> np.ndarray:
+        missing = self.law(x).outputs - self.problem.targets
+        return (self.root * missing).ravel() + self.temperature * x
+
+    def curvature(self, x: np.ndarray) -> np.ndarray:
+        return self.law(x).curvature(self.problem.sizes) + self.temperature * np.eye(x.size)
+
+
+def scale(problem: Classes) -> float:
+    """A temperature above which nothing is learned: that of `crossover`, all of Y included."""
+    power = (problem.targets * problem.sizes[:, None]).T @ problem.targets
+    return float(np.sqrt(problem.variance * problem.tilt.variance * np.linalg.eigvalsh(power)[-1]))
+
+
+def descend(
+    problem: Classes, temperatures: list[float]
+) -> Iterator[tuple[Float[np.ndarray, "group direction"], Law]]:
+    """t and the law at each of the temperatures, which must fall, by way of those in between."""
+    unit = scale(problem)
+    hot = max(_HOT * unit, temperatures[0])
+    x = (np.sqrt(problem.sizes)[:, None] * problem.targets / hot).ravel()
+    x, dual = _minimum(problem, hot, x, hot == temperatures[0])
+    for goal in temperatures:
+        while (now := dual.temperature) > goal:
+            ahead = max(goal, now * _RATIO if now > _COLD * unit else 0.0)
+            # Along the path, (∂²D) dx = −x dT.
+            guess = x + np.linalg.solve(dual.curvature(x), x) * (now - ahead)
+            x, dual = _minimum(problem, ahead, guess, ahead == goal)
+        yield dual.dual(x), dual.law(x)
+
+
+def _minimum(
+    problem: Classes, temperature: float, x: np.ndarray, wanted: bool
+) -> tuple[np.ndarray, Dual]:
+    dual = Dual(problem, temperature)
+    found = minimize(
+        dual.value,
+        x,
+        method="trust-exact",
+        jac=dual.gradient,
+        hess=dual.curvature,
+        options={
+            "gtol": _CLOSE if wanted else _ON_THE_WAY,
+            "initial_trust_radius": max(0.1 * float(np.linalg.norm(x)), 1e-3),
+            "max_trust_radius": 1e6,
+            "maxiter": 400,
+        },
+    )
+    off = np.abs(dual.gradient(found.x) / dual.root.repeat(problem.basis.shape[1])).max()
+    if wanted and not off < 1e-6 * max(np.abs(problem.targets).max(), 1e-300):
+        raise RuntimeError(
+            f"The dual was not solved at T = {temperature:g}: outputs are off by {off:.2g}. Fewer "
+            "examples in a class, or a higher temperature, make it less steep."
+        )
+    return found.x, dual

@@ -1,0 +1,91 @@
+"""What users give, checked."""
+
+import numpy as np
+from jaxtyping import Float
+
+from ..._types import ArrayLike
+from ...networks._given import finite_array
+from ...tasks import Task
+from .._checks import check_positive, number
+
+
+def temperature_of(value: object) -> float:
+    found = number("temperature", value)
+    if found < 0:
+        raise ValueError(
+            f"`temperature` must not be negative, got {found:g}; 0 is the limit in which every "
+            "target is met."
+        )
+    return found
+
+
+def variance_of(value: float | None, samples: float | int, depth: int = 1) -> float:
+    """σ_a², by default P^{-1/L}: readouts are then of order one."""
+    if value is None:
+        return float(samples ** (-1 / depth))
+    check_positive("readout_variance", number("readout_variance", value))
+    return float(value)
+
+
+def sizes_of(sizes: ArrayLike) -> Float[np.ndarray, " group"]:
+    found = finite_array("sizes", sizes)
+    if found.ndim != 1 or (found < 1).any() or (found % 1 != 0).any():
+        raise ValueError(
+            f"`sizes` must be one whole number from 1 up for each class, got {found.tolist()}. "
+            "Leave out classes without examples, with their rows of `targets`."
+        )
+    return found
+
+
+def class_targets(
+    classes: int, *, own: float = 1.0, other: float = 0.0
+) -> Float[np.ndarray, "group output"]:
+    """Targets of as many outputs as classes: `own` for the class itself, `other` for the rest.
+
+    Codes depend on `other`: 0 is one-hot, −1/(classes − 1) makes targets of a class sum to zero.
+    """
+    return np.full((classes, classes), float(other)) + (own - other) * np.eye(classes)
+
+
+def targets_of(targets: ArrayLike | None, groups: int) -> Float[np.ndarray, "group output"]:
+    if targets is None:
+        return class_targets(groups)
+    found = finite_array("targets", targets)
+    if found.ndim == 1:
+        found = found[:, None]
+    if found.ndim != 2 or len(found) != groups:
+        raise ValueError(
+            f"`targets` must be (class, output) with a row for each of {groups} classes, got "
+            f"shape {found.shape}. `class_targets({groups}, other=…)` makes them."
+        )
+    if not found.any():
+        raise ValueError("`targets` are all zero: there is nothing to learn.")
+    return found
+
+
+def inputs_of(task: object) -> Float[np.ndarray, "sample input"]:
+    if not isinstance(task, Task) or task.population or task.x.ndim != 2:
+        raise ValueError(
+            "`task` must be finite, with vectors as inputs: the theory is about these examples. "
+            "`festina.tasks.task(x, y)` makes one."
+        )
+    if np.ptp(task.weight) > 1e-12:
+        raise ValueError("`task` must weigh its examples alike: the posterior sums over them.")
+    return np.asarray(task.x, dtype=float)
+
+
+def kernel_of(kernel: ArrayLike, targets: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    """K₀, symmetric and without negative eigenvalues, and Y to go with it."""
+    k0, y = finite_array("kernel", kernel), finite_array("targets", targets)
+    y = y[:, None] if y.ndim == 1 else y
+    if k0.ndim != 2 or k0.shape[0] != k0.shape[1] or y.ndim != 2 or len(y) != len(k0):
+        raise ValueError(
+            "`kernel` must be (sample, sample) and `targets` (sample, output), got shapes "
+            f"{k0.shape} and {y.shape}."
+        )
+    size = np.abs(k0).max()
+    if np.abs(k0 - k0.T).max() > 1e-9 * size:
+        raise ValueError("`kernel` must be symmetric.")
+    if (lowest := np.linalg.eigvalsh(k0)[0]) < -1e-9 * size:
+        raise ValueError(f"`kernel` must not have negative eigenvalues, one is {lowest:.3g}.")
+    return k0, y

@@ -1,0 +1,123 @@
+"""The lazy network of infinite width, which is a Gaussian process: what codes are held against."""
+
+import numpy as np
+from jaxtyping import Float
+
+from ..._types import ArrayLike
+from ...networks._given import finite_array
+from ...tasks import AbstractTask
+from .._checks import check_positive, number
+from ._given import inputs_of, temperature_of
+from ._predictor import Predictor
+from ._tilt import CodeActivation, Tilt, _values, tilt
+
+_NODES = 64
+_CHUNK = 2**22
+
+
+def lazy_kernel(
+    x: ArrayLike, other: ArrayLike | None = None, *, activation: CodeActivation = "linear"
+) -> Float[np.ndarray, "sample other"]:
+    r"""$E[\phi(z)\phi(z')]$ for $z \sim N(0, K_0)$, $K_0 = XX^\top/D$: the kernel of the prior.
+
+    Closed forms for `"linear"`, `"erf"`, `"sigmoid"` and `"relu"`; any other function by
+    quadrature, which wants it smooth.
+
+    **Arguments:**
+
+    - `x`, `other`: inputs, `(sample, input)`; `other` is `x` where it is not given.
+    """
+    x = _vectors("x", x)
+    other = x if other is None else _vectors("other", other)
+    if x.shape[1] != other.shape[1]:
+        raise ValueError(f"`x` and `other` must be as long, got {x.shape[1]} and {other.shape[1]}.")
+    both = x @ other.T / x.shape[1]
+    return _kernel(tilt(activation), both, (x**2).mean(axis=1), (other**2).mean(axis=1))
+
+
+def _vectors(name: str, value: ArrayLike) -> np.ndarray:
+    found = finite_array(name, value)
+    if found.ndim != 2:
+        raise ValueError(f"`{name}` must be (sample, input), got shape {found.shape}.")
+    return found
+
+
+def _kernel(unit: Tilt, both: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    if unit.name == "linear":
+        return both
+    if unit is tilt("erf") or unit is tilt("sigmoid"):
+        scale = np.pi / 4  # of erf(√(π/4) z)
+        norm = np.sqrt(np.outer(1 + 2 * scale * rows, 1 + 2 * scale * columns))
+        odd = 2 / np.pi * np.arcsin(np.clip(2 * scale * both / norm, -1, 1))
+        return odd if unit is tilt("erf") else (1 + odd) / 4
+    size = np.sqrt(np.outer(rows, columns))
+    cosine = np.clip(both / np.where(size > 0, size, 1.0), -1, 1)
+    if unit.name == "relu":
+        angle = np.arccos(cosine)
+        return size * (np.sin(angle) + (np.pi - angle) * cosine) / (2 * np.pi)
+    z, weight = np.polynomial.hermite_e.hermegauss(_NODES)
+    weight = weight / weight.sum()
+    found, block = np.empty_like(both), max(_CHUNK // (_NODES**2 * len(columns)), 1)
+    second = np.sqrt(columns)[None, :, None, None]
+    for start in range(0, len(both), block):
+        part = slice(start, start + block)
+        c = cosine[part, :, None, None]
+        mixed = second * (c * z[:, None] + np.sqrt(1 - c**2) * z)
+        first = _values(unit.function, np.sqrt(rows[part])[:, None] * z)
+        inner = _values(unit.function, mixed) @ weight
+        found[part] = np.einsum("xa,xya,a->xy", first, inner, weight)
+    return found
+
+
+def lazy_predictor(
+    task: AbstractTask,
+    x: ArrayLike,
+    *,
+    readout_variance: float,
+    activation: CodeActivation = "linear",
+    temperature: float = 0.0,
+) -> Predictor:
+    r"""Mean and variance of $f = N^{-1/2}\sum_i a_i\phi(z_i)$ with likelihood $e^{-|Y-f|^2/2T}$.
+
+    As N → ∞ this is a Gaussian process with the kernel $\sigma_a^2 K$ of `lazy_kernel`:
+    $\langle f\rangle = k(K + T/\sigma_a^2)^{-1}Y$ and, for every output alike, $\mathrm{Var} f =
+    \sigma_a^2[k_{**} - k(K + T/\sigma_a^2)^{-1}k^\top]$. The variance is as large as the σ_a that
+    one chooses, and does not fall with N: hence `readout_variance` has no default.
+
+    **Arguments:**
+
+    - `task`: finite, the examples. `x`: new inputs.
+    """
+    inputs, y = inputs_of(task), np.asarray(task.y, dtype=float)  # type: ignore[attr-defined]
+    new, temperature = _vectors("x", x), temperature_of(temperature)
+    check_positive("readout_variance", number("readout_variance", readout_variance))
+    if new.shape[1] != inputs.shape[1]:
+        raise ValueError(f"`x` must have {inputs.shape[1]} entries as the inputs, got {new.shape}.")
+    unit = tilt(activation)
+    own = (inputs**2).mean(axis=1)
+    kernel = _kernel(unit, inputs @ inputs.T / inputs.shape[1], own, own)
+    strengths, vectors = np.linalg.eigh(kernel)
+    seen = strengths > 1e-11 * strengths[-1]
+    strengths, vectors = strengths[seen], vectors[:, seen]
+    along = vectors.T @ y
+    if temperature == 0 and ((y - vectors @ along) ** 2).sum() > 1e-9 * (y**2).sum():
+        raise ValueError(
+            "At T = 0 every target has to be met, but the kernel is singular along some of them: "
+            "do inputs occur twice, or are there more of them than a linear network can tell "
+            "apart? Give a `temperature`."
+        )
+    size = (new**2).mean(axis=1)
+    cross = _kernel(unit, new @ inputs.T / inputs.shape[1], size, own) @ vectors
+    ridge = strengths + temperature / readout_variance
+    itself = _variance(unit, size)
+    left = readout_variance * np.maximum(itself - (cross**2 / ridge).sum(axis=1), 0.0)
+    variance = np.repeat(left[:, None], y.shape[1], axis=1)
+    mean = cross @ (along / ridge[:, None])
+    return Predictor(mean, variance, f"lazy, σ_a² = {readout_variance:g}")
+
+
+def _variance(unit: Tilt, size: np.ndarray) -> np.ndarray:
+    """E[φ(z)²] of each."""
+    sizes, which = np.unique(size, return_inverse=True)
+    alone = [_kernel(unit, s.reshape(1, 1), s.reshape(1), s.reshape(1)) for s in sizes]
+    return np.concatenate(alone)[which, 0]

@@ -1,0 +1,55 @@
+"""What a posterior predicts of new inputs, and how the error splits."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from ..._types import ArrayLike
+from ...networks._given import finite_array
+
+
+@dataclass(frozen=True)
+class Split:
+    r"""Test error of a network drawn from the posterior, $\langle|y - f|^2\rangle$, in two parts.
+
+    - `bias`: $|y - \langle f\rangle|^2$, summed over outputs, averaged over inputs.
+    - `variance`: of f, likewise; the sum is the error of one network.
+    - `accuracy`: how often the largest output of the mean is the largest target.
+    """
+
+    bias: float
+    variance: float
+    accuracy: float
+
+    def __str__(self) -> str:
+        return f"bias {self.bias:.4f}, variance {self.variance:.4g}, accuracy {self.accuracy:.3f}"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Predictor:
+    """Mean and variance over the posterior, of every input and output; `kind` says of which."""
+
+    mean: Float[np.ndarray, "sample output"]
+    variance: Float[np.ndarray, "sample output"]
+    kind: str
+
+    def split(self, targets: ArrayLike) -> Split:
+        """Bias and variance against the targets of these inputs."""
+        y = finite_array("targets", targets)
+        y = y[:, None] if y.ndim == 1 else y
+        if y.shape != self.mean.shape:
+            raise ValueError(
+                f"`targets` must have the shape {self.mean.shape} of what is predicted, got "
+                f"{y.shape}."
+            )
+        right = self.mean.argmax(axis=1) == y.argmax(axis=1)
+        return Split(
+            float(((y - self.mean) ** 2).sum(axis=1).mean()),
+            float(self.variance.sum(axis=1).mean()),
+            float(right.mean()),
+        )
+
+    def __repr__(self) -> str:
+        samples, outputs = self.mean.shape
+        return f"Predictor({self.kind}: {samples} inputs, {outputs} outputs)"

@@ -1,0 +1,145 @@
+r"""Rectifiers: a bulk of neurons that carries little, and a few outliers that carry the rest.
+
+$g(h) = \log[\frac12 + e^{h^2/2}\Phi(h)]$ is a parabola far out, so that the law of a neuron exists
+only for $\kappa_c |t_c|^2 \le 1$, $\kappa_c = \sigma_a^2 n_c$. The dual is minimal on that boundary
+while the bulk still falls short of the targets; its multipliers are what condenses on outliers,
+
+$$Y_c = T\,t_c + f_c^\mathrm{bulk}(t) + \kappa_c q_c\, t_c,\qquad \kappa_c|t_c|^2 = 1,\; q_c > 0.$$
+"""
+
+import itertools
+from collections.abc import Callable
+
+import numpy as np
+from jaxtyping import Bool, Float
+from scipy.optimize import minimize
+
+from ._law import Classes, Law, box, on_points
+
+_WIDE = 8.0  # standard deviations of the bulk to each side
+_APART = 12.0  # logarithms between the bulk and the valleys in which outliers lie
+_CLOSE = 1e-9
+_INSIDE = 0.5  # of κ|t|²: up to here there is nothing but a bulk
+
+
+def condensed(
+    problem: Classes, temperature: float
+) -> tuple[Float[np.ndarray, "group direction"], Law, Float[np.ndarray, " group"]]:
+    """t, the law of the bulk, and q of every group."""
+    deviation, shape = np.sqrt(problem.variance), problem.targets.shape
+    root = np.sqrt(problem.sizes)[:, None]
+    wanted = root * problem.targets * deviation
+
+    # x_c = σ_a √n_c t_c lies in the unit ball.
+    def parts(x: np.ndarray) -> tuple[float, np.ndarray, Law]:
+        t = x.reshape(shape) / (root * deviation)
+        found = bulk(problem, t)
+        value = found.log_z * problem.variance - (wanted * x.reshape(shape)).sum()
+        slope = deviation * root * found.outputs - wanted + temperature * x.reshape(shape)
+        return value + temperature * (x @ x) / 2, slope.ravel(), found
+
+    norms = np.linalg.norm(problem.targets, axis=1, keepdims=True)
+    start = 0.9 * problem.targets / np.where(norms > 0, norms, 1.0)
+    room = lambda x: 1 - (x.reshape(shape) ** 2).sum(axis=1)
+    inward = lambda x: -2 * _by_group(x.reshape(shape))
+    found = minimize(
+        lambda x: parts(x)[:2],
+        start.ravel(),
+        jac=True,
+        method="SLSQP",
+        constraints={"type": "ineq", "fun": room, "jac": inward},
+        options={"ftol": 1e-11, "maxiter": 60},
+    )
+    _check_alone(problem, found.x.reshape(shape))
+    touching = room(found.x) < 1e-6
+    for _ in range(2 * len(root) + 1):
+        x, mu = _polished(problem, temperature, found.x, touching, parts)
+        should = (touching & (mu > 0)) | (room(x) < -1e-8)
+        if (should == touching).all():
+            t = x.reshape(shape) / (root * deviation)
+            return t, parts(x)[2], mu / (problem.variance * problem.sizes)
+        touching = should
+    raise RuntimeError(
+        f"At T = {temperature:g} it could not be told for which classes rectifiers condense: this "
+        "is where outliers appear. Take a temperature a little off."
+    )
+
+
+def bulk(problem: Classes, t: Float[np.ndarray, "group direction"]) -> Law:
+    """The law around the branch that zero belongs to, as if there were no valleys far out."""
+    centre = np.zeros((1, t.shape[1]))
+    # Beyond the boundary it may run away, and then there is no bulk to speak of.
+    far = 10 * (np.linalg.norm(problem.lift(centre, t)) + problem.fine)
+    for _ in range(200):
+        moved = problem.lift(centre, t)
+        if np.abs(moved - centre).max() < 1e-6 * problem.fine or np.linalg.norm(moved) > far:
+            break
+        centre = moved
+    second = problem.tilt.cumulants(centre @ t.T)[2][0]
+    stiff, axes = np.linalg.eigh(
+        np.eye(t.shape[1]) - problem.variance * (t * (problem.sizes * second)[:, None]).T @ t
+    )
+    # Beyond the boundary, where a step may lead, nothing is stiff; the box is then merely large.
+    spread = (axes**2) @ (problem.variance / np.maximum(stiff, 0.3))
+    half = _WIDE * np.sqrt(spread)
+    return on_points(problem, t, box(problem, centre[0] - half, centre[0] + half))
+
+
+def _by_group(rows: Float[np.ndarray, "group direction"]) -> Float[np.ndarray, "group unknown"]:
+    """Each row in its own block of columns."""
+    return (np.eye(len(rows))[:, :, None] * rows).reshape(len(rows), -1)
+
+
+def _polished(
+    problem: Classes,
+    temperature: float,
+    x: Float[np.ndarray, " unknown"],
+    touching: Bool[np.ndarray, " group"],
+    parts: Callable[[np.ndarray], tuple[float, np.ndarray, Law]],
+) -> tuple[Float[np.ndarray, " unknown"], Float[np.ndarray, " group"]]:
+    """Newton's method for the conditions of a minimum, with the groups that touch the boundary."""
+    shape = problem.targets.shape
+    directions = shape[1]
+    slope = parts(x)[1].reshape(shape)
+    mu = np.where(touching, -(slope * x.reshape(shape)).sum(axis=1), 0.0)
+    off = np.inf
+    for _ in range(30):
+        _, slope, found = parts(x)
+        rows = x.reshape(shape)
+        error = slope + (mu[:, None] * rows).ravel()
+        gap = ((rows**2).sum(axis=1) - 1)[touching] / 2
+        if (off := max(np.abs(error).max(), np.abs(gap).max(initial=0.0))) < _CLOSE:
+            return x, mu
+        normal = _by_group(rows)[touching].T
+        curved = found.curvature(problem.sizes)
+        curved += np.diag(np.repeat(temperature + mu, directions))
+        zero = np.zeros((normal.shape[1],) * 2)
+        step = np.linalg.solve(np.block([[curved, normal], [normal.T, zero]]), -np.r_[error, gap])
+        x = x + step[: x.size]
+        mu[touching] += step[x.size :]
+    raise RuntimeError(
+        f"Bulk and outliers were not found at T = {temperature:g}: the conditions of a minimum are "
+        f"off by {off:.2g}."
+    )
+
+
+def _check_alone(problem: Classes, x: Float[np.ndarray, "group direction"]) -> None:
+    """Raises where an outlier would serve several groups, or the bulk is not apart from it."""
+    squared = (x**2).sum(axis=1)
+    if squared.max() < _INSIDE:
+        return
+    others = problem.sizes.sum() - problem.sizes
+    if (few := float(others[squared >= _INSIDE].min())) * np.log(2) < _APART:
+        raise ValueError(
+            f"Outside one of the classes there are {few:g} examples: for a rectifier to be silent "
+            f"on them costs {few * np.log(2):.1f} in entropy, too little for outliers to be apart "
+            f"from the bulk. Give at least {int(np.ceil(_APART / np.log(2)))}, or a higher "
+            "temperature."
+        )
+    for chosen in itertools.combinations(range(len(x)), 2):
+        pair = x[list(chosen)]
+        if pair[0] @ pair[1] > 1e-9 and np.linalg.norm(pair, 2) > 1 + 1e-6:
+            raise ValueError(
+                f"Classes {chosen[0]} and {chosen[1]} have targets so alike that one outlier would "
+                "serve both, which this theory leaves out. Make them one class."
+            )

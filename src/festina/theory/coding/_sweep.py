@@ -1,0 +1,107 @@
+"""Codes against temperature, and where they appear."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from jaxtyping import Float
+
+from ..._axes import axes
+from ..._types import ArrayLike
+from ...networks._given import finite_array
+from ._classes import ClassCode, class_code, class_codes
+from ._given import sizes_of, targets_of, variance_of
+from ._tilt import CodeActivation, tilt
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Sweep:
+    """Codes at several temperatures, in the order in which these were given."""
+
+    temperature: Float[np.ndarray, " temperature"]
+    codes: tuple[ClassCode, ...]
+    crossover: float
+
+    @property
+    def contrast(self) -> Float[np.ndarray, " temperature"]:
+        """How much larger the kernel is within classes than between them, on average."""
+        found = []
+        for code in self.codes:
+            between = code.kernel[~np.eye(len(code.kernel), dtype=bool)]
+            found.append(np.diag(code.kernel).mean() - (between.mean() if between.size else 0.0))
+        return np.array(found)
+
+    @property
+    def populated(self) -> Float[np.ndarray, " temperature"]:
+        """Branches that hold more than a thousandth of all neurons."""
+        counts = [sum(b.population > 1e-3 for b in code.branches) for code in self.codes]
+        return np.array(counts, dtype=float)
+
+    def __repr__(self) -> str:
+        lines = [f"{self.codes[0].activation}, crossover near T = {self.crossover:.3g}"]
+        lines.append("       T  contrast  branches  code")
+        for row in zip(self.temperature, self.contrast, self.populated, self.codes, strict=True):
+            lines.append("{:8.4g} {:9.4f} {:9.0f}  {}".format(*row[:3], row[3].scheme))
+        return "\n".join(lines)
+
+    def draw(self, ax: "Axes | None" = None) -> "Axes":
+        """The contrast of the kernel against temperature, and the crossover."""
+        ax = axes(ax)
+        order = np.argsort(self.temperature)
+        ax.plot(self.temperature[order], self.contrast[order], "k.--", lw=1.0)
+        ax.axvline(self.crossover, color="C0", lw=6.0, alpha=0.2)
+        ax.set(xlabel=r"temperature $T$", ylabel="kernel, within less between classes")
+        return ax
+
+
+def temperature_sweep(
+    sizes: ArrayLike,
+    activation: CodeActivation = "sigmoid",
+    *,
+    temperatures: ArrayLike,
+    targets: ArrayLike | None = None,
+    readout_variance: float | None = None,
+) -> Sweep:
+    """`class_code` at many temperatures, each from the one above it."""
+    given = finite_array("temperatures", temperatures)
+    if given.ndim != 1:
+        raise ValueError(f"`temperatures` must be a list of them, got shape {given.shape}.")
+    falling, back = np.unique(-given, return_inverse=True)
+    codes = class_codes(sizes, activation, (-falling).tolist(), targets, readout_variance)
+    near = crossover_temperature(
+        sizes, activation, targets=targets, readout_variance=readout_variance
+    )
+    return Sweep(given, tuple(codes[k] for k in back), near)
+
+
+def crossover_temperature(
+    sizes: ArrayLike,
+    activation: CodeActivation = "sigmoid",
+    *,
+    targets: ArrayLike | None = None,
+    readout_variance: float | None = None,
+) -> float:
+    r"""About where the code appears, coming from high temperature.
+
+    There outputs tell no classes apart, t is the contrast of the targets over T, and the law of
+    readouts becomes unstable where $\sigma_a^2 \mathrm{Var}\phi\sum_c n_c t_c t_c^\top$ reaches 1:
+
+    $$T_c = \sigma_a\sqrt{\mathrm{Var}\,\phi(z)\;\lambda_\mathrm{max}\textstyle\sum_c n_c
+      (Y_c - \bar Y)(Y_c - \bar Y)^\top},$$
+
+    for equal classes $(y_+ - y_-)\,\sigma_a\sqrt{n_c \mathrm{Var}\,\phi}$. An estimate: at finite P
+    all is smooth in T. Rectifiers condense at a sharp temperature, which is given exactly: as long
+    as every class has outliers, $T + \kappa_c q_c$ does not depend on T, and T_c is the largest.
+    """
+    n = sizes_of(sizes)
+    y, variance = targets_of(targets, len(n)), variance_of(readout_variance, n.sum())
+    unit = tilt(activation)
+    apart = y - n @ y / n.sum()
+    if unit.name == "relu":
+        cold = class_code(n, "relu", temperature=0.0, targets=y, readout_variance=variance)
+        return float((variance * n * cold.condensed).max())
+    power = np.linalg.eigvalsh((apart * n[:, None]).T @ apart)[-1]
+    return float(np.sqrt(variance * unit.variance * max(power, 0.0)))

@@ -1,0 +1,201 @@
+r"""What a neuron answers when the task pulls at it: cumulants of φ(z) under a tilted Gaussian.
+
+All that the theory of classes asks of an activation is $g(h) = \log E_{z\sim N(0,1)}\,e^{h\phi(z)}$
+with its derivatives: $g'$ is the mean answer of a neuron that is pulled with h, $g''$ its variance.
+"""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+import jax.scipy.special as jsp
+import numpy as np
+from jaxtyping import Float
+from scipy.interpolate import CubicHermiteSpline
+from scipy.special import erfcx
+from typing_extensions import TypeAliasType
+
+from ..._precision import float64
+from ..._types import Array
+from ...networks._activations import Activation, Scalar
+
+CodeActivation = TypeAliasType("CodeActivation", str | Activation | Scalar)
+"""`"linear"`, `"erf"`, `"sigmoid"`, `"relu"` as this page defines them, or a bounded function."""
+
+Cumulants = Callable[[np.ndarray], np.ndarray]
+
+# Halfway between multiples of the spacing, so that a step at zero is halved and not taken whole.
+_Z = (np.arange(-1400, 1400) + 0.5) / 100
+_REACH = 32.0  # of the first table; the next are four times as long
+_LONGEST = 1e5
+_FAR = 1e6
+
+
+def erf(z: Array) -> Array:
+    r"""$\mathrm{erf}(\sqrt\pi z/2)$, of slope 1 at zero; `festina.networks` has another scale."""
+    return jsp.erf(jnp.sqrt(jnp.pi) / 2 * z)
+
+
+def sigmoid(z: Array) -> Array:
+    r"""$\frac12[1 + \mathrm{erf}(\sqrt\pi z/2)]$: an error function too, not the logistic one."""
+    return (1 + erf(z)) / 2
+
+
+def relu(z: Array) -> Array:
+    return jnp.maximum(z, 0.0)
+
+
+def linear(z: Array) -> Array:
+    return z
+
+
+@dataclass(frozen=True)
+class Tilt:
+    """An activation as the theory sees it.
+
+    - `cumulants`: h ↦ (g, g′, g″), stacked in front.
+    - `mean`, `variance`: of φ(z) for the prior, z ~ N(0, 1).
+    - `lowest`, `highest`: of φ; infinite where it grows without bound.
+    """
+
+    name: str
+    function: Scalar
+    cumulants: Cumulants
+    mean: float
+    variance: float
+    lowest: float
+    highest: float
+
+    @property
+    def size(self) -> float:
+        return max(abs(self.lowest), abs(self.highest))
+
+    def word(self, activity: Float[np.ndarray, " group"]) -> str:
+        """A letter for each class: 1 or 0, or + or - where φ has both signs; · if undecided."""
+        middle, half = (self.highest + self.lowest) / 2, (self.highest - self.lowest) / 2
+        low, high = "-+" if self.lowest < -0.1 * half else "01"
+        off = (activity - middle) / half
+        return "".join("·" if abs(x) < 0.1 else high if x > 0 else low for x in off)
+
+
+def tilt(activation: CodeActivation) -> Tilt:
+    """Names mean what this package says; an `Activation` or a function means itself."""
+    if isinstance(activation, str):
+        if activation not in _NAMED:
+            raise ValueError(
+                f"`activation` must be one of {', '.join(_NAMED)}, or a bounded function of your "
+                f"own, got {activation!r}."
+            )
+        return _NAMED[activation]()
+    if not callable(activation):
+        raise ValueError(f"`activation` must be a name or a function, got {activation!r}.")
+    known = {"linear": _linear, "relu": _relu}
+    if isinstance(activation, Activation) and activation.name in known:
+        return known[activation.name]()
+    return _bounded(activation)
+
+
+@functools.cache
+def _linear() -> Tilt:
+    cumulants = lambda h: np.stack([h**2 / 2, h, np.ones_like(h)])
+    return Tilt("linear", linear, cumulants, 0.0, 1.0, -np.inf, np.inf)
+
+
+@functools.cache
+def _relu() -> Tilt:
+    mean = 1 / np.sqrt(2 * np.pi)
+    return Tilt("relu", relu, _rectified, mean, 0.5 - mean**2, 0.0, np.inf)
+
+
+def _rectified(h: np.ndarray) -> np.ndarray:
+    r"""$g(h) = \log[\frac12 + e^{h^2/2}\Phi(h)]$; far out it is a parabola to all digits."""
+    near = np.minimum(h, 30.0)
+    grown = erfcx(-near / np.sqrt(2)) / 2  # e^{h²/2} Φ(h)
+    total = 0.5 + grown
+    first = (near * grown + 1 / np.sqrt(2 * np.pi)) / total
+    second = (grown * (1 + near**2) + near / np.sqrt(2 * np.pi)) / total - first**2
+    far = h > near
+    return np.stack(
+        [
+            np.where(far, h**2 / 2, np.log(total)),
+            np.where(far, h, first),
+            np.where(far, 1.0, second),
+        ]
+    )
+
+
+@functools.lru_cache(maxsize=32)
+def _bounded(function: Scalar) -> Tilt:
+    name = getattr(function, "name", getattr(function, "__name__", "own"))
+    phi = _values(function, _Z)
+    far = _values(function, np.array([-_FAR, -1e3, 1e3, _FAR]))
+    largest = np.abs(phi).max()
+    if not (np.isfinite(phi).all() and np.isfinite(far).all() and np.ptp(phi) > 0):
+        raise ValueError(f"`activation` {name} must be finite everywhere and not constant.")
+    if np.abs(far).max() > 1.5 * largest:
+        raise ValueError(
+            f"`activation` {name} grows to {np.abs(far).max():.3g} at |z| = {_FAR:g}: a neuron of "
+            "it can carry any share of the output, and its law need not exist. The theory is for "
+            'bounded functions, "linear" and "relu".'
+        )
+    weight = np.exp(-(_Z**2) / 2)
+    weight /= weight.sum()
+    mean = float(weight @ phi)
+    return Tilt(
+        name,
+        function,
+        lambda h: _spline(function, _reach(h))(h),
+        mean,
+        float(weight @ (phi - mean) ** 2),
+        float(min(phi.min(), far.min())),
+        float(max(phi.max(), far.max())),
+    )
+
+
+@float64
+def _values(function: Scalar, z: np.ndarray) -> np.ndarray:
+    with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is said below
+        found = np.asarray(function(z), dtype=float)
+    if found.shape != z.shape:
+        raise ValueError(f"`activation` must give one number for each, got shape {found.shape}.")
+    return found
+
+
+def _reach(h: np.ndarray) -> float:
+    largest, reach = float(np.abs(h).max(initial=0.0)), _REACH
+    while reach < largest:
+        reach *= 4
+    if reach > _LONGEST:
+        raise RuntimeError(
+            f"A neuron would have to be pulled by a.t = {largest:.3g}: targets this large, or "
+            "temperatures this low, are beyond the table of the activation."
+        )
+    return reach
+
+
+@functools.lru_cache(maxsize=64)
+def _spline(function: Scalar, reach: float) -> Cumulants:
+    """(g, g′, g″) from a table of cumulants, each with its own derivative at the nodes."""
+    end = np.arcsinh(reach / 2)
+    h = 2 * np.sinh(np.linspace(-end, end, 2 * int(end / 0.02) + 1))
+    phi = _values(function, _Z)
+    exponent = h[:, None] * phi - _Z**2 / 2
+    top = exponent.max(axis=1, keepdims=True)
+    weight = np.exp(exponent - top)
+    total, *powers = (weight @ np.stack([phi**k for k in range(4)], axis=1)).T
+    one, two, three = (power / total for power in powers)
+    g = top[:, 0] + np.log(total) - np.log(np.exp(-(_Z**2) / 2).sum())
+    second = two - one**2
+    third = three - 3 * two * one + 2 * one**3
+    table = np.stack([g, one, second], axis=1)
+    spline = CubicHermiteSpline(h, table, np.stack([one, second, third], axis=1))
+    return lambda h: np.moveaxis(spline(h), -1, 0)
+
+
+_NAMED: dict[str, Callable[[], Tilt]] = {
+    "linear": _linear,
+    "erf": lambda: _bounded(erf),
+    "sigmoid": lambda: _bounded(sigmoid),
+    "relu": _relu,
+}

@@ -1,0 +1,89 @@
+"""What codes refuse, and what they say."""
+
+import numpy as np
+import pytest
+
+from festina.tasks import linear_teacher, task
+from festina.theory.coding import (
+    class_code,
+    class_targets,
+    lazy_predictor,
+    linear_code,
+    linear_code_from,
+    temperature_sweep,
+)
+
+X = np.random.default_rng(0).normal(size=(6, 8))
+Y = np.repeat(class_targets(3), 2, axis=0)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: class_code([5, 5], temperature=-0.1), "`temperature` must not be negative, got"),
+        (lambda: class_code([5, 5], temperature=np.nan), "`temperature` must be a finite number"),
+        (lambda: class_code([5, 0]), "Leave out classes without examples"),
+        (lambda: class_code([]), "`sizes` has shape"),
+        (lambda: class_code([2.5, 3]), "whole number from 1 up"),
+        (lambda: class_code([5] * 4), "span 4 dimensions.*up to 3"),
+        (lambda: class_code([5, 5], targets=np.eye(3)), "a row for each of 2 classes"),
+        (lambda: class_code([5, 5], targets=np.zeros((2, 2))), "nothing to learn"),
+        (lambda: class_code([5, 5], readout_variance=0.0), "`readout_variance` must be positive"),
+        (lambda: class_code([5, 5], "softplus"), "must be one of linear, erf, sigmoid, relu"),
+        (lambda: class_code([5, 5], np.sinh), "must be finite everywhere|grows to"),
+        (lambda: class_code([5, 5], lambda z: z**2), "grows to"),
+        (lambda: class_code([5, 5], "relu"), "costs 3.5 in entropy.*at least 18"),
+        (
+            lambda: class_code([30, 30, 30], "relu", targets=[1, 1, -1]),
+            "so alike that one outlier would serve both.*Make them one class",
+        ),
+        (lambda: temperature_sweep([5, 5], temperatures=[[0.1]]), "must be a list"),
+        (lambda: linear_code(task(X, Y), temperature=-1.0), "must not be negative"),
+        (lambda: linear_code(task(X, Y), depth=2, temperature=0.1), "two at `temperature=0`"),
+        (lambda: linear_code(linear_teacher(np.eye(2), np.eye(2))), "`task` must be finite"),
+        (lambda: linear_code(task(0 * X, Y)), "All inputs are zero"),
+        (lambda: linear_code_from(np.eye(3), np.eye(2)), "got shapes"),
+        (lambda: linear_code_from([[1, 0.5], [0, 1]], [1, 2]), "must be symmetric"),
+        (lambda: linear_code_from([[1, 2], [2, 1]], [1, 2]), "negative eigenvalues"),
+        (lambda: linear_code_from(np.eye(2), [1, 2]).mean(np.eye(2)), "knows its inputs"),
+        (lambda: linear_code(task(X, Y)).mean(X[:, :3]), "must be \\(sample, 8\\)"),
+        (lambda: linear_code(task(X, Y)).predictor(X, width=3).split(Y[:2]), "must have the shape"),
+        (lambda: lazy_predictor(task(X, Y), X[:, :2], readout_variance=1.0), "8 entries"),
+        (lambda: lazy_predictor(task(X, Y), X, readout_variance=-1.0), "must be positive"),
+        (
+            lambda: linear_code(task(X, Y, weight=[1, 2, 1, 1, 1, 1])),
+            "must weigh its examples alike",
+        ),
+    ],
+)
+def test_it_is_said_what_was_expected(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_centred_inputs_cannot_fit_targets_that_are_not():
+    """K₀ 1 = 0: outputs of a linear network without bias sum to zero over the examples."""
+    centred = X - X.mean(axis=0)
+    with pytest.raises(ValueError, match=r"inputs are centred.*other=-1/\(m-1\)"):
+        linear_code(task(centred, Y))
+    code = linear_code(task(centred, Y), temperature=0.01)
+    assert code.unfitted == pytest.approx(6 * 3 * (1 / 3) ** 2)
+    assert "no linear network can fit: inputs are centred" in str(code)
+    scaled = centred / np.linalg.norm(centred, axis=1, keepdims=True)
+    with pytest.raises(ValueError, match="inputs are centred"):
+        linear_code(task(scaled, Y))
+    fits = np.repeat(class_targets(3, other=-0.5), 2, axis=0)
+    np.testing.assert_allclose(linear_code(task(centred, fits)).outputs, fits, atol=1e-9)
+
+
+def test_inputs_that_occur_twice_with_other_targets_are_named():
+    x = np.concatenate([X, X[:1]])
+    with pytest.raises(ValueError, match="some inputs occur twice"):
+        linear_code(task(x, np.concatenate([Y, Y[-1:]])))
+    with pytest.raises(ValueError, match="do inputs occur twice"):
+        lazy_predictor(task(x, np.concatenate([Y, Y[-1:]])), X, readout_variance=1.0)
+
+
+def test_more_examples_than_directions_are_named():
+    with pytest.raises(ValueError, match="more examples than directions"):
+        linear_code(task(X[:, :2], Y))
