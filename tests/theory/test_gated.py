@@ -159,7 +159,7 @@ def test_few_paths_are_the_cheapest_form_for_many_samples_of_few_kinds():
     [
         (lambda n, t: gradient(n, t, form="fast"), "'cheapest', 'paths', 'patterns', 'data'"),
         (lambda n, t: gradient(n, task(t.x, np.ones((4, 2)))), "do not fit"),
-        (lambda n, t: gradient(n, task(t.x[:, :1], t.y)), "Inputs are vectors of 2"),
+        (lambda n, t: gradient(n, task(t.x[:, :1], t.y)), "takes vectors of 2"),
         (lambda n, t: path_statistics(t, n), "Expected a network"),
         (lambda n, t: path_statistics(linear(), t), "gated network"),
         (lambda n, t: gradient(n.with_parts(np.ones((3, 1, 2)), np.ones((3, 1, 1))), t), "lane"),

@@ -175,12 +175,12 @@ def test_what_a_race_says_and_draws():
 @pytest.mark.parametrize(
     ("gatings", "message"),
     [
-        ("view", "no label 'view'; its labels: example"),
+        ("view", "label of the task, which has example, .* got 'view'"),
         ({}, "nobody races"),
         ({"a": [1.0, 0.0]}, "for each of 4 examples"),
         ({"a": [1.0, np.nan, 0, 0]}, "finite"),
-        ({"a": [0.0, 0.0, 0.0, 0.0]}, "no gating sees"),
-        ({"half": [1, 1, 0, 0]}, "self-consistent. With `everyone=True`"),
+        ({"a": [0.0, 0.0, 0.0, 0.0]}, "none of the `gatings` sees"),
+        ({"half": [1, 1, 0, 0]}, "self-consistent.* With `everyone=True`"),
     ],
 )
 def test_gatings_that_cannot_race(gatings, message):
