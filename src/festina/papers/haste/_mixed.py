@@ -252,7 +252,7 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         )
         ratio = passage / passage.sel(network="modular")
         say(
-            f"{where}: mixed networks, gated or ReLU, reach a tenth of the loss before modular ones",
+            f"{where}: mixed networks, gated or ReLU, reach a tenth of the loss before modular",
             below(ratio.sel(network=order[:2], level=0.1), 1.0),
             "why mixed selectivity wins",
             note=f"time over that of modular ones, {listed(ratio.sel(network='ReLU'), 2)}",

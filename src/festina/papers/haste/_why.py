@@ -44,11 +44,8 @@ class Parameters(BaseParameters):
     contexts: Annotated[tuple[int, ...], increasing(3, 6, count=1)] = (3, 4, 5)
     """Numbers C of contexts for spectra, the residual, and common pathways with others."""
 
-    race_objects: int = Field(default=4, ge=4, le=8)
-    """Number of objects for which all sets of contexts race, a power of two."""
-
-    race_contexts: int = Field(default=3, ge=3, le=4)
-    """Number of contexts for that."""
+    race_contexts: Annotated[tuple[int, ...], increasing(3, 5, count=1)] = (3, 4)
+    """Numbers of contexts of which all sets race."""
 
     hidden: int = Field(default=40, ge=4)
     """Units of each pathway: from weights of size σ its directions start at σ²H/2."""
@@ -58,13 +55,12 @@ class Parameters(BaseParameters):
 
     @model_validator(mode="after")
     def _possible(self) -> "Parameters":
-        for name in ("objects", "race_objects"):
-            if (count := getattr(self, name)) & (count - 1):
-                raise ValueError(f"`{name}` must be a power of two, got {count}.")
+        if self.objects & (self.objects - 1):
+            raise ValueError(f"`objects` must be a power of two, got {self.objects}.")
         return self
 
 
-QUICK: dict[str, Any] = {"objects": 4, "contexts": (3, 4)}
+QUICK: dict[str, Any] = {"objects": 4, "contexts": (3, 4), "race_contexts": (3,)}
 
 
 @experiment("haste/why")
@@ -76,8 +72,10 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
         tables[f"spectrum_{count}"] = _spectrum(parameters, count)
         tables[f"residual_{count}"] = _residual(parameters, count)
         tables[f"common_{count}"] = _with_common(parameters, count)
-    say("all sets of contexts", 0.7)
-    return tables | {"open": _open(parameters)}
+    for k, count in enumerate(parameters.race_contexts):
+        say(f"all sets of {count} contexts", 0.7 + 0.3 * k / len(parameters.race_contexts))
+        tables[f"open_{count}"] = _open(parameters, count)
+    return tables
 
 
 def _sets(count: int, k: int) -> list[tuple[int, ...]]:
@@ -176,12 +174,9 @@ def _between(times: np.ndarray, raced: Race, name: str) -> np.ndarray:
     return np.stack(columns, axis=-1).reshape(len(times), *curve.shape[1:])
 
 
-def _open(parameters: Parameters) -> xr.Dataset:
+def _open(parameters: Parameters, count: int) -> xr.Dataset:
     """Pathways for all sets of contexts race, from each scale."""
-    count, task = (
-        parameters.race_contexts,
-        contextual(parameters.race_objects, parameters.race_contexts),
-    )
+    task = contextual(parameters.objects, count)
     size = np.array([len(each) for k in range(1, count + 1) for each in _sets(count, k)])
     shares = []
     for scale in parameters.scales:
@@ -258,22 +253,20 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
             note="hence these are ahead for the last percent of the loss",
         )
     _more(run, counts, say)
-    share = run["open"].ds["share"]
-    count = parameters.race_contexts
-    winners = share.sel(on=slice(count - 1, None)).min("on") / share.sel(
-        on=slice(1, count - 2)
-    ).max("on")
-    say(
-        f"pathways for all sets of {count} contexts: those for all, and for all but one, win",
-        above(winners, 1.0),
-        note=f"share of a pathway for 1 … {count}, σ = {share['scale'].values[-1]:g}: "
-        f"{listed(share.isel(scale=-1).values, 2)}",
-    )
-    say(
-        "the more so, the smaller the weights: what a pathway for one context is left with",
-        falls(share.sel(on=1)),
-        note=f"σ = {listed(share['scale'].values)}",
-    )
+    for count in parameters.race_contexts:
+        share, where = run[f"open_{count}"].ds["share"], f"all sets of {count} contexts race"
+        few, many = share.sel(on=slice(1, count - 2)), share.sel(on=slice(count - 1, None))
+        say(
+            f"{where}: pathways for all of them, and for all but one, win",
+            above(many.min("on") / few.max("on"), 1.0),
+            note=f"share of a pathway for 1 … {count}, σ = {share['scale'].values[-1]:g}: "
+            f"{listed(share.isel(scale=-1).values, 2)}",
+        )
+        say(
+            f"{where}: the more so, the smaller the weights; a pathway for one context is left with",
+            falls(share.sel(on=1)),
+            note=f"σ = {listed(share['scale'].values)}",
+        )
 
 
 def _more(run: xr.DataTree, counts: tuple[int, ...], say: Ledger) -> None:
@@ -338,21 +331,14 @@ def draw(run: xr.DataTree) -> Figure:
             label=f"common and {on}",
         )
     beside.axvspan(0, float(data["done"].min()), color="0.93", zorder=0)
-    end = 1.5 * float(
-        data["time"][
-            int(np.argmax(data["loss"].max("on").values < 0.05 * float(data["loss"][0, 0])))
-        ]
-    )
-    finish(beside, "time $t/τ$", "loss", f"beside a common pathway, C = {count}", xlim=(0, end))
-    share = run["open"].ds["share"]
+    low = data["loss"].max("on") < 0.02 * data["loss"][0, 0]
+    words = "time $t/τ$", "loss", f"beside a common pathway (until it is done), C = {count}"
+    finish(beside, *words, xlim=(0, float(data["time"][int(np.argmax(low.values))])))
+    count = parameters.race_contexts[-1]
+    share = run[f"open_{count}"].ds["share"]
     for on, shade, label in family(share["on"].values, "k ="):
-        all_sets.plot(
-            share["scale"], share.sel(on=on), **{**DOTS, "ls": "-"}, color=shade, label=label
-        )
-    words = (
-        "initial weights σ",
-        "share of a pathway",
-        f"all sets of {parameters.race_contexts} contexts",
-    )
+        how = {**DOTS, "ls": "-", "color": shade, "label": label}
+        all_sets.plot(share["scale"], share.sel(on=on), **how)
+    words = "initial weights σ", "share of a pathway", f"all sets of {count} contexts race"
     finish(all_sets, *words, xscale="log", yscale="log")
     return figure
