@@ -107,7 +107,7 @@ def _residual(parameters: Parameters, count: int) -> xr.Dataset:
     task = linear_residual(contextual(parameters.objects, count))
     kinds = [context_spectrum(parameters.objects, count, k, of="residual") for k in (1, count - 1)]
     s, final = float(kinds[0].singular_values[-1]), float(kinds[0].final[-1])
-    times = np.linspace(0.0, 1.3 * np.log(final / _START) / (2 * s), _SAMPLES)
+    times = np.linspace(0.0, 2.5 * np.log(final / _START) / (2 * s), _SAMPLES)
     losses, strengths = [], []
     for k in (1, count - 1):
         ran = gradient_flow(_along(task, _sets(count, k)), task, times, rtol=1e-11)
@@ -226,7 +226,7 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         )
         say(
             f"{where}: pathways for C − 1 contexts end at (C − 1) S/D",
-            agree(left["final"].sel(on=count - 1), (count - 1) * left["alone"], within=1e-5),
+            agree(left["final"].sel(on=count - 1), (count - 1) * left["alone"], within=1e-4),
             "effect of more contexts",
             corrected="because they overlap, Σ_j D(j, p) u_j·u_p = D/(C − 1): pathways for one "
             "context end there too",
@@ -263,7 +263,7 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
             f"{listed(share.isel(scale=-1).values, 2)}",
         )
         say(
-            f"{where}: the more so, the smaller the weights; a pathway for one context is left with",
+            f"{where}: the more so, the smaller the weights; one for a single context has",
             falls(share.sel(on=1)),
             note=f"σ = {listed(share['scale'].values)}",
         )
