@@ -12,7 +12,7 @@ the area below them. For the last percent modular networks are ahead.
 """
 
 import itertools
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 import xarray as xr
@@ -22,7 +22,7 @@ from pydantic import Field, model_validator
 
 from ..._types import Keys
 from ...diagnose import passage_time
-from ...dynamics import gradient_descent, gradient_flow
+from ...dynamics import gradient_descent
 from ...networks import AbstractNetwork, Layer, fully_connected, gated
 from ...tasks import Task, contextual
 from ...theory.gated import context_spectrum, linear_floor
@@ -61,14 +61,11 @@ class Parameters(BaseParameters):
     over_width: bool = False
     """Divide σ by the width, as the published runs do."""
 
-    method: Literal["flow", "descent"] = "flow"
-    """Gradient flow, or gradient descent on the sum over samples."""
-
     learning_rate: float = Field(default=1e-3, gt=0, le=0.01)
-    """Of gradient descent."""
+    """Of gradient descent on the sum over samples, as published."""
 
     steps: int = Field(default=8001, ge=100)
-    """Of gradient descent."""
+    """Of gradient descent, as published."""
 
     @model_validator(mode="after")
     def _possible(self) -> "Parameters":
@@ -91,7 +88,6 @@ PRESETS: dict[str, dict[str, Any]] = {
         "widths": (700, 500, 600),
         "scale": 0.005,
         "over_width": True,
-        "method": "descent",
     }
 }
 QUICK: dict[str, Any] = {"seeds": 2, "contexts": (3,), "widths": (120,)}
@@ -105,7 +101,8 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
     for k, (count, width) in enumerate(zip(parameters.contexts, parameters.widths, strict=True)):
         task = contextual(parameters.objects, count)
         scale = parameters.scale / (width if parameters.over_width else 1)
-        times = np.linspace(0.0, _horizon(parameters, task, count, width, scale), _SAMPLES)
+        last = parameters.steps * parameters.learning_rate * len(task.x)
+        times = np.linspace(0.0, last, _SAMPLES)
         found = []
         for j, name in enumerate(_COLORS):
             say(f"{count} contexts, {name}", (k * len(_COLORS) + j) / total)
@@ -121,16 +118,6 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
             time=("time", times, {"long_name": "time in units of τ"}),
         )
     return tables
-
-
-def _horizon(parameters: Parameters, task: Task, count: int, width: int, scale: float) -> float:
-    """When the slowest pathways have learned nearly all that a linear network leaves."""
-    if parameters.method == "descent":
-        return parameters.steps * parameters.learning_rate * len(task.x)
-    left = context_spectrum(parameters.objects, count, 1, of="residual")
-    start = scale**2 * (width // (count + 1)) / 2
-    s, final = float(left.singular_values[-1]), float(left.final[-1])
-    return 1.25 * np.log(final / start) / (2 * s)
 
 
 def _network(
@@ -157,24 +144,21 @@ def _trained(
     parameters: Parameters, network: AbstractNetwork, task: Task, count: int, times: np.ndarray
 ) -> xr.Dataset:
     """Losses and what follows from them, and how much of a layer is on in how many contexts."""
-    observe = {"share": lambda one: _share(one, task, count)}
-    if parameters.method == "descent":
-        ran = gradient_descent(
-            network,
-            task,
-            parameters.learning_rate,
-            parameters.steps,
-            loss="half-sum",
-            converged=1e-12,
-            observe=observe,
-        )
-        clock, samples = parameters.learning_rate * len(task.x), len(task.x)
-        at = lambda lane, values: _between(times, clock * lane, values)
-        loss = np.stack([at(t, v / samples) for t, v in zip(ran.time, ran.loss, strict=True)])
-        share = np.stack([at(t, v) for t, v in zip(ran.time, ran.observed["share"], strict=True)])
-    else:
-        ran = gradient_flow(network, task, times, rtol=1e-5, observe=observe)
-        loss, share = ran.loss, ran.observed["share"]
+    rate, steps = parameters.learning_rate, parameters.steps
+    ran = gradient_descent(
+        network,
+        task,
+        rate,
+        steps,
+        loss="half-sum",
+        converged=1e-12,
+        observe={"share": lambda one: _share(one, task, count)},
+    )
+    clock = rate * len(task.x) * ran.time
+    over = lambda values: np.stack(
+        [_between(times, lane, each) for lane, each in zip(clock, values, strict=True)]
+    )
+    loss, share = over(ran.loss / len(task.x)), over(ran.observed["share"])
     first = loss[:, :1]
     passed = [[passage_time(times, lane, r * lane[0]) for r in _LEVELS] for lane in loss]
     return xr.Dataset(
@@ -190,9 +174,8 @@ def _trained(
 
 def _between(times: np.ndarray, lane: np.ndarray, values: np.ndarray) -> np.ndarray:
     """What was seen at some steps, at given times."""
-    known = np.isfinite(lane)
-    columns = values[known].reshape(int(known.sum()), -1).T
-    found = np.stack([np.interp(times, lane[known], each) for each in columns], axis=-1)
+    columns = values.reshape(len(values), -1).T
+    found = np.stack([np.interp(times, lane, each) for each in columns], axis=-1)
     return found.reshape(len(times), *values.shape[1:])
 
 
@@ -315,7 +298,7 @@ def draw(run: xr.DataTree) -> Figure:
             theory="independent modes",
             yscale="log",
             ylim=(3e-3, 1.3),
-            legend="lower left",
+            legend="upper right",
         )
         for on, shade, label in family(range(1, count + 1), "on in"):
             seen = data["share"].sel(on=on).mean("seed")
