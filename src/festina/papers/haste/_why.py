@@ -301,7 +301,7 @@ def draw(run: xr.DataTree) -> Figure:
     counts = parameters.contexts
     title = "Why mixed selectivity wins: before the common pathway is done"
     figure, (rates, alone, beside, all_sets) = sheet(title, 4, width=3.5)
-    for count, shade, label in family(counts, "C ="):
+    for count, shade, label in reversed([*family(counts, "C =")]):  # the fewest on top
         seen = run[f"spectrum_{count}"].ds
         size = float(seen["raw"].sel(on=1))
         rates.plot(seen["on"], seen["raw"] / size, **DOTS, color=shade, label=label)
@@ -330,9 +330,10 @@ def draw(run: xr.DataTree) -> Figure:
             ls="--",
             label=f"common and {on}",
         )
-    beside.axvspan(0, float(data["done"].min()), color="0.93", zorder=0)
+    until = {"color": "0.93", "zorder": 0, "label": "until the common one is done"}
+    beside.axvspan(0, float(data["done"].min()), **until)
     low = data["loss"].max("on") < 0.02 * data["loss"][0, 0]
-    words = "time $t/τ$", "loss", f"beside a common pathway (until it is done), C = {count}"
+    words = "time $t/τ$", "loss", f"beside a common pathway, C = {count}"
     finish(beside, *words, xlim=(0, float(data["time"][int(np.argmax(low.values))])))
     count = parameters.race_contexts[-1]
     share = run[f"open_{count}"].ds["share"]
