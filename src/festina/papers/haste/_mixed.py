@@ -300,7 +300,7 @@ def draw(run: xr.DataTree) -> Figure:
             *words,
             theory="independent modes",
             yscale="log",
-            ylim=(3e-3, 1.3),
+            ylim=(3e-3, 30.0),
             legend="upper right",
         )
         for on, shade, label in family(range(1, count + 1), "on in"):
