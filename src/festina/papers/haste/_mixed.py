@@ -61,10 +61,10 @@ class Parameters(BaseParameters):
     over_width: bool = False
     """Divide σ by the width, as the published runs do."""
 
-    learning_rate: float = Field(default=2e-3, gt=0, le=0.01)
+    learning_rate: float = Field(default=3e-3, gt=0, le=0.01)
     """Of gradient descent on the sum over samples; 0.001 in the published runs."""
 
-    steps: int = Field(default=4001, ge=100)
+    steps: int = Field(default=2667, ge=100)
     """Of gradient descent; 8,001 in the published runs."""
 
     @model_validator(mode="after")
