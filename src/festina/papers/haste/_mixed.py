@@ -314,5 +314,5 @@ def draw(run: xr.DataTree) -> Figure:
             seeds = data["area"].sel(network=name)
             area.plot(seeds, np.full(len(seeds), k), ".", color="black", ms=3)
         area.invert_yaxis()
-        finish(area, "area below the loss", "", where)
+        finish(area, "area below the loss", "network", where)
     return figure
