@@ -13,6 +13,7 @@ WORKERS ?= $(shell $(PYTHON) -c "import os; print(min(4, os.cpu_count() or 1))")
 demo: $(MARKS)/base
 	$(BIN)/festina reproduce saddles/figure-1
 	$(BIN)/festina reproduce race/xor
+	$(BIN)/festina reproduce haste/mixed --quick
 
 test: $(MARKS)/test
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup

@@ -7,6 +7,7 @@ from pathlib import Path
 from . import (
     against_torch,
     balanced_curve,
+    contexts,
     gated_paths,
     linear_width,
     many_seeds,
@@ -20,6 +21,7 @@ PARTS = (
     many_seeds,
     balanced_curve,
     gated_paths,
+    contexts,
     linear_width,
     stiff,
 )

@@ -91,6 +91,9 @@ SMALL: dict[str, dict[str, Any]] = {
     "race/xor": {"seeds": 2, "width": 32, "scales": (1e-2, 1e-4)},
     "race/transition": {"seeds": 4, "width": 64, "margins": (0.6, 0.8, 0.85, 1.2)},
     "race/context": {"seeds": 2, "objects": 4, "contexts": (3,)},
+    # haste
+    "haste/mixed": {"seeds": 2, "objects": 4, "contexts": (3,), "widths": (60,)},
+    "haste/why": {"objects": 4, "contexts": (3, 4), "race_contexts": (3,)},
     # saddles.figure_1
     "saddles/figure-1b": {"seeds": 2, "width": 20},
     "saddles/figure-1c": {"seeds": 2},

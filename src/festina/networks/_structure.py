@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from .._types import Array
-from ._contract import mix, pair
+from ._contract import chain, mix, pair
 from ._units import AbstractUnit, Shape
 
 
@@ -116,4 +116,4 @@ class Structure(AbstractStructure):
             total = pair(v.reshape(-1, self.width, *lanes), c).reshape(outputs, -1, *lanes)
             return mix(psi.reshape(samples, -1), jnp.moveaxis(total, 0, 1))
         responses = self.unit.response(psi, u).reshape(samples, -1, *lanes)
-        return pair(responses, v.reshape(outputs, -1, *lanes))
+        return chain(responses, v.reshape(outputs, -1, *lanes))
