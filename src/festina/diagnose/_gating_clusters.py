@@ -5,8 +5,13 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-_NONE = 0.1
-"""A mean silhouette below which there is one cluster, or none."""
+_NONE, _LITTLE = 0.1, 0.2
+"""A mean silhouette, and a share of what one cluster leaves unexplained, below which there is one.
+
+A few odd units among many that are alike have a good silhouette by themselves, but explain little.
+"""
+_SLIGHT = 0.03
+"""Of all weight, below which a cluster is a few odd units, which join another."""
 _ROUNDS = 10
 
 
@@ -48,15 +53,30 @@ def cluster(
             tree = linkage(distance, method)
             trials += [fcluster(tree, k, criterion="maxclust") - 1 for k in sizes]
         trials = trials[1:] if count is not None else trials
-    score = [_silhouette(off, weight, label) for label in trials]
-    best = trials[int(np.argmax(score))] if max(score) > _NONE or count is not None else together
-    label = _settled(signs, weight, best)
+    slight = 0.0 if count is not None else _SLIGHT * weight.sum()
+    score = [_silhouette(off, weight, label, slight) for label in trials]
+    label = _settled(signs, weight, trials[int(np.argmax(score))], slight)
+    left = _unexplained(signs, weight, label) > (1 - _LITTLE) * _unexplained(
+        signs, weight, together
+    )
+    if count is None and (left or max(score) < _NONE):
+        label = together
     share = np.bincount(label, weight)
     order = np.argsort(-share, kind="stable")
     label = np.argsort(order)[label]
-    common = _majority(signs, weight, label)
-    held = np.sum(weight @ (signs * common[label] > 0)) / (weight.sum() * signs.shape[1])
-    return Clusters(label, weight, common > 0, share[order] / share.sum(), float(held))
+    held = 1 - _unexplained(signs, weight, label)
+    common = _majority(signs, weight, label) > 0
+    return Clusters(label, weight, common, share[order] / share.sum(), held)
+
+
+def _unexplained(
+    signs: Float[np.ndarray, "unit example"],
+    weight: Float[np.ndarray, " unit"],
+    label: Int[np.ndarray, " unit"],
+) -> float:
+    """The share of entries, by weight, that are not as in most of their cluster."""
+    off = np.mean(signs != _majority(signs, weight, label)[label], axis=1)
+    return float(np.average(off, weights=weight))
 
 
 def _majority(
@@ -102,22 +122,32 @@ def _silhouette(
     off: Float[np.ndarray, "unit unit"],
     weight: Float[np.ndarray, " unit"],
     label: Int[np.ndarray, " unit"],
+    slight: float,
 ) -> float:
-    """The mean of (b − a)/max(a, b): a is the distance to one's own cluster, b to the next."""
+    """The mean of (b − a)/max(a, b): a is the distance to one's own cluster, b to the next.
+
+    0 for units in slight clusters, which are no others' next either: else it would be best to take
+    the oddest unit by itself.
+    """
     count = label.max() + 1
     if count < 2:
         return 0.0
     member = (label[:, None] == np.arange(count)) * weight[:, None]
-    mass = np.broadcast_to(member.sum(axis=0), member.shape).copy()
+    whole = member.sum(axis=0)
+    mass = np.broadcast_to(whole, member.shape).copy()
     unit = np.arange(len(label))
     mass[unit, label] -= weight  # without itself
-    alone = mass[unit, label] <= 1e-12 * weight.sum()
+    alone = (mass[unit, label] <= 1e-12 * weight.sum()) | (whole[label] < slight)
     mean = (off @ member) / np.where(mass > 0, mass, 1.0)
     own = mean[unit, label].copy()
     mean[unit, label] = np.inf
+    mean[:, whole < slight] = np.inf
+    if not np.isfinite(mean).any():
+        return 0.0
     other = mean.min(axis=1)
-    larger = np.maximum(own, other)
-    each = np.where(alone | (larger <= 0), 0.0, (other - own) / np.where(larger > 0, larger, 1.0))
+    alone |= ~np.isfinite(other) | (np.maximum(own, other) <= 0)
+    own, other = np.where(alone, 1.0, own), np.where(alone, 1.0, other)
+    each = (other - own) / np.maximum(own, other)
     return float(np.average(each, weights=weight))
 
 
@@ -125,10 +155,12 @@ def _settled(
     signs: Float[np.ndarray, "unit example"],
     weight: Float[np.ndarray, " unit"],
     label: Int[np.ndarray, " unit"],
+    slight: float,
 ) -> Int[np.ndarray, " unit"]:
-    """Every unit in the cluster whose majority it is closest to; empty ones are left out."""
+    """Every unit in the cluster whose majority it is closest to, if that is none of the slight."""
     for _ in range(_ROUNDS):
         like = signs @ _majority(signs, weight, label).T
+        like[:, np.bincount(label, weight) < slight] = -np.inf
         like[np.arange(len(label)), label] += 0.5  # stays where it is, of two that are as close
         _, new = np.unique(np.argmax(like, axis=1), return_inverse=True)
         if np.array_equal(new, label):

@@ -108,4 +108,4 @@ def _apart(
     """The share of gates that differ, by the strength of their units."""
     off = [np.mean(a != b, axis=-1) for a, b in zip(one, other, strict=True)]
     off, weight = np.concatenate(off, axis=-1), np.concatenate(strength, axis=-1)
-    return np.sum(off * weight, axis=-1) / np.sum(weight, axis=-1)
+    return np.asarray(np.sum(off * weight, axis=-1) / np.sum(weight, axis=-1))
