@@ -1,0 +1,334 @@
+r"""Mixed selectivity against modularity: objects in three, four and five contexts.
+
+What is to be said of an object is partly the same everywhere and partly another thing in each of C
+contexts. A network with a part for each context, a modular one, could learn that; ReLU networks
+come to have units that are on in all contexts but one. Beside them are trained gated networks, all
+of as many units: one for each context (modular), and a common pathway with one for each context, or
+with one for all contexts but each. Loss ½⟨‖y − f‖²⟩, τ Ẇ = −∂L/∂W with τ = 1; the published runs
+sum over samples, of which there are P, so that a step of η is flow time ηP.
+
+The source has ReLU networks at a lower loss than modular ones. Their curves cross: what is less is
+the area below them. For the last percent modular networks are ahead.
+"""
+
+import itertools
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import xarray as xr
+from jaxtyping import Float, PRNGKeyArray
+from matplotlib.figure import Figure
+from pydantic import Field, model_validator
+
+from ..._types import Keys
+from ...diagnose import passage_time
+from ...dynamics import gradient_descent, gradient_flow
+from ...networks import AbstractNetwork, Layer, fully_connected, gated
+from ...tasks import Task, contextual
+from ...theory.gated import context_spectrum, linear_floor
+from .._frame import experiment, keys_of, parameters_of
+from .._parameters import Parameters as BaseParameters
+from .._parameters import increasing
+from .._registry import Progress
+from ..claims import Ledger, above, apart, asserts, below, falls, listed, rises
+from ..figures import GUIDE, both, family, finish, sheet, styled
+
+_LEVELS = (0.5, 0.25, 0.1, 0.05, 0.01)
+_SAMPLES = 241
+_ON = 1e-3
+"""Of a unit's largest activity: it is on where it is more active."""
+_COLORS = {"ReLU": "C0", "common + C−1": "C2", "common + single": "C1", "modular": "C3"}
+
+
+class Parameters(BaseParameters):
+    """Objects in contexts, and networks of one hidden layer with small random weights."""
+
+    seeds: int = Field(default=3, ge=1)
+    """How many networks of each kind are trained."""
+
+    objects: int = Field(default=8, ge=4, le=16)
+    """Number N of objects, a power of two, with the features of a tree."""
+
+    contexts: Annotated[tuple[int, ...], increasing(3, 6, count=1)] = (3, 4, 5)
+    """Numbers C of contexts, increasing from 3."""
+
+    widths: tuple[int, ...] = (120, 120, 150)
+    """Hidden units for each number of contexts; pathways have equal parts of them."""
+
+    scale: float = Field(default=1e-3, gt=0, le=0.1)
+    """Standard deviation σ of the initial weights."""
+
+    over_width: bool = False
+    """Divide σ by the width, as the published runs do."""
+
+    method: Literal["flow", "descent"] = "flow"
+    """Gradient flow, or gradient descent on the sum over samples."""
+
+    learning_rate: float = Field(default=1e-3, gt=0, le=0.01)
+    """Of gradient descent."""
+
+    steps: int = Field(default=8001, ge=100)
+    """Of gradient descent."""
+
+    @model_validator(mode="after")
+    def _possible(self) -> "Parameters":
+        if self.objects & (self.objects - 1):
+            raise ValueError(f"`objects` must be a power of two, got {self.objects}.")
+        if len(self.widths) != len(self.contexts):
+            raise ValueError(
+                f"`widths` must be one for each of {len(self.contexts)} numbers of contexts, got "
+                f"{len(self.widths)}."
+            )
+        for width, count in zip(self.widths, self.contexts, strict=True):
+            if width < 4 * (count + 1):
+                raise ValueError(f"{width} units are too few for {count + 1} pathways of 4.")
+        return self
+
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "paper": {
+        "seeds": 1,
+        "widths": (700, 500, 600),
+        "scale": 0.005,
+        "over_width": True,
+        "method": "descent",
+    }
+}
+QUICK: dict[str, Any] = {"seeds": 2, "contexts": (3,), "widths": (120,)}
+
+
+@experiment("haste/mixed")
+def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+    """Train all kinds of networks for each number of contexts."""
+    keys, tables = keys_of(parameters, key), {}
+    total = len(parameters.contexts) * len(_COLORS)
+    for k, (count, width) in enumerate(zip(parameters.contexts, parameters.widths, strict=True)):
+        task = contextual(parameters.objects, count)
+        scale = parameters.scale / (width if parameters.over_width else 1)
+        times = np.linspace(0.0, _horizon(parameters, task, count, width, scale), _SAMPLES)
+        found = []
+        for j, name in enumerate(_COLORS):
+            say(f"{count} contexts, {name}", (k * len(_COLORS) + j) / total)
+            network = _network(name, task, count, width, scale, keys)
+            found.append(_trained(parameters, network, task, count, times))
+        table = xr.concat(found, xr.Variable("network", list(_COLORS)), join="override")
+        modular = context_spectrum(parameters.objects, count, 1, of="common")
+        table["modular_theory"] = "time", modular.loss(times, scale**2 * (width // count) / 2)
+        table["floor"] = linear_floor(task)
+        table["share"] = table["share"].isel(network=0)  # of gated ones it is given
+        tables[f"contexts_{count}"] = table.assign_coords(
+            seed=parameters.seed + np.arange(len(keys)),
+            time=("time", times, {"long_name": "time in units of τ"}),
+        )
+    return tables
+
+
+def _horizon(parameters: Parameters, task: Task, count: int, width: int, scale: float) -> float:
+    """When the slowest pathways have learned nearly all that a linear network leaves."""
+    if parameters.method == "descent":
+        return parameters.steps * parameters.learning_rate * len(task.x)
+    left = context_spectrum(parameters.objects, count, 1, of="residual")
+    start = scale**2 * (width // (count + 1)) / 2
+    s, final = float(left.singular_values[-1]), float(left.final[-1])
+    return 1.25 * np.log(final / start) / (2 * s)
+
+
+def _network(
+    name: str, task: Task, count: int, width: int, scale: float, keys: Keys
+) -> AbstractNetwork:
+    inputs, outputs = np.shape(task.x)[1], np.shape(task.y)[1]
+    if name == "ReLU":
+        return fully_connected(inputs, width, outputs, activation="relu", scale=scale, key=keys)
+    single = list(itertools.combinations(range(count), 1))
+    most, every = list(itertools.combinations(range(count), count - 1)), [tuple(range(count))]
+    sets = {"common + C−1": every + most, "common + single": every + single, "modular": single}
+    gates = {f"h{k}": np.isin(task.labels["context"], c) for k, c in enumerate(sets[name])}
+    return gated(
+        {"x": inputs, **dict.fromkeys(gates, width // len(gates)), "y": outputs},
+        [f"x-{node}-y" for node in gates],
+        gates={node: gate * 1.0 for node, gate in gates.items() if not gate.all()},
+        examples=task.x,
+        scale=scale,
+        key=keys,
+    )
+
+
+def _trained(
+    parameters: Parameters, network: AbstractNetwork, task: Task, count: int, times: np.ndarray
+) -> xr.Dataset:
+    """Losses and what follows from them, and how much of a layer is on in how many contexts."""
+    observe = {"share": lambda one: _share(one, task, count)}
+    if parameters.method == "descent":
+        ran = gradient_descent(
+            network,
+            task,
+            parameters.learning_rate,
+            parameters.steps,
+            loss="half-sum",
+            converged=1e-12,
+            observe=observe,
+        )
+        clock, samples = parameters.learning_rate * len(task.x), len(task.x)
+        at = lambda lane, values: _between(times, clock * lane, values)
+        loss = np.stack([at(t, v / samples) for t, v in zip(ran.time, ran.loss, strict=True)])
+        share = np.stack([at(t, v) for t, v in zip(ran.time, ran.observed["share"], strict=True)])
+    else:
+        ran = gradient_flow(network, task, times, rtol=1e-5, observe=observe)
+        loss, share = ran.loss, ran.observed["share"]
+    first = loss[:, :1]
+    passed = [[passage_time(times, lane, r * lane[0]) for r in _LEVELS] for lane in loss]
+    return xr.Dataset(
+        {
+            "loss": (("seed", "time"), loss),
+            "share": (("seed", "time", "on"), share),
+            "area": ("seed", np.trapezoid(loss / first, times, axis=1)),
+            "passage": (("seed", "level"), passed),
+        },
+        {"level": list(_LEVELS), "on": np.arange(count + 1)},
+    )
+
+
+def _between(times: np.ndarray, lane: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """What was seen at some steps, at given times."""
+    known = np.isfinite(lane)
+    columns = values[known].reshape(int(known.sum()), -1).T
+    found = np.stack([np.interp(times, lane[known], each) for each in columns], axis=-1)
+    return found.reshape(len(times), *values.shape[1:])
+
+
+def _share(network: AbstractNetwork, task: Task, count: int) -> Float[np.ndarray, " on"]:
+    """Strength |u||v| of units that are on, for half of the objects, in 0 … C contexts."""
+    if not isinstance(network, Layer):
+        return np.full(count + 1, np.nan)
+    u, v = (np.asarray(part) for part in (network.u, network.v))
+    h = np.maximum(task.x @ u.T, 0.0)
+    on = h > _ON * np.maximum(h.max(axis=0), 1e-300)
+    contexts = (on.reshape(count, -1, len(u)).mean(axis=1) >= 0.5).sum(axis=0)
+    strength = np.linalg.norm(u, axis=1) * np.linalg.norm(v, axis=1)
+    return np.bincount(contexts, strength, minlength=count + 1) / strength.sum()
+
+
+def _final(data: xr.Dataset) -> xr.DataArray:
+    """Shares by the number of contexts on in the end, on average."""
+    return data["share"].isel(time=-1).mean("seed")
+
+
+@asserts("Jarvis, Klein, Rosman & Saxe", "mixed selectivity")
+def claims(run: xr.DataTree, say: Ledger) -> None:
+    """What ReLU units are on for, and whose loss is lower where."""
+    parameters = parameters_of(run, Parameters)
+    counts = parameters.contexts
+    for count in counts:
+        data, where = run[f"contexts_{count}"].ds, f"C = {count}"
+        share, area = _final(data), data["area"].mean("seed")
+        passage = data["passage"].mean("seed")
+        mixed = share.sel(on=count - 1) + (share.sel(on=count - 2) if count > 3 else 0.0)
+        say(
+            f"{where}: units other than those that are always on are on in C − 1 contexts",
+            above(mixed / (1 - share.sel(on=count)), 0.9),
+            "effect of more contexts",
+            corrected=""
+            if count == 3
+            else "in C − 1 or C − 2: the more contexts, the more of the latter",
+            headline=count == 3,
+            note=f"share of strength on in 0 … {count}: {listed(share.values, 2)}",
+        )
+        say(
+            f"{where}: next to no unit is modular, on in one context",
+            below(share.sel(on=slice(0, 1)).sum("on"), 0.05),
+        )
+        course = data["share"].sel(on=count).mean("seed")
+        early = course.sel(time=float(passage.sel(network="ReLU", level=0.5)), method="nearest")
+        say(
+            f"{where}: at first units are on in all contexts; they leave the one they are not for",
+            falls([float(early), float(course[-1])]),
+            note="share of strength of those always on, at half of the loss and in the end",
+        )
+        order = ["common + C−1", "ReLU", "modular"]
+        say(
+            f"{where}: area below the loss, {' < '.join(order)}",
+            rises(area.sel(network=order)),
+            "why mixed selectivity wins",
+        )
+        ahead = passage.sel(network="common + C−1") / passage.sel(network="modular")
+        say(
+            f"{where}: gated networks with pathways for C − 1 contexts reach every level before "
+            "modular ones",
+            below(ahead, 1.0),
+            note=f"times over those of modular ones: {listed(ahead, 2)}",
+        )
+        ratio = passage.sel(network="ReLU") / passage.sel(network="modular")
+        say(
+            f"{where}: ReLU networks have a lower loss than modular ones",
+            below(ratio, 1.0),
+            "why mixed selectivity wins",
+            wrong="down to a tenth of the loss; modular ones are ahead for the last percent, "
+            "because late modes are learned at √2 σ/NC there, and else at √(1 − 1/C) σ/NC",
+            instead=above(ratio.sel(level=0.01) / ratio.sel(level=slice(0.25, 0.1)).max(), 1.0),
+            note=f"times over those of modular ones: {listed(ratio, 2)}",
+        )
+        seen = data["loss"].sel(network="modular").mean("seed")
+        say(
+            f"{where}: the loss of modular networks is that of independent modes",
+            apart(seen, data["modular_theory"], within=0.05, over=float(seen[0])),
+            "learning dynamics",
+            note="of the initial loss; from strengths σ²H/2 of H random units",
+        )
+    if len(counts) > 1:
+        finals = [_final(run[f"contexts_{count}"].ds) for count in counts]
+        say(
+            "mixed selectivity intensifies with more contexts: the share on in exactly C − 1",
+            rises(
+                [float(each.sel(on=count - 1)) for each, count in zip(finals, counts, strict=True)]
+            ),
+            "effect of more contexts",
+            wrong="it falls, in favour of C − 2 contexts",
+            instead=falls(
+                [float(each.sel(on=count - 1)) for each, count in zip(finals, counts, strict=True)]
+            ),
+        )
+
+
+@styled
+def draw(run: xr.DataTree) -> Figure:
+    """A row for each number of contexts: losses, what units are on for, and areas."""
+    counts = parameters_of(run, Parameters).contexts
+    title = "Mixed against modular: ReLU units are on in all contexts but one"
+    figure, rows = sheet(title, 3, len(counts), squeeze=False, width=3.8, height=2.9)
+    for count, (loss, units, area) in zip(counts, rows, strict=True):
+        data, where = run[f"contexts_{count}"].ds, f"{count} contexts"
+        first = float(data["modular_theory"][0])
+        for name, color in _COLORS.items():
+            seen = data["loss"].sel(network=name).mean("seed") / first
+            theory = data["modular_theory"] / first if name == "modular" else None
+            both(
+                loss,
+                data["time"],
+                seen,
+                theory,
+                color=color,
+                label=name.replace("C−1", f"{count - 1}"),
+            )
+        loss.axhline(float(data["floor"]) / first, **GUIDE)
+        words = "time $t/τ$", "loss over its start", where
+        finish(
+            loss,
+            *words,
+            theory="independent modes",
+            yscale="log",
+            ylim=(3e-3, 1.3),
+            legend="lower left",
+        )
+        for on, shade, label in family(range(1, count + 1), "on in"):
+            seen = data["share"].sel(on=on).mean("seed")
+            both(units, data["time"], seen, color=shade, label=label)
+        finish(units, "time $t/τ$", "share of strength", f"ReLU units, {where}", ylim=(-0.02, 1.02))
+        mean = data["area"].mean("seed")
+        area.barh(np.arange(4), mean, color=list(_COLORS.values()), alpha=0.6)
+        area.set_yticks(np.arange(4), [name.replace("C−1", f"{count - 1}") for name in _COLORS])
+        for k, name in enumerate(_COLORS):
+            seeds = data["area"].sel(network=name)
+            area.plot(seeds, np.full(len(seeds), k), ".", color="black", ms=3)
+        area.invert_yaxis()
+        finish(area, "area below the loss", "", where)
+    return figure

@@ -1,0 +1,358 @@
+r"""Why mixed selectivity wins: sharing is faster only while the common pathway still learns.
+
+A pathway that is open in k of C contexts sees S = σ√(k² + k)/NC of what is to be learned, more in
+more contexts, but σ√(k(C − k)/C)/NC of what the common pathway leaves: there one context and all
+but one are the same, and half of them would be best. So pathways for C − 1 contexts win by what
+they gain before the common one is done, and the more so the smaller the weights. Loss
+½⟨‖y − f‖²⟩, τ Ẇ = −∂L/∂W with τ = 1, pathways with inputs for object and context.
+"""
+
+import itertools
+from typing import Annotated, Any
+
+import numpy as np
+import xarray as xr
+from jaxtyping import Float, PRNGKeyArray
+from matplotlib.figure import Figure
+from pydantic import Field, model_validator
+
+from ...dynamics import gradient_flow
+from ...networks import Gated, gated_from
+from ...tasks import Task, contextual
+from ...theory.gated import Race, context_spectrum, linear_residual, race
+from .._frame import experiment, parameters_of
+from .._parameters import Parameters as BaseParameters
+from .._parameters import falling, increasing
+from .._registry import Progress
+from ..claims import Ledger, above, agree, apart, asserts, below, falls, listed, rises
+from ..figures import DOTS, THEORY, both, family, finish, sheet, styled
+
+_SAMPLES = 121
+_START = 1e-4
+"""Strength of every direction where pathways learn the residual alone."""
+
+
+class Parameters(BaseParameters):
+    """Objects in contexts, with the features of a tree. Nothing here is random."""
+
+    seeds: int = Field(default=1, ge=1)
+    """Makes no difference: nothing here is random."""
+
+    objects: int = Field(default=8, ge=4, le=16)
+    """Number N of objects, a power of two."""
+
+    contexts: Annotated[tuple[int, ...], increasing(3, 6, count=1)] = (3, 4, 5)
+    """Numbers C of contexts for spectra, the residual, and common pathways with others."""
+
+    race_objects: int = Field(default=4, ge=4, le=8)
+    """Number of objects for which all sets of contexts race, a power of two."""
+
+    race_contexts: int = Field(default=3, ge=3, le=4)
+    """Number of contexts for that."""
+
+    hidden: int = Field(default=40, ge=4)
+    """Units of each pathway: from weights of size σ its directions start at σ²H/2."""
+
+    scales: Annotated[tuple[float, ...], falling(1e-2, 1e-8)] = (1e-2, 1e-3, 1e-5)
+    """Sizes σ of initial weights, from 0.01 down."""
+
+    @model_validator(mode="after")
+    def _possible(self) -> "Parameters":
+        for name in ("objects", "race_objects"):
+            if (count := getattr(self, name)) & (count - 1):
+                raise ValueError(f"`{name}` must be a power of two, got {count}.")
+        return self
+
+
+QUICK: dict[str, Any] = {"objects": 4, "contexts": (3, 4)}
+
+
+@experiment("haste/why")
+def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+    """Spectra, training on the residual, and races."""
+    tables, counts = {}, parameters.contexts
+    for k, count in enumerate(counts):
+        say(f"{count} contexts", 0.7 * k / len(counts))
+        tables[f"spectrum_{count}"] = _spectrum(parameters, count)
+        tables[f"residual_{count}"] = _residual(parameters, count)
+        tables[f"common_{count}"] = _with_common(parameters, count)
+    say("all sets of contexts", 0.7)
+    return tables | {"open": _open(parameters)}
+
+
+def _sets(count: int, k: int) -> list[tuple[int, ...]]:
+    return list(itertools.combinations(range(count), k))
+
+
+def _gate(task: Task, chosen: tuple[int, ...]) -> Float[np.ndarray, " sample"]:
+    return np.isin(task.labels["context"], chosen) * 1.0
+
+
+def _spectrum(parameters: Parameters, count: int) -> xr.Dataset:
+    """The fastest direction of objects that a pathway in k contexts sees, from the data."""
+    n, task = parameters.objects, contextual(parameters.objects, count)
+    found = np.zeros((2, count))
+    for row, data in enumerate((task, linear_residual(task))):
+        for k in range(1, count + 1):
+            gate = _gate(task, tuple(range(k))) / len(task.x)
+            contrast = task.x[:, :n] - 1 / n  # between objects
+            cross = (gate[:, None] * data.y).T @ contrast
+            found[row, k - 1] = np.linalg.svd(cross, compute_uv=False)[0]
+    return xr.Dataset(
+        {"raw": ("on", found[0]), "residual": ("on", found[1])},
+        {"on": np.arange(1, count + 1)},
+    )
+
+
+def _residual(parameters: Parameters, count: int) -> xr.Dataset:
+    """Gated networks that learn what a linear one leaves, with pathways for 1 or C − 1 contexts."""
+    task = linear_residual(contextual(parameters.objects, count))
+    kinds = [context_spectrum(parameters.objects, count, k, of="residual") for k in (1, count - 1)]
+    s, final = float(kinds[0].singular_values[-1]), float(kinds[0].final[-1])
+    times = np.linspace(0.0, 1.3 * np.log(final / _START) / (2 * s), _SAMPLES)
+    losses, strengths = [], []
+    for k in (1, count - 1):
+        ran = gradient_flow(_along(task, _sets(count, k)), task, times, rtol=1e-11)
+        weights = dict(zip(ran.final.part_axes, map(np.asarray, ran.final.parts), strict=True))
+        losses.append(ran.loss)
+        whole = np.linalg.svd(weights["h0-y"] @ weights["x-h0"], compute_uv=False)
+        strengths.append(whole[: len(kinds[0].final)])
+    return xr.Dataset(
+        {
+            "loss": (("on", "time"), losses),
+            "loss_theory": ("time", kinds[0].loss(times, _START)),
+            "final": (("on", "mode"), strengths),
+            "final_theory": ("mode", kinds[0].final),
+            "alone": ("mode", kinds[1].singular_values / kinds[1].input_variance),
+        },
+        {"on": [1, count - 1], "time": times},
+    )
+
+
+def _along(task: Task, sets: list[tuple[int, ...]]) -> Gated:
+    """Pathways with balanced weights along the directions that each of them sees."""
+    edges, gates = {}, {}
+    for k, chosen in enumerate(sets):
+        gate = _gate(task, chosen)
+        u, s, v = np.linalg.svd((gate[:, None] * task.y).T @ task.x, full_matrices=False)
+        seen = s > 1e-9 * s[0]
+        edges[f"x-h{k}"] = np.sqrt(_START) * v[seen]
+        edges[f"h{k}-y"] = np.sqrt(_START) * u[:, seen]
+        gates[f"h{k}"] = gate
+    return gated_from(edges, gates=gates, examples=task.x)
+
+
+def _with_common(parameters: Parameters, count: int) -> xr.Dataset:
+    """A common pathway races together with those for 1, or for C − 1, contexts."""
+    task = contextual(parameters.objects, count)
+    start = parameters.scales[0] ** 2 * parameters.hidden / 2
+    races = []
+    for k in (1, count - 1):
+        gates = {"common": np.ones(len(task.x))}
+        gates |= {f"{chosen}": _gate(task, chosen) for chosen in _sets(count, k)}
+        races.append(race(task, gates, initial=start, everyone=True, rtol=1e-6))
+    times = np.linspace(
+        0.0, 8 * max(float(each.half_time[1:].max()) for each in races), 4 * _SAMPLES
+    )
+    curve = lambda name: [_between(times, one, name) for one in races]
+    explained = np.stack(curve("explained"))
+    done = explained[..., 0] >= 0.9 * explained[..., -1:, 0]
+    strength = np.stack([each[:, 1] for each in curve("strength")])
+    return xr.Dataset(
+        {
+            "loss": (("on", "time"), np.stack(curve("loss"))),
+            "strength": (("on", "time"), strength),
+            "common": (("on", "time"), explained[..., 0]),
+            "done": ("on", times[np.argmax(done, axis=1)]),
+        },
+        {"on": [1, count - 1], "time": times},
+    )
+
+
+def _between(times: np.ndarray, raced: Race, name: str) -> np.ndarray:
+    """A curve of the race at given times; it stays where it was when nothing happened any more."""
+    curve = getattr(raced, name)
+    columns = [np.interp(times, raced.time, each) for each in curve.reshape(len(curve), -1).T]
+    return np.stack(columns, axis=-1).reshape(len(times), *curve.shape[1:])
+
+
+def _open(parameters: Parameters) -> xr.Dataset:
+    """Pathways for all sets of contexts race, from each scale."""
+    count, task = (
+        parameters.race_contexts,
+        contextual(parameters.race_objects, parameters.race_contexts),
+    )
+    size = np.array([len(each) for k in range(1, count + 1) for each in _sets(count, k)])
+    shares = []
+    for scale in parameters.scales:
+        start = scale**2 * parameters.hidden / 2
+        last = race(task, "context", everyone=True, initial=start, rtol=1e-6).strength[-1]
+        shares.append([last[size == k].mean() / last.sum() for k in range(1, count + 1)])
+    return xr.Dataset(
+        {"share": (("scale", "on"), shares)},
+        {"scale": list(parameters.scales), "on": np.arange(1, count + 1)},
+    )
+
+
+@asserts("Jarvis, Klein, Rosman & Saxe", "why mixed selectivity wins")
+def claims(run: xr.DataTree, say: Ledger) -> None:
+    """More data are faster on raw targets alone, and what follows from that."""
+    parameters = parameters_of(run, Parameters)
+    n, counts = parameters.objects, parameters.contexts
+    sigma = np.sqrt(n - 1)  # of the first split of the tree
+    for count in counts:
+        where, seen = f"C = {count}", run[f"spectrum_{count}"].ds
+        k = seen["on"]
+        ratio = float(seen["raw"].sel(on=count - 1) / seen["raw"].sel(on=1))
+        say(
+            f"{where}: pathways that see more data learn faster, S = σ√(k² + k)/NC",
+            agree(seen["raw"], sigma * np.sqrt(k**2 + k) / (n * count), within=1e-12),
+            corrected="while nothing is learned yet",
+            note=f"C − 1 contexts against one: {ratio:.3f} = √(C(C − 1)/2)",
+        )
+        say(
+            f"{where}: also of what the common pathway leaves",
+            rises(seen["residual"]),
+            wrong="S = σ√(k(C − k)/C)/NC: one context and all but one are the same, half of them "
+            "would be fastest",
+            instead=agree(
+                seen["residual"],
+                sigma * np.sqrt(k * (count - k) / count) / (n * count),
+                within=1e-12,
+            ),
+        )
+        left = run[f"residual_{count}"].ds
+        one, most = (left["loss"].sel(on=on) for on in (1, count - 1))
+        say(
+            f"{where}: there pathways for C − 1 contexts and for one learn alike, at all times",
+            apart(most, one, within=1e-10, over=float(one[0])),
+            headline=count == counts[0],
+            note="losses of trained networks, of the initial one",
+        )
+        say(
+            f"{where}: pathways for C − 1 contexts end at (C − 1) S/D",
+            agree(left["final"].sel(on=count - 1), (count - 1) * left["alone"], within=1e-5),
+            "effect of more contexts",
+            corrected="because they overlap, Σ_j D(j, p) u_j·u_p = D/(C − 1): pathways for one "
+            "context end there too",
+            note="one pathway alone would end at S/D",
+        )
+        beside = run[f"common_{count}"].ds
+        at = beside["strength"].interp(time=float(beside["done"].min()))
+        gain = float(at.sel(on=count - 1) / at.sel(on=1))
+        say(
+            f"{where}: when the common pathway is nearly done, those for C − 1 contexts are ahead",
+            above(gain, 1.0),
+            note="strength of one of them over that of one for a single context",
+        )
+        area = beside["loss"].integrate("time") / beside["loss"][0, 0]
+        say(
+            f"{where}: so beside a common pathway they have a smaller area below the loss",
+            below(float(area.sel(on=count - 1) / area.sel(on=1)), 1.0),
+            note=f"{listed(area.values[::-1], 3)}",
+        )
+        late = float(seen["raw"].sel(on=1) / seen["residual"].sel(on=1))
+        say(
+            f"{where}: late modes are learned faster by modular pathways, by √(2C/(C − 1))",
+            agree(late, np.sqrt(2 * count / (count - 1)), within=1e-12),
+            note="hence these are ahead for the last percent of the loss",
+        )
+    _more(run, counts, say)
+    share = run["open"].ds["share"]
+    count = parameters.race_contexts
+    winners = share.sel(on=slice(count - 1, None)).min("on") / share.sel(
+        on=slice(1, count - 2)
+    ).max("on")
+    say(
+        f"pathways for all sets of {count} contexts: those for all, and for all but one, win",
+        above(winners, 1.0),
+        note=f"share of a pathway for 1 … {count}, σ = {share['scale'].values[-1]:g}: "
+        f"{listed(share.isel(scale=-1).values, 2)}",
+    )
+    say(
+        "the more so, the smaller the weights: what a pathway for one context is left with",
+        falls(share.sel(on=1)),
+        note=f"σ = {listed(share['scale'].values)}",
+    )
+
+
+def _more(run: xr.DataTree, counts: tuple[int, ...], say: Ledger) -> None:
+    """C − 2 contexts against C − 1, from four contexts on, where one context is neither."""
+    many = [count for count in counts if count > 3]
+    if not many:
+        return
+    tables = {count: run[f"spectrum_{count}"].ds for count in many}
+    over = lambda name: [
+        float(t[name].sel(on=c - 2) / t[name].sel(on=c - 1)) for c, t in tables.items()
+    ]
+    c = np.array(many)
+    say(
+        "context pathways remain active in C − 1 contexts",
+        below(over("residual"), 1.0),
+        "effect of more contexts",
+        wrong="of what the common pathway leaves, those for C − 2 see more, by "
+        "√(2(C − 2)/(C − 1)), and what they are behind at first shrinks with C, √((C − 2)/C)",
+        instead=agree(
+            [*over("residual"), *over("raw")],
+            [*np.sqrt(2 * (c - 2) / (c - 1)), *np.sqrt((c - 2) / c)],
+            within=1e-12,
+        ),
+        note=f"C = {listed(c)}",
+    )
+
+
+@styled
+def draw(run: xr.DataTree) -> Figure:
+    """Rates by the number of contexts, the residual alone, beside a common pathway, all sets."""
+    parameters = parameters_of(run, Parameters)
+    counts = parameters.contexts
+    title = "Why mixed selectivity wins: before the common pathway is done"
+    figure, (rates, alone, beside, all_sets) = sheet(title, 4, width=3.5)
+    for count, shade, label in family(counts, "C ="):
+        seen = run[f"spectrum_{count}"].ds
+        size = float(seen["raw"].sel(on=1))
+        rates.plot(seen["on"], seen["raw"] / size, **DOTS, color=shade, label=label)
+        rates.plot(seen["on"], seen["residual"] / size, **{**DOTS, "marker": "s"}, color=shade)
+        k = np.linspace(1, count, 100)
+        rates.plot(k, np.sqrt((k**2 + k) / 2), **THEORY)
+        rates.plot(k, np.sqrt(k * (count - k) / count / 2), **THEORY)
+    words = "open in k contexts", "rate S over modular", "all targets (dots), residual (squares)"
+    finish(rates, *words)
+    count = counts[0]
+    left = run[f"residual_{count}"].ds
+    for on, color in zip(left["on"].values, ("C1", "C2"), strict=True):
+        seen = left["loss"].sel(on=on)
+        how = {"lw": 5.0} if on == 1 else {"lw": 2.0}
+        both(alone, left["time"], seen, color=color, label=f"open in {on}", **how)
+    alone.plot(left["time"], left["loss_theory"], **THEORY)
+    finish(alone, "time $t/τ$", "loss", f"the residual alone, C = {count}", theory="closed form")
+    count = counts[-1]
+    data = run[f"common_{count}"].ds
+    for on, color in zip(data["on"].values, ("C1", "C2"), strict=True):
+        beside.plot(
+            data["time"],
+            data["loss"].sel(on=on),
+            color=color,
+            lw=1.0,
+            ls="--",
+            label=f"common and {on}",
+        )
+    beside.axvspan(0, float(data["done"].min()), color="0.93", zorder=0)
+    end = 1.5 * float(
+        data["time"][
+            int(np.argmax(data["loss"].max("on").values < 0.05 * float(data["loss"][0, 0])))
+        ]
+    )
+    finish(beside, "time $t/τ$", "loss", f"beside a common pathway, C = {count}", xlim=(0, end))
+    share = run["open"].ds["share"]
+    for on, shade, label in family(share["on"].values, "k ="):
+        all_sets.plot(
+            share["scale"], share.sel(on=on), **{**DOTS, "ls": "-"}, color=shade, label=label
+        )
+    words = (
+        "initial weights σ",
+        "share of a pathway",
+        f"all sets of {parameters.race_contexts} contexts",
+    )
+    finish(all_sets, *words, xscale="log", yscale="log")
+    return figure
