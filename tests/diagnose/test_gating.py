@@ -216,7 +216,8 @@ def test_what_has_no_gates_is_refused(given, options, message):
     ],
 )
 def test_gates_that_are_read_again_are_the_network(network):
-    run = gradient_descent(network, TASK, 0.2, 200, save_every=25)
+    how = {"batch_size": 12, "key": seeds(2)}
+    run = gradient_descent(network, TASK, 0.2, 200, save_every=25, **how)
     course = gating_course(run, TASK)
     assert course.output_gap.max() < 1e-12
     assert course.loss_gap.max() < 1e-12
@@ -230,7 +231,7 @@ def test_gates_that_are_read_again_are_the_network(network):
 
 def test_when_and_how_often_gates_change():
     network = fully_connected(7, 20, 28, activation="relu", scale=0.05, key=seeds(1)[0])
-    run = gradient_descent(network, TASK, 0.2, 60, save_every=20)
+    run = gradient_descent(network, TASK, 0.2, 60, batch_size=12, save_every=20, key=seeds(1)[0])
     course = gating_course(run, TASK)
     gates = gates_of(run.network, TASK.x)[0] > 0
     turned = gates[1:] != gates[:-1]
