@@ -40,8 +40,8 @@ class Gating:
     - `sets`: the examples for which most of a pathway's strength is on.
     - `share`: of all strength that a pathway has.
     - `agreement`: adjusted Rand indices of these pathways with those of other looks: other
-      `thresholds`, halves of the `examples`, each of the `seeds` by itself, other `times`. Where
-      there is one pathway alone, `units`: the share of gates that are those of most.
+      `thresholds`, each of the `seeds` by itself, other `times`; and between halves of the
+      `examples`. Where there is but one pathway, the share of gates that are as in most `units`.
     """
 
     active: Bool[np.ndarray, "*batch unit example"]
@@ -181,7 +181,8 @@ def gating(
         )
     agreement = {name: np.array(each) for name, each in looks.items() if each}
     if len(found.share) == 1 and count is None:
-        agreement["units"] = np.array([found.held])
+        # Halves of the examples may see more where there is less to see.
+        agreement = {"units": np.array([found.held])}
     pathway = np.full(dead.shape, -1)
     pathway[alive] = found.label
     return Gating(
