@@ -90,13 +90,16 @@ def gating_course(trajectory: Trajectory, task: Task) -> GatingCourse:
             np.copyto(moment, trajectory.time[..., save, None, None], where=turned)
         before = gates
     error, gap, *shares = (np.stack(column, axis=-1) for column in zip(*rows, strict=True))
+    changed, from_first, from_last = shares
     loss = loss_factor(trajectory.convention, task) / 2 * error
     return GatingCourse(
         trajectory.time,
         loss,
         np.abs(loss - trajectory.loss),
         gap,
-        *shares,
+        changed,
+        from_first,
+        from_last,
         tuple(when),
         tuple(flips),
     )

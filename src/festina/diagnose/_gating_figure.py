@@ -19,15 +19,12 @@ def draw_gating(gating: "Gating", ax: "Axes | None", labels: ArrayLike | None) -
     if ax is None:
         _, ax = plt.subplots(layout="constrained")
     examples = gating.active.shape[-1]
-    across = np.arange(examples)
-    if labels is not None:
-        found = np.asarray(labels)
-        if found.shape != (examples,):
-            raise ValueError(
-                f"`labels` must be one for each of the {examples} examples, got shape "
-                f"{found.shape}."
-            )
-        across = np.argsort(found, kind="stable")
+    found = np.zeros(examples) if labels is None else np.asarray(labels)
+    if found.shape != (examples,):
+        raise ValueError(
+            f"`labels` must be one for each of the {examples} examples, got shape {found.shape}."
+        )
+    across = np.argsort(found, kind="stable")
     pathway, strength = gating.pathway.ravel(), gating.strength.ravel()
     order = np.lexsort((-strength, pathway))[np.sum(pathway < 0) :]
     shown = gating.active.reshape(-1, examples)[order][:, across]
@@ -41,9 +38,8 @@ def draw_gating(gating: "Gating", ax: "Axes | None", labels: ArrayLike | None) -
     )
     for border in np.flatnonzero(np.diff(pathway[order])):
         ax.axhline(border + 0.5, color="0.3", lw=0.6)
-    if labels is not None:
-        for border in np.flatnonzero(np.diff(np.unique(found[across], return_inverse=True)[1])):
-            ax.axvline(border + 0.5, color="0.3", lw=0.6)
+    for border in np.flatnonzero(np.diff(np.unique(found[across], return_inverse=True)[1])):
+        ax.axvline(border + 0.5, color="0.3", lw=0.6)
     words = "" if gating.stable else ", unstable"
     count = f"{len(gating)} pathway{'s' if len(gating) > 1 else ''}{words}"
     ax.set(xlabel="example", ylabel="unit, by pathway", title=count)

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -136,7 +137,7 @@ def _given(
 ) -> Gates:
     layers = len(weights) - 1
     alone = layers == 1 and not isinstance(gates, tuple | list)
-    listed = [gates] if alone else list(gates)  # pyright: ignore[reportArgumentType]
+    listed: Any = [gates] if alone else gates
     wanted = [(*network.batch_shape, weight.shape[-2], examples) for weight in weights[:-1]]
     if (found := [np.shape(each) for each in listed]) != wanted:
         raise ValueError(
