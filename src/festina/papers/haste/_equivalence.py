@@ -242,7 +242,8 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         f"units end on in {count - 1} of {count} contexts",
         above(shares[count - 1], 0.5),
         "“Mixed selectivity”",
-        note=f"share of strength on in 0 … {count} contexts {listed(shares, 2)}",
+        note=f"in 0 … {count} contexts {listed(shares, 2)} of the strength; "
+        f"{int(units['pathway'].max()) + 1} pathways, stability {float(units['stability']):.2g}",
     )
 
 
