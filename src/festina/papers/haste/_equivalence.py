@@ -68,10 +68,6 @@ class Parameters(BaseParameters):
         return self
 
 
-PRESETS: dict[str, dict[str, Any]] = {
-    "more-contexts": {"contexts": 4},
-    "paper": {"seeds": 1, "width": 700, "scale": 0.005 / 700},
-}
 QUICK: dict[str, Any] = {"seeds": 2, "objects": 4, "width": 80}
 
 
