@@ -63,6 +63,7 @@ def gating_course(trajectory: Trajectory, task: Task) -> GatingCourse:
     check_type("task", task, Task)
     x, y = np.asarray(task.x, float), np.asarray(task.y, float)
     networks, front = trajectory.network, (slice(None),) * len(trajectory.batch_shape)
+    networks.check_fit(task.input_shape, task.outputs)
     saves = trajectory.time.shape[-1]
     at = lambda save: networks.with_parts(*(part[(*front, save)] for part in networks.parts))
     first, last = (gates_of(at(save), x) for save in (0, saves - 1))
