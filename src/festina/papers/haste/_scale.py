@@ -5,9 +5,9 @@ contexts, and once in the block of this context, the other blocks being zero: ob
 with images that differ instead of objects. Images are averaged over 2 × 2 pixels, and each is shown
 in all contexts. Mini-batches, loss ½⟨‖y − f‖²⟩.
 
-Of the theory survives that what contexts have in common is learned first, that gates by context say
-nearly what the network does, and that units are mixed. Of single pathways that clusters of units
-would be there is little: units of one context also tell images apart.
+Of the theory it survives that what contexts have in common is learned first, that few units are
+modular and more become mixed. It does not that contexts alone are the gates, nor that units fall
+into a few pathways: they tell images apart as well, each in its own way.
 """
 
 from typing import Any
@@ -33,7 +33,7 @@ _SIDE, _DIGITS = 28, 10
 _SAVES = 60
 _PARTS = ("common", "contexts")
 _RIDGE = 1e-6
-_UNSTABLE = "units also tell images apart, each in its own way: what is common is by contexts only"
+_UNSTABLE = "units also tell images apart, each in its own way, and make no few pathways"
 
 
 class Parameters(BaseParameters):
