@@ -232,6 +232,12 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         f"units become mixed: more strength than at first is on in 2 … {count - 1} contexts",
         most(last.sel(number=slice(2, count - 1)).sum("number") > random[2:count].sum() + 0.05),
     )
+    always = share.sel(number=count)
+    say(
+        "at first nearly all strength is on in all contexts, and that share falls while the rest is "
+        "learned",
+        most((always.max("note") > 0.8) & (always.isel(note=-1) < always.max("note") - 0.2)),
+    )
     context = right.sel(network="gates by context")
     say(
         "gates by context say what the network does",
