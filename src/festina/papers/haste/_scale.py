@@ -234,8 +234,7 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
     )
     always = share.sel(number=count)
     say(
-        "at first nearly all strength is on in all contexts, and that share falls while the rest is "
-        "learned",
+        "at first nearly all strength is on in all contexts; that falls as the rest is learned",
         most((always.max("note") > 0.8) & (always.isel(note=-1) < always.max("note") - 0.2)),
     )
     context = right.sel(network="gates by context")
