@@ -229,7 +229,7 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         f"{listed(random.values, 2)}",
     )
     say(
-        f"units become mixed: more strength than at first is on in 2 … {count - 1} contexts",
+        "units become mixed: more strength than at first is on in several contexts and not in all",
         most(last.sel(number=slice(2, count - 1)).sum("number") > random[2:count].sum() + 0.05),
     )
     always = share.sel(number=count)
@@ -246,7 +246,7 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         note=f"right {listed(context.mean('seed'), 3)}",
     )
     say(
-        "pathways as clusters of units are found again in other halves of the images",
+        "units fall into a few pathways, which other looks at them find again",
         above(units["stability"], 0.8),
         wrong=_UNSTABLE,
         instead=below(units["stability"], 0.8),
