@@ -209,6 +209,38 @@ def _(found, g):
 RUN = dict(zip(("trajectory", "task"), trajectory(0), strict=True))
 
 
+@row(
+    "gating",
+    network=lambda rng: np.maximum(normal(20, 6)(rng), 0),
+    inputs=(None,),
+    layer=(1,),
+    strengths=lambda rng: rng.uniform(0.1, 1, 6),
+    threshold=(1e-3, 0.3),
+    least=(1e-3,),
+    pathways=(None, 2),
+    most=(4,),
+    seed=(0,),
+    cost=8,
+)
+def _(found, g):
+    """Sets unit by unit; pathways by what must be so."""
+    h = g.network
+    weight = np.ones((*h.shape[:-2], h.shape[-1])) if g.strengths is None else np.abs(g.strengths)
+    top = np.maximum(h.max(axis=-2), 0)
+    dead = (top <= 0) | (weight <= g.least * weight.max())
+    holds("dead units are in no pathway", (found.pathway < 0) == dead)
+    holds("others are in one", found.pathway[~dead] < len(found.share))
+    near(found.share.sum(), 1.0, 1e-9)
+    return near(found.active, np.swapaxes(h > g.threshold * top[..., None, :], -1, -2))
+
+
+@row("gating_course", (RUN,), cost=16)
+def _(found, g):
+    """Linear units are always on."""
+    holds("no gate ever changes", found.changed == 0)
+    return near(found.loss, g["trajectory"].loss, 1e-8, 1e-8)
+
+
 @row("plateau_widths", (RUN,), strength=(1.0,), tolerance=(0.1,), angle=(0.2,), cost=16)
 def _(found, g):
     holds("widths rise as the loss falls", np.diff(found.width[found.width >= 0]) >= 0)

@@ -11,7 +11,7 @@ from experiments import are_apart, is_whole, pixels, reloaded
 from festina.papers import load, names
 from small import SMALL
 
-NEED_MNIST = {"saddles/figure-3", "saddles/table-1"}
+NEED_MNIST = {"haste/scale", "saddles/figure-3", "saddles/table-1"}
 without = pytest.mark.skipif(
     "FESTINA_DATA" not in os.environ, reason="FESTINA_DATA names no MNIST folder"
 )

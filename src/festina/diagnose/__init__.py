@@ -5,6 +5,8 @@
   the same, and which kind of fixed point that is; `fitted_width`: how few would do with other
   weights; `confirm` whether it is one;
 - `rays` of weights that many units share;
+- `gating` of hidden units, the pathways they make and how sure that is; `gating_course`: how many
+  gates change along a run, and when;
 - tangent kernels, how far they move and how much of the task they hold; similarity of
   representations, and a map of them (`classical_mds`).
 
@@ -15,6 +17,10 @@ from ._confirm import Confirmation as Confirmation
 from ._confirm import confirm as confirm
 from ._fitted import FittedWidth as FittedWidth
 from ._fitted import fitted_width as fitted_width
+from ._gating import Gating as Gating
+from ._gating import gating as gating
+from ._gating_course import GatingCourse as GatingCourse
+from ._gating_course import gating_course as gating_course
 from ._kernels import kernel_alignment as kernel_alignment
 from ._kernels import kernel_alignment_from as kernel_alignment_from
 from ._kernels import kernel_distance as kernel_distance

@@ -13,6 +13,12 @@ def _entry(module: str, place: str, seconds: int, *references: str, shows: str) 
 
 # fmt: off
 ENTRIES = (
+    _entry("_equivalence", "Proposition 4.2", 40, *_HASTE,
+           shows="ReLU networks as gated ones, exact if gates are read again and not if they stay"),
+    _entry("_depth", "effect of depth", 40, *_HASTE,
+           shows="two hidden layers: the first is linear in what it does, the second gates"),
+    _entry("_scale", "beyond it: handwritten digits in contexts", 40, *_HASTE,
+           shows="digits in contexts: gates, pathways and selectivity of a ReLU network on images"),
     _entry("_mixed", "mixed selectivity against modularity", 50, *_HASTE,
            shows="objects in contexts: ReLU units that are on in all contexts but one"),
     _entry("_why", "why mixed selectivity wins", 40, *_HASTE,

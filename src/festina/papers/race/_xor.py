@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import xarray as xr
-from jaxtyping import Bool, PRNGKeyArray
+from jaxtyping import PRNGKeyArray
 from matplotlib.animation import FuncAnimation
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -21,7 +21,7 @@ from pydantic import Field
 
 from ...diagnose import passage_time
 from ...dynamics import gradient_flow
-from ...networks import Gated, Layer, fully_connected, gated_from, layer
+from ...networks import as_gated, fully_connected, gated_from, layer
 from ...tasks import Task, xor
 from ...theory.gated import path_statistics, race
 from ...theory.linear import chain_strength, learning_time
@@ -93,7 +93,7 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
     along = after.max(axis=-1) / np.linalg.norm(trained.final.u, axis=-1) / math.sqrt(2)
     losses = {"relu": trained.loss}
     for name, on in (("final", ends), ("initial", before > 0)):
-        losses[name] = gradient_flow(_with_gates(network, on, task), task, times).loss
+        losses[name] = gradient_flow(as_gated(network, task.x, gates=on), task, times).loss
     half = lambda loss: np.apply_along_axis(lambda each: passage_time(times, each, _HALF), -1, loss)
     over, loss = ("gates", "scale", "seed"), np.stack(list(losses.values()))
     part = lambda which: np.sum(which * strength, axis=-1) / strength.sum(axis=-1)
@@ -147,20 +147,6 @@ def _gated(parameters: Parameters, task: Task) -> xr.Dataset:
         },
         {"time": times},
     )
-
-
-def _with_gates(network: Layer, on: Bool[np.ndarray, "*batch unit example"], task: Task) -> Gated:
-    """The same weights, but every unit is on for given examples; those of one set are a pathway."""
-    sets = np.unique(on.reshape(-1, on.shape[-1]), axis=0)
-    edges: dict[str, np.ndarray] = {}
-    gates: dict[str, np.ndarray] = {}
-    for k, chosen in enumerate(sets[sets.any(axis=1)]):
-        # Networks of a batch have the same graph: units of other pathways are here without weights.
-        mine = (on == chosen).all(axis=-1)[..., None]
-        edges[f"x-h{k}"] = np.asarray(network.u) * mine
-        edges[f"h{k}-y"] = (np.asarray(network.v) * mine).swapaxes(-1, -2)
-        gates[f"h{k}"] = chosen
-    return gated_from(edges, gates=gates, examples=task.x)
 
 
 def _race(parameters: Parameters, task: Task) -> xr.Dataset:

@@ -1,0 +1,220 @@
+r"""Two hidden layers: which of them bends, and whether selectivity stays mixed.
+
+With a second hidden layer the first could be shared by all contexts and apply no nonlinearity, as
+the source has it, and leave gating to the second. It does so in what it computes: made linear, it
+changes the network little. It does not by its gates: its units are off for a quarter of the
+examples, where what they cut is small.
+
+N objects in C contexts, ReLU networks of one and of two hidden layers, gradient descent by small
+steps on ½⟨‖y − f‖²⟩: n steps are time t = ηn in units of τ.
+"""
+
+from typing import Annotated, Any
+
+import numpy as np
+import xarray as xr
+from jaxtyping import PRNGKeyArray
+from matplotlib.figure import Figure
+from pydantic import Field, model_validator
+
+from ...diagnose import gating
+from ...diagnose._selectivity_linearity import functional_linearity
+from ...dynamics import gradient_descent
+from ...networks import AbstractNetwork, fully_connected, stack
+from ...tasks import Task, contextual
+from .._frame import experiment, keys_of, parameters_of
+from .._parameters import Parameters as BaseParameters
+from .._parameters import falling
+from .._registry import Progress
+from ..claims import Ledger, above, agree, asserts, below, listed, most
+from ..figures import PALE, family, finish, sheet, styled
+
+_STEP, _SAMPLES = 0.2, 100
+_KEPT = ("kept", "on", "loss")
+_NOT_BY_SETS = "by what it computes, not by its gates: units cut small negative parts"
+
+
+class Parameters(BaseParameters):
+    """Objects in contexts, and ReLU networks with two hidden layers."""
+
+    seeds: int = Field(default=2, ge=1)
+    """How many networks are trained from each scale."""
+
+    objects: int = Field(default=8, ge=4, le=16)
+    """Number N of objects, a power of two, with the features of a tree."""
+
+    contexts: int = Field(default=3, ge=3, le=5)
+    """Number C of contexts."""
+
+    width: int = Field(default=60, ge=20)
+    """Units of each hidden layer; a network with one has twice as many."""
+
+    scales: Annotated[tuple[float, ...], falling(0.05, 1e-4, count=1)] = (0.03, 0.01)
+    """Standard deviations σ of the initial weights."""
+
+    steps: int = Field(default=6000, ge=500)
+    """Steps of gradient descent."""
+
+    @model_validator(mode="after")
+    def _possible(self) -> "Parameters":
+        if self.objects & (self.objects - 1):
+            raise ValueError(f"`objects` must be a power of two, got {self.objects}.")
+        return self
+
+
+QUICK: dict[str, Any] = {"seeds": 1, "scales": (0.03,), "steps": 4000}
+
+
+@experiment("haste/depth")
+def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+    """Train networks of both depths, and look at what every layer does."""
+    task, keys = contextual(parameters.objects, parameters.contexts), keys_of(parameters, key)
+    inputs, scales = np.shape(task.x)[1], np.array(parameters.scales)
+    common = {"scale": scales[:, None], "key": keys}
+    width = parameters.width
+    sizes = (inputs, width, width, task.outputs)
+    networks = {
+        "one": fully_connected(inputs, 2 * width, task.outputs, activation="relu", **common),
+        "two": stack(sizes, activations="relu", **common),
+    }
+    tables = {}
+    for k, (name, network) in enumerate(networks.items()):
+        say(f"{name} hidden layer{'s' * k}", k / 2)
+        run = gradient_descent(
+            network,
+            task,
+            _STEP,
+            parameters.steps,
+            batch_size=len(task.x),  # all: a run with samples at even steps
+            save_every=max(1, parameters.steps // _SAMPLES),
+            key=keys[0],
+        )
+        table = _layers(run.final, task)
+        table["course"] = ("scale", "seed", "time"), run.loss
+        tables[name] = table.assign_coords(
+            scale=scales,
+            seed=parameters.seed + np.arange(len(keys)),
+            time=("time", _STEP * run.time[0, 0], {"long_name": "time in units of τ"}),
+        )
+    return tables
+
+
+def _layers(networks: AbstractNetwork, task: Task) -> xr.Dataset:
+    """What each hidden layer of every network of a batch does.
+
+    - `kept`: share of the power of what goes into a layer's rectifiers that comes out.
+    - `on`: share of gates that are open, of units and examples.
+    - `loss`: of the network if that layer were linear; `trained` of the network as it is.
+    - `always`: share of strength in units that are on for every example.
+    - `contexts_on`: share of strength in units that are on in 0 … C contexts.
+    """
+    context, count = task.labels["context"], int(task.labels["context"].max()) + 1
+    within = np.eye(count)[context] / np.bincount(context)
+    rows, batch = [], networks.batch_shape
+    for index in np.ndindex(batch):
+        one = networks.lane(*index)
+        seen = functional_linearity(one, task)
+        row = {name: getattr(seen, name) for name in _KEPT} | {"trained": seen.network_loss}
+        looks = [gating(one, task.x, layer=k + 1, pathways=1) for k in range(len(seen.kept))]
+        weight = [np.where(look.dead, 0.0, look.strength) for look in looks]
+        weight = [each / each.sum() for each in weight]
+        open_in = [np.sum(look.active @ within >= 0.5, axis=-1) for look in looks]
+        row["always"] = [
+            w @ look.active.all(axis=-1) for w, look in zip(weight, looks, strict=True)
+        ]
+        row["contexts_on"] = [
+            np.bincount(number, w, count + 1) for w, number in zip(weight, open_in, strict=True)
+        ]
+        rows.append(row)
+    over = {"trained": (), "contexts_on": ("layer", "number")}
+    stacked = lambda name: np.stack([np.asarray(row[name]) for row in rows])
+    table = {
+        name: (
+            ("scale", "seed", *over.get(name, ("layer",))),
+            stacked(name).reshape(*batch, *stacked(name).shape[1:]),
+        )
+        for name in rows[0]
+    }
+    numbered = {"layer": 1 + np.arange(len(rows[0]["always"])), "number": np.arange(count + 1)}
+    return xr.Dataset(table, numbered)
+
+
+@asserts("Jarvis, Klein, Rosman & Saxe", "“Effect of depth”")
+def claims(run: xr.DataTree, say: Ledger) -> None:
+    """Which layer is linear, in what sense, and where selectivity is mixed."""
+    count = parameters_of(run, Parameters).contexts
+    one, two = run["one"].ds, run["two"].ds
+    start = two["course"].isel(time=0).mean()
+    first, second = two.sel(layer=1), two.sel(layer=2)
+    cost = first["loss"] - first["trained"]
+    say(
+        "made linear, the first layer changes the loss little",
+        below(cost / start, 0.03),
+        headline=True,
+        note=f"loss {listed(first['loss'].mean('seed'), 2)}, of {float(start):.3g} at first",
+    )
+    say(
+        "the second layer is not: made linear, it loses more than a quarter of what was learned",
+        above(second["loss"] / start, 0.25),
+        note=f"loss {listed(second['loss'].mean('seed'), 3)}",
+    )
+    say(
+        "of the power into their rectifiers the first layer keeps nearly all, the second does not",
+        most((first["kept"] > 0.95) & (second["kept"] < 0.85), of="networks"),
+        note=f"{listed(first['kept'].mean('seed'), 3)}; {listed(second['kept'].mean('seed'), 3)}",
+    )
+    single = one["kept"].sel(layer=1)
+    say(
+        "the second layer keeps as much as the only one of a network with one hidden layer",
+        agree(second["kept"].mean(), single.mean(), within=0.08),
+    )
+    say(
+        "the first layer applies no nonlinearity: its units are on for all examples",
+        above(first["always"], 0.9),
+        wrong=_NOT_BY_SETS,
+        instead=below(first["on"], 0.9),
+        note=f"share of gates that are open {listed(first['on'].mean('seed'), 2)}",
+    )
+    share = second["contexts_on"]
+    mixed = share.sel(number=slice(2, count - 1)).sum("number")
+    others = share.sel(number=[0, 1, count]).max("number")
+    say(
+        "selectivity stays mixed: more of the second layer is on in several contexts, not in all, "
+        "than in one or in all",
+        most(mixed > others, of="networks"),
+        "“Mixed selectivity persists”",
+        note=f"in 0 … {count} contexts {listed(share.mean(('scale', 'seed')).values, 2)}",
+    )
+
+
+@styled
+def draw(run: xr.DataTree) -> Figure:
+    """Losses, what each layer keeps, what linear layers would cost, and where units are on."""
+    one, two = run["one"].ds, run["two"].ds
+    title = "Two hidden layers: the first is linear in what it does, the second gates"
+    figure, (course, kept, cost, where) = sheet(title, 4, width=3.4, height=3.2)
+    for scale, shade, label in family(two["scale"].values, "σ ="):
+        lines = two["course"].sel(scale=scale)
+        course.plot(two["time"], lines.mean("seed"), **PALE, color=shade, label=label)
+    finish(course, "time $t/τ$", "loss", "two hidden layers")
+    bars = {
+        "layer 1": two.sel(layer=1),
+        "layer 2": two.sel(layer=2),
+        "the only one": one.sel(layer=1),
+    }
+    for k, (name, layer) in enumerate(bars.items()):
+        kept.bar(k, layer["kept"].mean(), 0.6, color=f"C{k}")
+        kept.plot(
+            k, layer["on"].mean(), "_", ms=26, mew=2, color="0.2", label="gates open" * (k == 0)
+        )
+        cost.bar(k, layer["loss"].mean(), 0.6, color=f"C{k}")
+        shares = layer["contexts_on"].mean(("scale", "seed"))
+        place = np.arange(len(shares)) + 0.27 * (k - 1)
+        where.bar(place, shares, 0.25, color=f"C{k}", label=name)
+    for ax in (kept, cost):
+        ax.set_xticks(range(3), list(bars))
+    cost.axhline(float(two["course"].isel(time=0).mean()), color="0.5", lw=0.8, ls=":")
+    finish(kept, "hidden layer", "share of power kept", "what rectifiers keep", ylim=(0, 1.25))
+    finish(cost, "hidden layer", "loss", "if that layer were linear")
+    finish(where, "contexts in which a unit is on", "share of strength", "selectivity")
+    return figure

@@ -1,0 +1,293 @@
+r"""Rectified networks as gated ones: exact with gates that are read again, not with any that stay.
+
+On given examples a rectifier is a gate, f(x) = W₂ D(x) W₁ x with D = 1[W₁x > 0]. The source calls
+the gated network with these gates the rectified linear network (ReLN), equal to the ReLU network
+for all training times (Proposition 4.2). That holds by definition if gates are read at every time.
+Gates that stay make a network that theory can solve, and another one: from random weights units
+turn while they learn, and a quarter of all gates, by strength, change.
+
+N objects in C contexts, gradient descent by small steps on ½⟨‖y − f‖²⟩: n steps are time t = ηn
+in units of τ. All networks start from the same weights.
+"""
+
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from jaxtyping import Float, PRNGKeyArray
+from matplotlib.figure import Figure
+from pydantic import Field, model_validator
+
+from ...diagnose import gating, gating_course
+from ...dynamics import gradient_descent
+from ...networks import Layer, as_gated, fully_connected, gates_of
+from ...tasks import Task, contextual
+from ...theory.gated import context_spectrum
+from .._frame import experiment, keys_of, parameters_of
+from .._parameters import Parameters as BaseParameters
+from .._registry import Progress
+from ..claims import Ledger, above, apart, asserts, falls, listed, most, rises
+from ..figures import DOTS, PALE, family, finish, sheet, styled
+
+_SAMPLES = 100
+_STEP = 0.1
+"""Learning rate η: small beside the time in which the fastest mode is learned."""
+_EVERY = (1, 3, 10, 30, 100, 300)
+_COLORS = {
+    "first sets": "C3",
+    "final sets": "C1",
+    "by pathway": "C4",
+    "by context": "C2",
+    "common + C−1": "C5",
+}
+_FIXED = "a ReLU network follows none: units turn, and gates change until late"
+
+
+class Parameters(BaseParameters):
+    """Objects in contexts, and ReLU networks of one hidden layer with small random weights."""
+
+    seeds: int = Field(default=3, ge=1)
+    """How many networks are trained."""
+
+    objects: int = Field(default=8, ge=4, le=16)
+    """Number N of objects, a power of two, with the features of a tree."""
+
+    contexts: int = Field(default=3, ge=3, le=5)
+    """Number C of contexts."""
+
+    width: int = Field(default=120, ge=40)
+    """Hidden units."""
+
+    scale: float = Field(default=1e-3, gt=0, le=0.01)
+    """Standard deviation σ of the initial weights."""
+
+    @model_validator(mode="after")
+    def _possible(self) -> "Parameters":
+        if self.objects & (self.objects - 1):
+            raise ValueError(f"`objects` must be a power of two, got {self.objects}.")
+        return self
+
+
+QUICK: dict[str, Any] = {"seeds": 2, "objects": 4, "width": 80}
+
+
+@experiment("haste/equivalence")
+def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+    """Train ReLU networks, read their gates, and train gated networks with gates that stay."""
+    task, keys = contextual(parameters.objects, parameters.contexts), keys_of(parameters, key)
+    x = np.asarray(task.x, float)
+    network = fully_connected(
+        x.shape[1],
+        parameters.width,
+        task.outputs,
+        activation="relu",
+        scale=parameters.scale,
+        key=keys,
+    )
+    every = max(1, round(_horizon(parameters) / _STEP / _SAMPLES))
+    how: dict[str, Any] = {"steps": every * _SAMPLES, "save_every": every}
+    # All examples in every batch: a run with samples at even steps.
+    descend = lambda one: gradient_descent(
+        one, task, _STEP, batch_size=len(x), key=keys, loss="half", **how
+    )
+    say("ReLU networks", 0.0)
+    trained = descend(network)
+    course, found = gating_course(trained, task), gating(trained.final, x)
+    context = task.labels["context"]
+    gatings = {
+        "first sets": gates_of(network, x)[0] > 0,
+        "final sets": found.active,
+        "by pathway": found.by_pathway(),
+        "by context": found.by(context),
+        "common + C−1": _all_but_one(parameters, found.dead.shape, context),
+    }
+    losses = []
+    for k, (name, gates) in enumerate(gatings.items()):
+        say(f"gates that stay: {name}", 0.3 + 0.4 * k / len(gatings))
+        losses.append(descend(as_gated(network, x, gates=gates)).loss)
+    say("gates that are read again", 0.7)
+    again = [_read_again(network, task, n, **how) for n in _EVERY]
+    over, kept = ("seed", "time"), ("loss_gap", "output_gap", "from_first", "from_last")
+    clock = {
+        "time": ("time", _STEP * trained.time[0], {"long_name": "time in units of τ"}),
+        "seed": parameters.seed + np.arange(len(keys)),
+    }
+    return {
+        "relu": xr.Dataset(
+            {"loss": (over, trained.loss)} | {name: (over, getattr(course, name)) for name in kept},
+            clock,
+        ),
+        "stay": xr.Dataset(
+            {"loss": (("gates", *over), np.stack(losses))}, {"gates": list(gatings), **clock}
+        ),
+        "again": xr.Dataset(
+            {"loss": (("every", *over), np.stack(again))}, {"every": list(_EVERY), **clock}
+        ),
+        "units": xr.Dataset(
+            {
+                "active": (("seed", "unit", "example"), found.active),
+                "strength": (("seed", "unit"), found.strength),
+                "pathway": (("seed", "unit"), found.pathway),
+                "stability": found.stability,
+            },
+            {"context": ("example", context), "seed": clock["seed"]},
+        ),
+    }
+
+
+def _horizon(parameters: Parameters) -> float:
+    """When the slowest pathways have learned nearly all that a linear network leaves."""
+    left = context_spectrum(parameters.objects, parameters.contexts, 1, of="residual")
+    start = parameters.scale**2 * parameters.width / 8
+    s, final = float(left.singular_values[-1]), float(left.final[-1])
+    return 1.25 * np.log(final / start) / (2 * s)
+
+
+def _all_but_one(
+    parameters: Parameters, shape: tuple[int, ...], context: np.ndarray
+) -> Float[np.ndarray, "seed unit example"]:
+    """Equal parts of the units open in all contexts, and in all but each."""
+    part = np.arange(shape[-1]) * (parameters.contexts + 1) // shape[-1] - 1  # −1 is in all
+    return np.broadcast_to(1.0 * (part[:, None] != context), (*shape, len(context)))
+
+
+def _read_again(
+    network: Layer, task: Task, often: int, *, steps: int, save_every: int
+) -> Float[np.ndarray, "seed save"]:
+    """The loss of gated networks that read their gates every so many steps of gradient descent."""
+    x, y, weight = (np.asarray(each, float) for each in (task.x, task.y, task.weight[:, None]))
+    u, v = (np.array(part, float) for part in network.parts)
+    loss, gate = [], np.zeros(())
+    for step in range(steps + 1):
+        a = u @ x.T
+        if step % often == 0:
+            gate = a > 0
+        h = gate * a
+        error = h.swapaxes(-1, -2) @ v - y
+        if step % save_every == 0:
+            loss.append(0.5 * np.sum(weight * error**2, axis=(-1, -2)))
+        pull = (weight * error).swapaxes(-1, -2)
+        u, v = u - _STEP * ((gate * (v @ pull)) @ x), v - _STEP * (h @ pull.swapaxes(-1, -2))
+    return np.stack(loss, axis=-1)
+
+
+def _gap(loss: xr.DataArray, relu: xr.DataArray) -> xr.DataArray:
+    """The largest difference along training, in units of the initial loss."""
+    return (abs(loss - relu) / relu.isel(time=0)).max("time")
+
+
+def _area(loss: xr.DataArray) -> xr.DataArray:
+    return (loss / loss.isel(time=0)).integrate("time")
+
+
+@asserts("Jarvis, Klein, Rosman & Saxe", "Proposition 4.2")
+def claims(run: xr.DataTree, say: Ledger) -> None:
+    """What is exact, what is not and by how much, and how many gates change."""
+    count = parameters_of(run, Parameters).contexts
+    relu, stay, again, units = (run[name].ds for name in ("relu", "stay", "again", "units"))
+    gaps = xr.concat([relu["loss_gap"], relu["output_gap"]], "what")
+    say(
+        "gates read again: outputs and loss are those of the ReLU network at every time",
+        apart(gaps, within=1e-12),
+        headline=True,
+        note="a definition: f = W₂DW₁x is the network, with the gates D of that time",
+    )
+    off = _gap(again["loss"], relu["loss"])
+    say(
+        "trained with gates that are read before every step, a gated network makes the same run",
+        apart(off.sel(every=1), within=1e-9),
+    )
+    say(
+        "the more rarely gates are read, the further off it gets",
+        rises(off.max("seed")),
+        note="in units of the initial loss",
+    )
+    gap = _gap(stay["loss"], relu["loss"]).mean("seed")
+    say(
+        "there is a gated network whose loss is that of the ReLU network at all times",
+        apart(gap.min(), within=0.01),
+        wrong=_FIXED,
+        instead=above(gap, 0.02),
+        note=f"largest gap in units of the initial loss {listed(gap, 2)}",
+    )
+    say(
+        "whole contexts come closer than the very sets with which units end",
+        rises(gap.sel(gates=["by context", "final sets"])),
+    )
+    say(
+        "with the final sets from the start learning is faster than ReLU's",
+        most(_area(stay["loss"].sel(gates="final sets")) < 0.8 * _area(relu["loss"])),
+        note="by the area below the loss: they are what learning was for",
+    )
+    turn = relu["from_last"].mean("seed")
+    level = relu["loss"].mean("seed") / float(relu["loss"].isel(time=0).mean())
+    early, late = turn.where(level > 0.25).max(), turn.where(level < 0.05).max()
+    say(
+        "gates settle while the network learns, and late: shares that are not yet what they end as",
+        falls([float(early), float(late), float(turn.isel(time=-1))]),
+        note="before three quarters are learned, after 95 %, in the end; by strength",
+    )
+    say(
+        "while three quarters are learned a fifth of all gates or more will still change",
+        above(early, 0.2),
+    )
+    mixed = _contexts_on(units)
+    weight = units["strength"].where(units["pathway"] >= 0, 0.0)
+    shares = [float(((mixed == k) * weight).sum() / weight.sum()) for k in range(count + 1)]
+    say(
+        f"units end on in {count - 1} of {count} contexts",
+        above(shares[count - 1], 0.5),
+        "“Mixed selectivity”",
+        note=f"in 0 … {count} contexts {listed(shares, 2)} of the strength; "
+        f"{int(units['pathway'].max()) + 1} pathways, stability {float(units['stability']):.2g}",
+    )
+
+
+def _contexts_on(units: xr.Dataset) -> xr.DataArray:
+    """In how many contexts a unit is on, for half of the objects at least."""
+    return (units["active"].groupby("context").mean() >= 0.5).sum("context")
+
+
+@styled
+def draw(run: xr.DataTree) -> Figure:
+    """Losses, gaps, gates that change, gates that are read again, and whose units end on where."""
+    relu, stay, again, units = (run[name].ds for name in ("relu", "stay", "again", "units"))
+    title = "ReLU networks as gated ones: gates that stay are another network"
+    figure, grid = sheet(title, 3, 2, width=3.9, height=3.0)
+    (loss, gap, turn), (rare, where, sets) = grid
+    loss.plot(relu["time"], relu["loss"].mean("seed"), **PALE, color="C0", label="ReLU")
+    for name, color in _COLORS.items():
+        one = stay["loss"].sel(gates=name)
+        loss.plot(stay["time"], one.mean("seed"), color=color, lw=1.2, label=name)
+        off = (one - relu["loss"]) / relu["loss"].isel(time=0)
+        gap.plot(stay["time"], off.mean("seed"), color=color, lw=1.2, label=name)
+    finish(loss, "time $t/τ$", "loss", "the same weights, gates that stay")
+    finish(gap, "time $t/τ$", "loss − loss of ReLU, of the first", "how far off", legend=None)
+    for name, color, words in (
+        ("from_last", "C0", "than in the end"),
+        ("from_first", "C3", "at first"),
+    ):
+        curves = turn.plot(relu["time"], relu[name].T, color=color, lw=1.2, alpha=0.7)
+        curves[0].set_label(f"other {words}" if name == "from_last" else f"other than {words}")
+    finish(turn, "time $t/τ$", "share of gates, by strength", "gates change", ylim=(0, None))
+    off = _gap(again["loss"], relu["loss"]).clip(1e-17)
+    rare.plot(_STEP * again["every"], off.transpose("every", "seed"), **DOTS, color="C0")
+    words = "gates are read again every $t/τ$", "largest gap in loss", "gates that are read again"
+    finish(rare, *words, xscale="log", yscale="log")
+    mixed, count = _contexts_on(units), parameters_of(run, Parameters).contexts
+    weight = units["strength"].where(units["pathway"] >= 0, 0.0)
+    for k, shade, _ in family(range(count + 1)):
+        share = ((mixed == k) * weight).sum("unit") / weight.sum("unit")
+        where.bar(k, share.mean("seed"), color=shade, width=0.7)
+    finish(where, "contexts in which a unit is on", "share of strength", "where units end")
+    one = units.isel(seed=0)
+    order = np.lexsort((-one["strength"], one["pathway"]))[int((one["pathway"] < 0).sum()) :]
+    sets.imshow(
+        one["active"][order], aspect="auto", cmap="Blues", vmax=1.4, interpolation="nearest"
+    )
+    for border in np.flatnonzero(np.diff(one["context"])):
+        sets.axvline(border + 0.5, color="C3", lw=0.8)
+    for border in np.flatnonzero(np.diff(one["pathway"][order])):
+        sets.axhline(border + 0.5, color="0.2", lw=0.8)
+    finish(sets, "example, by context", "unit, by pathway", "for which examples units are on")
+    return figure

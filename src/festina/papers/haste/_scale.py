@@ -1,0 +1,283 @@
+r"""Digits in contexts: gates, pathways and selectivity of a ReLU network on handwritten images.
+
+The input is an image and one-hot for one of C contexts; targets are the digit once for all
+contexts, and once in the block of this context, the other blocks being zero: objects in contexts,
+with images that differ instead of objects. Images are averaged over 2 × 2 pixels, and each is shown
+in all contexts. Mini-batches, loss ½⟨‖y − f‖²⟩.
+
+Of the theory it survives that what contexts have in common is learned first, that few units are
+modular and more become mixed. It does not that contexts alone are the gates, nor that units fall
+into a few pathways: they tell images apart as well, each in its own way.
+"""
+
+from typing import Any
+
+import jax
+import numpy as np
+import xarray as xr
+from jaxtyping import Float, PRNGKeyArray
+from matplotlib.figure import Figure
+from pydantic import Field
+
+from ...diagnose import gating, passage_time
+from ...dynamics import gradient_descent
+from ...networks import Layer, fully_connected
+from ...tasks import Task, mnist, task
+from .._frame import experiment, keys_of, parameters_of
+from .._parameters import Parameters as BaseParameters
+from .._registry import Progress
+from ..claims import Ledger, above, asserts, below, listed, most
+from ..figures import PALE, THEORY, finish, sheet, styled
+
+_SIDE, _DIGITS = 28, 10
+_SAVES = 60
+_PARTS = ("common", "contexts")
+_RIDGE = 1e-6
+_UNSTABLE = "units also tell images apart, each in its own way, and make no few pathways"
+
+
+class Parameters(BaseParameters):
+    """Handwritten digits in contexts, and ReLU networks of one hidden layer."""
+
+    seeds: int = Field(default=2, ge=1)
+    """How many networks are trained."""
+
+    contexts: int = Field(default=3, ge=3, le=5)
+    """Number C of contexts."""
+
+    images: int = Field(default=1500, ge=200, le=20_000)
+    """Images for training, each in all contexts; a third as many for the test."""
+
+    width: int = Field(default=150, ge=40)
+    """Hidden units."""
+
+    scale: float = Field(default=1e-3, gt=0, le=0.1)
+    """Standard deviation σ of the initial weights."""
+
+    context_input: float = Field(default=2.0, gt=0)
+    """What stands for the 1 of the context in the input; images have a size of about 4."""
+
+    learning_rate: float = Field(default=0.05, gt=0)
+    """Of mini-batch descent."""
+
+    batch_size: int = Field(default=100, ge=1, le=600)
+    """Examples in a mini-batch."""
+
+    steps: int = Field(default=4000, ge=500)
+    """How many steps each network is trained for."""
+
+
+QUICK: dict[str, Any] = {"seeds": 1, "images": 600, "width": 100, "steps": 3000}
+
+
+@experiment("haste/scale")
+def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+    """Train networks, and look at their gates at the end and on the way."""
+    say("reading images", 0.0)
+    rng = np.random.default_rng(parameters.seed)
+    train = _in_contexts(parameters, parameters.images, "train", rng)
+    test = _in_contexts(parameters, parameters.images // 3, "test", rng)
+    keys = keys_of(parameters, key)
+    how = {"activation": "relu", "scale": parameters.scale, "key": keys}
+    network = fully_connected(train.x.shape[1], parameters.width, train.outputs, **how)
+    run = gradient_descent(
+        network,
+        train,
+        parameters.learning_rate,
+        parameters.steps,
+        batch_size=parameters.batch_size,
+        save_every=max(1, parameters.steps // _SAVES),
+        key=jax.random.fold_in(keys[0], 1),
+        progress=lambda words, done: say(words, 0.05 + 0.75 * done),
+    )
+    saved, over = run.network, ("seed", "step")
+    at = lambda k: saved.with_parts(*(part[:, k] for part in saved.parts))
+    linear = _least_squares(train, train)
+    learned = np.stack([_learned(at(k), train, linear) for k in range(run.time.shape[-1])], axis=1)
+    shares = np.stack([_shares(at(k), test) for k in range(0, run.time.shape[-1], 6)], axis=1)
+    say("gates", 0.85)
+    found = gating(run.final, test.x)
+    tested = {"ReLU": run.final.predict(test.x), "linear": _least_squares(train, test)[None]}
+    tested["gates by context"] = _gated(run.final, test.x, found.by(test.labels["context"]))
+    tested["gates by pathway"] = _gated(run.final, test.x, found.by_pathway())
+    right = [np.broadcast_to(_right(each, test), (len(keys), 2)) for each in tested.values()]
+    seeds = {"seed": parameters.seed + np.arange(len(keys))}
+    return {
+        "course": xr.Dataset(
+            {
+                "loss": (over, run.loss),
+                "learned": ((*over, "what"), learned),
+                "share": (("seed", "note", "number"), shares),
+                "floor": 0.5 * float(np.mean(np.sum((train.y - linear) ** 2, axis=1))),
+            },
+            {"step": run.time[0], "note": run.time[0, ::6], "what": ["linear", "rest"], **seeds}
+            | {"number": np.arange(parameters.contexts + 1)},
+        ),
+        "tested": xr.Dataset(
+            {"right": (("network", "seed", "part"), np.stack(right))},
+            {"network": list(tested), "part": list(_PARTS), **seeds},
+        ),
+        "units": xr.Dataset(
+            {
+                "stability": found.stability,
+                "pathways": len(found),
+                "largest": float(found.share[0]),
+                "random_share": ("number", _shares(network, test).mean(axis=0)),
+            }
+        ),
+    }
+
+
+def _in_contexts(parameters: Parameters, count: int, split: Any, rng: np.random.Generator) -> Task:
+    """Some images, in every context."""
+    digits = mnist(tuple(range(_DIGITS)), split=split)
+    chosen = rng.choice(len(digits.x), count, replace=False)
+    pixels = digits.x[chosen].reshape(-1, _SIDE // 2, 2, _SIDE // 2, 2).mean(axis=(2, 4))
+    digit, contexts = digits.labels["digit"][chosen], parameters.contexts
+    context = np.repeat(np.arange(contexts), count)
+    here, which = np.eye(contexts)[context], np.tile(np.eye(_DIGITS)[digit], (contexts, 1))
+    x = np.hstack(
+        (np.tile(pixels.reshape(count, -1), (contexts, 1)), parameters.context_input * here)
+    )
+    blocks = np.hstack((np.ones((len(x), 1)), here))
+    y = (blocks[:, :, None] * which[:, None, :]).reshape(len(x), -1)
+    return task(x, y, labels={"digit": np.tile(digit, contexts), "context": context})
+
+
+def _learned(
+    networks: Layer, data: Task, linear: Float[np.ndarray, "example output"]
+) -> Float[np.ndarray, "seed what"]:
+    """How much of the best linear map, and of what that leaves of single contexts, is there."""
+    rest = np.where(np.arange(data.outputs) < _DIGITS, 0.0, data.y - linear)
+    outputs = networks.predict(data.x)
+    part = lambda wanted: np.sum(outputs * wanted, axis=(-1, -2)) / np.sum(wanted**2)
+    along = np.sum(linear * rest) / np.sum(rest**2)  # what the linear map itself has of the rest
+    return np.stack((part(linear), part(rest) - along * part(linear)), axis=-1)
+
+
+def _right(outputs: Float[np.ndarray, "*seed example output"], data: Task) -> np.ndarray:
+    """How often the largest output of the common block is the digit, of the others both."""
+    blocks = outputs[..., :_DIGITS], outputs[..., _DIGITS:]
+    wanted = data.y[:, :_DIGITS], data.y[:, _DIGITS:]
+    same = [f.argmax(axis=-1) == y.argmax(axis=-1) for f, y in zip(blocks, wanted, strict=True)]
+    return np.stack([each.mean(axis=-1) for each in same], axis=-1)
+
+
+def _gated(networks: Layer, x: np.ndarray, gates: np.ndarray) -> np.ndarray:
+    """Outputs of the same weights with given gates."""
+    u, v = (np.asarray(part, float) for part in networks.parts)
+    return (gates * (u @ x.T)).swapaxes(-1, -2) @ v
+
+
+def _least_squares(train: Task, test: Task) -> Float[np.ndarray, "example output"]:
+    """What the best linear map says."""
+    x, y = np.asarray(train.x, float), np.asarray(train.y, float)
+    gram = x.T @ x + _RIDGE * len(x) * np.eye(x.shape[1])
+    return np.asarray(test.x) @ np.linalg.solve(gram, x.T @ y)
+
+
+def _shares(networks: Layer, data: Task) -> Float[np.ndarray, "seed number"]:
+    """Of all strength, what units have that are on in 0 … C contexts.
+
+    A unit may be on for few images: it is on in a context in which it is on for half as many as in
+    that in which it is on most.
+    """
+    u, v = (np.asarray(part, float) for part in networks.parts)
+    strength = np.linalg.norm(u, axis=-1) * np.linalg.norm(v, axis=-1)
+    context = data.labels["context"]
+    count = int(context.max()) + 1
+    often = (u @ np.asarray(data.x).T > 0) @ (np.eye(count)[context] / np.bincount(context))
+    most_often = often.max(axis=-1, keepdims=True)
+    number = np.sum((often >= 0.5 * most_often) & (most_often > 0), axis=-1)
+    shares = [np.sum(strength * (number == k), axis=-1) for k in range(count + 1)]
+    return np.stack(shares, axis=-1) / strength.sum(axis=-1)[:, None]
+
+
+@asserts("Jarvis, Klein, Rosman & Saxe", "beyond the source: handwritten digits")
+def claims(run: xr.DataTree, say: Ledger) -> None:
+    """What of the theory is left where inputs are images."""
+    count = parameters_of(run, Parameters).contexts
+    course, tested, units = (run[name].ds for name in ("course", "tested", "units"))
+    right = tested["right"]
+    relu, linear = right.sel(network="ReLU"), right.sel(network="linear")
+    floor = float(course["floor"])
+    say(
+        "what depends on the context is learned: the loss gets below that of any linear network",
+        most(course["loss"].isel(step=-1) < 0.8 * floor),
+        note=f"{floor:.3g} of a linear one; right on test images {listed(relu.mean('seed'), 3)}, "
+        f"linear {listed(linear.mean('seed'), 3)}",
+    )
+    half = xr.apply_ufunc(
+        lambda part: passage_time(course["step"].values, 1 - part, 1 - part[-1] / 2),
+        course["learned"],
+        input_core_dims=[["step"]],
+        vectorize=True,
+    )
+    first, then = half.sel(what="linear"), half.sel(what="rest")
+    say(
+        "what all contexts have in common, which is what a linear map can say, is learned first",
+        most(first < 0.8 * then),
+        headline=True,
+        note=f"half of it after {listed(first, 3)} steps, of the rest after {listed(then, 3)}",
+    )
+    share, random = course["share"], units["random_share"]
+    last = share.isel(note=-1)
+    say(
+        "hardly any unit is modular: on in a single context",
+        below(last.sel(number=1), 0.25),
+        note=f"in 0 … {count} contexts {listed(last.mean('seed').values, 2)}, with random weights "
+        f"{listed(random.values, 2)}",
+    )
+    say(
+        "units become mixed: more strength than at first is on in several contexts and not in all",
+        most(last.sel(number=slice(2, count - 1)).sum("number") > random[2:count].sum() + 0.05),
+    )
+    always = share.sel(number=count)
+    say(
+        "at first nearly all strength is on in all contexts; that falls as the rest is learned",
+        most((always.max("note") > 0.8) & (always.isel(note=-1) < always.max("note") - 0.2)),
+    )
+    context = right.sel(network="gates by context")
+    say(
+        "gates by context say what the network does",
+        above((context / relu).sel(part="contexts"), 0.9),
+        wrong="with images units are gates of images too, not of contexts alone",
+        instead=below((context / relu).sel(part="contexts"), 0.9),
+        note=f"right {listed(context.mean('seed'), 3)}",
+    )
+    say(
+        "units fall into a few pathways, which other looks at them find again",
+        above(units["stability"], 0.8),
+        wrong=_UNSTABLE,
+        instead=below(units["stability"], 0.8),
+        note=f"{int(units['pathways'])} of them, the largest {float(units['largest']):.2g} of all",
+    )
+
+
+@styled
+def draw(run: xr.DataTree) -> Figure:
+    """Losses, shares by number of contexts along training, and what is right with which gates."""
+    course, tested, units = (run[name].ds for name in ("course", "tested", "units"))
+    figure, (loss, share, bars) = sheet("Digits in contexts: what of the theory is left", 3)
+    names = {"linear": "the linear map", "rest": "the rest of contexts"}
+    for k, (what, words) in enumerate(names.items()):
+        one = course["learned"].sel(what=what).mean("seed")
+        loss.plot(course["step"], one, **PALE, color=f"C{k}", label=words)
+    loss.axhline(1.0, color="0.6", lw=0.8)
+    finish(loss, "step", "how much of it is learned", "what is in common comes first")
+    for k in range(course.sizes["number"]):
+        line = course["share"].isel(number=k).mean("seed")
+        share.plot(course["note"], line, color=f"C{k}", lw=1.6, label=f"{k}")
+        share.plot(course["note"][[0, -1]], [units["random_share"][k]] * 2, **THEORY)
+    words = "step", "share of strength", "contexts in which units are on"
+    finish(share, *words, theory="random", ylim=(0, 1.05))
+    place = np.arange(tested.sizes["network"])
+    for k, part in enumerate(_PARTS):
+        heights = tested["right"].sel(part=part).mean("seed")
+        words = "digit" if part == "common" else "digit and context"
+        bars.bar(place + 0.36 * k - 0.18, heights, 0.34, color=f"C{k}", label=words)
+    bars.set_xticks(
+        place, [str(name).replace(" by ", "\nby ") for name in tested["network"].values]
+    )
+    finish(bars, "", "right, of test images", "the same weights, other gates", ylim=(0, 1.3))
+    return figure
