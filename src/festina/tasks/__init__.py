@@ -1,8 +1,11 @@
 """What is to be learned: inputs, targets, and their exact statistics."""
 
 from . import worlds as worlds
+from ._contextual import context_features as context_features
 from ._contextual import contextual as contextual
+from ._contextual import published_contextual as published_contextual
 from ._cubature import gaussian_points as gaussian_points
+from ._distillation import distillation as distillation
 from ._in_context import in_context_regression as in_context_regression
 from ._mnist import mnist as mnist
 from ._modular import modular_addition as modular_addition
