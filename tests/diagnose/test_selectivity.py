@@ -75,8 +75,9 @@ def test_planted_gatings(contexts):
     np.testing.assert_allclose(found.shares[1:], strength / strength.sum())
     assert found.contexts_on == pytest.approx(np.average(counts, weights=strength))
     assert found.mixed + found.modular + found.always == pytest.approx(1)
-    wanted = [",".join(map(str, sorted(each))) for each in sets]
-    assert found.units["candidate"].values.tolist()[:-1] == wanted[:-1]
+    every = {",".join(map(str, sorted(each))): np.isin(c, each) for each in sets}
+    found = look(np.hstack((0 * h, h)), o, c, candidates=every)
+    assert found.units["candidate"].values.tolist()[:-1] == [*every][:-1]
     np.testing.assert_allclose(found.units["alignment"], [1.0] * (contexts - 1) + [0.0])
     assert found.units["unit"].values.tolist() == [*range(contexts, 2 * contexts)]
     even = look((h > 0) * 1.0, o, c).units
@@ -147,33 +148,39 @@ def test_labels_may_be_words_and_many():
     assert found.shares.shape == (13,)
 
 
-O, C = design(4, 3)
+OBJ, CTX = design(4, 3)
 H = np.abs(np.random.default_rng(0).normal(size=(12, 5)))
 WRONG = {
-    "one context": (lambda: look(H, O, 0 * C), "one context, .*two or more"),
-    "one object": (lambda: look(H, 0 * O, C), "one object"),
-    "dead": (lambda: look(0 * H, O, C), "All 5 units are silent for all examples"),
-    "weak": (lambda: look(H, O, C, strengths=np.zeros(5)), "silent or without strength"),
-    "labels": (lambda: look(H, O[:-1], C), r"each of 12 examples, got shape \(11,\)"),
-    "contexts": (lambda: look(H, O, C[:, None]), r"`contexts` must be one label for each of 12"),
+    "one context": (lambda: look(H, OBJ, 0 * CTX), "one context, .*two or more"),
+    "one object": (lambda: look(H, 0 * OBJ, CTX), "one object"),
+    "dead": (lambda: look(0 * H, OBJ, CTX), "All 5 units are silent for all examples"),
+    "weak": (lambda: look(H, OBJ, CTX, strengths=np.zeros(5)), "silent or without strength"),
+    "labels": (lambda: look(H, OBJ[:-1], CTX), r"each of 12 examples, got shape \(11,\)"),
+    "contexts": (
+        lambda: look(H, OBJ, CTX[:, None]),
+        r"`contexts` must be one label for each of 12",
+    ),
     "none": (lambda: selectivity(H), "`objects` must say which object"),
     "label": (
-        lambda: selectivity(H, task(np.eye(12), np.eye(12), labels={"object": O})),
+        lambda: selectivity(H, task(np.eye(12), np.eye(12), labels={"object": OBJ})),
         r"the task has the labels \['object'\]",
     ),
     "missing": (
-        lambda: look(H[1:], O[1:], C[1:]),
+        lambda: look(H[1:], OBJ[1:], CTX[1:]),
         "1 of 12 pairs have no example, .*object 0 in context 0",
     ),
-    "shape": (lambda: look(H[0], O, C), r"\(example, unit\)"),
-    "strengths": (lambda: look(H, O, C, strengths=[1.0]), "each of 5 units"),
-    "gating": (lambda: look(H, O, C, candidates={"a": 0 * C}), "'a'.* is open for no example"),
-    "values": (lambda: look(H, O, C, candidates={"a": C}), "0 or 1 for each of the 12"),
-    "gatings": (lambda: look(H, O, C, candidates=[C == 0]), "by name"),
-    "threshold": (lambda: look(H, O, C, threshold=1), "`threshold` must be from 0 to below 1"),
-    "least": (lambda: look(H, O, C, least=-1), "`least` must be from 0 to below 1"),
-    "anova": (lambda: look(H, O, C, anova="type 3"), '"full", "means" or None'),
-    "inputs": (lambda: look(H, O, C, random=3, inputs=np.eye(3)), "those of 12 examples"),
+    "shape": (lambda: look(H[0], OBJ, CTX), r"\(example, unit\)"),
+    "strengths": (lambda: look(H, OBJ, CTX, strengths=[1.0]), "each of 5 units"),
+    "gating": (
+        lambda: look(H, OBJ, CTX, candidates={"a": 0 * CTX}),
+        "'a'.* is open for no example",
+    ),
+    "values": (lambda: look(H, OBJ, CTX, candidates={"a": CTX}), "0 or 1 for each of the 12"),
+    "gatings": (lambda: look(H, OBJ, CTX, candidates=[CTX == 0]), "by name"),
+    "threshold": (lambda: look(H, OBJ, CTX, threshold=1), "`threshold` must be from 0 to below 1"),
+    "least": (lambda: look(H, OBJ, CTX, least=-1), "`least` must be from 0 to below 1"),
+    "anova": (lambda: look(H, OBJ, CTX, anova="type 3"), '"full", "means" or None'),
+    "inputs": (lambda: look(H, OBJ, CTX, random=3, inputs=np.eye(3)), "those of 12 examples"),
     "network": (lambda: selectivity(NETWORK), "finite `task`"),
     "layer": (
         lambda: selectivity(NETWORK, contextual(4, 3), layer=2),

@@ -142,7 +142,7 @@ def selectivity(
     - `strengths`: weights of units in every mean, $|w_\mathrm{in}||w_\mathrm{out}|$. A network has
       its own; by default all are equal.
     - `candidates`: gatings by name that units may agree with, 0 or 1 for each example. By default
-      all sets of contexts; of more than nine those of one, of all but one, and of all.
+      those that race: every single context, all but one, and all.
     - `threshold`: relative, from 0 to 1. For units with a leak take one above it.
     - `least`: of the largest strength, below which a unit counts as dead.
     - `anova`: the split of variance needs a full design, as many examples for every pair of object

@@ -9,9 +9,6 @@ from jaxtyping import Bool, Float, Int
 from .._types import ArrayLike
 from ..networks._given import real_array
 
-_MOST_SETS = 1 << 10
-"""Of contexts that are all tried; with more contexts those of one, of all but one and of all."""
-
 
 def shared_by(
     amount: Float[np.ndarray, "example unit"], label: Int[np.ndarray, " example"]
@@ -86,10 +83,10 @@ def anova(
 def candidate_sets(
     given: Mapping[str, ArrayLike] | None, contexts: Int[np.ndarray, " example"]
 ) -> tuple[tuple[str, ...], Bool[np.ndarray, "candidate example"]]:
-    """Gatings by name, and for which examples they are open: by default all sets of contexts."""
+    """Gatings by name, and for which examples they are open: one context, all but one, all."""
     if given is None:
         count = int(contexts.max()) + 1
-        sizes = range(1, count + 1) if 1 << count <= _MOST_SETS else (1, count - 1, count)
+        sizes = sorted({1, count - 1, count})
         sets = [c for k in sizes for c in itertools.combinations(range(count), k)]
         names = [",".join(map(str, each)) for each in sets]
         return tuple(names), np.stack([np.isin(contexts, each) for each in sets])
