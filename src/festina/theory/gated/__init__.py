@@ -2,6 +2,10 @@
 
 from ._common import CommonModes as CommonModes
 from ._conserved import conserved as conserved
+from ._contexts import ContextSpectrum as ContextSpectrum
+from ._contexts import context_spectrum as context_spectrum
+from ._contexts import linear_floor as linear_floor
+from ._contexts import linear_residual as linear_residual
 from ._gradients import Gradient as Gradient
 from ._gradients import gradient as gradient
 from ._paths import Path as Path
