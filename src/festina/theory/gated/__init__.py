@@ -2,6 +2,11 @@
 
 from ._common import CommonModes as CommonModes
 from ._conserved import conserved as conserved
+from ._fusion import early_fusion as early_fusion
+from ._fusion import late_comer as late_comer
+from ._fusion import late_fusion as late_fusion
+from ._fusion import lotka_volterra as lotka_volterra
+from ._fusion import shared_capacity as shared_capacity
 from ._gradients import Gradient as Gradient
 from ._gradients import gradient as gradient
 from ._paths import Path as Path
