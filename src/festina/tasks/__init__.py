@@ -26,3 +26,7 @@ from ._teachers import convolutional_teacher as convolutional_teacher
 from ._teachers import linear_teacher as linear_teacher
 from ._teachers import quadratic_teacher as quadratic_teacher
 from ._teachers import student_teacher as student_teacher
+from ._views import conflict as conflict
+from ._views import multi_task_views as multi_task_views
+from ._views import overlapping_views as overlapping_views
+from ._views import views as views
