@@ -21,6 +21,7 @@ from festina.networks import (
     fully_connected,
     gated,
     gated_from,
+    gates_of,
     layer,
     leaky_relu,
     stack,
@@ -248,12 +249,51 @@ def test_units_that_are_on_together_are_one_node():
         (lambda: stack((2, 3, 3, 1), skips=((1, 2),), scale=1.0, key=KEY), "skips"),
         (lambda: deep_linear((2, 3, 1), scale=1.0, key=KEY), "in a layer or a stack"),
         (lambda: layer("relu", [[-1.0, -1.0]], [1.0]), "silent for all"),
-        (lambda: fully_connected(2, 3, activation="relu", key=seeds(2)), "One network at a time"),
+        (
+            lambda: layer("relu", [[[1.0, 1.0]], [[-1.0, 0.0]]], [[1.0], [1.0]]),
+            r"of network \(1,\)",
+        ),
     ],
 )
 def test_networks_whose_gates_cannot_be_read(network, message):
     with pytest.raises(ValueError, match=message):
         as_gated(network(), np.eye(2))
+
+
+@pytest.mark.parametrize("name", RECTIFIED)
+def test_a_batch_has_the_pathways_of_all_and_computes_what_each_does(name):
+    networks = [RECTIFIED[name](), RECTIFIED[name]()]
+    first, second = networks
+    both = first.with_parts(
+        *(np.stack((a, 0.3 - b)) for a, b in zip(first.parts, second.parts, strict=True))
+    )
+    x = RNG.normal(size=(7, 3))
+    data = task(x, RNG.normal(size=(7, 2)))
+    same = as_gated(both, x)
+    np.testing.assert_allclose(same.predict(x), both.predict(x), atol=1e-12)
+    one, other = (gradient_descent(each, data, 1e-4, 1) for each in (both, same))
+    np.testing.assert_allclose(one.final.predict(x), other.final.predict(x), atol=1e-12)
+
+
+def test_gates_of_another_network_open_its_units_here():
+    x = RNG.normal(size=(6, 3))
+    one, other = (fully_connected(3, 8, 2, activation="relu", scale=1.0, key=k) for k in seeds(2))
+    (gates,) = gates_of(other, x)
+    expected = np.einsum("uo,ux,ux->xo", one.v, gates, one.u @ x.T)
+    for each in (gates, gates > 0, [gates]):
+        np.testing.assert_allclose(as_gated(one, x, gates=each).predict(x), expected, atol=1e-12)
+    deep = stack((3, 4, 5, 2), activations="relu", scale=1.0, key=KEY)
+    opened = as_gated(deep, x, gates=[np.ones((4, 6)), np.ones((5, 6))])
+    np.testing.assert_allclose(
+        opened.predict(x), x @ (deep.weights[2] @ deep.weights[1] @ deep.weights[0]).T, atol=1e-12
+    )
+    for wrong in (gates.T, gates[:, :5], [gates, gates]):
+        with pytest.raises(ValueError, match=r"`gates` must be .* here \(8, 6\), got"):
+            as_gated(one, x, gates=wrong)
+    with pytest.raises(ValueError, match="All units of layer 1 are silent for all examples"):
+        as_gated(one, x, gates=np.zeros((8, 6)))
+    with pytest.raises(ValueError, match="`gates` must be finite"):
+        as_gated(one, x, gates=np.full((8, 6), np.nan))
 
 
 # What other parts of the house make of them

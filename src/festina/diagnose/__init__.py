@@ -7,6 +7,8 @@
 - `rays` of weights that many units share;
 - `selectivity` of hidden units for objects and contexts, beside that of random features;
   `functional_linearity` of each layer: what its activation takes away;
+- `gating` of hidden units, the pathways they make and how sure that is; `gating_course`: how many
+  gates change along a run, and when;
 - tangent kernels, how far they move and how much of the task they hold; similarity of
   representations, and a map of them (`classical_mds`).
 
@@ -17,6 +19,10 @@ from ._confirm import Confirmation as Confirmation
 from ._confirm import confirm as confirm
 from ._fitted import FittedWidth as FittedWidth
 from ._fitted import fitted_width as fitted_width
+from ._gating import Gating as Gating
+from ._gating import gating as gating
+from ._gating_course import GatingCourse as GatingCourse
+from ._gating_course import gating_course as gating_course
 from ._kernels import kernel_alignment as kernel_alignment
 from ._kernels import kernel_alignment_from as kernel_alignment_from
 from ._kernels import kernel_distance as kernel_distance

@@ -6,6 +6,7 @@ from ._activations import activation as activation
 from ._activations import leaky_relu as leaky_relu
 from ._activations import power as power
 from ._as_gated import as_gated as as_gated
+from ._as_gated import gates_of as gates_of
 from ._balanced import balanced as balanced
 from ._build import attention as attention
 from ._build import convolutional as convolutional

@@ -1,9 +1,10 @@
 """What a network of rectifiers does to given examples, as a gated network."""
 
 import itertools
+from collections.abc import Sequence
 
-import jax
 import numpy as np
+from jaxtyping import Float, Int
 
 from .._precision import float64
 from .._types import ArrayLike
@@ -14,23 +15,95 @@ from ._network import AbstractNetwork
 from ._stack import Stack
 from ._units import Neuron
 
+Gates = tuple[Float[np.ndarray, "*batch unit example"], ...]
+"""Of the units of every hidden layer, for every example."""
+
 
 @float64
-def as_gated(network: AbstractNetwork, examples: ArrayLike) -> Gated:
-    r"""The gated network whose gates are the slopes of a network's rectifiers on given examples.
+def gates_of(network: AbstractNetwork, examples: ArrayLike) -> Gates:
+    r"""The slopes of a network's rectifiers on given examples, layer by layer.
 
-    A rectifier is linear on either side of its kink, $\\sigma(a) = g\\,a$ with g = 1 or 0 (of a
-    leaky one its slope), so that on these examples both say the same, and learn the same as long as
-    no unit changes sides. Units of a layer that are on for the same examples make one node:
-    pathways `h1_0`, `h1_1`, … of the first hidden layer, and so on. Units that are silent for all
-    examples are left out.
+    A rectifier is linear on either side of its kink, $\sigma(a) = g\,a$ with g = 1 or 0 (of a leaky
+    one its slope, of a linear unit always 1).
 
     **Arguments:**
 
     - `network`: one layer of neurons or a stack of them, linear or rectified, without biases and
-      skips.
+      skips; or a batch of such.
     - `examples`: the inputs, `(example, input)`.
+
+    **Returns:** for each hidden layer `(*batch, unit, example)`.
     """
+    weights, units = layers_of(network)
+    h, gates = _inputs(examples).T, []
+    for weight, unit in zip(weights[:-1], units, strict=True):
+        a = weight @ h
+        below = -float(unit.response(np.ones((1, 1)), -np.ones((1, 1)))[0, 0])
+        gates.append(np.where(a > 0, 1.0, below))
+        h = gates[-1] * a
+    return tuple(gates)
+
+
+@float64
+def as_gated(
+    network: AbstractNetwork,
+    examples: ArrayLike,
+    *,
+    gates: ArrayLike | Sequence[ArrayLike] | None = None,
+) -> Gated:
+    r"""The gated network whose gates are the slopes of a network's rectifiers on given examples.
+
+    A rectifier is linear on either side of its kink, so that on these examples both say the same,
+    and learn the same as long as no unit changes sides. Units of a layer that are on for the same
+    examples make one node: pathways `h1_0`, `h1_1`, … of the first hidden layer, and so on. Units
+    that are silent for all examples are left out.
+
+    With `gates` the weights are those of the network and the gates are what you say: those of
+    another time (`gates_of(run.final, x)`), or those of contexts or pathways as
+    `festina.diagnose.gating` finds them.
+
+    **Arguments:**
+
+    - `network`: one layer of neurons or a stack of them, linear or rectified, without biases and
+      skips. Of a batch every network has all pathways that any has, where it has no such units with
+      weights of zero.
+    - `examples`: the inputs, `(example, input)`.
+    - `gates`: `(*batch, unit, example)` of one hidden layer, or a list of such of each; numbers or
+      booleans.
+    """
+    weights, _ = layers_of(network)
+    x = _inputs(examples)
+    chosen = gates_of(network, x) if gates is None else _given(gates, network, len(x), weights)
+    batch = network.batch_shape
+    names, slots, table = [["x"]], [_all(batch, x.shape[-1])], {}
+    for layer, rows in enumerate(chosen, 1):
+        patterns, which = np.unique(rows.reshape(-1, len(x)), axis=0, return_inverse=True)
+        opens = patterns.any(axis=1)
+        which = np.where(opens, np.cumsum(opens) - 1, -1)[which.ravel()].reshape(rows.shape[:-1])
+        if (silent := (which < 0).all(axis=-1)).any():
+            of = f" of network {tuple(map(int, np.argwhere(silent)[0]))}" if batch else ""
+            raise ValueError(
+                f"All units of layer {layer}{of} are silent for all examples: no pathway is left."
+            )
+        names.append([f"h{layer}_{k}" for k in range(int(opens.sum()))])
+        slots.append(_placed(which, len(names[-1])))
+        table |= dict(zip(names[-1], patterns[opens], strict=True))
+    names.append(["y"])
+    slots.append(_all(batch, network.outputs))
+    edges = {}
+    for weight, before, after, sources, targets in zip(
+        weights, slots[:-1], slots[1:], names[:-1], names[1:], strict=True
+    ):
+        whole = np.pad(weight, [(0, 0)] * len(batch) + [(0, 1), (0, 1)])  # −1 is a unit without any
+        for (s, source), (t, target) in itertools.product(enumerate(sources), enumerate(targets)):
+            rows = np.take_along_axis(whole, after[t][..., None], axis=-2)
+            edges[f"{source}-{target}"] = np.take_along_axis(rows, before[s][..., None, :], axis=-1)
+    table = {name: gate for name, gate in table.items() if (gate != 1).any()}
+    return gated_from(edges, gates=table, examples=x)._labelled_like(network)
+
+
+def layers_of(network: AbstractNetwork) -> tuple[list[np.ndarray], list[Neuron]]:
+    """Weights (*batch, out, in) from layer to layer, and the units of hidden ones."""
     if isinstance(network, Layer):
         weights = [network.u, network.v.swapaxes(-1, -2)]
         units, skips = [network.unit], ()
@@ -39,34 +112,54 @@ def as_gated(network: AbstractNetwork, examples: ArrayLike) -> Gated:
         skips = network.skips
     else:
         weights, units, skips = [], [], ()
-    bent = [unit.algebra for unit in units]
-    plain = all(type(unit) is Neuron and not unit.bias for unit in units)
-    if not (units and plain) or skips or not all(each.homogeneous for each in bent):
+    plain = [unit for unit in units if type(unit) is Neuron and not unit.bias]
+    if not units or skips or not all(each.algebra.homogeneous for each in plain) or plain != units:
         raise ValueError(
             "Gates are read from linear or rectified neurons, in a layer or a stack without biases "
             f"and skips, got {network!r}. A bias is the weight of a column of ones."
         )
+    return [np.asarray(weight, float) for weight in weights], plain
+
+
+def _inputs(examples: ArrayLike) -> Float[np.ndarray, "example input"]:
     x = finite_array("examples", examples)
-    network._check_single()
-    inputs = np.ones((1, x.shape[-1]), bool)  # which units are in which node, layer by layer
-    names, groups, gates = [["x"]], [inputs], {}
-    for layer, (unit, h) in enumerate(zip(units, jax.vmap(network.hidden)(x), strict=True), 1):
-        below = -float(unit.response(np.ones((1, 1)), -np.ones((1, 1)))[0, 0])
-        rows = np.where(np.asarray(h) > 0, 1.0, below).T
-        patterns, which = np.unique(rows, axis=0, return_inverse=True)
-        open_ = [k for k, pattern in enumerate(patterns) if pattern.any()]
-        if not open_:
-            raise ValueError(f"All units of layer {layer} are silent for all examples.")
-        names.append([f"h{layer}_{k}" for k in range(len(open_))])
-        groups.append(np.stack([which.ravel() == k for k in open_]))
-        gates |= dict(zip(names[-1], patterns[open_], strict=True))
-    names.append(["y"])
-    groups.append(np.ones((1, network.outputs), bool))
-    edges = {}
-    for weight, before, after, sources, targets in zip(
-        weights, groups[:-1], groups[1:], names[:-1], names[1:], strict=True
-    ):
-        for (s, source), (t, target) in itertools.product(enumerate(sources), enumerate(targets)):
-            edges[f"{source}-{target}"] = np.asarray(weight)[np.ix_(after[t], before[s])]
-    gates = {name: gate for name, gate in gates.items() if (gate != 1).any()}
-    return gated_from(edges, gates=gates, examples=x)
+    if x.ndim != 2:
+        raise ValueError(f"`examples` must be inputs (example, input), got shape {x.shape}.")
+    return x
+
+
+def _given(
+    gates: ArrayLike | Sequence[ArrayLike],
+    network: AbstractNetwork,
+    examples: int,
+    weights: list[np.ndarray],
+) -> Gates:
+    layers = len(weights) - 1
+    alone = layers == 1 and not isinstance(gates, tuple | list)
+    listed = [gates] if alone else list(gates)  # pyright: ignore[reportArgumentType]
+    wanted = [(*network.batch_shape, weight.shape[-2], examples) for weight in weights[:-1]]
+    if (found := [np.shape(each) for each in listed]) != wanted:
+        raise ValueError(
+            f"`gates` must be (*batch, unit, example) of each of the {layers} hidden layers, here "
+            f"{', '.join(map(str, wanted))}, got {', '.join(map(str, found))}."
+        )
+    return tuple(finite_array("gates", each) for each in listed)
+
+
+def _all(batch: tuple[int, ...], width: int) -> list[Int[np.ndarray, "*batch unit"]]:
+    """One node with every unit."""
+    return [np.broadcast_to(np.arange(width), (*batch, width))]
+
+
+def _placed(which: Int[np.ndarray, "*batch unit"], nodes: int) -> list[np.ndarray]:
+    """The units of each node, as many as it has in any network of a batch; −1 where there is none.
+
+    A unit whose weights in and out are zero stays so: it changes nothing.
+    """
+    placed = []
+    for node in range(nodes):
+        mine = which == node
+        order = np.argsort(~mine, axis=-1, kind="stable")
+        first = order[..., : mine.sum(axis=-1).max()]
+        placed.append(np.where(np.take_along_axis(mine, first, axis=-1), first, -1))
+    return placed

@@ -1,0 +1,281 @@
+"""Gates as they are found: for which examples hidden units are on, and the pathways they make."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import jax
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from .._precision import float64
+from .._types import ArrayLike
+from ..dynamics import Trajectory
+from ..networks import AbstractNetwork, Layer, Stack
+from ..networks._given import finite_array, real_number, whole_number
+from ._gating_clusters import Clusters, cluster, rand_index
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+STABLE = 0.8
+"""Pathways are stable where all other looks at the same units agree with them so far."""
+
+_AROUND = (0.1, 3.0, 10.0)  # thresholds that would have done as well
+_SPLITS, _LEAST = 4, 16  # how often examples are halved, and of how many that is worth it
+_ENOUGH = 2000  # examples in a half
+_MOMENTS = 12  # of a trajectory
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Gating:
+    """Which hidden units are on for which examples, and which of them go together.
+
+    Axes of a batch, such as seeds, come first; units of all its networks make pathways together.
+
+    - `active`: whether a unit is on for an example.
+    - `strength`: |w_in||w_out| of each unit.
+    - `dead`: units that are never on, or have next to no strength. They are in no pathway.
+    - `pathway`: of each unit its number, from 0 for the strongest; −1 for dead units.
+    - `sets`: the examples for which most of a pathway's strength is on.
+    - `share`: of all strength that a pathway has.
+    - `agreement`: adjusted Rand indices of these pathways with those of other looks: other
+      `thresholds`, halves of the `examples`, each of the `seeds` by itself, other `times`. Where
+      there is one pathway alone, `units`: the share of gates that are those of most.
+    """
+
+    active: Bool[np.ndarray, "*batch unit example"]
+    strength: Float[np.ndarray, "*batch unit"]
+    dead: Bool[np.ndarray, "*batch unit"]
+    pathway: Int[np.ndarray, "*batch unit"]
+    sets: Bool[np.ndarray, "pathway example"]
+    share: Float[np.ndarray, " pathway"]
+    agreement: Mapping[str, Float[np.ndarray, " look"]]
+
+    def __len__(self) -> int:
+        return len(self.share)
+
+    @property
+    def stability(self) -> float:
+        """The mean agreement with the kind of looks that agrees least; 1 is always the same."""
+        means = [float(np.mean(each)) for each in self.agreement.values() if len(each)]
+        return min(means, default=np.nan)
+
+    @property
+    def stable(self) -> bool:
+        """Whether these are pathways, or what a threshold, a sample or a seed made of no such."""
+        return self.stability >= STABLE
+
+    def by(self, labels: ArrayLike) -> Bool[np.ndarray, "*batch unit example"]:
+        """Gates that depend on a label alone: open where a unit is on for half of its examples.
+
+        `gating.by(task.labels["context"])` are for `festina.networks.as_gated`.
+        """
+        found = np.asarray(labels)
+        if found.shape != self.active.shape[-1:]:
+            raise ValueError(
+                f"`labels` must be one for each of the {self.active.shape[-1]} examples, got shape "
+                f"{found.shape}."
+            )
+        kinds, which = np.unique(found, return_inverse=True)
+        within = np.eye(len(kinds))[which]
+        on = self.active @ within / within.sum(axis=0) >= 0.5
+        return on[..., which] & ~self.dead[..., None]
+
+    def by_pathway(self) -> Bool[np.ndarray, "*batch unit example"]:
+        """Gates of whole pathways: each unit is on for what most of its pathway is on for."""
+        return self.sets[self.pathway] & ~self.dead[..., None]
+
+    def __str__(self) -> str:
+        words = "stable" if self.stable else "unstable"
+        looks = ", ".join(f"{np.mean(each):.2f} {name}" for name, each in self.agreement.items())
+        lines = [f"{'pathway':<9}{'units':>6}{'share':>8}{'examples on':>13}"]
+        for k, (share, chosen) in enumerate(zip(self.share, self.sets, strict=True)):
+            units = int(np.sum(self.pathway == k))
+            lines.append(f"{k:<9}{units:>6}{share:>8.3f}{np.mean(chosen):>12.0%}")
+        lines.append(f"{int(self.dead.sum())} of {self.dead.size} units are dead")
+        return "\n".join([*lines, f"{words}: agreement {looks}"])
+
+    __repr__ = __str__
+
+    def draw(self, ax: "Axes | None" = None, *, labels: ArrayLike | None = None) -> "Axes":
+        """Units below each other by pathway, and the examples for which each is on.
+
+        With `labels` examples with the same one stand side by side.
+        """
+        from ._gating_figure import draw_gating
+
+        return draw_gating(self, ax, labels)
+
+
+@float64
+def gating(
+    network: AbstractNetwork | Trajectory | ArrayLike,
+    inputs: ArrayLike | None = None,
+    *,
+    layer: int = 1,
+    strengths: ArrayLike | None = None,
+    threshold: float = 1e-3,
+    least: float = 1e-3,
+    pathways: int | None = None,
+    most: int = 12,
+    earlier: Sequence[ArrayLike] = (),
+    seed: int = 0,
+) -> Gating:
+    """For which examples hidden units are on, and the pathways that they make.
+
+    A unit is on where its activity is above a small part of its own maximum. Units that are on for
+    nearly the same examples are one pathway: sets are clustered by the share of examples in which
+    they differ (average and Ward's linkage, of SciPy), cut where the mean silhouette is best,
+    and units then join the pathway whose majority they are closest to. All of that is weighted by
+    strength. Whether it means anything is another question, which other looks at the same units
+    answer: see `Gating.agreement`.
+
+    **Arguments:**
+
+    - `network`: a network, a batch of them along seeds, or a trajectory, of which it is the end
+      that counts; or activities of a hidden layer, `(*seed, example, unit)`. Of units that are
+      negative as well, say what counts as on: `np.abs(…)`.
+    - `inputs`: the examples, with a network.
+    - `layer`: which hidden layer of a network, from 1.
+    - `strengths`: of plain activities |w_in||w_out|, `(*seed, unit)`; left out, all are alike.
+    - `threshold`: of its maximum, above which a unit is on.
+    - `least`: of the largest strength, below which a unit is dead.
+    - `pathways`: how many; left out, as many as fit best, up to `most`.
+    - `earlier`: activities of the same units at other times. Of a trajectory these are known.
+    - `seed`: of the halves into which examples are split.
+    """
+    h, weights, others = _activities(network, inputs, layer, strengths, earlier)
+    threshold, least = _between("threshold", threshold), _between("least", least)
+    count = None if pathways is None else whole_number("pathways", pathways)
+    most = count or whole_number("most", most, 2)
+    dead = (h.max(axis=-2) <= 0) | (weights <= least * weights.max(initial=0.0))
+    if dead.all():
+        raise ValueError(
+            f"All {dead.size} units are dead: never on for any example, or without strength. "
+            "Nothing is left that could be a pathway."
+        )
+    active, alive = _sets(h, threshold), ~dead
+    on, strength = active[alive], weights[alive]
+    found = cluster(on, strength, count, most)
+    looks = {"thresholds": [], "examples": [], "seeds": [], "times": []}
+    for factor in _AROUND:
+        if threshold * factor < 1:
+            other = _sets(h, threshold * factor)[alive]
+            looks["thresholds"].append(_alike(found, cluster(other, strength, count, most)))
+    rng, examples = np.random.default_rng(seed), on.shape[1]
+    for _ in range(_SPLITS if examples >= _LEAST else 0):
+        order = rng.permutation(examples)
+        halves = order[: examples // 2][:_ENOUGH], order[examples // 2 :][:_ENOUGH]
+        pair = [cluster(on[:, half], strength, count, most) for half in halves]
+        looks["examples"].append(_alike(*pair))
+    if alive.ndim > 1:
+        lanes = np.argwhere(alive)[:, :-1]
+        for lane in np.unique(lanes, axis=0):
+            mine = (lanes == lane).all(axis=1)
+            own = cluster(on[mine], strength[mine], count, most)
+            looks["seeds"].append(rand_index(found.label[mine], own.label, strength[mine]))
+    for other in others:
+        looks["times"].append(
+            _alike(found, cluster(_sets(other, threshold)[alive], strength, count, most))
+        )
+    agreement = {name: np.array(each) for name, each in looks.items() if each}
+    if len(found.share) == 1 and count is None:
+        agreement["units"] = np.array([found.held])
+    pathway = np.full(dead.shape, -1)
+    pathway[alive] = found.label
+    return Gating(
+        active,
+        weights,
+        dead,
+        pathway,
+        found.common,
+        found.share,
+        agreement,
+    )
+
+
+def _sets(
+    h: Float[np.ndarray, "*batch example unit"], threshold: float
+) -> Bool[np.ndarray, "*batch unit example"]:
+    return np.swapaxes(h > threshold * np.maximum(h.max(axis=-2, keepdims=True), 0), -1, -2)
+
+
+def _alike(one: Clusters, other: Clusters) -> float:
+    return rand_index(one.label, other.label, one.weight)
+
+
+def _between(name: str, value: float) -> float:
+    found = real_number(name, value)
+    if not 0 <= found < 1:
+        raise ValueError(f"`{name}` is relative to the largest: from 0 to 1, got {value}.")
+    return found
+
+
+def _activities(
+    network: AbstractNetwork | Trajectory | ArrayLike,
+    inputs: ArrayLike | None,
+    layer: int,
+    strengths: ArrayLike | None,
+    earlier: Sequence[ArrayLike],
+) -> tuple[Float[np.ndarray, "*batch example unit"], np.ndarray, list[np.ndarray]]:
+    """Activities, strengths, and activities at other times."""
+    if isinstance(network, AbstractNetwork | Trajectory):
+        if inputs is None or strengths is not None or len(earlier):
+            raise ValueError(
+                "Of a network give `inputs` alone; `strengths` and `earlier` go with plain "
+                "activities, a network has its own."
+            )
+        x = finite_array("inputs", inputs)
+        if isinstance(network, AbstractNetwork):
+            return *_hidden(network, x, layer), []
+        saves = network.time.shape[-1]
+        moments = np.unique(np.linspace(0, saves - 1, _MOMENTS).astype(int))
+        at = lambda save: jax.tree.map(
+            lambda leaf: leaf[(*(slice(None),) * len(network.batch_shape), save)], network.network
+        )
+        return *_hidden(network.final, x, layer), [
+            _hidden(at(k), x, layer)[0] for k in moments[:-1]
+        ]
+    if inputs is not None:
+        raise ValueError("`inputs` go with a network; of activities nothing else is needed.")
+    h = finite_array("network", network)
+    if h.ndim < 2:
+        raise ValueError(f"Activities must be (*seed, example, unit), got shape {h.shape}.")
+    units = (*h.shape[:-2], h.shape[-1])
+    weights = np.ones(units) if strengths is None else np.abs(finite_array("strengths", strengths))
+    if weights.shape != units:
+        raise ValueError(
+            f"`strengths` must be one for each unit, {units}, got shape {weights.shape}."
+        )
+    others = [finite_array(f"earlier[{k}]", each) for k, each in enumerate(earlier)]
+    if wrong := [each.shape for each in others if each.shape != h.shape]:
+        raise ValueError(
+            f"`earlier` must have the shape of the activities, {h.shape}, got {wrong}."
+        )
+    return h, weights, others
+
+
+def _hidden(
+    network: AbstractNetwork, x: Float[np.ndarray, "example ..."], layer: int
+) -> tuple[Float[np.ndarray, "*batch example unit"], Float[np.ndarray, "*batch unit"]]:
+    """Activities of one hidden layer, and |w_in||w_out| of its units."""
+    if not isinstance(network, Layer | Stack):
+        raise ValueError(
+            f"`network` must be a layer or a stack, got {type(network).__name__}. Of others give "
+            "activities of one hidden layer, (example, unit), and `strengths`."
+        )
+    batch, depth = network.batch_shape, len(network.parts) - 1
+    if not 1 <= whole_number("layer", layer) <= depth:
+        raise ValueError(f"`layer` must be a hidden layer from 1 to {depth}, got {layer}.")
+    flat = [np.asarray(part).reshape(-1, *part.shape[len(batch) :]) for part in network.parts]
+    one = lambda parts: jax.vmap(network.with_parts(*parts).hidden)(x)[layer - 1]
+    found = [np.asarray(one(lane)) for lane in zip(*flat, strict=True)]
+    if found[0].ndim != 2:
+        raise ValueError("Gates are of units whose response is one number: neurons.")
+    inward, outward = flat[layer - 1], flat[layer]
+    outward = outward if isinstance(network, Layer) else outward.swapaxes(-1, -2)
+    units = found[0].shape[1]
+    size = lambda part: np.linalg.norm(part[:, :units].reshape(len(part), units, -1), axis=-1)
+    strength = size(inward) * size(outward)
+    return np.stack(found).reshape(*batch, *found[0].shape), strength.reshape(*batch, units)

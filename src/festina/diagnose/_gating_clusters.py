@@ -1,0 +1,137 @@
+"""Sets that are nearly the same, as clusters."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+_NONE = 0.1
+"""A mean silhouette below which there is one cluster, or none."""
+_ROUNDS = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Clusters:
+    """Sets by cluster, the heaviest first.
+
+    - `label`: of each set, and its `weight`.
+    - `common`: what is on in most of a cluster, by weight.
+    - `share`: of all weight that a cluster has.
+    - `held`: share of entries, by weight, that are as in most of the cluster.
+    """
+
+    label: Int[np.ndarray, " unit"]
+    weight: Float[np.ndarray, " unit"]
+    common: Bool[np.ndarray, "cluster example"]
+    share: Float[np.ndarray, " cluster"]
+    held: float
+
+
+def cluster(
+    on: Bool[np.ndarray, "unit example"],
+    weight: Float[np.ndarray, " unit"],
+    count: int | None,
+    most: int,
+) -> Clusters:
+    """As many clusters as were asked for, or as have the best mean silhouette."""
+    from scipy.cluster.hierarchy import fcluster, linkage
+    from scipy.spatial.distance import squareform
+
+    signs = np.where(on, np.float32(1), np.float32(-1))  # products are whole: exact up to 2²⁴
+    off = _differences(signs)
+    together = np.zeros(len(on), dtype=int)
+    trials = [together]
+    if count != 1 and len(on) > 1 and off.any():
+        near = squareform(off, checks=False)
+        sizes = range(2, 1 + min(most, len(on))) if count is None else [min(count, len(on))]
+        for method, distance in (("average", near), ("ward", np.sqrt(near))):
+            tree = linkage(distance, method)
+            trials += [fcluster(tree, k, criterion="maxclust") - 1 for k in sizes]
+        trials = trials[1:] if count is not None else trials
+    score = [_silhouette(off, weight, label) for label in trials]
+    best = trials[int(np.argmax(score))] if max(score) > _NONE or count is not None else together
+    label = _settled(signs, weight, best)
+    share = np.bincount(label, weight)
+    order = np.argsort(-share, kind="stable")
+    label = np.argsort(order)[label]
+    common = _majority(signs, weight, label)
+    held = np.sum(weight @ (signs * common[label] > 0)) / (weight.sum() * signs.shape[1])
+    return Clusters(label, weight, common > 0, share[order] / share.sum(), float(held))
+
+
+def _majority(
+    signs: Float[np.ndarray, "unit example"],
+    weight: Float[np.ndarray, " unit"],
+    label: Int[np.ndarray, " unit"],
+) -> Float[np.ndarray, "cluster example"]:
+    """1 where most of the weight of a cluster is on, else −1."""
+    member = ((np.arange(label.max() + 1)[:, None] == label) * weight).astype(signs.dtype)
+    return np.where(member @ signs > 0, signs.dtype.type(1), signs.dtype.type(-1))
+
+
+def rand_index(
+    one: Int[np.ndarray, " unit"],
+    other: Int[np.ndarray, " unit"],
+    weight: Float[np.ndarray, " unit"],
+) -> float:
+    """The adjusted Rand index, a pair of units counting by the product of their weights.
+
+    1 if both are the same but for names, 0 on average if they have nothing to do with each other.
+    """
+    w = weight / weight.sum()
+    table = np.zeros((one.max() + 1, other.max() + 1))
+    np.add.at(table, (one, other), w)
+    alone = np.sum(w**2)
+    pairs = lambda mass: np.sum(mass**2) - alone
+    both, first, second, total = (
+        pairs(mass) for mass in (table, table.sum(axis=1), table.sum(axis=0), np.ones(1))
+    )
+    chance = first * second / total if total > 0 else 0.0
+    largest = (first + second) / 2
+    return 1.0 if largest - chance <= 1e-12 else float((both - chance) / (largest - chance))
+
+
+def _differences(signs: Float[np.ndarray, "unit example"]) -> Float[np.ndarray, "unit unit"]:
+    """The share of examples for which one unit is on and the other is not."""
+    off = (0.5 - 0.5 / signs.shape[1] * (signs @ signs.T)).astype(float)
+    np.fill_diagonal(off, 0.0)
+    return np.maximum((off + off.T) / 2, 0.0)
+
+
+def _silhouette(
+    off: Float[np.ndarray, "unit unit"],
+    weight: Float[np.ndarray, " unit"],
+    label: Int[np.ndarray, " unit"],
+) -> float:
+    """The mean of (b − a)/max(a, b): a is the distance to one's own cluster, b to the next."""
+    count = label.max() + 1
+    if count < 2:
+        return 0.0
+    member = (label[:, None] == np.arange(count)) * weight[:, None]
+    mass = np.broadcast_to(member.sum(axis=0), member.shape).copy()
+    unit = np.arange(len(label))
+    mass[unit, label] -= weight  # without itself
+    alone = mass[unit, label] <= 1e-12 * weight.sum()
+    mean = (off @ member) / np.where(mass > 0, mass, 1.0)
+    own = mean[unit, label].copy()
+    mean[unit, label] = np.inf
+    other = mean.min(axis=1)
+    larger = np.maximum(own, other)
+    each = np.where(alone | (larger <= 0), 0.0, (other - own) / np.where(larger > 0, larger, 1.0))
+    return float(np.average(each, weights=weight))
+
+
+def _settled(
+    signs: Float[np.ndarray, "unit example"],
+    weight: Float[np.ndarray, " unit"],
+    label: Int[np.ndarray, " unit"],
+) -> Int[np.ndarray, " unit"]:
+    """Every unit in the cluster whose majority it is closest to; empty ones are left out."""
+    for _ in range(_ROUNDS):
+        like = signs @ _majority(signs, weight, label).T
+        like[np.arange(len(label)), label] += 0.5  # stays where it is, of two that are as close
+        _, new = np.unique(np.argmax(like, axis=1), return_inverse=True)
+        if np.array_equal(new, label):
+            break
+        label = new
+    return label

@@ -1,0 +1,111 @@
+"""Gates along training: how many change, when, and what is left of a network if they are read."""
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from .._objective import loss_factor
+from .._precision import float64
+from ..dynamics import Trajectory
+from ..networks import gates_of
+from ..networks._as_gated import layers_of
+from ..networks._given import check_type
+from ..tasks import Task
+from ._given import check_trajectory
+
+
+@dataclass(frozen=True, eq=False)
+class GatingCourse:
+    """Gates at every sample of a run; axes of a batch come first.
+
+    Shares of gates are weighted by the strength |w_in||w_out| that their units have at that time.
+
+    - `time`: of the samples.
+    - `loss`: of the gated network whose gates are read at every sample, in the trajectory's
+      convention.
+    - `loss_gap`, `output_gap`: how far that is from the network's loss, and the largest difference
+      of an output.
+    - `changed`: share of gates that are not what they were at the sample before.
+    - `from_first`, `from_last`: share that are not what they were at the first, or will be in the
+      end.
+    - `last_change`: of every gate of each hidden layer, when it last changed; −∞ if it never did.
+    - `flips`: how often each did.
+    """
+
+    time: Float[np.ndarray, "*batch save"]
+    loss: Float[np.ndarray, "*batch save"]
+    loss_gap: Float[np.ndarray, "*batch save"]
+    output_gap: Float[np.ndarray, "*batch save"]
+    changed: Float[np.ndarray, "*batch save"]
+    from_first: Float[np.ndarray, "*batch save"]
+    from_last: Float[np.ndarray, "*batch save"]
+    last_change: tuple[Float[np.ndarray, "*batch unit example"], ...]
+    flips: tuple[np.ndarray, ...]
+
+
+@float64
+def gating_course(trajectory: Trajectory, task: Task) -> GatingCourse:
+    r"""Read the gates of a network of rectifiers at every sample of its training.
+
+    With gates that are read again, $f = W_L D_{L-1} \cdots D_1 W_1 x$ with $D_l$ the gates of that
+    moment is the network: `output_gap` is rounding. That is what the equivalence of rectified and
+    gated networks says, and all it says: gates that stay are another network, and `from_last`
+    tells how far from it.
+
+    **Arguments:**
+
+    - `trajectory`: of a layer or stack of rectified neurons without biases and skips.
+    - `task`: what it was trained on; gates are those of its examples.
+    """
+    check_trajectory(trajectory)
+    check_type("task", task, Task)
+    x, y = np.asarray(task.x, float), np.asarray(task.y, float)
+    networks, front = trajectory.network, (slice(None),) * len(trajectory.batch_shape)
+    saves = trajectory.time.shape[-1]
+    at = lambda save: networks.with_parts(*(part[(*front, save)] for part in networks.parts))
+    first, last = (gates_of(at(save), x) for save in (0, saves - 1))
+    before, rows = first, []
+    when = [np.full(gate.shape, -np.inf) for gate in first]
+    flips = [np.zeros(gate.shape, int) for gate in first]
+    for save in range(saves):
+        network = at(save)
+        weights, gates = layers_of(network)[0], gates_of(network, x)
+        h = x.T
+        for weight, gate in zip(weights, gates, strict=False):
+            h = gate * (weight @ h)
+        outputs = (weights[-1] @ h).swapaxes(-1, -2)
+        gap = np.abs(outputs - network.predict(x)).max(axis=(-1, -2))
+        error = np.sum((outputs - y) ** 2, axis=-1) @ np.asarray(task.weight, float)
+        strength = [
+            np.linalg.norm(inward, axis=-1) * np.linalg.norm(outward, axis=-2)
+            for inward, outward in itertools.pairwise(weights)
+        ]
+        others = (before, first, last)
+        rows.append((error, gap, *(_apart(gates, other, strength) for other in others)))
+        for gate, old, moment, count in zip(gates, before, when, flips, strict=True):
+            turned = gate != old
+            count += turned
+            np.copyto(moment, trajectory.time[..., save, None, None], where=turned)
+        before = gates
+    error, gap, *shares = (np.stack(column, axis=-1) for column in zip(*rows, strict=True))
+    loss = loss_factor(trajectory.convention, task) / 2 * error
+    return GatingCourse(
+        trajectory.time,
+        loss,
+        np.abs(loss - trajectory.loss),
+        gap,
+        *shares,
+        tuple(when),
+        tuple(flips),
+    )
+
+
+def _apart(
+    one: tuple[np.ndarray, ...], other: tuple[np.ndarray, ...], strength: list[np.ndarray]
+) -> Float[np.ndarray, "*batch"]:
+    """The share of gates that differ, by the strength of their units."""
+    off = [np.mean(a != b, axis=-1) for a, b in zip(one, other, strict=True)]
+    off, weight = np.concatenate(off, axis=-1), np.concatenate(strength, axis=-1)
+    return np.sum(off * weight, axis=-1) / np.sum(weight, axis=-1)

@@ -1,0 +1,247 @@
+"""Gates that were planted are found; where there are none to be found, that is said."""
+
+import time
+
+import matplotlib
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from festina import gradient_descent, gradient_flow, seeds
+from festina.diagnose import gating, gating_course
+from festina.diagnose._gating_clusters import rand_index
+from festina.networks import (
+    as_gated,
+    fully_connected,
+    gates_of,
+    layer,
+    stack,
+)
+from festina.tasks import contextual, xor
+
+TASK = contextual(4, 3)
+
+
+def planted(pathways, units, examples, noise, seed, dead=0.2, spread=(0.3, 0.8)):
+    """Activities (example, unit) of units in pathways, some of whose gates are wrong."""
+    rng = np.random.default_rng(seed)
+    sets = rng.random((pathways, examples)) < rng.uniform(*spread, (pathways, 1))
+    label = rng.permutation(np.arange(units) % pathways)
+    on = sets[label] ^ (rng.random((units, examples)) < noise)
+    silent = rng.random(units) < dead
+    h = np.where(on & ~silent[:, None], rng.uniform(0.1, 3.0, on.shape), -rng.random(on.shape))
+    return h.T, label, silent, rng.lognormal(size=units)
+
+
+def index(found, label):
+    alive = ~found.dead
+    return rand_index(label[alive], found.pathway[alive], np.ones(alive.sum()))
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.integers(3, 8), st.floats(0.0, 0.12), st.integers(0, 2**20))
+def test_planted_pathways_are_found(pathways, noise, seed):
+    h, label, silent, strengths = planted(pathways, 90, 200, noise, seed)
+    found = gating(h, strengths=strengths)
+    np.testing.assert_array_equal(found.dead, silent)
+    assert (found.pathway[silent] == -1).all()
+    assert len(found) == pathways
+    assert index(found, label) >= 0.95
+    assert found.stable
+    assert found.share.sum() == pytest.approx(1)
+    assert (np.diff(found.share) <= 0).all()
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.integers(3, 8), st.floats(0.42, 0.5), st.integers(0, 2**20))
+def test_what_cannot_be_recovered_is_called_unstable(pathways, noise, seed):
+    h, label, _, strengths = planted(pathways, 60, 80, noise, seed)
+    found = gating(h, strengths=strengths)
+    assert index(found, label) < 0.5
+    assert not found.stable
+    assert "unstable" in str(found)
+
+
+def test_one_pathway_is_one():
+    h, _, _, strengths = planted(1, 60, 100, 0.05, 3)
+    found = gating(h, strengths=strengths)
+    assert len(found) == 1
+    assert found.stable
+    assert not gating(*planted(1, 60, 100, 0.4, 3)[:1]).stable
+
+
+def test_order_of_units_and_examples_does_not_matter():
+    h, _, _, strengths = planted(5, 70, 120, 0.05, 1)
+    rng = np.random.default_rng(0)
+    units, examples = rng.permutation(70), rng.permutation(120)
+    one, other = (
+        gating(h, strengths=strengths),
+        gating(h[examples][:, units], strengths=strengths[units]),
+    )
+    np.testing.assert_array_equal(one.pathway[units], other.pathway)
+    np.testing.assert_array_equal(one.sets[:, examples], other.sets)
+
+
+def test_many_units_and_examples_take_seconds():
+    h, label, _, strengths = planted(6, 1000, 10_000, 0.1, 0)
+    before = time.process_time()
+    found = gating(h, strengths=strengths)
+    assert time.process_time() - before < 30
+    assert index(found, label) >= 0.95
+    assert found.stable
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=3, max_size=12))
+def test_rand_index_counts_pairs(labels):
+    one, other = (np.array(each) for each in zip(*labels, strict=True))
+    i, j = np.triu_indices(len(one), 1)
+    a, b = one[i] == one[j], other[i] == other[j]
+    chance = a.sum() * b.sum() / len(i)
+    most = (a.sum() + b.sum()) / 2
+    expected = 1.0 if np.isclose(most, chance) else ((a & b).sum() - chance) / (most - chance)
+    assert rand_index(one, other, np.ones(len(one))) == pytest.approx(expected)
+    # A unit of weight two is two units, but for the pair that it would be with itself.
+    assert rand_index(one, one, np.arange(1.0, len(one) + 1)) == pytest.approx(1)
+
+
+def test_seeds_make_pathways_together():
+    parts = [planted(4, 40, 150, 0.05, 7, dead=0.0) for _ in range(2)]
+    rng = np.random.default_rng(1)
+    order = rng.permutation(40)
+    h = np.stack((parts[0][0], parts[1][0][:, order]))
+    found = gating(h)
+    assert found.pathway.shape == (2, 40)
+    assert found.agreement["seeds"].shape == (2,)
+    np.testing.assert_array_equal(found.pathway[0][order], found.pathway[1])
+    assert found.stable
+    other = np.stack((parts[0][0], planted(4, 40, 150, 0.05, 8, dead=0.0)[0]))
+    assert len(gating(other)) == 8  # two networks that have no pathway in common
+
+
+def test_times_at_which_pathways_were_others_are_told():
+    h, *_ = planted(4, 40, 150, 0.05, 7, dead=0.0)
+    before, *_ = planted(4, 40, 150, 0.05, 9, dead=0.0)
+    assert gating(h, earlier=[h]).stable
+    changed = gating(h, earlier=[h, before])
+    assert changed.agreement["times"][0] == pytest.approx(1)
+    assert changed.agreement["times"][1] < 0.3
+    assert not changed.stable
+
+
+def test_xor_units_along_examples_are_four_pathways():
+    data = xor()
+    turn = np.repeat(data.x, 3, axis=0) * np.arange(1, 13)[:, None]
+    found = gating(layer("relu", turn, np.ones((12, 1))), data.x)
+    np.testing.assert_array_equal(np.sort(found.sets.sum(axis=1)), [1] * 4)
+    np.testing.assert_allclose(found.strength, np.linalg.norm(turn, axis=1))
+    assert found.stable
+
+
+def test_every_hidden_layer_has_its_gates():
+    network = stack((7, 6, 5, 2), activations="relu", scale=1.0, key=seeds(3))
+    first, second = (gating(network, TASK.x, layer=k, threshold=0.0) for k in (1, 2))
+    gates = gates_of(network, TASK.x)
+    np.testing.assert_array_equal(first.active, gates[0] > 0)
+    np.testing.assert_array_equal(second.active, gates[1] > 0)
+    w1, w2, w3 = network.weights
+    norm = np.linalg.norm
+    np.testing.assert_allclose(second.strength, norm(w2, axis=-1) * norm(w3, axis=-2))
+    np.testing.assert_allclose(first.strength, norm(w1, axis=-1) * norm(w2, axis=-2))
+
+
+def test_gates_by_context_and_by_pathway():
+    context = np.repeat(np.arange(3), 4)
+    rows = np.isin(context, [[0, 1]]) * 1.0, np.isin(context, [[1, 2]]) * 1.0, np.zeros(12)
+    h = np.stack((rows[0], rows[0], rows[1], rows[1], rows[2]), axis=1)
+    h[0, 0] = 0.0  # one gate that is off
+    found = gating(h)
+    np.testing.assert_array_equal(found.by(context), np.array([rows[i] for i in (0, 0, 1, 1, 2)]))
+    joined = found.by_pathway()
+    np.testing.assert_array_equal(joined[2:], np.array([rows[i] for i in (1, 1, 2)]))
+    np.testing.assert_array_equal(joined[0], joined[1])
+    with pytest.raises(ValueError, match=r"`labels` must be one for each of the 12 examples"):
+        found.by(context[:-1])
+
+
+def test_it_can_be_drawn():
+    matplotlib.use("Agg")
+    h, *_ = planted(4, 40, 60, 0.05, 7)
+    found = gating(h)
+    ax = found.draw(labels=np.arange(60) % 3)
+    assert ax.get_ylabel()
+    assert ax.images[0].get_array().shape == (int((~found.dead).sum()), 60)
+    with pytest.raises(ValueError, match="one for each of the 60 examples"):
+        found.draw(labels=np.arange(59))
+
+
+@pytest.mark.parametrize(
+    ("given", "options", "message"),
+    [
+        (-np.ones((5, 3)), {}, "All 3 units are dead"),
+        (np.ones((5, 3)), {"strengths": np.zeros(3)}, "All 3 units are dead"),
+        (
+            np.ones((5, 3)),
+            {"strengths": np.ones(5)},
+            r"one for each unit, \(3,\), got shape \(5,\)",
+        ),
+        (np.ones(5), {}, r"\(\*seed, example, unit\), got shape \(5,\)"),
+        (np.full((5, 3), np.nan), {}, "must be finite"),
+        (np.ones((5, 3)), {"inputs": np.eye(5)}, "`inputs` go with a network"),
+        (np.ones((5, 3)), {"earlier": [np.ones((4, 3))]}, "`earlier` must have the shape"),
+        (np.ones((5, 3)), {"threshold": 1.0}, "`threshold` is relative"),
+        (np.ones((5, 3)), {"pathways": 0}, "`pathways` must be a whole number"),
+        (fully_connected(2, 3, activation="relu", key=seeds(1)[0]), {}, "give `inputs` alone"),
+        (
+            fully_connected(2, 3, activation="relu", key=seeds(1)[0]),
+            {"inputs": np.eye(2), "layer": 2},
+            "`layer` must be a hidden layer from 1 to 1",
+        ),
+        (layer("relu", [[-1.0, -1.0]], [1.0]), {"inputs": np.eye(2)}, "All 1 units are dead"),
+    ],
+)
+def test_what_has_no_gates_is_refused(given, options, message):
+    with pytest.raises(ValueError, match=message):
+        gating(given, **options)
+
+
+# Gates along training
+
+
+def test_gates_that_are_read_again_are_the_network():
+    for network in (
+        fully_connected(7, 20, 28, activation="relu", scale=0.05, key=seeds(2)),
+        stack((7, 12, 12, 28), activations="relu", scale=0.3, key=seeds(2)),
+    ):
+        run = gradient_flow(network, TASK, np.linspace(0.0, 40.0, 12))
+        course = gating_course(run, TASK)
+        assert course.output_gap.max() < 1e-12
+        assert course.loss_gap.max() < 1e-12
+        assert (course.from_last[:, -1] == 0).all()
+        assert (course.from_first[:, 0] == 0).all()
+        assert course.from_last.max() > 0.02
+        some = as_gated(run.network, TASK.x)  # all times as a batch, through the gated network
+        np.testing.assert_allclose(some.predict(TASK.x), run.network.predict(TASK.x), atol=1e-12)
+
+
+def test_when_and_how_often_gates_change():
+    network = fully_connected(7, 20, 28, activation="relu", scale=0.05, key=seeds(1)[0])
+    run = gradient_descent(network, TASK, 0.2, 60, save_every=20)
+    course = gating_course(run, TASK)
+    gates = gates_of(run.network, TASK.x)[0] > 0
+    turned = gates[1:] != gates[:-1]
+    np.testing.assert_array_equal(course.flips[0], turned.sum(axis=0))
+    last = np.where(turned.any(axis=0), run.time[3 - np.argmax(turned[::-1], axis=0)], -np.inf)
+    np.testing.assert_array_equal(course.last_change[0], last)
+
+
+def test_a_course_needs_rectifiers_and_a_task():
+    run = gradient_descent(
+        fully_connected(7, 5, 28, activation="tanh", key=seeds(1)[0]), TASK, 0.1, 2
+    )
+    with pytest.raises(ValueError, match="linear or rectified"):
+        gating_course(run, TASK)
+    with pytest.raises(ValueError, match="`task` must be a `Task`"):
+        gating_course(run, TASK.x)
+    with pytest.raises(ValueError, match="`trajectory` must be"):
+        gating_course(run.final, TASK)
