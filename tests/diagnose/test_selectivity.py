@@ -23,7 +23,7 @@ def look(h, o, c, **how):
 
 
 @given(st.integers(2, 4), st.integers(2, 5), st.integers(1, 3), st.integers(0, 99))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=6, deadline=None)
 def test_variance_is_split_as_by_least_squares(objects, contexts, repeats, seed):
     """Each part is what least squares explains beyond the terms before: an independent route."""
     o, c = design(objects, contexts, repeats)
@@ -91,33 +91,33 @@ def test_agreement_is_cohens_kappa_and_chance_that_of_shuffled_examples():
     on = rng.random((len(o), 40)) < rng.uniform(0.2, 0.8, 40)
     on[0] = True
     candidates = {"some": rng.random(len(o)) < 0.4, "first": c == 0, "all": np.full(len(o), True)}
-    found = look(on * 1.0, o, c, candidates=candidates, shuffles=400)
+    found = look(on * 1.0, o, c, candidates=candidates, shuffles=200)
 
     def kappa(a, b):
         observed, chance = np.mean(a == b), a.mean() * b.mean() + (1 - a.mean()) * (1 - b.mean())
         return (observed - chance) / (1 - chance) if chance < 1 else 0.0
 
     best = lambda unit: max(kappa(unit, each) for each in candidates.values())
-    np.testing.assert_allclose(found.units["alignment"], [best(unit) for unit in on.T])
-    shuffled = np.mean([[best(rng.permutation(unit)) for unit in on.T] for _ in range(40)])
-    assert found.chance == pytest.approx(shuffled, abs=0.01)
+    np.testing.assert_allclose(found.units["alignment"], [best(unit) for unit in on.T], atol=1e-12)
+    shuffled = np.mean([[best(rng.permutation(unit)) for unit in on.T] for _ in range(20)])
+    assert found.chance == pytest.approx(shuffled, abs=0.015)
     assert sum(found.candidates.values()) == pytest.approx(1)
 
 
 def test_random_features_are_the_baseline():
     """Random units tell nothing that other random units do not."""
     data = contextual(8, 3)
-    rows = np.random.default_rng(5).normal(size=(data.x.shape[1], 4000))
-    found = selectivity(np.maximum(data.x @ rows, 0), data, random=4000)
+    rows = np.random.default_rng(5).normal(size=(data.x.shape[1], 2000))
+    found = selectivity(np.maximum(data.x @ rows, 0), data, random=2000)
     for name in ("contexts_on", "purity", "entropy", "alignment", "chance", "mixed"):
-        assert getattr(found, name) == pytest.approx(getattr(found.random, name), abs=0.02)
+        assert getattr(found, name) == pytest.approx(getattr(found.random, name), abs=0.03)
     other = selectivity(
         np.maximum(data.x @ rows, 0), objects=data.labels["object"], contexts=data.labels["context"]
     )
-    assert other.random.entropy == pytest.approx(found.random.entropy, abs=0.02)
+    assert other.random.entropy == pytest.approx(found.random.entropy, abs=0.03)
     text = repr(found)
     assert "random features" in text
-    assert "4000 units, 0 dead" in text
+    assert "2000 units, 0 dead" in text
     assert len(found.draw().patches) == 8
     same = [selectivity(rows.T[:24], data, seed=7) for _ in range(2)]
     assert same[0].random.alignment == same[1].random.alignment
