@@ -45,6 +45,8 @@ CHEAP = (
     "linear_saddles(",
     "effective_width(u, ",
     "print(race(",
+    "context_spectrum(8",
+    "early_fusion(views",
 )  # nothing is trained, little is compiled
 
 
@@ -87,7 +89,12 @@ def test_the_page_on_saddles_lists_its_experiments():
 
 
 @pytest.mark.parametrize(
-    ("page", "end"), [("saddles", "## Narrow networks"), ("gated", "## Who wins")]
+    ("page", "end"),
+    [
+        ("saddles", "## Narrow networks"),
+        ("gated", "## Who wins"),
+        ("haste", "## What pathways see"),
+    ],
 )
 def test_the_table_of_a_page_names_functions_that_exist(page, end):
     text = (README.parent / "docs" / f"{page}.md").read_text(encoding="utf-8")

@@ -12,7 +12,7 @@ through features. What a teacher has *not* learned yet passes as well: a student
 stopped early has units that are always on.
 """
 
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import numpy as np
@@ -34,7 +34,7 @@ from ..figures import GUIDE, finish, sheet, styled
 
 _CONTEXTS = 3
 _TEACHERS = "labels", "mixed", "modular", "early"
-_LESSONS = (
+_LESSONS: tuple[tuple[str, Literal["outputs", "features"]], ...] = (
     ("labels", "outputs"),
     ("mixed", "outputs"),
     ("modular", "outputs"),
@@ -92,6 +92,8 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
     looks = {name: selectivity(each, task, anova=None) for name, each in teachers.items()}
     says = np.stack([each.predict(task.x) for each in teachers.values()])
     error = np.sum((says - task.y) ** 2, axis=(-2, -1)) / np.sum(task.y**2)
+    baseline = looks["mixed"].random
+    assert baseline is not None
     coordinates = {"contexts_on": np.arange(_CONTEXTS + 1)}
     return {
         "students": xr.Dataset(
@@ -107,7 +109,7 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
                     ("teacher", "contexts_on"),
                     np.stack([each.shares for each in looks.values()]),
                 ),
-                "random": ("contexts_on", looks["mixed"].random.shares),
+                "random": ("contexts_on", baseline.shares),
                 "loss": ("teacher", error),
                 "apart": np.sum((says[0] - says[1]) ** 2) / np.sum(task.y**2),
             },

@@ -81,15 +81,14 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
     for k, name in enumerate(_TASKS):
         structures = _STRUCTURES if name == "different" else None
         task = contextual(parameters.objects, _COUNT, structures=structures)
-        losses = []
+        trained = {}
         for j, kind in enumerate(_COLORS):
             say(f"{name} structures, {kind}", (k + j / len(_COLORS)) / len(_TASKS))
-            network = _network(parameters, kind, task, keys)
-            time, loss, final = _trained(parameters, network, task)
-            losses.append(loss)
-            if kind == "ReLU":
-                units = [_units(final.lane(seed), task) for seed in range(len(keys))]
-        loss = np.stack(losses) / losses[0][0, 0]
+            trained[kind] = _trained(parameters, _network(parameters, kind, task, keys), task)
+        time, first, relu = trained["ReLU"]
+        units = [_units(relu.lane(seed), task) for seed in range(len(keys))]
+        start = float(first[0, 0])
+        loss = np.stack([each for _, each, _ in trained.values()]) / start
         passed = [[[passage_time(time, x, r) for r in _LEVELS] for x in each] for each in loss]
         over = "network", "seed"
         tables[name] = xr.Dataset(
@@ -100,7 +99,7 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
                 "share": (("seed", "contexts_on"), np.array([each[0] for each in units])),
                 "set_share": (("seed", "set"), np.array([each[1] for each in units])),
                 "random": ("contexts_on", units[0][2]),
-                "floor": linear_floor(task) / losses[0][0, 0],
+                "floor": linear_floor(task) / start,
                 "seen": ("set", [_seen(task, each) for each in _SETS]),
                 "left": ("set", [_seen(linear_residual(task), each) for each in _SETS]),
             },
@@ -174,8 +173,8 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
     say(
         "units are mixed where contexts have different structures: share on in two of three",
         above(share.sel(contexts_on=2), 0.6),
-        note=f"on in 0 … 3: {listed(share.values, 2)}; where all are trees {listed(alike.values, 2)}"
-        f"; random features {listed(data['random'].values, 2)}",
+        note=f"on in 0 … 3: {listed(share.values, 2)}; where all are trees "
+        f"{listed(alike.values, 2)}; random features {listed(data['random'].values, 2)}",
         headline=True,
     )
     say(
