@@ -331,6 +331,8 @@ def _labels(name: str, given: ArrayLike | None, task: Task | None, count: int) -
             )
         given = known[name]
     values = np.asarray(given)
+    if np.ma.is_masked(given) or (values.dtype.kind in "fc" and np.isnan(values).any()):
+        raise ValueError(f"`{name}s` are not known for all examples: some are masked or NaN.")
     if values.shape != (count,):
         raise ValueError(
             f"`{name}s` must be one label for each of {count} examples, got shape {values.shape}."
