@@ -1,5 +1,6 @@
 """Selectivity: for which objects in which contexts hidden units are on."""
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -13,7 +14,14 @@ from .._axes import axes
 from .._precision import float64
 from .._types import ArrayLike
 from ..networks import AbstractNetwork, Gated, Layer, Stack
-from ..networks._given import check_alone, finite_array, real_array, real_number, whole_number
+from ..networks._given import (
+    check_alone,
+    check_type,
+    finite_array,
+    real_array,
+    real_number,
+    whole_number,
+)
 from ..tasks import Task
 from ._selectivity_measures import (
     alignment,
@@ -154,42 +162,38 @@ def selectivity(
     - `shuffles`: of which `chance` is the mean.
     - `seed`: of shuffles and random features.
     """
+    if task is not None:
+        check_type("task", task, Task)
     if isinstance(activations, AbstractNetwork):
         h, strengths = _of_network(activations, task, layer, strengths)
     else:
         h = finite_array("activations", activations)
     if h.ndim != 2:
         raise ValueError(f"`activations` must be (example, unit), got shape {h.shape}.")
+    if task is not None and len(task.x) != len(h):
+        raise ValueError(f"`task` has {len(task.x)} examples, `activations` {len(h)}.")
     labels = {
         name: _labels(name, given, task, len(h))
         for name, given in (("object", objects), ("context", contexts))
     }
     names, sets = candidate_sets(candidates, labels["context"])
-    number, rng = (
-        whole_number("shuffles", shuffles),
-        np.random.default_rng(whole_number("seed", seed, 0)),
-    )
     for name, value in (("threshold", threshold), ("least", least)):
         if not 0 <= real_number(name, value) < 1:
             raise ValueError(f"`{name}` must be from 0 to below 1, got {value:g}.")
     if anova not in ("full", "means", None):
         raise ValueError(f'`anova` must be "full", "means" or None, got {anova!r}.')
-
-    def measured(h: np.ndarray, weight: np.ndarray, base: Selectivity | None) -> Selectivity:
-        return _measured(
-            h,
-            weight,
-            base,
-            labels,
-            names,
-            sets,
-            threshold=threshold,
-            least=least,
-            split=anova,
-            shuffles=number,
-            rng=rng,
-        )
-
+    rng = np.random.default_rng(whole_number("seed", seed, 0))
+    measured = functools.partial(
+        _measured,
+        labels=labels,
+        names=names,
+        sets=sets,
+        threshold=float(threshold),
+        least=float(least),
+        split=anova,
+        shuffles=whole_number("shuffles", shuffles),
+        rng=rng,
+    )
     weight = _weights(strengths, h.shape[1])
     count = whole_number("random", random, least=0)
     if not count:
@@ -204,10 +208,10 @@ def _measured(
     h: Float[np.ndarray, "example unit"],
     weight: Float[np.ndarray, " unit"],
     base: Selectivity | None,
+    *,
     labels: dict[str, Int[np.ndarray, " example"]],
     names: tuple[str, ...],
     sets: np.ndarray,
-    *,
     threshold: float,
     least: float,
     split: str | None,
@@ -278,7 +282,7 @@ def _of_network(
     network: AbstractNetwork, task: Task | None, layer: int, strengths: ArrayLike | None
 ) -> tuple[Float[np.ndarray, "example unit"], ArrayLike]:
     """What a layer says to the examples of a task, and how strong its units are."""
-    if not isinstance(task, Task) or task.population:
+    if task is None or task.population:
         raise ValueError(
             "A network is asked with a finite `task`, whose examples have objects and contexts: "
             "selectivity(network, task)."

@@ -121,8 +121,7 @@ def alignment(
     # Examples that no candidate tells apart are one: only how many of them are on counts.
     patterns, which = np.unique(candidates.T, axis=0, return_inverse=True)
     size = np.bincount(which.ravel())
-    inside = np.zeros((len(size), active.shape[1]), int)
-    np.add.at(inside, which.ravel(), active)
+    inside = _sums(active.astype(int), which.ravel())
     found = _kappa(inside, patterns, size)
     chance = np.zeros(active.shape[1])
     for _ in range(shuffles):
@@ -160,7 +159,11 @@ def _means(
     values: Float[np.ndarray, "example unit"], label: Int[np.ndarray, " example"]
 ) -> Float[np.ndarray, "value unit"]:
     """Over the examples of each value of a label."""
+    return _sums(values, label) / np.bincount(label)[:, None]
+
+
+def _sums(values: np.ndarray, label: Int[np.ndarray, " example"]) -> np.ndarray:
+    """Over the examples of each value of a label, all of which there are."""
     order = np.argsort(label, kind="stable")
-    count = np.bincount(label)
-    starts = np.concatenate(([0], np.cumsum(count)[:-1]))
-    return np.add.reduceat(values[order], starts, axis=0) / count[:, None]
+    starts = np.concatenate(([0], np.cumsum(np.bincount(label))[:-1]))
+    return np.add.reduceat(values[order], starts, axis=0)
