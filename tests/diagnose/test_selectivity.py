@@ -110,11 +110,12 @@ def test_random_features_are_the_baseline():
     rows = np.random.default_rng(5).normal(size=(data.x.shape[1], 2000))
     found = selectivity(np.maximum(data.x @ rows, 0), data, random=2000)
     for name in ("contexts_on", "purity", "entropy", "alignment", "chance", "mixed"):
-        assert getattr(found, name) == pytest.approx(getattr(found.random, name), abs=0.03)
+        off = 0.1 if name == "contexts_on" else 0.04  # four standard errors and more
+        assert getattr(found, name) == pytest.approx(getattr(found.random, name), abs=off)
     other = selectivity(
         np.maximum(data.x @ rows, 0), objects=data.labels["object"], contexts=data.labels["context"]
     )
-    assert other.random.entropy == pytest.approx(found.random.entropy, abs=0.03)
+    assert other.random.entropy == pytest.approx(found.random.entropy, abs=0.04)
     text = repr(found)
     assert "random features" in text
     assert "2000 units, 0 dead" in text
@@ -134,7 +135,7 @@ def test_of_networks_and_of_their_gated_copies():
     assert selectivity(as_gated(network, data.x), data, random=0, least=0.0).contexts_on == (
         pytest.approx(plain.contexts_on)
     )
-    deep = stack(7, [6, 5], 28, activation="relu", scale=1.0, key=seeds(1)[0])
+    deep = stack([7, 6, 5, 28], activations="relu", scale=1.0, key=seeds(1)[0])
     for layer, width in ((1, 6), (2, 5)):
         found = selectivity(deep, data, layer=layer, random=0)
         assert found.units.sizes["unit"] + found.dead == width
@@ -201,7 +202,7 @@ NETWORK = fully_connected(7, 4, 28, activation="relu", scale=1.0, key=seeds(1)[0
 
 
 @pytest.mark.parametrize("what", WRONG)
-def test_bad_input_is_answered(what):
+def test_bad_input_is_answered(what, as_a_user):
     ask, words = WRONG[what]
     with pytest.raises(ValueError, match=words):
         ask()
@@ -209,7 +210,7 @@ def test_bad_input_is_answered(what):
 
 def test_what_rectifiers_take_away():
     data = contextual(4, 3)
-    network = stack(7, [6, 5], 28, activation="relu", scale=1.0, key=seeds(1)[0])
+    network = stack([7, 6, 5, 28], activations="relu", scale=1.0, key=seeds(1)[0])
     found = functional_linearity(network, data)
     w1, w2, w3 = (np.asarray(each) for each in network.weights)
     a1 = data.x @ w1.T

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from festina.networks import fully_connected, gated
+from festina.networks import fully_connected, gated, seeds
 from festina.tasks import (
     context_features,
     contextual,
@@ -288,9 +288,7 @@ def test_related_domains_share_structure():
         (lambda: published_contextual(4, structures=True), "with `structures` 3"),
         (lambda: distillation(np.ones(3), xor()), "`teacher` must be a `Network`"),
         (
-            lambda: distillation(
-                fully_connected(2, 2, key=jax.random.split(jax.random.key(0))), xor()
-            ),
+            lambda: distillation(fully_connected(2, 2, key=seeds(2)), xor()),
             "One teacher at a time",
         ),
         (
@@ -308,6 +306,6 @@ def test_related_domains_share_structure():
         (lambda: inherited_features([0], ring(4), 3, key=jax.random.key(0)), "`branching`"),
     ],
 )
-def test_bad_input(call, message):
+def test_bad_input(call, message, as_a_user):
     with pytest.raises(ValueError, match=message):
         call()
