@@ -163,7 +163,7 @@ def _trained(
 ) -> AbstractNetwork:
     steps = round((parameters.t_end if t_end is None else t_end) / parameters.learning_rate)
     return gradient_descent(
-        network, task, parameters.learning_rate, steps, save_every=steps, converged=0.0
+        network, task, parameters.learning_rate, steps, save_every=steps, converged=1e-12
     ).final
 
 
@@ -174,7 +174,7 @@ def _matched(parameters: Parameters, network: Layer, task: Task) -> AbstractNetw
     start = layer("relu", np.asarray(network.u) / _STIFF, stiff)
     rate, steps = 0.5, round(2 * parameters.t_end / 0.5)
     return gradient_descent(
-        start, task, rate / _STIFF**2, steps, save_every=steps, converged=0.0
+        start, task, rate / _STIFF**2, steps, save_every=steps, converged=1e-12
     ).final
 
 

@@ -136,16 +136,15 @@ def _trained(
     parameters: Parameters, network: AbstractNetwork, task: Task
 ) -> tuple[Float[np.ndarray, " time"], Float[np.ndarray, "seed time"], AbstractNetwork]:
     """Losses at the same times: rectifiers in steps, because flow along their kinks is dear."""
-    steps = round(parameters.t_end / parameters.learning_rate)
-    every = max(1, steps // (_SAMPLES - 1))
-    times = parameters.learning_rate * every * np.arange(steps // every + 1)
+    times, rate = np.linspace(0.0, parameters.t_end, _SAMPLES), parameters.learning_rate
     if not isinstance(network, Layer):
         ran = gradient_flow(network, task, times, rtol=1e-5)
         return times, ran.loss, ran.final
-    ran = gradient_descent(
-        network, task, parameters.learning_rate, steps, save_every=every, converged=0.0
-    )
-    return times, ran.loss[:, : len(times)], ran.final
+    steps = round(parameters.t_end / rate)
+    every = max(1, steps // (_SAMPLES - 1))
+    ran = gradient_descent(network, task, rate, steps, save_every=every, converged=1e-12)
+    lanes = zip(np.broadcast_to(ran.time, ran.loss.shape), ran.loss, strict=True)
+    return times, np.stack([np.interp(times, rate * t, loss) for t, loss in lanes]), ran.final
 
 
 def _units(network: AbstractNetwork, task: Task) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
