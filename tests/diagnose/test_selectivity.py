@@ -118,7 +118,7 @@ def test_random_features_are_the_baseline():
     assert other.random.entropy == pytest.approx(found.random.entropy, abs=0.04)
     text = repr(found)
     assert "random features" in text
-    assert "2000 units, 0 dead" in text
+    assert f"{2000 - found.dead} units, {found.dead} dead" in text
     assert len(found.draw().patches) == 8
     same = [selectivity(rows.T[:24], data, seed=7) for _ in range(2)]
     assert same[0].random.alignment == same[1].random.alignment
