@@ -3,8 +3,7 @@ r"""Contexts of different structures: what if there is less to share?
 The same objects have the features of a tree in one context, of a ring in another, and in a third of
 a tree that cuts across the first; and those of a tree in all of them. ReLU networks learn that, or
 the task in which every context has a tree, and beside them gated networks of as many units: modular
-ones with a pathway for each context, and a common pathway with one for each context or with one for
-each pair of contexts. Loss ½⟨‖y − f‖²⟩ in steps of η, which are flow time η each.
+ones with a pathway for each context, and a common pathway with one for each pair of contexts. Loss ½⟨‖y − f‖²⟩ in steps of η, which are flow time η each.
 
 The source has units that are mixed where contexts have different structures too. They are. What a
 linear network leaves of the task, ½(1 − 1/C)⟨‖h_c − h̄_c‖²⟩, sums to zero over contexts whatever
@@ -37,7 +36,7 @@ _STRUCTURES = "tree", "ring", "crossed"
 _TASKS = "same", "different"
 _LEVELS = (0.5, 0.25, 0.1, 0.05, 0.01)
 _SAMPLES = 201
-_COLORS = {"ReLU": "C0", "common + pairs": "C2", "common + single": "C1", "modular": "C3"}
+_COLORS = {"ReLU": "C0", "common + pairs": "C2", "modular": "C3"}
 _COUNT = len(_STRUCTURES)
 _SETS = [c for k in range(1, _COUNT + 1) for c in itertools.combinations(range(_COUNT), k)]
 
@@ -119,7 +118,7 @@ def _network(parameters: Parameters, kind: str, task: Task, keys: Keys) -> Abstr
     how: dict[str, Any] = {"scale": parameters.scale, "key": keys}
     if kind == "ReLU":
         return fully_connected(inputs, parameters.width, outputs, activation="relu", **how)
-    sizes = {"common + pairs": (2, 3), "common + single": (1, 3), "modular": (1,)}[kind]
+    sizes = {"common + pairs": (2, 3), "modular": (1,)}[kind]
     sets = [each for each in _SETS if len(each) in sizes]
     gates = {f"h{k}": np.isin(task.labels["context"], each) for k, each in enumerate(sets)}
     return gated(
