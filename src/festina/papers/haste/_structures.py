@@ -3,7 +3,8 @@ r"""Contexts of different structures: what if there is less to share?
 The same objects have the features of a tree in one context, of a ring in another, and in a third of
 a tree that cuts across the first; and those of a tree in all of them. ReLU networks learn that, or
 the task in which every context has a tree, and beside them gated networks of as many units: modular
-ones with a pathway for each context, and a common pathway with one for each pair of contexts. Loss ½⟨‖y − f‖²⟩ in steps of η, which are flow time η each.
+ones with a pathway for each context, and a common pathway with one for each pair of contexts. Loss
+½⟨‖y − f‖²⟩ in steps of η, which are flow time η each.
 
 The source has units that are mixed where contexts have different structures too. They are. What a
 linear network leaves of the task, ½(1 − 1/C)⟨‖h_c − h̄_c‖²⟩, sums to zero over contexts whatever
