@@ -186,4 +186,13 @@ SMALL: dict[str, dict[str, Any]] = {
         "width": 12,
         "scales": (0.4, 0.05),
     },
+    # haste/structures, haste/distillation
+    "haste/structures": {"seeds": 2, "objects": 4, "width": 64, "t_end": 110.0},
+    "haste/distillation": {
+        "seeds": 2,
+        "objects": 4,
+        "width": 60,
+        "t_end": 110.0,
+        "early": 16.0,
+    },
 }

@@ -47,6 +47,8 @@ CHEAP = (
     "print(race(",
     "class_code(",
     "temperature_sweep(",
+    "context_spectrum(8",
+    "early_fusion(views",
 )  # nothing is trained, little is compiled
 
 
@@ -90,7 +92,12 @@ def test_the_page_on_saddles_lists_its_experiments():
 
 @pytest.mark.parametrize(
     ("page", "end"),
-    [("saddles", "## Narrow networks"), ("gated", "## Who wins"), ("coding", "## Three codes")],
+    [
+        ("saddles", "## Narrow networks"),
+        ("gated", "## Who wins"),
+        ("haste", "## What pathways see"),
+        ("coding", "## Three codes"),
+    ],
 )
 def test_the_table_of_a_page_names_functions_that_exist(page, end):
     text = (README.parent / "docs" / f"{page}.md").read_text(encoding="utf-8")

@@ -246,3 +246,52 @@ def _(found, g):
     holds("widths rise as the loss falls", np.diff(found.width[found.width >= 0]) >= 0)
     holds("each plateau is judged", len(found.width) == len(found.plateaus.level))
     return holds("widths are widths", (found.width >= -1) & (found.width <= 3))
+
+
+# ------------------------------------------------------------------------------------ selectivity
+
+DESIGN = {
+    "objects": np.tile(np.arange(4.0), 3),
+    "contexts": np.repeat(np.arange(3.0), 4),
+}
+
+
+@row(
+    "selectivity",
+    (DESIGN,),
+    activations=lambda rng: np.maximum(normal(12, 5)(rng), 0),
+    task=(None,),
+    strengths=lambda rng: rng.uniform(0.1, 1, 5),
+    threshold=(1e-3, 0.3),
+    least=(1e-3,),
+    anova=("full", "means", None),
+    random=(0, 20),
+    shuffles=(2,),
+    layer=(1,),
+    cost=2,
+)
+def _(found, g):
+    """Unit by unit and context by context."""
+    h, contexts = np.abs(g.activations), np.ravel(g.contexts)
+    weight = np.ones(h.shape[1]) if g.strengths is None else g.strengths
+    top = h.max(axis=0)
+    alive = (top > 0) & (weight > g.least * weight.max())
+    h, weight = h[:, alive] / top[alive], weight[alive] / weight[alive].max()
+    here = [contexts == each for each in np.unique(contexts)]
+    on = [sum(np.mean(unit[c] > g.threshold) >= 0.5 for c in here) for unit in h.T]
+    near(found.contexts_on, np.average(on, weights=weight), 1e-9)
+    holds("shares are shares", np.isclose(found.shares.sum(), 1))
+    parts = np.array([[unit[c].mean() for c in here] for unit in h.T])
+    pure = (parts / parts.sum(axis=1, keepdims=True)).max(axis=1)
+    return near(found.purity, np.average(pure, weights=weight), 1e-9)
+
+
+@row("functional_linearity", network=lambda rng: layer(rng, kinds=("relu", "linear", "tanh")))
+def _(found, g):
+    network, task = g["network"], g["task"]
+    a, h = task.x @ np.asarray(network.u).T, responses(network, task.x)[0]
+    whole = mean_square(a, task)
+    near(found.kept, [mean_square(h, task) / whole if whole else 1.0], 1e-8)
+    straight = mean_square(task.y - a @ np.asarray(network.v), task) / 2
+    near(found.loss, [straight], 1e-8, mean_square(task.y, task))
+    return near(found.network_loss, half_loss(network, task), 1e-8, mean_square(task.y, task))

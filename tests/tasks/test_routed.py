@@ -6,11 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from festina.networks import fully_connected, gated, seeds
 from festina.tasks import (
+    context_features,
     contextual,
     cyclic_pairs,
+    distillation,
     inherited_features,
     nested_tree,
+    published_contextual,
     published_routing,
     routing,
     structured_task,
@@ -127,6 +131,63 @@ def test_contexts_may_be_louder_and_objects_of_any_kind():
     assert task.labels["object"].tolist() == [0, 1, 2, 0, 1, 2]
 
 
+def test_the_published_structures_of_eight_objects():
+    ring, crossed = context_features("ring"), context_features("crossed")
+    assert ring.shape == crossed.shape == (15, 8)
+    np.testing.assert_array_equal(ring[0], np.ones(8))
+    np.testing.assert_array_equal(ring[1], [0, 0.33, 0.66, 1, 1, 0.66, 0.33, 0])
+    np.testing.assert_array_equal(ring[2], np.roll(ring[1], 1))
+    np.testing.assert_array_equal(ring[9:], ring[1:7])  # a full turn
+    np.testing.assert_array_equal(
+        np.delete(crossed, [3, 4, 5, 6], 0), np.delete(nested_tree(), [3, 4, 5, 6], 0)
+    )
+    pairs = [np.flatnonzero(row).tolist() for row in crossed[3:7]]
+    assert pairs == [[0, 2], [1, 3], [4, 6], [5, 7]]
+
+
+def test_contexts_of_different_structures():
+    task = published_contextual(structures=True)
+    assert task.y.shape == (24, 60)
+    for c, structure in enumerate(("tree", "ring", "crossed")):
+        here = task.labels["context"] == c
+        np.testing.assert_array_equal(task.y[here][:, :15], nested_tree().T)
+        own = task.y[:, 15 * (c + 1) : 15 * (c + 2)]
+        np.testing.assert_array_equal(own[here], context_features(structure).T)
+        assert not own[~here].any()
+    own = contextual(np.eye(3), 2, structures=[np.ones((2, 3)), np.full((1, 3), 2.0)])
+    np.testing.assert_array_equal(own.y[4], [0, 1, 0, 0, 0, 2])
+    same = contextual(4, 2, structures=["tree", "tree"])
+    np.testing.assert_array_equal(same.y, contextual(4, 2).y)
+
+
+@pytest.mark.parametrize(("contexts", "loud"), [(3, 1.0), (4, 1.1), (5, 1.35)])
+def test_published_contexts_are_louder_where_there_are_more(contexts, loud):
+    task = published_contextual(contexts)
+    assert task.x.shape == (8 * contexts, 8 + contexts)
+    assert np.unique(task.x[:, 8:]).tolist() == [0.0, loud]
+
+
+def test_what_a_teacher_says_is_learned_through_outputs_or_features():
+    data = contextual(4, 2)
+    teacher = fully_connected(6, 5, 21, activation="relu", scale=1.0, key=jax.random.key(0))
+    h = np.maximum(data.x @ np.asarray(teacher.u).T, 0)
+    outputs, features = distillation(teacher, data), distillation(teacher, data, through="features")
+    same = np.testing.assert_allclose
+    same(outputs.y, h @ np.asarray(teacher.v))
+    same(features.y, h)
+    same(distillation(teacher, data, through="both").y, np.hstack((outputs.y, features.y)))
+    np.testing.assert_array_equal(outputs.x, data.x)
+    assert outputs.labels.keys() == data.labels.keys()
+    gates = {"a": data.labels["context"] == 0}
+    nodes = {"x": 6, "a": 2, "b": 3, "y": 21}
+    gated_teacher = gated(
+        nodes, ["x-a-y", "x-b-y"], gates=gates, examples=data.x, scale=1.0, key=jax.random.key(1)
+    )
+    seen = distillation(gated_teacher, data, through="features").y
+    assert seen.shape == (8, 5)
+    assert not seen[4:, :2].any()
+
+
 # Routing
 
 
@@ -218,6 +279,22 @@ def test_related_domains_share_structure():
         (lambda: contextual(np.ones((2, 2, 2))), r"\(feature, object\)"),
         (lambda: contextual(8, 0), "`contexts` must be a whole number from 1"),
         (lambda: contextual([[np.inf]]), "finite"),
+        (lambda: contextual(8, 3, structures=["tree"]), "one for each of 3 contexts"),
+        (lambda: contextual(8, 4, structures="tree"), "one for each of 4 contexts"),
+        (lambda: contextual(8, 1, structures=["star"]), "A structure is"),
+        (lambda: contextual(8, 1, structures=[np.ones((2, 3))]), "of 8 objects each"),
+        (lambda: context_features("ring", 6), "power of two from 4 up"),
+        (lambda: published_contextual(2), "Published are 3, 4 and 5"),
+        (lambda: published_contextual(4, structures=True), "with `structures` 3"),
+        (lambda: distillation(np.ones(3), xor()), "`teacher` must be a `Network`"),
+        (
+            lambda: distillation(fully_connected(2, 2, key=seeds(2)), xor()),
+            "One teacher at a time",
+        ),
+        (
+            lambda: distillation(fully_connected(2, 2, key=jax.random.key(0)), xor(), through="x"),
+            "`through` must be",
+        ),
         (lambda: routing(0), "`domains`"),
         (lambda: routing(3, 4), "from 1 to the number of domains, 3, got 4"),
         (lambda: routing(3, 1.5), "`trained` must be a whole number"),
@@ -229,6 +306,6 @@ def test_related_domains_share_structure():
         (lambda: inherited_features([0], ring(4), 3, key=jax.random.key(0)), "`branching`"),
     ],
 )
-def test_bad_input(call, message):
+def test_bad_input(call, message, as_a_user):
     with pytest.raises(ValueError, match=message):
         call()

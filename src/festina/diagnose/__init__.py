@@ -5,6 +5,8 @@
   the same, and which kind of fixed point that is; `fitted_width`: how few would do with other
   weights; `confirm` whether it is one;
 - `rays` of weights that many units share;
+- `selectivity` of hidden units for objects and contexts, beside that of random features;
+  `functional_linearity` of each layer: what its activation takes away;
 - `gating` of hidden units, the pathways they make and how sure that is; `gating_course`: how many
   gates change along a run, and when;
 - tangent kernels, how far they move and how much of the task they hold; similarity of
@@ -38,5 +40,9 @@ from ._rays import Rays as Rays
 from ._rays import rays as rays
 from ._rays import rays_from as rays_from
 from ._rests import rests as rests
+from ._selectivity import Selectivity as Selectivity
+from ._selectivity import selectivity as selectivity
+from ._selectivity_linearity import Linearity as Linearity
+from ._selectivity_linearity import functional_linearity as functional_linearity
 from ._width import EffectiveWidth as EffectiveWidth
 from ._width import effective_width as effective_width

@@ -1,8 +1,11 @@
 """What is to be learned: inputs, targets, and their exact statistics."""
 
 from . import worlds as worlds
+from ._contextual import context_features as context_features
 from ._contextual import contextual as contextual
+from ._contextual import published_contextual as published_contextual
 from ._cubature import gaussian_points as gaussian_points
+from ._distillation import distillation as distillation
 from ._in_context import in_context_regression as in_context_regression
 from ._mnist import mnist as mnist
 from ._modular import modular_addition as modular_addition
@@ -23,3 +26,7 @@ from ._teachers import convolutional_teacher as convolutional_teacher
 from ._teachers import linear_teacher as linear_teacher
 from ._teachers import quadratic_teacher as quadratic_teacher
 from ._teachers import student_teacher as student_teacher
+from ._views import conflict as conflict
+from ._views import multi_task_views as multi_task_views
+from ._views import overlapping_views as overlapping_views
+from ._views import views as views

@@ -23,5 +23,9 @@ ENTRIES = (
            shows="objects in contexts: ReLU units that are on in all contexts but one"),
     _entry("_why", "why mixed selectivity wins", 40, *_HASTE,
            shows="sharing is faster only while the common pathway still learns"),
+    _entry("_structures", "contexts of different structures", 30, *_HASTE,
+           shows="a tree, a ring and a crossed tree: units are mixed all the same"),
+    _entry("_distillation", "does a student inherit it?", 50, *_HASTE,
+           shows="selectivity passes from teacher to student by features, not by outputs"),
 )
 # fmt: on

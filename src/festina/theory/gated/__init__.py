@@ -6,6 +6,11 @@ from ._contexts import ContextSpectrum as ContextSpectrum
 from ._contexts import context_spectrum as context_spectrum
 from ._contexts import linear_floor as linear_floor
 from ._contexts import linear_residual as linear_residual
+from ._fusion import early_fusion as early_fusion
+from ._fusion import late_comer as late_comer
+from ._fusion import late_fusion as late_fusion
+from ._fusion import lotka_volterra as lotka_volterra
+from ._fusion import shared_capacity as shared_capacity
 from ._gradients import Gradient as Gradient
 from ._gradients import gradient as gradient
 from ._paths import Path as Path

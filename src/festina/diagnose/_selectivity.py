@@ -1,0 +1,374 @@
+"""Selectivity: for which objects in which contexts hidden units are on."""
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import jax
+import numpy as np
+import xarray as xr
+from jaxtyping import Float, Int
+
+from .._axes import axes
+from .._precision import float64
+from .._types import ArrayLike
+from ..networks import AbstractNetwork, Gated, Layer, Stack
+from ..networks._given import (
+    check_alone,
+    check_type,
+    finite_array,
+    real_array,
+    real_number,
+    whole_number,
+)
+from ..tasks import Task
+from ._selectivity_measures import (
+    alignment,
+    anova,
+    candidate_sets,
+    entropy,
+    fraction_on,
+    shared_by,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_PARTS = "object", "context", "interaction", "within"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Selectivity:
+    r"""What the units of a layer tell of objects and contexts: see `selectivity`.
+
+    Numbers are means over units, weighted by their strengths.
+
+    - `contexts_on`: in how many contexts a unit is on, that is for at least half of the examples.
+    - `shares`: of all strength, of units that are on in $0, 1, \dots, C$ contexts.
+    - `purity`: the part of a unit's activity that falls on its first context.
+    - `entropy`, `object_entropy`: of its activity over contexts and objects, from 0, all in one, to
+      1, evenly spread.
+    - `anova`: shares of its variance by `object`, `context`, their `interaction`, and `within` what
+      both say. Without those of units that say always the same; NaN where it was not asked for.
+    - `alignment`, `chance`: Cohen's κ between the examples that a unit is on for and the candidate
+      that fits best, and the same for shuffled examples.
+    - `candidates`: how much strength fits best to each.
+    - `dead`: how many units are never on, or have no strength; they are left out.
+    - `units`: all of it for each unit that is not dead, `(unit,)`.
+    - `random`: the same of random features, the baseline; `None` for the baseline itself.
+    """
+
+    contexts_on: float
+    shares: Float[np.ndarray, " contexts_and_none"]
+    purity: float
+    entropy: float
+    object_entropy: float
+    anova: Mapping[str, float]
+    alignment: float
+    chance: float
+    candidates: Mapping[str, float]
+    dead: int
+    units: xr.Dataset
+    random: "Selectivity | None"
+
+    @property
+    def modular(self) -> float:
+        """Share of strength of units that are on in a single context."""
+        return float(self.shares[1])
+
+    @property
+    def mixed(self) -> float:
+        """Share of strength of units that are on in more than one context, and not in all."""
+        return float(self.shares[2:-1].sum())
+
+    @property
+    def always(self) -> float:
+        """Share of strength of units that are on in all contexts."""
+        return float(self.shares[-1])
+
+    def __repr__(self) -> str:
+        rows = {"contexts on": lambda s: f"{s.contexts_on:.3f}"}
+        rows |= {word: lambda s, word=word: f"{getattr(s, word):.3f}" for word in _WORDS}
+        rows |= {
+            f"variance of {part}": lambda s, part=part: f"{s.anova[part]:.3f}" for part in _PARTS
+        }
+        rows["alignment (chance)"] = lambda s: f"{s.alignment:.3f} ({s.chance:.3f})"
+        both = [self] if self.random is None else [self, self.random]
+        head = f"{'':24}{'units':>16}" + f"{'random features':>18}" * (len(both) - 1)
+        lines = [
+            f"{name:24}{show(self):>16}" + "".join(f"{show(each):>18}" for each in both[1:])
+            for name, show in rows.items()
+            if "nan" not in show(self)
+        ]
+        count = self.units.sizes["unit"]
+        return "\n".join([head, *lines, f"{count} units, {self.dead} dead left out"])
+
+    def draw(self, ax: "Axes | None" = None) -> "Axes":
+        """Shares of strength by the number of contexts that units are on in, and the baseline's."""
+        ax, k = axes(ax), np.arange(len(self.shares))
+        ax.bar(k - 0.2, self.shares, 0.4, label="units")
+        if self.random is not None:
+            ax.bar(k + 0.2, self.random.shares, 0.4, color="0.75", label="random features")
+        ax.set(xlabel="contexts on", ylabel="share of strength", xticks=k)
+        ax.legend(frameon=False, fontsize="small")
+        return ax
+
+
+_WORDS = "mixed", "modular", "always", "purity", "entropy", "object_entropy"
+
+
+def selectivity(
+    activations: AbstractNetwork | ArrayLike,
+    task: Task | None = None,
+    *,
+    layer: int = 1,
+    objects: ArrayLike | None = None,
+    contexts: ArrayLike | None = None,
+    strengths: ArrayLike | None = None,
+    candidates: Mapping[str, ArrayLike] | None = None,
+    threshold: float = 1e-3,
+    least: float = 1e-3,
+    anova: Literal["full", "means"] | None = "full",
+    random: int = 1000,
+    inputs: ArrayLike | None = None,
+    shuffles: int = 20,
+    seed: int = 0,
+) -> Selectivity:
+    r"""What hidden units are selective for, with the same of random features beside it.
+
+    A unit is on for an example where its activity, of either sign, is above `threshold` of its
+    largest one. Entropy and variance hardly tell trained units from random features; in how many
+    contexts they are on, and how well that agrees with a gating, does. Hence the baseline.
+
+    **Arguments:**
+
+    - `activations`: of one hidden layer, `(example, unit)`; or a network, with a `task`.
+    - `task`: with the labels `object` and `context`, if they are not given.
+    - `layer`: which hidden layer of a network, from 1.
+    - `objects`, `contexts`: labels of every example, of any type.
+    - `strengths`: weights of units in every mean, $|w_\mathrm{in}||w_\mathrm{out}|$. A network has
+      its own; by default all are equal.
+    - `candidates`: gatings by name that units may agree with, 0 or 1 for each example. By default
+      those that race: every single context, all but one, and all.
+    - `threshold`: relative, from 0 to 1. For units with a leak take one above it.
+    - `least`: of the largest strength, below which a unit counts as dead.
+    - `anova`: the split of variance needs a full design, as many examples for every pair of object
+      and context. "means" splits the means of pairs instead, for any numbers but none; `None` does
+      without.
+    - `random`: how many random features make the baseline, rectified and without bias; 0 for none.
+    - `inputs`: what they see, `(example, input)`; those of the task, else object and context in
+      one-hot code.
+    - `shuffles`: of which `chance` is the mean.
+    - `seed`: of shuffles and random features.
+    """
+    if task is not None:
+        check_type("task", task, Task)
+    if isinstance(activations, AbstractNetwork):
+        h, strengths = _of_network(activations, task, layer, strengths)
+    else:
+        h = finite_array("activations", activations)
+    if h.ndim != 2:
+        raise ValueError(f"`activations` must be (example, unit), got shape {h.shape}.")
+    if task is not None and len(task.x) != len(h):
+        raise ValueError(f"`task` has {len(task.x)} examples, `activations` {len(h)}.")
+    labels = {
+        name: _labels(name, given, task, len(h))
+        for name, given in (("object", objects), ("context", contexts))
+    }
+    names, sets = candidate_sets(candidates, labels["context"])
+    for name, value in (("threshold", threshold), ("least", least)):
+        if not 0 <= real_number(name, value) < 1:
+            raise ValueError(f"`{name}` must be from 0 to below 1, got {value:g}.")
+    if anova not in ("full", "means", None):
+        raise ValueError(f'`anova` must be "full", "means" or None, got {anova!r}.')
+    rng = np.random.default_rng(whole_number("seed", seed, 0))
+    measured = functools.partial(
+        _measured,
+        labels=labels,
+        names=names,
+        sets=sets,
+        threshold=float(threshold),
+        least=float(least),
+        split=anova,
+        shuffles=whole_number("shuffles", shuffles),
+        rng=rng,
+    )
+    weight = _weights(strengths, h.shape[1])
+    count = whole_number("random", random, least=0)
+    if not count:
+        return measured(h, weight, None)
+    seen = _seen(inputs, task, labels, len(h))
+    rows = rng.standard_normal((seen.shape[1], count))
+    features = np.maximum(seen @ rows, 0.0)
+    return measured(h, weight, measured(features, np.linalg.norm(rows, axis=0), None))
+
+
+def _measured(
+    h: Float[np.ndarray, "example unit"],
+    weight: Float[np.ndarray, " unit"],
+    base: Selectivity | None,
+    *,
+    labels: dict[str, Int[np.ndarray, " example"]],
+    names: tuple[str, ...],
+    sets: np.ndarray,
+    threshold: float,
+    least: float,
+    split: str | None,
+    shuffles: int,
+    rng: np.random.Generator,
+) -> Selectivity:
+    """All measures of units, and their means."""
+    amount = np.abs(h)
+    largest = amount.max(axis=0)
+    alive = (largest > 0) & (weight > least * weight.max(initial=0.0))
+    if not alive.any():
+        why = "silent for all examples" if not largest.any() else "silent or without strength"
+        raise ValueError(f"All {h.shape[1]} units are {why}: there is no selectivity to measure.")
+    h, amount, weight = (
+        h[:, alive] / largest[alive],
+        amount[:, alive] / largest[alive],
+        weight[alive],
+    )
+    active = amount > threshold
+    objects, contexts = labels["object"], labels["context"]
+    on = np.sum(fraction_on(active, contexts) >= 0.5, axis=0)
+    by_context = shared_by(amount, contexts)
+    kappa, best, chance = alignment(active, sets, shuffles=shuffles, rng=rng)
+    parts = np.full((len(_PARTS), len(weight)), np.nan)
+    if split is not None:
+        parts = anova(h, objects, contexts, means=split == "means")
+    share = weight / weight.max()
+    share = share / share.sum()
+    units = xr.Dataset(
+        {
+            "strength": ("unit", weight),
+            "contexts_on": ("unit", on),
+            "purity": ("unit", by_context.max(axis=0)),
+            "entropy": ("unit", entropy(by_context)),
+            "object_entropy": ("unit", entropy(shared_by(amount, objects))),
+            "anova": (("part", "unit"), parts),
+            "alignment": ("unit", kappa),
+            "candidate": ("unit", np.array(names)[best]),
+            "chance": ("unit", chance),
+        },
+        {"unit": np.flatnonzero(alive), "part": list(_PARTS)},
+    )
+    mean = lambda values: float(np.sum(share * values))
+    varies = np.isfinite(parts[0])
+    split_mean = [mean(np.where(varies, row, 0.0)) for row in parts]
+    known = float(np.sum(share[varies]))
+    return Selectivity(
+        contexts_on=mean(on),
+        shares=np.bincount(on, share, minlength=int(contexts.max()) + 2),
+        purity=mean(units["purity"].values),
+        entropy=mean(units["entropy"].values),
+        object_entropy=mean(units["object_entropy"].values),
+        anova={
+            part: value / known if known else np.nan
+            for part, value in zip(_PARTS, split_mean, strict=True)
+        },
+        alignment=mean(kappa),
+        chance=mean(chance),
+        candidates={name: mean(best == k) for k, name in enumerate(names)},
+        dead=int(np.sum(~alive)),
+        units=units,
+        random=base,
+    )
+
+
+@float64
+def _of_network(
+    network: AbstractNetwork, task: Task | None, layer: int, strengths: ArrayLike | None
+) -> tuple[Float[np.ndarray, "example unit"], ArrayLike]:
+    """What a layer says to the examples of a task, and how strong its units are."""
+    if task is None or task.population:
+        raise ValueError(
+            "A network is asked with a finite `task`, whose examples have objects and contexts: "
+            "selectivity(network, task)."
+        )
+    check_alone(network.batch_shape)
+    strong = unit_strengths(network)
+    layer = whole_number("layer", layer) - 1
+    if layer >= len(strong):
+        raise ValueError(f"`layer` must be one of {len(strong)} hidden ones, got {layer + 1}.")
+    network.check_fit(task.input_shape, network.outputs)
+    hidden = [np.asarray(each) for each in jax.vmap(network.hidden)(np.asarray(task.x, float))]
+    if isinstance(network, Gated):
+        hidden = [np.concatenate(hidden, axis=1)]
+    chosen = hidden[layer].reshape(len(task.x), -1)
+    return chosen, strong[layer] if strengths is None else strengths
+
+
+def unit_strengths(network: AbstractNetwork) -> list[Float[np.ndarray, " unit"]]:
+    """|w_in||w_out| of the units of every hidden layer; of a gated network all are one."""
+    size = lambda weight, axis: np.linalg.norm(
+        np.moveaxis(np.asarray(weight), axis, 0).reshape(np.shape(weight)[axis], -1), axis=1
+    )
+    if isinstance(network, Layer):
+        return [size(network.u, 0) * size(network.v, 0)]
+    if isinstance(network, Stack) and not network.skips:
+        pairs = zip(network.weights[:-1], network.weights[1:], strict=True)
+        return [size(before, 0) * size(after, -1)[: len(before)] for before, after in pairs]
+    if isinstance(network, Gated):
+        edges = dict(zip(network.plan.edges, network.weights, strict=True))
+        nodes = [name for name, _ in network.plan.nodes[: -network.plan.ends]]
+        squares = lambda name, end, axis: sum(
+            size(weight, axis) ** 2 for edge, weight in edges.items() if edge[end] == name
+        )
+        both = [np.sqrt(squares(name, 1, 0) * squares(name, 0, 1)) for name in nodes]
+        return [np.concatenate(both)]
+    raise ValueError(
+        f"Units of {network!r} have no strength that is known here: give the activity of one "
+        "hidden layer as an array, (example, unit), with `strengths`."
+    )
+
+
+def _labels(name: str, given: ArrayLike | None, task: Task | None, count: int) -> np.ndarray:
+    """Values of a label as whole numbers from 0."""
+    if given is None:
+        known = {} if task is None else task.labels
+        if name not in known:
+            raise ValueError(
+                f"`{name}s` must say which {name} every example is of"
+                + ("." if task is None else f"; the task has the labels {sorted(known)}.")
+            )
+        given = known[name]
+    values = np.asarray(given)
+    if np.ma.is_masked(given) or (values.dtype.kind in "fc" and np.isnan(values).any()):
+        raise ValueError(f"`{name}s` are not known for all examples: some are masked or NaN.")
+    if values.shape != (count,):
+        raise ValueError(
+            f"`{name}s` must be one label for each of {count} examples, got shape {values.shape}."
+        )
+    found, which = np.unique(values, return_inverse=True)
+    if len(found) < 2:
+        raise ValueError(
+            f"All examples are of one {name}, {found[0]!r}: selectivity is about what differs "
+            f"between {name}s, and needs two or more."
+        )
+    return which
+
+
+def _weights(given: ArrayLike | None, count: int) -> Float[np.ndarray, " unit"]:
+    found = np.ones(count) if given is None else real_array("strengths", given)
+    if found.shape != (count,) or not (np.isfinite(found).all() and (found >= 0).all()):
+        raise ValueError(
+            f"`strengths` must be one finite number ≥ 0 for each of {count} units, got shape "
+            f"{found.shape}."
+        )
+    return found
+
+
+def _seen(
+    inputs: ArrayLike | None, task: Task | None, labels: dict[str, np.ndarray], count: int
+) -> Float[np.ndarray, "example input"]:
+    """What random features see."""
+    if inputs is not None:
+        x = finite_array("inputs", inputs)
+        if len(x) != count:
+            raise ValueError(f"`inputs` must be those of {count} examples, got shape {x.shape}.")
+        return x.reshape(count, -1)
+    if task is not None:
+        return np.asarray(task.x, float).reshape(count, -1)
+    return np.hstack([np.eye(int(label.max()) + 1)[label] for label in labels.values()])

@@ -1,0 +1,169 @@
+"""What single units tell of two labels: measures of selectivity, unit by unit."""
+
+import itertools
+from collections.abc import Mapping
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from .._types import ArrayLike
+from ..networks._given import real_array
+
+
+def shared_by(
+    amount: Float[np.ndarray, "example unit"], label: Int[np.ndarray, " example"]
+) -> Float[np.ndarray, "value unit"]:
+    """Of each unit's activity the part that falls on each value of a label, all as frequent."""
+    mean = _means(amount, label)
+    return mean / mean.sum(axis=0)
+
+
+def entropy(share: Float[np.ndarray, "value unit"]) -> Float[np.ndarray, " unit"]:
+    """0 where all falls on one value, 1 where it is spread evenly."""
+    logarithm = np.log(share, out=np.zeros_like(share), where=share > 0)
+    return -np.sum(share * logarithm, axis=0) / np.log(len(share)) + 0.0
+
+
+def fraction_on(
+    active: Bool[np.ndarray, "example unit"], label: Int[np.ndarray, " example"]
+) -> Float[np.ndarray, "value unit"]:
+    """For how many of the examples of each value a unit is on."""
+    return _means(active.astype(float), label)
+
+
+def anova(
+    h: Float[np.ndarray, "example unit"],
+    objects: Int[np.ndarray, " example"],
+    contexts: Int[np.ndarray, " example"],
+    *,
+    means: bool,
+) -> Float[np.ndarray, "part unit"]:
+    r"""Shares of a unit's variance: object, context, both together, and within the pairs of them.
+
+    The split $h_{oc} = \mu + \alpha_o + \beta_c + \gamma_{oc}$ is orthogonal where every pair
+    counts the same: in a full design, or of the means of pairs. Raises where it is not.
+    """
+    sizes = int(objects.max()) + 1, int(contexts.max()) + 1
+    cell = objects * sizes[1] + contexts
+    count = np.bincount(cell, minlength=sizes[0] * sizes[1])
+    if not count.all():
+        o, c = np.divmod(int(np.argmin(count)), sizes[1])
+        raise ValueError(
+            f"No variance can be split between objects and contexts: {np.sum(count == 0)} of "
+            f"{count.size} pairs have no example, the first is object {o} in context {c} (counted "
+            "from 0 in sorted order). Leave out what is not shown in every context, or the split: "
+            "`anova=None`."
+        )
+    if not means and count.min() < count.max():
+        raise ValueError(
+            f"Pairs of object and context have from {count.min()} to {count.max()} examples: where "
+            "these are not equally many, variance of objects and of contexts overlap. Take as many "
+            'of each, or `anova="means"` for a split of the means of pairs, each counted once.'
+        )
+    flat = _means(h, cell)
+    grid = flat.reshape(*sizes, -1)
+    square = _means((h - flat[cell]) ** 2, cell).mean(axis=0)  # within
+    mean = grid.mean(axis=(0, 1))
+    of_objects, of_contexts = grid.mean(axis=1) - mean, grid.mean(axis=0) - mean
+    rest = grid - mean - of_objects[:, None] - of_contexts
+    parts = np.stack(
+        (
+            np.mean(of_objects**2, axis=0),
+            np.mean(of_contexts**2, axis=0),
+            np.mean(rest**2, axis=(0, 1)),
+            square,
+        )
+    )
+    total = parts.sum(axis=0)
+    # Of a unit that says always the same only rounding varies.
+    varies = total > (1e-14 * np.abs(h).max(axis=0)) ** 2
+    return np.where(varies, parts / np.where(varies, total, 1.0), np.nan)
+
+
+def candidate_sets(
+    given: Mapping[str, ArrayLike] | None, contexts: Int[np.ndarray, " example"]
+) -> tuple[tuple[str, ...], Bool[np.ndarray, "candidate example"]]:
+    """Gatings by name, and for which examples they are open: one context, all but one, all."""
+    if given is None:
+        count = int(contexts.max()) + 1
+        sizes = sorted({1, count - 1, count})
+        sets = [c for k in sizes for c in itertools.combinations(range(count), k)]
+        names = [",".join(map(str, each)) for each in sets]
+        return tuple(names), np.stack([np.isin(contexts, each) for each in sets])
+    if not isinstance(given, Mapping) or not given:
+        raise ValueError(
+            "`candidates` must be gatings by name, with one number for each example: "
+            f"{{'first': contexts == 0}}, got {type(given).__name__}."
+        )
+    rows: list[np.ndarray] = []
+    for name, each in given.items():
+        row = real_array(f"candidates['{name}']", each)
+        if row.shape != contexts.shape or not np.isin(row, (0, 1)).all():
+            raise ValueError(
+                f"`candidates['{name}']` must be 0 or 1 for each of the {len(contexts)} examples, "
+                f"got shape {row.shape} with values from {row.min(initial=0):g} to "
+                f"{row.max(initial=0):g}."
+            )
+        if not row.any():
+            raise ValueError(f"`candidates['{name}']` is open for no example.")
+        rows.append(row > 0)
+    return tuple(given), np.stack(rows)
+
+
+def alignment(
+    active: Bool[np.ndarray, "example unit"],
+    candidates: Bool[np.ndarray, "candidate example"],
+    *,
+    shuffles: int,
+    rng: np.random.Generator,
+) -> tuple[Float[np.ndarray, " unit"], Int[np.ndarray, " unit"], Float[np.ndarray, " unit"]]:
+    """Cohen's κ to the best of candidates, which that is, and the best κ of shuffled examples."""
+    # Examples that no candidate tells apart are one: only how many of them are on counts.
+    patterns, which = np.unique(candidates.T, axis=0, return_inverse=True)
+    size = np.bincount(which.ravel())
+    inside = _sums(active.astype(int), which.ravel())
+    found = _kappa(inside, patterns, size)
+    chance = np.zeros(active.shape[1])
+    for _ in range(shuffles):
+        chance += _kappa(_dealt(inside.sum(axis=0), size, rng), patterns, size).max(axis=0)
+    return found.max(axis=0), np.argmax(found, axis=0), chance / shuffles
+
+
+def _dealt(
+    on: Int[np.ndarray, " unit"], size: Int[np.ndarray, " pattern"], rng: np.random.Generator
+) -> Int[np.ndarray, "pattern unit"]:
+    """As many examples on as before, but any: how many of them are of each pattern."""
+    left, rest, rows = on.copy(), int(size.sum()), []
+    for each in size:
+        rest -= int(each)
+        rows.append(rng.hypergeometric(int(each), rest, left) if rest else left)
+        left = left - rows[-1]
+    return np.stack(rows)
+
+
+def _kappa(
+    inside: Int[np.ndarray, "pattern unit"],
+    patterns: Bool[np.ndarray, "pattern candidate"],
+    size: Int[np.ndarray, " pattern"],
+) -> Float[np.ndarray, "candidate unit"]:
+    """Agreement beyond that of chance, of what could be: 0 where one of the two never changes."""
+    total = size.sum()
+    both = patterns.T @ inside / total
+    a, b = inside.sum(axis=0) / total, (patterns.T @ size / total)[:, None]
+    observed, expected = 1 - a - b + 2 * both, a * b + (1 - a) * (1 - b)
+    undecided = expected >= 1 - 1e-12
+    return np.where(undecided, 0.0, (observed - expected) / np.where(undecided, 1.0, 1 - expected))
+
+
+def _means(
+    values: Float[np.ndarray, "example unit"], label: Int[np.ndarray, " example"]
+) -> Float[np.ndarray, "value unit"]:
+    """Over the examples of each value of a label."""
+    return _sums(values, label) / np.bincount(label)[:, None]
+
+
+def _sums(values: np.ndarray, label: Int[np.ndarray, " example"]) -> np.ndarray:
+    """Over the examples of each value of a label, all of which there are."""
+    order = np.argsort(label, kind="stable")
+    starts = np.concatenate(([0], np.cumsum(np.bincount(label))[:-1]))
+    return np.add.reduceat(values[order], starts, axis=0)

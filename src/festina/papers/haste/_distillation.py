@@ -1,0 +1,277 @@
+r"""Distillation: does a student inherit the selectivity of its teacher?
+
+Objects in three contexts. A ReLU network, whose units come to be on in two contexts (mixed), and a
+gated network with a pathway for each context (modular) teach ReLU networks that start from weights
+of their own: by what they say (outputs), or by the activity of their hidden units (features), which
+students match unit by unit, or by a linear map of their own units. Loss ½⟨‖y − f‖²⟩ on what the
+teacher gives, in steps of η, which are flow time η each.
+
+The notes on the source ask whether a student inherits mixed selectivity. Teachers that have learned
+their task all say the same, so that nothing of it passes through outputs. It does through features,
+if units are matched one by one. What a teacher has *not* learned yet passes as well: a student of
+one that was stopped early has units that are always on.
+"""
+
+from typing import Any
+
+import jax
+import numpy as np
+import xarray as xr
+from jaxtyping import PRNGKeyArray
+from matplotlib.figure import Figure
+from pydantic import Field
+
+from ..._types import Keys
+from ...diagnose import selectivity
+from ...dynamics import gradient_descent
+from ...networks import AbstractNetwork, Layer, fully_connected, gated, layer
+from ...tasks import Task, contextual, distillation
+from .._frame import experiment, keys_of
+from .._parameters import Parameters as BaseParameters
+from .._registry import Progress
+from ..claims import Ledger, above, agree, apart, asserts, below, listed
+from ..figures import GUIDE, finish, sheet, styled
+
+_CONTEXTS = 3
+_TEACHERS = "labels", "mixed", "modular", "early"
+_LESSONS = (
+    ("labels", "outputs"),
+    ("mixed", "outputs"),
+    ("modular", "outputs"),
+    ("early", "outputs"),
+    ("mixed", "units"),
+    ("modular", "units"),
+    ("modular", "maps"),
+)
+"""Who teaches, and by what: `units` are features one by one, `maps` are linear maps of them."""
+_STIFF = 100.0
+"""Readout of a student that matches units one by one: so large that it stays what it is."""
+_COLORS = "0.6", "C3", "C0", "C1"
+
+
+class Parameters(BaseParameters):
+    """Objects in three contexts, teachers, and students of all of them."""
+
+    seeds: int = Field(default=2, ge=1)
+    """How many students learn from each teacher."""
+
+    objects: int = Field(default=8, ge=4, le=16)
+    """Number N of objects, a power of two."""
+
+    width: int = Field(default=120, ge=30, multiple_of=_CONTEXTS)
+    """Hidden units of teachers and students, a multiple of three."""
+
+    scale: float = Field(default=1e-3, gt=0, le=0.1)
+    """Standard deviation σ of all initial weights."""
+
+    learning_rate: float = Field(default=0.25, gt=0, le=0.5)
+    """Step η."""
+
+    t_end: float = Field(default=200.0, ge=50)
+    """How long teachers and students learn, in units of τ."""
+
+    early: float = Field(default=30.0, gt=0)
+    """When the early teacher is stopped."""
+
+
+QUICK: dict[str, Any] = {"seeds": 2, "objects": 4, "width": 60, "t_end": 110.0, "early": 16.0}
+
+
+@experiment("haste/distillation")
+def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+    """Train teachers, let every one teach, and look at the units of all students."""
+    keys, task = keys_of(parameters, key), contextual(parameters.objects, _CONTEXTS)
+    say("teachers", 0.0)
+    teachers = _teachers(parameters, task, keys[:1])
+    shares, losses = [], []
+    for k, (name, through) in enumerate(_LESSONS):
+        say(f"{through} of {name}", (k + 1) / (len(_LESSONS) + 1))
+        what = "outputs" if through == "outputs" else "features"
+        data = task if name == "labels" else distillation(teachers[name], task, through=what)
+        start = _student(parameters, data, _others(keys))
+        flow = (_matched if through == "units" else _trained)(parameters, start, data)
+        shares.append([_shares(flow.lane(seed), data) for seed in range(len(keys))])
+        error = np.sum((data.y - flow.predict(data.x)) ** 2, axis=(-2, -1))
+        losses.append(error / np.sum(data.y**2))
+    lesson = [f"{through} of {name}" for name, through in _LESSONS]
+    looks = {name: selectivity(each, task, anova=None) for name, each in teachers.items()}
+    says = np.stack([each.predict(task.x) for each in teachers.values()])
+    error = np.sum((says - task.y) ** 2, axis=(-2, -1)) / np.sum(task.y**2)
+    baseline = looks["mixed"].random
+    assert baseline is not None
+    coordinates = {"contexts_on": np.arange(_CONTEXTS + 1)}
+    return {
+        "students": xr.Dataset(
+            {
+                "share": (("lesson", "seed", "contexts_on"), np.array(shares)),
+                "loss": (("lesson", "seed"), np.array(losses)),
+            },
+            {"lesson": lesson, "seed": parameters.seed + np.arange(len(keys)), **coordinates},
+        ),
+        "teachers": xr.Dataset(
+            {
+                "share": (
+                    ("teacher", "contexts_on"),
+                    np.stack([each.shares for each in looks.values()]),
+                ),
+                "random": ("contexts_on", baseline.shares),
+                "loss": ("teacher", error),
+                "apart": np.sum((says[0] - says[1]) ** 2) / np.sum(task.y**2),
+            },
+            {"teacher": list(teachers), **coordinates},
+        ),
+    }
+
+
+def _teachers(parameters: Parameters, task: Task, key: Keys) -> dict[str, AbstractNetwork]:
+    """One of each kind."""
+    start = _student(parameters, task, key)
+    context, inputs, outputs = task.labels["context"], np.shape(task.x)[1], np.shape(task.y)[1]
+    parts = [f"h{c}" for c in range(_CONTEXTS)]
+    modular = gated(
+        {"x": inputs, **dict.fromkeys(parts, parameters.width // _CONTEXTS), "y": outputs},
+        [f"x-{part}-y" for part in parts],
+        gates={part: context == c for c, part in enumerate(parts)},
+        examples=task.x,
+        scale=parameters.scale,
+        key=key,
+    )
+    late = parameters.t_end
+    ends = (start, late), (modular, late), (start, parameters.early)
+    trained = [_trained(parameters, each, task, t).lane(0) for each, t in ends]
+    return dict(zip(_TEACHERS[1:], trained, strict=True))
+
+
+def _others(keys: Keys) -> Keys:
+    """Students start elsewhere than their teachers."""
+    return jax.vmap(lambda key: jax.random.fold_in(key, 1))(keys)
+
+
+def _student(parameters: Parameters, task: Task, keys: Keys) -> Layer:
+    return fully_connected(
+        np.shape(task.x)[1],
+        parameters.width,
+        np.shape(task.y)[1],
+        activation="relu",
+        scale=parameters.scale,
+        key=keys,
+    )
+
+
+def _trained(
+    parameters: Parameters, network: AbstractNetwork, task: Task, t_end: float | None = None
+) -> AbstractNetwork:
+    steps = round((parameters.t_end if t_end is None else t_end) / parameters.learning_rate)
+    return gradient_descent(
+        network, task, parameters.learning_rate, steps, save_every=steps, converged=1e-12
+    ).final
+
+
+def _matched(parameters: Parameters, network: Layer, task: Task) -> AbstractNetwork:
+    """Unit i of the student learns what unit i of the teacher does: its readout stays diagonal."""
+    width = network.width
+    stiff = np.broadcast_to(_STIFF * np.eye(width), (*network.batch_shape, width, width))
+    start = layer("relu", np.asarray(network.u) / _STIFF, stiff)
+    rate, steps = 2.0, round(parameters.t_end)  # one layer is stable in larger steps
+    return gradient_descent(
+        start, task, rate / _STIFF**2, steps, save_every=steps, converged=1e-12
+    ).final
+
+
+def _shares(network: AbstractNetwork, task: Task) -> np.ndarray:
+    return selectivity(network, task, anova=None, random=0).shares
+
+
+@asserts("Jarvis, Klein, Rosman & Saxe", "notes on distillation")
+def claims(run: xr.DataTree, say: Ledger) -> None:
+    """What passes through outputs, and what through features."""
+    students, teachers = run["students"].ds, run["teachers"].ds
+    share = students["share"]
+    mixed, modular, always = (share.sel(contexts_on=k) for k in (2, 1, 3))
+    of = lambda values, name: values.sel(lesson=name)
+    say(
+        "the ReLU teacher is mixed, the gated one modular, and both have learned the same "
+        "(difference of what they say, of all there is to say)",
+        below(teachers["apart"], 0.02),
+        note=f"mixed share {float(teachers['share'].sel(teacher='mixed', contexts_on=2)):.3f}, "
+        f"modular share {float(teachers['share'].sel(teacher='modular', contexts_on=1)):.3f}",
+    )
+    plain = of(mixed, "outputs of labels")
+    say(
+        "students of labels are mixed, whatever random features are",
+        above(plain.mean(), float(teachers["random"].sel(contexts_on=2)) + 0.2),
+        note=f"share of units on in two of three contexts {float(plain.mean()):.3f}, of random "
+        f"features {float(teachers['random'].sel(contexts_on=2)):.3f}",
+    )
+    say(
+        "a student inherits the modularity of its teacher through outputs (share of modular units)",
+        above(of(modular, "outputs of modular").mean(), 0.5),
+        wrong="its units are those of students that learn from labels, since teachers that have "
+        "learned say the same",
+        instead=apart(
+            of(mixed, "outputs of modular").mean(),
+            of(mixed, "outputs of labels").mean(),
+            within=0.06,
+        ),
+        note="mixed share: " + listed(mixed.mean("seed").isel(lesson=slice(3)), 3),
+        headline=True,
+    )
+    say(
+        "nor is a student of a mixed teacher's outputs more mixed than one of labels",
+        apart(of(mixed, "outputs of mixed").mean(), plain.mean(), within=0.06),
+    )
+    say(
+        "what a teacher has not learned yet passes on: of one that was stopped early students have "
+        "units that are always on",
+        above(of(always, "outputs of early"), 0.5),
+        note=f"always on {float(of(always, 'outputs of early').mean()):.3f}, mixed "
+        f"{float(of(mixed, 'outputs of early').mean()):.3f}",
+    )
+    copied = of(share, "units of modular")
+    say(
+        "through features, unit by unit, modularity does pass: no unit of a student is on in two "
+        "contexts or more",
+        below(copied.sel(contexts_on=slice(2, None)).sum("contexts_on"), 0.05),
+        note=f"on in one {float(copied.sel(contexts_on=1).mean()):.3f}; the rest are on for fewer "
+        "than half of the objects of one, where a teacher's unit is negative",
+    )
+    say(
+        "and so does mixed selectivity",
+        agree(of(mixed, "units of mixed").mean(), plain.mean(), within=0.1),
+    )
+    say(
+        "a linear map of the student's units may stand between: features pass, modularity does not",
+        below(of(modular, "maps of modular").mean(), 0.5),
+        note=f"mixed {float(of(mixed, 'maps of modular').mean()):.3f}",
+    )
+
+
+@styled
+def draw(run: xr.DataTree) -> Figure:
+    """Shares of teachers and students by the number of contexts in which units are on."""
+    students, teachers = run["students"].ds, run["teachers"].ds
+    figure, (left, right) = sheet(
+        "Selectivity passes through features, not through outputs",
+        2,
+        width=4.6,
+        height=3.6,
+        sharey=True,
+        gridspec_kw={"width_ratios": (3, 6)},
+    )
+    words = [f"on in {k}" for k in range(_CONTEXTS + 1)]
+    for ax, table, names in (
+        (left, teachers["share"], teachers["teacher"].values),
+        (right, students["share"].mean("seed"), students["lesson"].values),
+    ):
+        below_ = np.zeros(len(names))
+        for k, (word, color) in enumerate(zip(words, _COLORS, strict=True)):
+            height = table.sel(contexts_on=k).values
+            ax.bar(np.arange(len(names)), height, 0.7, bottom=below_, color=color, label=word)
+            below_ = below_ + height
+        shown = [str(name).replace(" of ", "\nof ") for name in names]
+        ax.set_xticks(np.arange(len(names)), shown, fontsize="small")
+        ax.axhline(1.0, **GUIDE)
+    finish(left, "", "share of strength", "teachers", legend=None)
+    left.set_xlabel("teacher")
+    finish(right, "lesson", "", "students", legend="beside")
+    return figure

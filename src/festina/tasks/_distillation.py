@@ -1,0 +1,44 @@
+"""What a student learns from a teacher instead of from labels."""
+
+from typing import Literal
+
+import jax
+import numpy as np
+
+from .._precision import float64
+from ..networks import AbstractNetwork
+from ..networks._given import check_alone, check_type
+from ._task import Task, task
+
+
+@float64
+def distillation(
+    teacher: AbstractNetwork,
+    data: Task,
+    *,
+    through: Literal["outputs", "features", "both"] = "outputs",
+) -> Task:
+    """The same examples with what a teacher makes of them as targets.
+
+    **Arguments:**
+
+    - `teacher`: one network, trained as far as it is.
+    - `data`: the examples, with their weights and labels.
+    - `through`: its "outputs"; or its "features", the activities of all its hidden units, which a
+      student reproduces by a linear map of its own ones (feature matching); or "both", outputs
+      first.
+    """
+    check_type("teacher", teacher, AbstractNetwork)
+    check_type("data", data, Task)
+    check_alone(teacher.batch_shape, "teacher")
+    if through not in ("outputs", "features", "both"):
+        raise ValueError(f'`through` must be "outputs", "features" or "both", got {through!r}.')
+    x, y = np.asarray(data.x, float), []
+    if through != "features":
+        y.append(teacher.predict(x))
+    if through != "outputs":
+        hidden = jax.vmap(teacher.hidden)(x)
+        if not hidden:
+            raise ValueError("`teacher` has no hidden layer, and no features.")
+        y += [np.asarray(each).reshape(len(x), -1) for each in hidden]
+    return task(x, np.hstack(y), weight=data.weight, labels=data.labels)

@@ -1,0 +1,218 @@
+"""Early and late fusion and both Lotka–Volterra systems, against integrators and networks."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.integrate import solve_ivp
+
+import festina
+from festina.networks import fully_connected, gated_from
+from festina.tasks import overlapping_views, views
+from festina.theory.gated import (
+    early_fusion,
+    late_comer,
+    late_fusion,
+    lotka_volterra,
+    shared_capacity,
+)
+from festina.theory.linear import chain_strength
+
+RATES = st.lists(st.floats(0.3, 3.0), min_size=1, max_size=4)
+TIMES = np.concatenate(([0.0], np.geomspace(0.1, 40.0, 12)))
+
+
+def integrated(velocity, start, times=TIMES):
+    """As it is written, by SciPy."""
+    found = solve_ivp(
+        lambda _, y: velocity(y), (0, times[-1]), start, "LSODA", t_eval=times, rtol=1e-12, atol=0.0
+    )
+    return found.y.T
+
+
+# Against integrators
+
+
+@settings(max_examples=8, deadline=None)
+@given(RATES, st.floats(1e-9, 3.0), st.integers(1, 6))
+def test_late_fusion_is_the_solution_of_its_equation(a, initial, classes):
+    a, start = np.array(a), initial * np.linspace(1.0, 2.0, len(a))
+    found = late_fusion(TIMES, a, start, classes=classes)
+    plain = integrated(lambda pi: 2 * a * pi * (1 - a @ pi) / classes, start)
+    np.testing.assert_allclose(found, plain, rtol=1e-8)
+    np.testing.assert_allclose(found[0], start, rtol=1e-14)
+    end = late_fusion(None, a, start, classes=classes)
+    np.testing.assert_allclose(a @ end, 1, rtol=1e-13)
+    np.testing.assert_allclose(late_fusion(1e9, a, start, classes=classes), end, rtol=1e-12)
+    clocks = np.log(end / start) / (2 * a)  # one for all
+    np.testing.assert_allclose(clocks, clocks[0], rtol=1e-9, atol=1e-12)
+
+
+@settings(max_examples=8, deadline=None)
+@given(RATES, st.floats(1e-9, 3.0), st.floats(0.1, 9.0))
+def test_a_shared_capacity_is_filled_by_its_equation(r, initial, capacity):
+    r, start = np.array(r), initial * np.linspace(1.0, 2.0, len(r))
+    found = shared_capacity(3 * TIMES, r, start, capacity=capacity, tau=3.0)
+    plain = integrated(lambda s: r * s * (1 - s @ s / capacity), start)
+    np.testing.assert_allclose(found, plain, rtol=1e-8)
+    end = shared_capacity(None, r, start, capacity=capacity)
+    np.testing.assert_allclose(end @ end, capacity, rtol=1e-13)
+
+
+@settings(max_examples=8, deadline=None)
+@given(RATES, st.floats(1e-9, 3.0), st.sampled_from([0.0, 0.3, 0.95, 1.0]), st.floats(0.3, 2.0))
+def test_contributions_are_the_solution_of_their_equation(a, initial, kappa, m):
+    a, start = np.array(a), initial * np.linspace(1.0, 2.0, len(a))
+    found = lotka_volterra(TIMES, a, start, overlap=kappa, target=m)
+    meet = kappa + (1 - kappa) * np.eye(len(a))
+    plain = integrated(lambda c: 2 * a * c * (m - meet @ c), start)
+    np.testing.assert_allclose(found, plain, rtol=1e-7)
+    end = lotka_volterra(None, a, start, overlap=kappa, target=m)
+    np.testing.assert_allclose(meet @ end, m, rtol=1e-12)
+    np.testing.assert_allclose(
+        lotka_volterra(1e6, a, start, overlap=kappa, target=m), end, rtol=1e-8
+    )
+
+
+def test_one_view_is_a_chain_of_two_layers():
+    chain = chain_strength(TIMES, 0.4, 1e-3, depth=2, input_variance=0.8)
+    np.testing.assert_allclose(late_fusion(TIMES, [2.0], 1e-3, classes=5)[:, 0], chain, rtol=1e-10)
+    overlapping = lotka_volterra(TIMES, [0.2], 2e-3, overlap=0.5)[:, 0]
+    np.testing.assert_allclose(
+        overlapping / 2,
+        chain_strength(TIMES, 0.4 / 2, 1e-3, depth=2, input_variance=0.4),
+        rtol=1e-9,
+    )
+
+
+# Numbers
+
+
+def test_printed_limits():
+    end = shared_capacity(None, [1, 0.9, 0.8], 1e-3, capacity=4)
+    np.testing.assert_allclose(end, [1.77177, 0.83862, 0.39694], rtol=0, atol=1e-5)
+    for start, share in ((1e-1, 0.518), (1e-3, 0.7848), (1e-6, 0.945), (1e-12, 0.9965)):
+        end = shared_capacity(None, [1, 0.9, 0.8], start, capacity=4)
+        np.testing.assert_allclose(end[0] ** 2 / 4, share, atol=5e-4)
+    np.testing.assert_allclose(
+        shared_capacity(None, [1, 1, 1], 1e-3, capacity=4), 1.1547, atol=5e-5
+    )
+    np.testing.assert_allclose(early_fusion([1.105, 1, 1])[0], 0.3791, atol=5e-5)
+    a = np.array([1.105, 1, 1])
+    for start, share in ((1e-2, 0.440), (1e-4, 0.554), (1e-8, 0.754), (1e-16, 0.948)):
+        np.testing.assert_allclose(a[0] * late_fusion(None, a, start)[0], share, atol=1e-3)
+    np.testing.assert_allclose(2 * late_fusion(None, [2, 1, 1], 1e-5)[0], 0.9955, atol=1e-4)
+    start = 1e-6 * np.array([1.2, 1.0])
+    np.testing.assert_allclose(
+        lotka_volterra(None, [1.2, 1.0], start, overlap=1), [0.920, 0.080], atol=5e-4
+    )
+
+
+def half_time(a, start, kappa, m):
+    """When the second has half of its share, from a fine sample of the curve."""
+    times = np.linspace(0, 3 * late_comer(a, start, overlap=kappa, target=m), 4001)
+    curve = lotka_volterra(times, a, start, overlap=kappa, target=m)[:, 1]
+    return np.interp(m / (1 + kappa) / 2, curve, times)
+
+
+@pytest.mark.parametrize(("a", "m", "initial"), [((1.2, 1.0), 1.0, 1e-6), ((3.0, 2.0), 1.7, 1e-3)])
+def test_the_slower_view_is_late_by_one_over_what_is_left_of_overlap(a, m, initial):
+    """The law is the limit: its error falls with 1 − κ."""
+    errors = []
+    for left in (1e-2, 1e-3, 1e-4):
+        law = late_comer(a, initial, overlap=1 - left, target=m)
+        errors.append(abs(half_time(a, initial, 1 - left, m) / law - 1))
+    assert errors[0] < 0.1
+    assert (np.diff(np.log10(errors)) < -0.9).all()
+
+
+def test_there_is_no_late_comer_where_views_are_alike():
+    assert np.isnan(late_comer([1.0, 1.0], 1e-3, overlap=0.9))
+
+
+# Against networks
+
+
+def pathways(first, second, outputs=("y",)):
+    """A pathway of two layers for each view, from weights (view, …) of either layer."""
+    ends = outputs * len(first) if len(outputs) == 1 else outputs
+    weights = {}
+    for v, (one, two, end) in enumerate(zip(first, second, ends, strict=True)):
+        weights |= {f"x{v}-h{v}": one, f"h{v}-{end}": two}
+    return gated_from(weights)
+
+
+def contributions(network, a):
+    maps = [np.asarray(b) @ np.asarray(w) for w, b in zip(*[iter(network.parts)] * 2, strict=True)]
+    return np.array(a)[:, None, None] * np.stack(maps, axis=-3)
+
+
+@pytest.mark.parametrize("a", [(2.0, 1.0, 1.0), (1.1, 1.0)])
+def test_pathways_of_views_follow_late_fusion(a):
+    classes, start = 3, 1e-3
+    weight = np.sqrt(start) * np.eye(classes)
+    network = pathways([weight] * len(a), [weight] * len(a))
+    times = np.linspace(0.0, 30.0, 31)
+    exact = np.array(a) * late_fusion(times, a, start, classes=classes)
+    errors = []
+    for rtol in (1e-5, 1e-9):
+        run = festina.gradient_flow(network, views(a, classes), times, rtol=rtol)
+        seen = contributions(run.network, a)
+        expected = exact[:, :, None, None] * np.eye(classes)
+        errors.append(np.abs(seen - expected).max())
+    assert errors[1] < 1e-7
+    assert errors[1] < 1e-2 * errors[0]
+
+
+@pytest.mark.parametrize("kappa", [0.0, 0.5, 0.95, 1.0])
+@pytest.mark.parametrize("target", ["sum", "common", "each"])
+def test_what_overlaps_how_far_follows_from_the_task(target, kappa):
+    if target == "common" and kappa == 0:
+        return  # nothing to be learned
+    a, start, times = np.array([1.2, 1.0]), 1e-4, np.linspace(0.0, 20.0, 21)
+    weight = np.full((2, 1, 1), np.sqrt(start))
+    network = pathways(weight, weight, ("y", "z") if target == "each" else ("y",))
+    task = overlapping_views(a, kappa, target=target)
+    run = festina.gradient_flow(network, task, times, rtol=1e-10)
+    m, meets = {"sum": (1 + kappa, kappa), "common": (np.sqrt(kappa), kappa), "each": (1.0, 0.0)}[
+        target
+    ]
+    exact = lotka_volterra(times, a, a * start, overlap=meets, target=m)
+    np.testing.assert_allclose(contributions(run.network, a)[..., 0, 0], exact, atol=1e-8)
+
+
+def test_one_dense_layer_shares_by_squares_up_to_its_initial_weights():
+    a, classes = np.array([1.105, 1.0, 1.0]), 3
+    data = views(a, classes)
+    silent = np.repeat(np.eye(3), classes, axis=1)[:, None] * data.x  # (view, class, input)
+    errors = []
+    for scale in (1e-2, 1e-3, 1e-4):
+        network = fully_connected(9, 20, classes, scale=scale, key=festina.seeds(4))
+        final = festina.gradient_flow(network, data, rtol=1e-9).final
+        said = np.stack([np.einsum("skk->s", final.predict(x)) for x in silent], axis=-1)
+        share = said / said.sum(axis=-1, keepdims=True)
+        errors.append(np.abs(share - early_fusion(a)).max())
+    assert errors[1] < 2e-3
+    np.testing.assert_allclose(np.diff(np.log10(errors)), -1, atol=0.1)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: early_fusion([]), "`amplitudes` has shape"),
+        (lambda: early_fusion([[1.0]]), "one number for each"),
+        (lambda: late_fusion(1.0, [1.0, -1.0], 0.1), "`amplitudes` must be positive"),
+        (lambda: late_fusion(1.0, [1.0, 1.0], [0.1] * 3), "one for each of 2"),
+        (lambda: late_fusion(-1.0, [1.0], 0.1), "`times` must not be negative"),
+        (lambda: late_fusion(1.0, [1.0], 0.0), "`initial` must be positive"),
+        (lambda: shared_capacity(1.0, [1.0], 0.1, capacity=0.0), "`capacity` must be positive"),
+        (lambda: shared_capacity(1.0, [1.0], 0.1, tau=np.inf), "`tau` must be finite"),
+        (lambda: lotka_volterra(1.0, [1.0], 0.1, overlap=1.1), "`overlap` must lie between"),
+        (lambda: lotka_volterra(1.0, [1.0], 0.1, overlap=0.5, target=0), "`target` must be pos"),
+        (lambda: late_comer([1.0] * 3, 0.1, overlap=0.5), "of two views"),
+        (lambda: late_comer([1.0] * 2, 0.1, overlap=1.0), "below one"),
+    ],
+)
+def test_views_that_cannot_race(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
