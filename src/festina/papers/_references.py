@@ -61,6 +61,16 @@ BIBTEX = {
   eprint        = {2301.02679},
   archiveprefix = {arXiv}
 }""",
+    "jarvis2025make": """\
+@inproceedings{jarvis2025make,
+  title         = {Make haste slowly: A theory of emergent structured mixed selectivity in feature
+                   learning {ReLU} networks},
+  author        = {Jarvis, Devon and Klein, Richard and Rosman, Benjamin and Saxe, Andrew M.},
+  booktitle     = {The Thirteenth International Conference on Learning Representations},
+  year          = {2025},
+  eprint        = {2503.06181},
+  archiveprefix = {arXiv}
+}""",
     "kunin2024get": """\
 @inproceedings{kunin2024get,
   title     = {Get rich quick: exact solutions reveal how unbalanced initializations promote

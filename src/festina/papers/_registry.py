@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from . import linear, race, saddles
+from . import haste, linear, race, saddles
 from ._entry import Entry
 from ._own import entry_of, is_file, module_of, shown_by
 
@@ -27,7 +27,12 @@ if TYPE_CHECKING:
     from ._parameters import Parameters
     from .claims import Claim
 
-ENTRIES: tuple[Entry, ...] = (*linear.ENTRIES, *race.ENTRIES, *saddles.ENTRIES)
+ENTRIES: tuple[Entry, ...] = (
+    *linear.ENTRIES,
+    *race.ENTRIES,
+    *haste.ENTRIES,
+    *saddles.ENTRIES,
+)
 
 Progress = Callable[[str, float], None]
 """Called with what is going on, in words, and the fraction done (0 to 1)."""
