@@ -118,7 +118,7 @@ def half_time(a, start, kappa, m):
 @pytest.mark.parametrize(("a", "m", "initial"), [((1.2, 1.0), 1.0, 1e-6), ((3.0, 2.0), 1.7, 1e-3)])
 def test_the_slower_view_is_late_by_one_over_what_is_left_of_overlap(a, m, initial):
     """The law is the limit: its error falls with 1 − κ."""
-    errors = []
+    a, errors = np.array(a), []
     for left in (1e-2, 1e-3, 1e-4):
         law = late_comer(a, initial, overlap=1 - left, target=m)
         errors.append(abs(half_time(a, initial, 1 - left, m) / law - 1))
@@ -144,16 +144,16 @@ def pathways(first, second, outputs=("y",)):
 
 def contributions(network, a):
     maps = [np.asarray(b) @ np.asarray(w) for w, b in zip(*[iter(network.parts)] * 2, strict=True)]
-    return np.array(a)[:, None, None] * np.stack(maps, axis=-3)
+    return a[:, None, None] * np.stack(maps, axis=-3)
 
 
 @pytest.mark.parametrize("a", [(2.0, 1.0, 1.0), (1.1, 1.0)])
 def test_pathways_of_views_follow_late_fusion(a):
-    classes, start = 3, 1e-3
+    a, classes, start = np.array(a), 3, 1e-3
     weight = np.sqrt(start) * np.eye(classes)
     network = pathways([weight] * len(a), [weight] * len(a))
     times = np.linspace(0.0, 30.0, 31)
-    exact = np.array(a) * late_fusion(times, a, start, classes=classes)
+    exact = a * late_fusion(times, a, start, classes=classes)
     errors = []
     for rtol in (1e-5, 1e-9):
         run = festina.gradient_flow(network, views(a, classes), times, rtol=rtol)

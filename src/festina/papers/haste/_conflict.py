@@ -78,7 +78,9 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
 def _in_conflict(parameters: Parameters, share: float, keys: Keys) -> xr.Dataset:
     """ReLU networks on a clock that is slower by c, and what linear ones leave."""
     data, clock = conflict(share, parameters.classes), np.linspace(0.0, _LAST, _SAMPLES)
-    trained = gradient_flow(_network(parameters, data, "relu", keys), data, clock / share)
+    trained = gradient_flow(
+        _network(parameters, data, "relu", keys), data, clock / share, rtol=1e-4
+    )
     index = _index(trained.network, data)
     left = []
     for cue in (True, False):
@@ -106,7 +108,7 @@ def _without(parameters: Parameters, keys: Keys) -> xr.Dataset:
     """Networks that were never shown any conflict, trained as long as those of the rarest."""
     data = conflict(0.0, parameters.classes)
     times = np.linspace(0.0, _LAST / parameters.shares[0], _SAMPLES)
-    trained = gradient_flow(_network(parameters, data, "relu", keys), data, times)
+    trained = gradient_flow(_network(parameters, data, "relu", keys), data, times, rtol=1e-4)
     return xr.Dataset({"index": (("seed", "time"), _index(trained.network, data))}, {"time": times})
 
 
