@@ -45,6 +45,7 @@ CHEAP = (
     "linear_saddles(",
     "effective_width(u, ",
     "print(race(",
+    "early_fusion(a)",
 )  # nothing is trained, little is compiled
 
 

@@ -198,7 +198,7 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
     at = dict(zip(("equal", "close", "far"), range(3), strict=True))
     middle = early.isel(scale=1)
     say(
-        f"ten seeds, one dominance, {float(squares[at['close']]):.3f} ± 0.000: it is a₁²/Σa²",
+        f"one dominance in all seeds, {float(squares[at['close']]):.3f} ± 0.000: it is a₁²/Σa²",
         agree(middle.isel(first=at["close"]).mean("seed"), squares[at["close"]], within=1e-3),
         headline=True,
         note=f"networks of one linear and of one ReLU layer, σ = {sigma[1]:g}; standard deviation "
@@ -272,13 +272,13 @@ def draw(run: xr.DataTree) -> Figure:
     theory = (close["squares"] * close["one_mode"]).isel(scale=1), close["raced"].isel(scale=1)
     for ax, name, expected in zip((one, own), (_EARLY[0], _LATE), theory, strict=True):
         seen = close["contribution"].sel(fusion=name).isel(scale=1)
+        for member in seen["seed"].values:
+            lines = seen.sel(seed=member)
+            ax.plot(close["time"], lines.isel(view=0), color="C0", lw=0.5, alpha=0.5)
         for view in range(2):
             label = "first view" if view == 0 else "others"
             curves = seen.isel(view=view).mean("seed"), expected.isel(view=view)
             both(ax, close["time"], *curves, color=f"C{view}", label=label)
-        for member in seen["seed"].values:
-            lines = seen.sel(seed=member)
-            ax.plot(close["time"], lines.isel(view=0), color="C0", lw=0.5, alpha=0.5)
         title = f"{name}, $a_1$ = {float(close['first']):g}"
         finish(ax, "time $t/τ$", "contribution $c_v$", title, legend="upper left", ylim=(0, 1))
     for first, shade, label in family(data["first"].values[1:], "$a_1$ ="):
