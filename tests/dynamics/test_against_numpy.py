@@ -276,6 +276,7 @@ def test_descent_approaches_the_flow_at_first_order_in_the_learning_rate():
     assert ratio[-1] == pytest.approx(2.0, abs=0.03)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["linear", "quadratic"])
 def test_drop_times_converge_as_the_tolerance_tightens(name):
     """Leaving a saddle amplifies errors: the time of the drop is the quantity that suffers."""

@@ -22,6 +22,7 @@ def problem(samples):
     return made.structure, made.structure.columns(*network.parts).reshape(-1), made.data
 
 
+@pytest.mark.slow
 @float64
 @pytest.mark.parametrize(("together", "samples"), [(7, 11), (100, 12)])
 def test_the_hessian_is_the_same_however_many_columns_are_made_at_once(

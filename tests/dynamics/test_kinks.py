@@ -14,6 +14,7 @@ def own_data(seed: int):
     return task(rng.normal(size=(5, 2)), rng.normal(size=5))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_a_relu_network_on_any_data_gets_where_descent_gets(seed):
     """By descent with tiny steps, which chatters too, but at no cost."""

@@ -137,6 +137,7 @@ def test_a_population_of_a_quadratic_stack_is_any_rule_that_is_exact_for_it():
     assert runs[0].loss[0, 1] < 0.5 * runs[0].loss[0, 0]
 
 
+@pytest.mark.slow
 def test_a_kink_behind_smooth_units_is_met_with_the_steps_for_kinks():
     rng = np.random.default_rng(5)
     data = festina.tasks.task(rng.normal(size=(20, 2)), rng.normal(size=(20, 1)))

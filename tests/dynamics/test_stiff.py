@@ -261,6 +261,7 @@ def test_a_tiny_unit_is_found_to_its_own_accuracy():
     np.testing.assert_allclose(x, exact, rtol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 3])
 def test_explicit_steps_are_given_up_when_they_have_cost_as_much(seed):
     """Cubic units on noise: no estimate at the start sees how stiff it will be."""
@@ -291,6 +292,7 @@ def test_patience_runs_out_alike_whoever_works_on_it():
     np.testing.assert_array_equal(first.evaluations, again.evaluations)
 
 
+@pytest.mark.slow
 def test_implicit_steps_stop_at_zero_and_where_they_would_have_stepped_anyway():
     network = fully_connected(3, 8, activation="quadratic", scale=1e-4, key=jax.random.key(4321))
     task = quadratic_teacher(np.eye(3)[:2])

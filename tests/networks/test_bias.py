@@ -126,6 +126,7 @@ def test_averages_of_a_population_know_the_mean_of_what_is_constant():
     np.testing.assert_allclose(seen.correlation, [[2.6, 2.3, 0.0]], atol=1e-14)
 
 
+@pytest.mark.slow
 def test_theory_of_linear_units_is_that_of_one_more_input():
     x, y = data()
     y = y + 3.0  # a mean, which only biases learn

@@ -95,6 +95,7 @@ def test_what_is_not_finite_anywhere_does_not_hold(judged):
     )
 
 
+@pytest.mark.slow
 @given(st.integers(1, 60), st.sampled_from([0.5, 0.75, 0.9]), st.integers(0, 10**6))
 def test_a_true_share_of_seeds_fails_as_rarely_as_chance_has_it(total, level, seed):
     few = next(k for k in range(total + 1) if binom.cdf(k, total, level) >= CHANCE)

@@ -15,8 +15,12 @@ NEED_MNIST = {"saddles/figure-3", "saddles/table-1"}
 without = pytest.mark.skipif(
     "FESTINA_DATA" not in os.environ, reason="FESTINA_DATA names no MNIST folder"
 )
-# Panels that take longest, of figures whose other panels go the same way.
-LONG = {f"saddles/figure-{panel}" for panel in ("4b", "4h", "5d", "5e", "6")}
+# What takes longest, and goes the same way as others of its source.
+LONG = {f"saddles/{name}" for name in ("figure-2a", "figure-4b", "figure-4h", "figure-5d")}
+LONG |= {f"saddles/{name}" for name in ("figure-5e", "figure-6", "theorem-1")}
+LONG |= {f"linear/{name}" for name in ("chains", "regimes", "depth", "structures")}
+LONG |= {"linear/decision-depth", "linear/partitioned-solution"}
+LONG |= {"race/abstraction", "race/routing"}
 
 
 def marks(name):

@@ -56,6 +56,7 @@ def test_there_are_six_panels():
     assert figures == [f"saddles/figure-1{letter}" for letter in PANELS]
 
 
+@pytest.mark.slow
 @each_panel
 def test_no_claim_is_broken_on_fresh_seeds(letter):
     claims = panel(letter).claims(fresh(letter))
@@ -125,6 +126,7 @@ def test_figure_1_the_plateau_is_the_width_one_optimum_found_by_an_optimiser(let
     assert float(theory["level"][1]) == pytest.approx(float(theory["narrow_minimum"][0]), abs=1e-6)
 
 
+@pytest.mark.slow
 def test_figure_1c_rests_at_a_saddle_of_one_unit_above_its_minimum():
     """The distance from that saddle falls with the scale; from the minimum, 0.4, it does not."""
     theory = fresh("c")["theory"]
@@ -141,6 +143,7 @@ def test_figure_1c_rests_at_a_saddle_of_one_unit_above_its_minimum():
     assert fine.max() < 1e-4
 
 
+@pytest.mark.slow
 def test_figure_1d_level_is_held_to_what_its_initial_scale_allows():
     """Weights a hundred times larger than the paper's pass the saddle at a larger distance."""
     experiment = panel("d")
@@ -316,6 +319,7 @@ def preset_run(letter: str, preset: str):
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("letter", "preset"), READINGS)
 def test_presets_are_valid_and_unbroken(letter, preset):
     experiment, run = panel(letter), preset_run(letter, preset)

@@ -31,12 +31,14 @@ def test_descent_becomes_the_flow_at_first_order_in_the_learning_rate(experiment
     np.testing.assert_allclose(deviations[:-1] / deviations[1:], 2.0, atol=0.06)
 
 
+@pytest.mark.slow
 def test_figure_1b_descent_and_flow_each_have_their_own_formula():
     for method in ("descent", "flow"):
         measured, predicted = drops(B, seeds=4, seed=300, method=method)
         np.testing.assert_allclose(measured, predicted, rtol=1e-4)
 
 
+@pytest.mark.slow
 @settings(max_examples=8)
 @given(
     width=st.sampled_from((2, 20)),
@@ -66,6 +68,7 @@ def test_figure_1b_drops_follow_from_the_initial_weights_whatever_the_data(
     np.testing.assert_allclose(measured, predicted, rtol=5e-3)
 
 
+@pytest.mark.slow
 def test_figure_1b_drop_times_grow_with_the_logarithm_of_the_scale():
     """d t_k / d ln(1/ε) = 1/s_k, and s_k are the eigenvalues of Σ."""
     scales = (1e-5, 1e-7, 1e-9)
@@ -76,6 +79,7 @@ def test_figure_1b_drop_times_grow_with_the_logarithm_of_the_scale():
     np.testing.assert_allclose(slope, np.broadcast_to(1 / rates, slope.shape), rtol=1e-3)
 
 
+@pytest.mark.slow
 def test_figure_1g_error_of_the_prediction_falls_with_the_scale():
     """Escape takes a time of the order of 1/ε, all else a time of order ln(1/ε) at most."""
 

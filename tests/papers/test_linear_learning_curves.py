@@ -11,6 +11,7 @@ def by_words(run, words):
     return claim
 
 
+@pytest.mark.slow
 def test_the_prints_are_wrong_where_the_claims_say_so():
     """The printed exponents are right only for λ_x = 1 and s² = λ_x."""
     run = experiment.run(experiment.Parameters(depths=(1,)))

@@ -17,6 +17,7 @@ def made():
     return _xor.run(_xor.Parameters(**SMALL["race/xor"]))
 
 
+@pytest.mark.slow
 def test_units_run_from_chance_to_the_four_examples():
     places = _xor._places(made()["units"].ds).values
     out = np.linalg.norm(places, axis=-1)

@@ -92,6 +92,7 @@ def six_units(network, s, times):
     return np.sum(left(solution.y.T.reshape(-1, *start.shape))[2] ** 2, axis=(-1, -2)).T
 
 
+@pytest.mark.slow
 def test_figure_2c_every_drop_from_every_start_is_that_of_six_units():
     parameters = low_rank.Parameters(seeds=2)
     data = low_rank.run(parameters)["linear"].to_dataset()

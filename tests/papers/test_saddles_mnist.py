@@ -39,6 +39,7 @@ def claim_on(name, words, run=None):
 # Figure 3
 
 
+@pytest.mark.slow
 def test_the_second_growth_of_a_linear_network_follows_from_its_initial_weights():
     words = "the second passes 0.1, from initial weights"
     late = altered(

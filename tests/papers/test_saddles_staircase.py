@@ -20,6 +20,7 @@ def small():
     return EXPERIMENT.run(EXPERIMENT.parameters(**SMALL["saddles/staircase"]))
 
 
+@pytest.mark.slow
 def test_networks_are_labelled_by_their_own_seeds():
     first = SMALL["saddles/staircase"]["seed"]
     for name in ("power", "mixed", "diagonal", "attention"):

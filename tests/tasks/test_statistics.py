@@ -279,6 +279,7 @@ LIMITS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("double")
 @each(LIMITS)
 def test_a_population_is_the_limit_of_samples(row):

@@ -196,6 +196,7 @@ def test_hidden_units_that_are_too_few_for_the_modes_are_said_to_be():
 # Closed forms
 
 
+@pytest.mark.slow
 @settings(max_examples=4, deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_a_path_by_itself_has_a_closed_form(seed):

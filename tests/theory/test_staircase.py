@@ -112,6 +112,7 @@ def test_a_mode_joins_when_it_is_learned_however_little_it_is_worth(strengths, s
     np.testing.assert_allclose(predicted.joined, closed, rtol=1e-3)
 
 
+@pytest.mark.slow
 def test_modes_that_are_ever_slower_end_as_not_followed_and_never_as_learned():
     network = fully_connected(3, 6, 3, scale=1e-6, key=seeds(2)[1])
     weights = network.u, network.v
@@ -178,6 +179,7 @@ def test_two_directions_over_units_learn_two_modes():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [1e-3, 1e-1])
 def test_units_that_wake_when_all_is_learned_end_the_staircase(scale):
     """Large weights of many units for few modes: dormant ones grow to the end, for nothing."""
@@ -200,6 +202,7 @@ def test_inputs_that_do_not_vary_are_left_out():
     np.testing.assert_allclose(found.times, inner.times, rtol=1e-6)
 
 
+@pytest.mark.slow
 @settings(max_examples=5, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), inputs=st.integers(2, 4), part=st.floats(0.0, 1.1))
 def test_from_any_moment_the_drops_to_come_are_those_of_training(seed, inputs, part):
@@ -319,6 +322,7 @@ def test_diagonal_networks_are_predicted_as_they_train():
     assert found.active[-1] == (0, 1, 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [2, 11])
 def test_a_coordinate_that_wakes_within_a_jump_is_part_of_it(seed):
     rng = np.random.default_rng(100 + seed)
@@ -409,6 +413,7 @@ def test_directions_that_are_nearly_as_good_do_not_hold_up_the_first_jump(gap, s
     assert (np.diff(predicted.times) > 0).all()
 
 
+@pytest.mark.slow
 def test_first_jump_and_unit_of_a_quadratic_network():
     """The saturated unit passes half of the drop O(1) after the time at which it would diverge."""
     task = quadratic_teacher(np.eye(2))
@@ -542,6 +547,7 @@ def test_large_weights_are_warned_of(scale):
         staircase(network, task)
 
 
+@pytest.mark.slow
 def test_units_that_escape_together():
     """The second is about to escape as well when the first does, and must not grow for ever."""
     u = 1e-4 * np.array([[1.0, 0.3], [1.0 + 1e-9, 0.3], [0.2, -0.9]])

@@ -25,6 +25,7 @@ def passages(network, task, predicted):
     return np.array([passage_time(run.time, run.loss, level, slope=slope) for level in middles])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("depth", "scales"), [(3, (1e-2, 1e-3)), (4, (0.1, 0.01))])
 def test_random_layers_on_inputs_that_are_not_white_drop_as_they_train(depth, scales):
     """Levels are those of Lemma 6; the error of the times falls with the initial scale.
@@ -43,6 +44,7 @@ def test_random_layers_on_inputs_that_are_not_white_drop_as_they_train(depth, sc
     assert errors[-1] < 0.3 * errors[0]
 
 
+@pytest.mark.slow
 @settings(max_examples=3, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), depth=st.integers(3, 6))
 def test_aligned_layers_follow_their_chains(seed, depth):
@@ -71,6 +73,7 @@ def test_weights_of_nothing_go_nowhere():
     assert staircase(network, TASK).active == ((),)
 
 
+@pytest.mark.slow
 def test_from_a_later_plateau_what_is_left_is_predicted():
     network = deep_linear((3, 4, 4, 2), scale=1e-3, key=seeds(1)[0])
     whole = staircase(network, TASK)

@@ -105,6 +105,7 @@ def problems(draw):
     return first, second, sigma, lam, np.array([0.0, 0.3 * last, last])
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The weights do not reach")
 @settings(max_examples=200)
 @given(problem=problems())
@@ -115,6 +116,7 @@ def test_closed_form_is_the_flow(problem):
     assert np.abs(found - expected).max() <= 1e-8 * max(1.0, np.abs(expected).max())
 
 
+@pytest.mark.slow
 def test_large_balance_and_long_times_are_right():
     """Lazy limit: W − Σ falls as e^{−|λ|t}; delayed: the gap s²/|λ| decides at t ~ |λ|."""
     rng = np.random.default_rng(3)
@@ -142,6 +144,7 @@ def test_large_balance_and_long_times_are_right():
     assert np.allclose(growth, expected, rtol=1e-6)  # weights of first change it by O(1/√λ)²
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lam", [0.0, 1e-3, -2.0, 1e3, -1e3])
 @pytest.mark.parametrize("shape", [(4, 3, 4), (5, 3, 3), (3, 3, 5)])
 def test_two_halves_make_a_whole_and_all_times_are_finite(shape, lam):
@@ -286,6 +289,7 @@ def test_half_of_random_square_networks_are_obstructed_and_by_their_determinants
     assert np.all(balanced_flow_from(0 * first, 0 * second, sigma)([0.0, 5.0]).map == 0)
 
 
+@pytest.mark.slow
 def test_many_hidden_units_and_many_modes():
     """More units than each of them has weights, and a network of some size."""
     rng = np.random.default_rng(9)

@@ -83,6 +83,7 @@ def test_time_to_half_the_loss_against_the_initial_scale(double):
     assert -1 / s1[1] < slope < -1 / s1[0]  # t grows as ln(1/scale)/s of a mode
 
 
+@pytest.mark.slow
 def test_gradient_at_an_obstruction_is_that_of_the_flow(double):
     """Nothing reaches the second mode, but the derivative towards it exists."""
     sigma = np.diag([2.0, 1.0])
@@ -316,6 +317,7 @@ def test_alignment_with_a_kernel():
         state.kernel_alignment(np.eye(4), x)
 
 
+@pytest.mark.slow
 def test_regimes_of_the_three_shapes():
     lazy = {"square": (-50.0, 50.0), "funnel": (50.0,), "inverted": (-50.0,)}
     delayed = {"square": (), "funnel": (-50.0,), "inverted": (50.0,)}
@@ -407,6 +409,7 @@ def test_the_delay_grows_as_the_balance():
     assert times[1] / times[0] == pytest.approx(4.0, rel=0.01)
 
 
+@pytest.mark.slow
 def test_lazy_kernels_move_as_the_square_of_one_over_balance():
     moved = [
         balanced_flow_from(*tabled("square", lam)).limit().kernel_distance()[0]

@@ -523,6 +523,7 @@ def test_derivatives_at_the_fixed_points(double, depth):
     assert slope(0.0) == pytest.approx(at_zero, rel=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("depth", [1, 2, 7])  # deeper ones run the same program
 def test_under_jit_and_vmap(double, depth):
     times, a0 = np.array([0.1, 1.0, 3.0]), np.array([0.1, 0.5, 3.0, -0.2, 0.0])

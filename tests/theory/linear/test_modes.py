@@ -74,6 +74,7 @@ def decoupled(strengths, left, right, widths, rng):
 # ---- decoupled networks are exact ---------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("depth", [2, 3, 4])
 @pytest.mark.parametrize("white", [True, False])
 def test_decoupled_weights_are_independent_chains(depth, white):
@@ -160,6 +161,7 @@ def test_departure_is_linear_in_the_coupling():
     assert np.allclose(np.diff(np.log10(residuals)), -1.0, atol=0.01)
 
 
+@pytest.mark.slow
 def test_a_network_of_festina_follows(double):
     """The same through `gradient_flow`: hidden units are rows of u, read out by rows of v."""
     rng = np.random.default_rng(6)
@@ -281,6 +283,7 @@ def test_effective_strengths_of_decoupled_weights_are_their_strengths():
     assert np.allclose(effective_strengths_from(*weights, correlation), 0.01, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_random_weights_rise_late_by_a_fraction_that_falls_as_one_over_the_logarithm():
     """Known: .233, .113, .074, .055 at std .1, …, 1e-4, over five other seeds.
 
@@ -333,6 +336,7 @@ def test_saddles_of_two_layers():
     assert np.allclose(sequence.escape_rate, [1.5, 1.0, 0.25, 0.0])
 
 
+@pytest.mark.slow
 def test_saddles_are_stationary_with_the_curvature_of_the_rate():
     """Gradient zero at each stage, and −rate the lowest eigenvalue of the Hessian."""
     rng = np.random.default_rng(1)
@@ -363,6 +367,7 @@ def test_plateaus_of_a_curve_are_the_stages():
     assert np.allclose(loss, sequence.loss[1:-1], rtol=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("depth", [2, 3, 5, np.inf])
 def test_half_rise_is_where_the_curve_is_half_way(depth):
     found = modes_from(np.diag([2.0, 1.0]), np.diag([1.0, 0.5]))
