@@ -34,14 +34,12 @@ def test_modes_of_two_tasks_start_with_what_grows_of_them():
 
 
 def test_the_gating_index_is_one_for_a_network_that_heeds_the_cue():
-    data = conflict(0.5, 3)
-
-    class Says:
-        def __init__(self, said):
-            self.predict = lambda x: said
-
-    assert _conflict._index(Says(data.y), data) == pytest.approx(1.0)  # pyright: ignore
-    assert _conflict._index(Says(data.y[::-1]), data) == pytest.approx(-1.0)  # pyright: ignore
+    data, both = conflict(0.5, 3), np.eye(3)
+    pick = {"x-a": np.eye(3, 8), "x-b": np.eye(3, 8, 3), "a-y": both, "b-y": both}
+    for heeded, index in ((0, 1.0), (1, -1.0)):
+        gates = {"a": data.labels["cue"] == heeded, "b": data.labels["cue"] != heeded}
+        network = gated_from(pick, gates=gates, examples=data.x)
+        assert _conflict._index(network, data) == pytest.approx(index)
 
 
 @pytest.mark.slow
