@@ -125,7 +125,8 @@ def _index(network: AbstractNetwork, data: Task) -> Float[np.ndarray, "..."]:
     other = np.where(cue == 0, second, first)
     said = network.predict(data.x)
     rows = np.flatnonzero(first != second)
-    return np.mean(said[..., rows, wanted[rows]] - said[..., rows, other[rows]], axis=-1)
+    ahead = said[..., rows, wanted[rows]] - said[..., rows, other[rows]]
+    return np.asarray(ahead.mean(axis=-1))
 
 
 @asserts("Notes on Jarvis et al. (2025)", "IDEA-003")

@@ -88,7 +88,13 @@ class Parameters(BaseParameters):
         return self
 
 
-QUICK: dict[str, Any] = {"seeds": 3, "overlaps": (0.0, 0.5, 0.95, 0.99), "scales": (1e-2, 1e-4)}
+QUICK: dict[str, Any] = {
+    "seeds": 3,
+    "narrow": (5,),
+    "enough": (64,),
+    "overlaps": (0.0, 0.5, 0.95, 0.99),
+    "scales": (1e-2, 1e-4),
+}
 
 
 @experiment("haste/tasks")
