@@ -195,4 +195,21 @@ SMALL: dict[str, dict[str, Any]] = {
         "t_end": 110.0,
         "early": 16.0,
     },
+    # haste: views
+    "haste/views": {
+        "seeds": 4,
+        "classes": 3,
+        "hidden": 12,
+        "scales": (1e-2, 1e-3),
+        "widths": (12, 200),
+    },
+    "haste/tasks": {
+        "seeds": 3,
+        "classes": 3,
+        "narrow": (3,),
+        "enough": (5, 40),
+        "scales": (1e-2, 1e-4),
+        "overlaps": (0.0, 0.5, 0.95, 0.99),
+    },
+    "haste/conflict": {"seeds": 2, "classes": 2, "hidden": 30, "shares": (0.1, 0.2, 1.0)},
 }

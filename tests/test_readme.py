@@ -49,6 +49,7 @@ CHEAP = (
     "temperature_sweep(",
     "context_spectrum(8",
     "early_fusion(views",
+    "early_fusion(a)",
 )  # nothing is trained, little is compiled
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from scipy.integrate import solve_ivp
 
@@ -22,18 +22,18 @@ RATES = st.lists(st.floats(0.3, 3.0), min_size=1, max_size=4)
 TIMES = np.concatenate(([0.0], np.geomspace(0.1, 40.0, 12)))
 
 
-def integrated(velocity, start, times=TIMES):
-    """As it is written, by SciPy."""
-    found = solve_ivp(
-        lambda _, y: velocity(y), (0, times[-1]), start, "LSODA", t_eval=times, rtol=1e-12, atol=0.0
-    )
-    return found.y.T
+def integrated(velocity, start):
+    """By SciPy, of logarithms."""
+    speed = lambda _, logs: velocity(np.exp(logs)) / np.exp(logs)
+    span, start = (0.0, TIMES[-1]), np.log(start)
+    found = solve_ivp(speed, span, start, "LSODA", t_eval=TIMES, rtol=1e-12, atol=1e-12)
+    return np.exp(found.y.T)
 
 
 # Against integrators
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=5, deadline=None, phases=[Phase.generate])
 @given(RATES, st.floats(1e-9, 3.0), st.integers(1, 6))
 def test_late_fusion_is_the_solution_of_its_equation(a, initial, classes):
     a, start = np.array(a), initial * np.linspace(1.0, 2.0, len(a))
@@ -48,7 +48,7 @@ def test_late_fusion_is_the_solution_of_its_equation(a, initial, classes):
     np.testing.assert_allclose(clocks, clocks[0], rtol=1e-9, atol=1e-12)
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=5, deadline=None, phases=[Phase.generate])
 @given(RATES, st.floats(1e-9, 3.0), st.floats(0.1, 9.0))
 def test_a_shared_capacity_is_filled_by_its_equation(r, initial, capacity):
     r, start = np.array(r), initial * np.linspace(1.0, 2.0, len(r))
@@ -59,7 +59,7 @@ def test_a_shared_capacity_is_filled_by_its_equation(r, initial, capacity):
     np.testing.assert_allclose(end @ end, capacity, rtol=1e-13)
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=5, deadline=None, phases=[Phase.generate])
 @given(RATES, st.floats(1e-9, 3.0), st.sampled_from([0.0, 0.3, 0.95, 1.0]), st.floats(0.3, 2.0))
 def test_contributions_are_the_solution_of_their_equation(a, initial, kappa, m):
     a, start = np.array(a), initial * np.linspace(1.0, 2.0, len(a))
@@ -118,7 +118,7 @@ def half_time(a, start, kappa, m):
 @pytest.mark.parametrize(("a", "m", "initial"), [((1.2, 1.0), 1.0, 1e-6), ((3.0, 2.0), 1.7, 1e-3)])
 def test_the_slower_view_is_late_by_one_over_what_is_left_of_overlap(a, m, initial):
     """The law is the limit: its error falls with 1 − κ."""
-    errors = []
+    a, errors = np.array(a), []
     for left in (1e-2, 1e-3, 1e-4):
         law = late_comer(a, initial, overlap=1 - left, target=m)
         errors.append(abs(half_time(a, initial, 1 - left, m) / law - 1))
@@ -144,16 +144,16 @@ def pathways(first, second, outputs=("y",)):
 
 def contributions(network, a):
     maps = [np.asarray(b) @ np.asarray(w) for w, b in zip(*[iter(network.parts)] * 2, strict=True)]
-    return np.array(a)[:, None, None] * np.stack(maps, axis=-3)
+    return a[:, None, None] * np.stack(maps, axis=-3)
 
 
 @pytest.mark.parametrize("a", [(2.0, 1.0, 1.0), (1.1, 1.0)])
 def test_pathways_of_views_follow_late_fusion(a):
-    classes, start = 3, 1e-3
+    a, classes, start = np.array(a), 3, 1e-3
     weight = np.sqrt(start) * np.eye(classes)
     network = pathways([weight] * len(a), [weight] * len(a))
     times = np.linspace(0.0, 30.0, 31)
-    exact = np.array(a) * late_fusion(times, a, start, classes=classes)
+    exact = a * late_fusion(times, a, start, classes=classes)
     errors = []
     for rtol in (1e-5, 1e-9):
         run = festina.gradient_flow(network, views(a, classes), times, rtol=rtol)

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from typing import Literal, get_args
 
 import numpy as np
 from jaxtyping import Float
@@ -11,7 +10,6 @@ from .._types import ArrayLike
 from ..networks._given import finite_array, real_number, whole_number
 from ._task import Task, task
 
-Shared = Literal["sum", "common", "each"]
 _MOST = 10  # views, of which all combinations are shown
 
 
@@ -64,9 +62,7 @@ def multi_task_views(amplitudes: ArrayLike, classes: int = 5) -> Task:
     return task((a[:, None] * y).reshape(len(y), -1), y.reshape(len(y), -1), labels=labels)
 
 
-def overlapping_views(
-    amplitudes: ArrayLike, overlap: float | int, *, target: Shared = "sum"
-) -> Task:
+def overlapping_views(amplitudes: ArrayLike, overlap: float | int, *, target: str = "sum") -> Task:
     r"""From two tasks to one: views $x_v = a_v l_v$ of signs $l_v = \pm1$ that are correlated by κ.
 
     All signs are copies of a common one, $z$, and each is true to it with probability
@@ -93,15 +89,15 @@ def overlapping_views(
     `common`, z.
     """
     a, kappa = _amplitudes(amplitudes), _share("overlap", overlap)
-    if target not in get_args(Shared):
-        raise ValueError(f"`target` must be 'sum', 'common' or 'each', got {target!r}.")
     if len(a) > _MOST:
         raise ValueError(f"`amplitudes` of {len(a)} views: there may be {_MOST}.")
     signs = np.array([*itertools.product((1.0, -1.0), repeat=len(a) + 1)])
     z, copies = signs[:, 0], signs[:, 1:]
     weight = np.prod((1 + math.sqrt(kappa) * z[:, None] * copies) / 2, axis=1)
-    y = {"sum": copies.sum(axis=1), "common": z, "each": copies}[target]
-    return task(a * copies, y, weight=weight, labels={"common": z})
+    asked = {"sum": copies.sum(axis=1), "common": z, "each": copies}
+    if target not in asked:
+        raise ValueError(f"`target` must be 'sum', 'common' or 'each', got {target!r}.")
+    return task(a * copies, asked[target], weight=weight, labels={"common": z})
 
 
 def conflict(share: float | int, classes: int = 3, *, cue: bool = True) -> Task:

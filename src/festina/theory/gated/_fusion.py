@@ -236,7 +236,7 @@ def _clock(
     def pace(_: float, u: np.ndarray) -> np.ndarray:
         return np.array([(weights * rates) @ exprel(-rates * end * math.exp(-u[0]))])
 
-    return -end * np.expm1(-_at(times, pace, np.zeros(1), tau)[..., 0])
+    return np.asarray(-end * np.expm1(-_at(times, pace, np.zeros(1), tau)[..., 0]))
 
 
 def _end(filled: Float[np.ndarray, " mode"], rates: Float[np.ndarray, " mode"]) -> float:

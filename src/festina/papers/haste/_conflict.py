@@ -1,0 +1,209 @@
+r"""Views that contradict each other, and a cue that says which one to heed: never too rare.
+
+x = (e_i, e_j, e_t), y = e_i if t = 0 and e_j if t = 1, of K classes; views show the same class with
+probability 1 − c. Loss ½⟨‖y − f‖²⟩, τ Ẇ = −∂L/∂W with τ = 1. The notes ask for the transition as
+conflict is introduced little by little. There is none: what a network says of the class that is
+asked for, less what it says of the other, where views differ (its gating index), ends at 1 for all
+c > 0, and only the time that takes goes as 1/c. At first a network learns what it can without
+gates, (e_i + e_j)/2, which leaves c/4; what is left is seen in c of the examples.
+"""
+
+from typing import Annotated, Any
+
+import numpy as np
+import xarray as xr
+from jaxtyping import Float, PRNGKeyArray
+from matplotlib.figure import Figure
+from pydantic import Field
+
+from ..._types import Keys
+from ...diagnose import passage_time
+from ...dynamics import gradient_flow
+from ...networks import AbstractNetwork, fully_connected
+from ...tasks import Task, conflict
+from .._frame import experiment, keys_of, parameters_of
+from .._parameters import Parameters as BaseParameters
+from .._parameters import increasing
+from .._registry import Progress
+from ..claims import Ledger, agree, apart, asserts, below, exponent, listed
+from ..figures import DOTS, THEORY, both, family, finish, sheet, styled
+
+_SAMPLES = 161
+_LAST = 80.0
+"""Of c·t, when training ends."""
+_RARE = 0.2
+"""Conflict up to here is rare: before it matters all else has been learned."""
+
+
+class Parameters(BaseParameters):
+    """Two views in conflict, and ReLU networks of one hidden layer."""
+
+    seeds: int = Field(default=3, ge=2)
+    """How many networks are trained for each share of conflict."""
+
+    classes: int = Field(default=3, ge=2, le=6)
+    """Number K of classes."""
+
+    hidden: int = Field(default=60, ge=30)
+    """Units of a network."""
+
+    scale: float = Field(default=1e-2, ge=1e-3, le=0.02)
+    """Standard deviation σ of the initial weights."""
+
+    shares: Annotated[tuple[float, ...], increasing(0.01, 1, count=3)] = (
+        *(0.02, 0.05, 0.1, 0.2),
+        *(0.4, 0.7, 1.0),
+    )
+    """Shares c of examples in conflict, increasing, two or more up to 0.2; c = 0 comes by itself.
+    The smaller, the longer it takes."""
+
+
+QUICK: dict[str, Any] = {"seeds": 2, "shares": (0.1, 0.2, 0.4, 1.0)}
+
+
+@experiment("haste/conflict")
+def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+    """Train ReLU and linear networks for every share of conflict, and ReLU networks on none."""
+    keys, found = keys_of(parameters, key), list[xr.Dataset]()
+    for k, share in enumerate(parameters.shares):
+        say(f"conflict in {share:g} of the examples", k / (len(parameters.shares) + 1))
+        found.append(_in_conflict(parameters, share, keys))
+    say("no conflict", 0.9)
+    return {
+        "conflict": xr.concat(found, xr.Variable("share", list(parameters.shares))),
+        "none": _without(parameters, keys),
+    }
+
+
+def _in_conflict(parameters: Parameters, share: float, keys: Keys) -> xr.Dataset:
+    """ReLU networks on a clock that is slower by c, and what linear ones leave."""
+    data, clock = conflict(share, parameters.classes), np.linspace(0.0, _LAST, _SAMPLES)
+    trained = gradient_flow(
+        _network(parameters, data, "relu", keys), data, clock / share, rtol=1e-4
+    )
+    index = _index(trained.network, data)
+    left = []
+    for cue in (True, False):
+        plain = conflict(share, parameters.classes, cue=cue)
+        network = _network(parameters, plain, "linear", keys)
+        left.append(gradient_flow(network, plain, np.array([_LAST / share]), rtol=1e-6).loss[:, -1])
+    half = [passage_time(clock, -each, -0.5) for each in index]
+    over = "seed", "clock"
+    return xr.Dataset(
+        {
+            "index": (over, index),
+            "loss": (over, trained.loss),
+            "half": ("seed", half),
+            "linear": (("cue", "seed"), np.stack(left)),
+        },
+        {
+            "clock": ("clock", clock, {"long_name": "c t in units of τ"}),
+            "seed": parameters.seed + np.arange(len(keys)),
+            "cue": ["cue", "no cue"],
+        },
+    )
+
+
+def _without(parameters: Parameters, keys: Keys) -> xr.Dataset:
+    """Networks that were never shown any conflict, trained as long as those of the rarest."""
+    data = conflict(0.0, parameters.classes)
+    times = np.linspace(0.0, _LAST / parameters.shares[0], _SAMPLES)
+    trained = gradient_flow(_network(parameters, data, "relu", keys), data, times, rtol=1e-4)
+    return xr.Dataset({"index": (("seed", "time"), _index(trained.network, data))}, {"time": times})
+
+
+def _network(parameters: Parameters, data: Task, unit: str, keys: Keys) -> AbstractNetwork:
+    inputs, outputs = data.x.shape[1], data.outputs
+    how = {"activation": unit, "scale": parameters.scale, "key": keys}
+    return fully_connected(inputs, parameters.hidden, outputs, **how)
+
+
+def _index(network: AbstractNetwork, data: Task) -> Float[np.ndarray, "..."]:
+    """What is said of the class asked for less that of the other, on average where they differ."""
+    first, second, cue = (data.labels[name] for name in ("first", "second", "cue"))
+    wanted = np.where(cue == 0, first, second)
+    other = np.where(cue == 0, second, first)
+    said = network.predict(data.x)
+    rows = np.flatnonzero(first != second)
+    ahead = said[..., rows, wanted[rows]] - said[..., rows, other[rows]]
+    return np.asarray(ahead.mean(axis=-1))
+
+
+@asserts("Notes on Jarvis et al. (2025)", "IDEA-003")
+def claims(run: xr.DataTree, say: Ledger) -> None:
+    """Who learns to gate, how long it takes, and what is learned without."""
+    parameters = parameters_of(run, Parameters)
+    data, none = run["conflict"].ds, run["none"].ds
+    share, index = data["share"], data["index"]
+    say(
+        "there is no critical share of conflict: networks learn to heed the cue for all c > 0",
+        agree(index.isel(clock=-1).mean("seed"), 1.0, within=0.02),
+        headline=True,
+        note=f"gating index at c·t = {_LAST:g}, c = {listed(share.values)}",
+    )
+    say(
+        "without any conflict they do not",
+        below(abs(none["index"].isel(time=-1)), 0.1),
+        note=f"after t = {float(none['time'][-1]):g}",
+    )
+    rare = data.sel(share=share <= _RARE)
+    half = rare["half"].mean("seed")
+    say(
+        "the time it takes goes as 1/c: when the index is 1/2",
+        exponent(rare["share"], half / rare["share"], -1.0, within=0.05),
+        note=f"c·t = {listed(half.values)} for c = {listed(rare['share'].values)}, "
+        f"K = {parameters.classes}, σ = {parameters.scale:g}",
+    )
+    curves = rare["index"].mean("seed")
+    say(
+        f"against c·t it is the same curve for every c up to {_RARE:g}",
+        apart(curves, curves.mean("share"), within=0.1),
+    )
+    floor = share / 4
+    say(
+        "a linear network is left with c/4, with a cue and without",
+        agree((data["linear"].mean("seed") / floor), 1.0, within=0.02),
+        note="in units of c/4",
+    )
+    begun = int(np.argmax((curves > 0.02).all("share").values))
+    say(
+        "a ReLU network first learns what needs no gates: its loss rests at c/4",
+        agree(rare["loss"].mean("seed").isel(clock=begun) / (rare["share"] / 4), 1.0, within=0.15),
+        note=f"in units of c/4, at c·t = {float(data['clock'][begun]):g}",
+    )
+    say(
+        "in the end there is nothing left",
+        below(data["loss"].isel(clock=-1) / floor, 0.05),
+        note="in units of c/4",
+    )
+
+
+@styled
+def draw(run: xr.DataTree) -> Figure:
+    """The gating index and the loss on the clock of conflict, and half times."""
+    data, none = run["conflict"].ds, run["none"].ds
+    figure, (gating, loss, times) = sheet("Views in conflict, and a cue", 3, width=3.7)
+    for share, shade, label in family(data["share"].values, "c ="):
+        one = data.sel(share=share).mean("seed")
+        both(gating, one["clock"], one["index"], color=shade, label=label)
+        both(loss, one["clock"], 4 * one["loss"] / share, color=shade)
+    last = float(data["clock"][-1])
+    gating.plot(
+        none["time"] * last / none["time"][-1],
+        none["index"].mean("seed"),
+        color="0.6",
+        lw=2.0,
+        label="c = 0",
+    )
+    finish(gating, "$c\\,t/τ$", "gating index", "heeds the cue (1) or not (0)")
+    loss.axhline(1.0, **THEORY, label="without gates")
+    finish(loss, "$c\\,t/τ$", "loss in units of $c/4$", "what is left", ylim=(0, 2))
+    share = data["share"].values
+    how = {**DOTS, "color": "C0", "label": "training"}
+    times.errorbar(
+        share, data["half"].mean("seed") / share, data["half"].std("seed") / share, **how
+    )
+    rare = data.sel(share=data["share"] <= _RARE)
+    times.plot(share, float(rare["half"].mean()) / share, **THEORY, label="1/c")
+    finish(times, "share $c$ of conflict", "index is 1/2 at $t/τ$", xscale="log", yscale="log")
+    return figure
