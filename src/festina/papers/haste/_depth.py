@@ -17,8 +17,7 @@ from jaxtyping import PRNGKeyArray
 from matplotlib.figure import Figure
 from pydantic import Field, model_validator
 
-from ...diagnose import gating
-from ...diagnose._selectivity_linearity import functional_linearity
+from ...diagnose import functional_linearity, gating
 from ...dynamics import gradient_descent
 from ...networks import AbstractNetwork, fully_connected, stack
 from ...tasks import Task, contextual
