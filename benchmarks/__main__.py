@@ -7,7 +7,6 @@ from pathlib import Path
 from . import (
     against_torch,
     balanced_curve,
-    contexts,
     gated_paths,
     linear_width,
     many_seeds,
@@ -21,7 +20,6 @@ PARTS = (
     many_seeds,
     balanced_curve,
     gated_paths,
-    contexts,
     linear_width,
     stiff,
 )

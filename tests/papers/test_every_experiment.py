@@ -21,6 +21,8 @@ LONG |= {f"saddles/{name}" for name in ("figure-5e", "figure-6", "theorem-1")}
 LONG |= {f"linear/{name}" for name in ("chains", "regimes", "depth", "structures")}
 LONG |= {"linear/decision-depth", "linear/partitioned-solution"}
 LONG |= {"race/abstraction", "race/routing"}
+LONG |= {f"haste/{name}" for name in ("equivalence", "depth", "scale", "mixed", "why")}
+LONG |= {f"haste/{name}" for name in ("structures", "distillation", "views", "tasks")}
 
 
 def marks(name):
