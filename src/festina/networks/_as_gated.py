@@ -39,8 +39,11 @@ def gates_of(network: AbstractNetwork, examples: ArrayLike) -> Gates:
     h, gates = _inputs(examples).T, []
     for weight, unit in zip(weights[:-1], units, strict=True):
         a = weight @ h
-        below = -float(unit.response(np.ones((1, 1)), -np.ones((1, 1)))[0, 0])
-        gates.append(np.where(a > 0, 1.0, below))
+        above, below = (
+            side * float(unit.response(np.ones((1, 1)), side * np.ones((1, 1)))[0, 0])
+            for side in (1, -1)
+        )
+        gates.append(np.where(a > 0, above, below))
         h = gates[-1] * a
     return tuple(gates)
 

@@ -135,8 +135,7 @@ def _stack(
 
 
 def _gated(attributes: Any, parts: Any, _: Any, gates: Mapping[str, Rule] | None) -> Gated:
-    tuples = lambda given: tuple(map(tuples, given)) if isinstance(given, list | tuple) else given
-    plan = Plan(*tuples(attributes["graph"]))
+    plan = Plan(*_tuples(attributes["graph"]))
     names = tuple(attributes["gates"])
     examples, table = (
         np.array(attributes[each], ndmin=2) for each in ("gate_inputs", "gate_table")
@@ -155,6 +154,11 @@ def _gated(attributes: Any, parts: Any, _: Any, gates: Mapping[str, Rule] | None
     found = Gating(names, tuple((gates or {})[name] for name in rules), examples, table)
     weights = tuple(parts[f"{source}-{target}"] for source, target in plan.edges)
     return Gated(weights, plan, found)
+
+
+def _tuples(given: Any) -> Any:
+    """What Zarr made lists of."""
+    return tuple(map(_tuples, given)) if isinstance(given, list | tuple) else given
 
 
 def _matrices(parts: dict[str, np.ndarray]) -> list[np.ndarray]:
