@@ -350,7 +350,7 @@ def broken(array, *rows, value=np.nan):
         (lambda: task(1j * X, Y), "`x` must be real, got complex numbers"),
         (lambda: task(X, 1j * Y), "`y` must be real, got complex numbers"),
         (lambda: task(X, Y, weight=[1j] * 5), "`weight` must be real, got complex numbers"),
-        (lambda: task(X, Y, labels={"view": [1, 2]}), "Label 'view' has 2 entries for 5 samples"),
+        (lambda: task(X, Y, labels={"view": [1, 2]}), r"Label 'view' has shape \(2,\) for 5"),
     ],
 )
 def test_arrays_that_are_no_task(make, message):

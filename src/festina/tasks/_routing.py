@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float, PRNGKeyArray
 
 from .._precision import float64
 from .._types import ArrayLike
-from ..networks._build import normals
+from ..networks._build import check_keys, normals
 from ..networks._frames import orthonormal
 from ..networks._given import whole_number
 from ._structured import Featured, features_of, nested_tree
@@ -59,6 +59,8 @@ def routing(
     features, n = h.shape[-2:]
     v, q = np.eye(n)[None].repeat(m, 0), np.eye(features)[None].repeat(m, 0)
     if key is not None:
+        if (key := check_keys(key)).shape:
+            raise ValueError(f"`key` must be one key, got {key.shape}: festina.seeds(1)[0].")
         v, q = map(orthonormal, normals(key, ((m, n, n), (m, features, features))))
     y = q @ h
     source, target = (np.repeat(which, n) for which in np.nonzero(pairs))

@@ -94,7 +94,8 @@ def nested_tree(levels: int = 3, *, values: ArrayLike = 1.0) -> Float[np.ndarray
 
     - `values`: $a_k$ of the features of every level, one for all or one each, broadest first.
     """
-    items = 2 ** whole_number("levels", levels, least=0)
+    levels = whole_number("levels", levels, least=0)
+    items = 2**levels
     height = real_array("values", values)
     if height.shape not in ((), (levels + 1,)) or not np.isfinite(height).all():
         raise ValueError(

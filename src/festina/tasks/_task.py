@@ -304,8 +304,8 @@ def task(
         raise ValueError("`weight` is zero for every sample.")
     labels = {name: np.array(values) for name, values in (labels or {}).items()}
     for name, values in labels.items():
-        if len(values) != len(x):
-            raise ValueError(f"Label '{name}' has {len(values)} entries for {len(x)} samples.")
+        if values.shape[:1] != (len(x),):
+            raise ValueError(f"Label '{name}' has shape {values.shape} for {len(x)} samples.")
     return Task(x, y, weight / weight.sum(), labels)
 
 

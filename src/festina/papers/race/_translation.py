@@ -14,7 +14,6 @@ from ...tasks import Task
 
 Frames = dict[str, Float[np.ndarray, "_ mode"]]
 Rates = tuple[float, float, float]
-Numbers = Float[np.ndarray, "way edge mode"]
 
 
 def pairs_of(task: Task) -> list[tuple[int, int]]:

@@ -4,6 +4,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ...networks import Gated
+from ._samples import check_gated
 
 
 def conserved(network: Gated) -> dict[str, Float[np.ndarray, "*batch _ _"]]:
@@ -13,6 +14,7 @@ def conserved(network: Gated) -> dict[str, Float[np.ndarray, "*batch _ _"]]:
     $\langle g_v b_v a_v^\top\rangle$ plus its transpose, a_v being what arrives at v and b_v what
     comes back.
     """
+    check_gated(network)
     weights = dict(zip(network.plan.edges, map(np.asarray, network.parts), strict=True))
     found = {}
     for node in (name for name, _ in network.plan.nodes if name not in network.plan.outputs):

@@ -1,5 +1,6 @@
 """Paths through a gated network, and what each of them sees of the data."""
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -9,7 +10,7 @@ from jaxtyping import Float
 
 from ...networks import Gated
 from ...tasks import Task
-from ._samples import Samples, samples
+from ._samples import Samples, check_gated, samples
 
 MOST_PATHS = 4096
 """More are not enumerated: there are as many statistics as pairs of paths."""
@@ -26,11 +27,12 @@ class Path(NamedTuple):
     @property
     def edges(self) -> tuple[str, ...]:
         """Names of the edges along it."""
-        return tuple(f"{a}-{b}" for a, b in zip(self.nodes, self.nodes[1:], strict=False))
+        return tuple(f"{a}-{b}" for a, b in itertools.pairwise(self.nodes))
 
 
 def count_paths(network: Gated) -> int:
     """How many paths lead from inputs to outputs, without going along any of them."""
+    check_gated(network)
     ways = {name: 1 for name, _ in network.plan.inputs}
     for name, _ in network.plan.nodes:
         ways[name] = sum(ways[source] for source, target in network.plan.edges if target == name)

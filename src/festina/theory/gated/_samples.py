@@ -6,9 +6,10 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from ..._objective import check_kinds, statistics_for
+from ..._objective import statistics_for
 from ..._precision import float64
 from ...networks import Gated
+from ...networks._given import check_type
 from ...tasks import Task
 
 
@@ -23,24 +24,24 @@ class Samples(NamedTuple):
     """½⟨‖y‖²⟩ that these samples leave out."""
 
 
+def check_gated(network: object) -> None:
+    check_type("network", network, Gated, " It is made by `festina.networks.gated`.")
+
+
 @float64
 def samples(network: Gated, task: Task, *, compressed: bool = True) -> Samples:
     """The samples of a task, or fewer that stand for all with the same gates.
 
     Where an output's gate is closed its target is 0, as in training.
     """
-    check_kinds(network, task)
-    if not isinstance(network, Gated) or not isinstance(task, Task):
-        raise ValueError(
-            "Expected a gated network (`festina.networks.gated`) and a task with samples "
-            f"(`festina.tasks.task`), got {type(network).__name__} and {type(task).__name__}."
-        )
+    check_gated(network)
+    check_type("task", task, Task, " One with samples is made by `festina.tasks.task`.")
     network._check_single()
     psi, y, weight, floor = statistics_for(network, task)
     if not compressed:
         psi = np.asarray(jax.jit(jax.vmap(network.features))(np.asarray(task.x, float)))
         y, weight, floor = network.view.wanted(psi, task.y), task.weight, 0.0
-    plan, names = network.plan, () if network.gating is None else network.gating.names
+    plan, names = network.plan, network.gating.names
     open_ = np.ones((len(psi), 1))
     gates = {name: open_ for name in (*plan.widths, *network.part_axes)}
     gates |= {name: psi[:, [k - len(names)]] for k, name in enumerate(names)}
