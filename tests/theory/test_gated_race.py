@@ -205,3 +205,16 @@ def test_sets_of_too_many_labels_are_counted_and_refused():
     data = task(np.eye(13), np.ones(13), labels={"item": np.arange(13)})
     with pytest.raises(ValueError, match="13 values and 8,191 sets"):
         race(data, "item")
+
+
+def test_small_data_race_as_large_ones_do():
+    data = xor(0.7)
+    small = task(1e-8 * data.x, 1e-8 * data.y)
+    found, same = race(data, candidates(data)), race(small, candidates(data))
+    np.testing.assert_allclose(same.share, found.share, rtol=1e-5, atol=1e-9)
+
+
+@pytest.mark.parametrize("angle", [0.0, 0.3, 0.8, 2.0])
+def test_of_equal_values_any_direction_may_open_the_gates(angle):
+    turned = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+    assert race(task(np.eye(2), turned), {"all": np.ones(2)}).consistent.all()

@@ -409,3 +409,26 @@ def test_paths_that_are_alike_share_a_line():
     assert all(label.endswith("and 3 alike") for label in labels)
     assert "8 in 1 groups" in repr(found)
     plt.close(ax.figure)
+
+
+@pytest.mark.filterwarnings("ignore::festina.theory.gated.ReductionWarning")
+@given(st.integers(0, 10**6), st.sampled_from([1, 2, 4]))
+@settings(max_examples=10)
+def test_the_residual_of_data_that_are_nearly_diagonal_falls_with_what_is_not(seed, outputs):
+    """Directions are as many as there are outputs, orthonormal, and weights can be put along them,
+    however far the data are from diagonal."""
+    rng = np.random.default_rng(seed)
+    white, noise = np.linalg.qr(rng.normal(size=(40, 4)))[0], rng.normal(size=(40, 4)) / 6
+    matrix = rng.normal(size=(4, outputs))
+    network = gated_from(random_weights(rng, {"x": 4, "h": 6, "y": outputs}, ["x-h-y"]))
+    residuals = []
+    for size in (1.0, 1e-3, 1e-6):
+        x = np.sqrt(40) * (white + size * noise)
+        data = task(x, x @ matrix)
+        found = directions(network, data)
+        assert found["y"].shape == (outputs, outputs)
+        put = decouple(network, found, strength=0.1)
+        reduced = reduction(put, data)
+        assert reduced.weight_residual < 1e-10
+        residuals.append(reduced.data_residual)
+    assert residuals[2] < 1e-4 * max(residuals[0], 0.01)
