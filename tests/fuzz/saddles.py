@@ -122,7 +122,7 @@ def _(found, g):
     given = g.u[..., ::-1, :], g.v[..., ::-1, :], g.correlation, g.covariance
     holds("times are positive", ~(found < 0))
     weights = np.abs(np.concatenate((g.u, g.v), axis=-1))
-    rounding = 1e-16 * weights.max() / weights.min(initial=np.inf, where=weights > 0)
+    rounding = 1e-16 * weights.max(initial=0.0) / weights.min(initial=np.inf, where=weights > 0)
     return near(found, saddles.mode_drop_times_from(*given, **rest), 1e-6 + rounding)
 
 
