@@ -73,8 +73,8 @@ def _(found, g):
         return finite(found.striatum, found.gains)
     for k, each in enumerate(start):
         right = flow(lambda w: velocity(model, w[0], w[1:]), each, times)
-        near(found.gains[k], right[:, 0], 1e-6, np.abs(right).max())
-        near(found.striatum[k], right[:, 1:], 1e-6, np.abs(right).max())
+        near(found.gains[k], right[:, 0], 1e-6, np.abs(right).max(initial=0.0))
+        near(found.striatum[k], right[:, 1:], 1e-6, np.abs(right).max(initial=0.0))
     return "right"
 
 

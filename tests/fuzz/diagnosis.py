@@ -35,7 +35,7 @@ def _(found, g):
     b = whole - whole.mean(0) - whole.mean(1, keepdims=True) + whole.mean()
     top = np.linalg.eigvalsh(b)[::-1][: int(g.dimensions)].clip(0)
     top = np.pad(top, (0, found.points.shape[-1] - len(top)))
-    return near((found.points**2).sum(0), top, 1e-6, np.abs(whole).max())
+    return near((found.points**2).sum(0), top, 1e-6, np.abs(whole).max(initial=0.0))
 
 
 # ---------------------------------------------------------------------------------------- kernels
@@ -68,7 +68,7 @@ def kernel(network, x):
 @row("neural_tangent_kernel", cost=2)
 def _(found, g):
     right = kernel(g["network"], g.x)
-    return near(found, right, 1e-8, np.abs(right).max())
+    return near(found, right, 1e-8, np.abs(right).max(initial=0.0))
 
 
 @row("kernel_alignment", cost=2)
@@ -95,7 +95,7 @@ def _(found, g):
     h = h - h.mean(0) if g.centred else h
     length = np.linalg.norm(h, axis=1, keepdims=True)
     h = h / np.where(length > 0, length, 1) if g.cosine else h
-    return near(found, (h @ h.T)[None], 1e-8, np.abs(h @ h.T).max())
+    return near(found, (h @ h.T)[None], 1e-8, np.abs(h @ h.T).max(initial=0.0))
 
 
 # ----------------------------------------------------------------------------------------- curves
@@ -152,7 +152,7 @@ def _(found, g):
 def _(found, g):
     if g.u.ndim > 2:
         return holds("each has its own", np.shape(found) == g["network"].batch_shape)
-    u, v = (part / np.abs(part).max() for part in (g.u, g.v.reshape(len(g.u), -1)))
+    u, v = (part / np.abs(part).max(initial=0.0) for part in (g.u, g.v.reshape(len(g.u), -1)))
     length = np.linalg.norm(u, axis=1)
     size = length * np.linalg.norm(v, axis=1)
     near(np.linalg.norm(found.direction, axis=1), np.ones(len(found.share)), 1e-9)
@@ -227,7 +227,7 @@ def _(found, g):
     h = g.network
     weight = np.ones((*h.shape[:-2], h.shape[-1])) if g.strengths is None else np.abs(g.strengths)
     top = np.maximum(h.max(axis=-2), 0)
-    dead = (top <= 0) | (weight <= g.least * weight.max())
+    dead = (top <= 0) | (weight <= g.least * weight.max(initial=0.0))
     holds("dead units are in no pathway", (found.pathway < 0) == dead)
     holds("others are in one", found.pathway[~dead] < len(found.share))
     near(found.share.sum(), 1.0, 1e-9)
@@ -275,8 +275,8 @@ def _(found, g):
     h, contexts = np.abs(g.activations), np.ravel(g.contexts)
     weight = np.ones(h.shape[1]) if g.strengths is None else g.strengths
     top = h.max(axis=0)
-    alive = (top > 0) & (weight > g.least * weight.max())
-    h, weight = h[:, alive] / top[alive], weight[alive] / weight[alive].max()
+    alive = (top > 0) & (weight > g.least * weight.max(initial=0.0))
+    h, weight = h[:, alive] / top[alive], weight[alive] / weight[alive].max(initial=0.0)
     here = [contexts == each for each in np.unique(contexts)]
     on = [sum(np.mean(unit[c] > g.threshold) >= 0.5 for c in here) for unit in h.T]
     near(found.contexts_on, np.average(on, weights=weight), 1e-9)

@@ -63,6 +63,8 @@ def _(a, g):
     if not moderate(g.times, s, a0, lam, tau):
         return kept
     power, layers = (2.0, 1.0) if math.isinf(depth) else (2 - 2 / depth, depth)
+    if not moderate(layers):
+        return kept
     right = flow(lambda a: layers * np.abs(a) ** power * (s - lam * a) / tau, a0, g.times)
     return near(a, right, 1e-5, np.maximum(abs(a0), abs(target)))
 
@@ -145,7 +147,7 @@ def _(found, g):
     slope = lambda w: w[::-1] * (s - lam * w[0] * w[1]) / tau
     path = np.moveaxis(flow(slope, np.stack([w1, w2]), g.times), np.ndim(g.times), 0)
     right = path if isinstance(found, tuple) else path[0] * path[1]
-    return near(np.asarray(found), right, 1e-6, np.abs(path).max())
+    return near(np.asarray(found), right, 1e-6, np.abs(path).max(initial=0.0))
 
 
 # ----------------------------------------------------------------------------------------- modes
@@ -156,8 +158,8 @@ def _(found, g):
 def _(modes, g):
     covariance = np.eye(g.correlation.shape[1]) if g.covariance is None else g.covariance
     u, s, v, lam = modes.left, modes.singular_values, modes.right, modes.input_variance
-    near((u * s) @ v.T, g.correlation, 1e-10, np.abs(g.correlation).max())
-    near(covariance @ v, lam * v, 1e-7, np.abs(covariance).max())
+    near((u * s) @ v.T, g.correlation, 1e-10, np.abs(g.correlation).max(initial=0.0))
+    near(covariance @ v, lam * v, 1e-7, np.abs(covariance).max(initial=0.0))
     return near([v.T @ v, u.T @ u], [np.eye(len(s))] * 2, 1e-10, 1.0)
 
 
@@ -238,7 +240,9 @@ def same_map(found, g, times):
     if path is None:
         return finite(found)
     right = path[1] @ path[0]
-    return near(found, right, 1e-5, np.abs(right).max() + np.abs(g.correlation).max())
+    return near(
+        found, right, 1e-5, np.abs(right).max(initial=0.0) + np.abs(g.correlation).max(initial=0.0)
+    )
 
 
 @row("balanced_flow_from", matrices, cost=3)
@@ -282,10 +286,10 @@ COVARIANCE = {"covariance": lambda rng: np.cov(rng.standard_normal((3, 9)))}
 def _(found, g):
     """What does not depend on the root of the covariance that is taken."""
     (first, correlation), digits = found, 1e-7 + 1e-13 * np.linalg.cond(g.covariance)
-    size = np.abs(first).max() * np.abs(correlation).max()
+    size = np.abs(first).max(initial=0.0) * np.abs(correlation).max(initial=0.0)
     near(correlation @ first.T, g.correlation @ g.first.T, digits, size)
     right = g.first @ g.covariance @ g.first.T
-    return near(first @ first.T, right, digits, np.abs(right).max())
+    return near(first @ first.T, right, digits, np.abs(right).max(initial=0.0))
 
 
 STAGES = {"times": ([np.array([0.5, 1.0]), np.array([1.0])], [1.0, 2.0]), "tau": (1.0,)}
@@ -302,7 +306,9 @@ def _(found, g):
         path = descent(w1, w2, np.asarray(sigma, dtype=float), times)
         if path is None:
             return finite(found.map)
-        near(found.map[found.stage == k], path[1] @ path[0], 1e-5, np.abs(found.map).max())
+        near(
+            found.map[found.stage == k], path[1] @ path[0], 1e-5, np.abs(found.map).max(initial=0.0)
+        )
         w1, w2 = path[0][-1], path[1][-1]
     return "right"
 
@@ -348,7 +354,7 @@ SMALL = {"first": normal(3, 3, scale=1e-2), "second": normal(2, 3, scale=1e-2)}
 @row("growing_gram", **SMALL, left=(np.eye(2),), right=(np.eye(3)[:, :2],))
 def _(gram, g):
     c = growing(g, g.left, g.right)
-    return near(gram, c.swapaxes(-1, -2) @ c, 1e-8, np.abs(c).max() ** 2)
+    return near(gram, c.swapaxes(-1, -2) @ c, 1e-8, np.abs(c).max(initial=0.0) ** 2)
 
 
 @row("effective_strengths", **NETWORK)
@@ -372,7 +378,7 @@ def _(found, g):
     s = np.diag(g.singular_values)
     near(g.gram, g.gram.T, 1e-10)
     right = flow(lambda a: (s @ a + a @ s - 2 * a @ a) / number(g.tau), g.gram, g.times)
-    return near(found, right, 1e-5, np.abs(right).max())
+    return near(found, right, 1e-5, np.abs(right).max(initial=0.0))
 
 
 def decoupled(rng):
@@ -399,7 +405,9 @@ def _(found, g):
     for weight in g.weights:
         product = weight @ product
     right = np.abs(modes.left.T @ product @ modes.right)
-    return near(np.diag(np.abs(found.strengths.prod(0))), right, 1e-6, np.abs(product).max())
+    return near(
+        np.diag(np.abs(found.strengths.prod(0))), right, 1e-6, np.abs(product).max(initial=0.0)
+    )
 
 
 # ---------------------------------------------------------------------------------------- worlds
@@ -433,8 +441,8 @@ def _(world, g):
     c, values = world.covariance, world.eigenvalues
     digits = 1e-8 + 1e-14 * values[0] / np.clip(values[-1], 1e-12 * values[0], 1.0)
     digits += 1e-15 * number(g.get("coupling", 0.0)) / number(g.precision)
-    near(np.sort(values), np.linalg.eigvalsh(c), digits, np.abs(c).max())
-    near(c @ world.modes, world.modes * values, digits, np.abs(c).max())
+    near(np.sort(values), np.linalg.eigvalsh(c), digits, np.abs(c).max(initial=0.0))
+    near(c @ world.modes, world.modes * values, digits, np.abs(c).max(initial=0.0))
     if not {"sizes", "items", "flip"} & {*g} or isinstance(g.get("items"), int):
         near(c.sum(0), np.full(len(c), 1 / number(g.precision)), digits)
     return near(world.modes.T @ world.modes, np.eye(len(c)), 1e-9, 1.0)

@@ -78,6 +78,8 @@ def _in_our_words(error: Exception, names: set[str]) -> bool:
     """Whether the error was written for whoever reads it, and says what it is about."""
     place = traceback.extract_tb(error.__traceback__)[-1]
     ours = "/festina/" in place.filename and (place.line or "").startswith("raise")
+    if isinstance(error, MemoryError):  # says how much
+        return True
     if isinstance(error, RuntimeError):  # a solver of ours that gives up says how
         return ours
     words = {word.removesuffix("s") for word in re.findall(r"\w+", str(error).lower())}

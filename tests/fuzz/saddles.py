@@ -176,7 +176,7 @@ def _(found, g):
     for each in found if isinstance(found, list) else [found]:
         near(each.loss, (power - mu[list(each.modes)].sum()) / 2, 1e-7, mu.sum())
         at_rest = (g.correlation - each.map @ g.covariance) @ each.map.T
-        near(at_rest, np.zeros(at_rest.shape), 1e-7, np.abs(mu).max())
+        near(at_rest, np.zeros(at_rest.shape), 1e-7, np.abs(mu).max(initial=0.0))
     return "right"
 
 
@@ -275,7 +275,9 @@ NARROW = {"network": lambda rng: layer(rng, width=2, kinds=("linear", "relu"))}
 @row("embed", **NARROW, **GAMMA, width=(3, 4), kind=("equal", "zero", "proportional"))
 def _(found, g):
     holds("it is as wide", found.width == g.width)
-    return near(outputs(found, X), outputs(g["network"], X), 1e-8, np.abs(found.v).max() + 1)
+    return near(
+        outputs(found, X), outputs(g["network"], X), 1e-8, np.abs(found.v).max(initial=0.0) + 1
+    )
 
 
 MIXING = {"gamma_u": normal(1, 2), "gamma_v": normal(1, 2)}
@@ -284,7 +286,7 @@ MIXING = {"gamma_u": normal(1, 2), "gamma_v": normal(1, 2)}
 @row("embed_from", u=normal(2, 3), v=normal(2, 1), **MIXING)
 def _(found, g):
     """Linear units compute the same whatever Γ is."""
-    size = np.abs(found[0]).max() * np.abs(found[1]).max()
+    size = np.abs(found[0]).max(initial=0.0) * np.abs(found[1]).max(initial=0.0)
     total = lambda u, v: np.tensordot(u, v, (0, 0))
     return near(total(*found), total(g.u, g.v), 1e-8, size)
 
@@ -319,7 +321,7 @@ def _(found, g):
 def _(found, g):
     theta, broken, *_ = normal_part(g)
     now = np.concatenate([found.u, found.v], axis=-1)
-    return near(now, theta - broken, 1e-8, np.abs(theta).max())
+    return near(now, theta - broken, 1e-8, np.abs(theta).max(initial=0.0))
 
 
 @row("leaving_speed", lambda rng: both(rng, kinds=("linear",)), cost=2)
@@ -342,7 +344,7 @@ def _(found, g):
     if gamma.ndim < 2:
         return near(found, gamma / (1 + (gamma**2).sum()))
     right, size = gamma - gamma @ gamma.T @ found, np.linalg.norm(gamma) ** 2
-    return near(found, right, 1e-12 * (1 + size), np.abs(found).max())
+    return near(found, right, 1e-12 * (1 + size), np.abs(found).max(initial=0.0))
 
 
 @row("is_invariant", constraint=CONSTRAINTS)

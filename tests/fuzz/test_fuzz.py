@@ -2,6 +2,7 @@
 
 import inspect
 import os
+import resource
 from collections import Counter
 from importlib import import_module
 
@@ -24,9 +25,18 @@ SHARE = sum(1 / row.cost for row in ROWS.values())
 EACH = [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in sorted(ROWS)]
 
 
+@pytest.fixture
+def bounded_memory():
+    """What is too large fails, instead of taking the machine with it."""
+    former = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (12 << 30, former[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_AS, former)
+
+
 @pytest.mark.fuzz
 @pytest.mark.parametrize("name", EACH)
-def test_inputs(name, as_a_user, record_property):
+def test_inputs(name, as_a_user, bounded_memory, record_property):
     row, counts = ROWS[name], Counter()
 
     @settings(

@@ -473,6 +473,7 @@ def test_the_convention_rescales_levels_and_clock():
         ({"u": np.ones((3, 3))}, "weights a unit"),
         ({"u": np.ones((2, 2))}, "as many units"),
         ({"v": np.full((3, 2), np.nan)}, "`v` must be finite"),
+        ({"u": np.full((3, 2), 1e4)}, "`u` and `v` have weights of size"),
     ],
 )
 def test_linear_data_that_do_not_fit_are_refused(change, words):

@@ -163,7 +163,7 @@ def gating(
         if threshold * factor < 1:
             other = _sets(h, threshold * factor)[alive]
             looks["thresholds"].append(_alike(found, cluster(other, strength, count, most)))
-    rng, examples = np.random.default_rng(seed), on.shape[1]
+    rng, examples = np.random.default_rng(whole_number("seed", seed, 0)), on.shape[1]
     for _ in range(_SPLITS if examples >= _LEAST else 0):
         order = rng.permutation(examples)
         halves = order[: examples // 2][:_ENOUGH], order[examples // 2 :][:_ENOUGH]

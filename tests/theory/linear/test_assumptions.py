@@ -11,7 +11,9 @@ from festina.theory.linear import (
     continual_from,
     layer_strengths,
     measured_balance,
+    mode_loss,
     modes,
+    modes_from,
     regime,
     whitened,
 )
@@ -47,6 +49,7 @@ def test_balance_of_a_batch_is_that_of_each():
         (lambda: whitened(np.ones((2, 3)), ONE, ONE), "with the 2 inputs of `correlation`"),
         (lambda: balanced_blocks([1.0], ONE, ONE, ONE, balance=np.nan), "`balance` must be"),
         (lambda: balanced_blocks([1.0], ONE, ONE, ONE, balance=0.0, tau=-1.0), "`tau` must be pos"),
+        (lambda: mode_loss(np.ones(2) + 0j, modes_from(ONE)), "`strengths` must be real"),
         (lambda: FLOW([1.0]).loss(np.ones((1, 1))), r"\(output, input\) as that of the flow"),
         (lambda: FLOW([1.0]).alignment(np.ones(2)), r"\(output, input\) as that of the flow"),
         (lambda: regime(MANY), r"batch of networks, \(3,\)"),
@@ -58,3 +61,10 @@ def test_balance_of_a_batch_is_that_of_each():
 def test_what_is_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_lost_digits_are_said():
+    turn = np.array([[0.6, -0.8], [0.8, 0.6]])
+    first, second = 0.1 * turn, np.sqrt(1.01) * turn.T @ np.diag([1.0, -1.0])
+    with pytest.warns(UserWarning, match="at t = 30 .*`balanced_flow` keeps them"):
+        balanced_blocks([0.1, 30.0], first, second, np.diag([3.0, 1.0]), balance=1.0)

@@ -10,7 +10,7 @@ from jaxtyping import Float
 
 from ..._precision import compiled, is_traced
 from ..._types import Array, ArrayLike
-from ...networks._given import whole_number
+from ...networks._given import real_array, whole_number
 from .._modes import Modes
 from ._chains import Depth, Values, chain_strength, check_depth
 
@@ -168,6 +168,8 @@ def _check_modes(modes: Modes) -> None:
 
 def _check_strengths(strengths: Values, modes: Modes) -> None:
     _check_modes(modes)
+    if not is_traced(strengths):
+        real_array("strengths", strengths)
     shape = np.shape(strengths)
     if len(shape) not in (1, 2) or shape[-1] != len(modes):
         raise ValueError(

@@ -1,5 +1,6 @@
 """The balanced solution as the source writes it, for showing what is printed there."""
 
+import warnings
 from typing import NamedTuple
 
 import numpy as np
@@ -8,6 +9,9 @@ from jaxtyping import Float
 from ..._types import ArrayLike
 from .._checks import check_positive, check_times, finite, number
 from ._assumptions import residual
+
+_DIGITS = 1e10
+"""Condition of a matrix, beyond which its inverse is not asked for."""
 
 
 def balanced_blocks(
@@ -56,7 +60,7 @@ def balanced_blocks(
             "give that of `measured_balance`."
         )
 
-    result = []
+    result, lost = [], 0.0
     for r in np.atleast_1d(np.asarray(times, dtype=float)) / tau:
         up, down, aside = np.exp(s_lam * r), np.exp(-s_lam * r), np.exp(rest * r)
         z1 = v * (g - h * g) @ (up[:, None] * b.T) - v * (g + h * g) @ (down[:, None] * c.T)
@@ -69,8 +73,16 @@ def balanced_blocks(
         power = 1 if as_printed else 2
         a = np.eye(len(b)) + (b * _integral(2 * s_lam, r) / 2) @ b.T
         a += (c * _integral(-2 * s_lam, r) / 2) @ c.T + d @ d.T * _integral(power * rest, r)
+        kept = np.isfinite(a).all() and np.linalg.cond(a) < _DIGITS
+        lost = lost if kept else max(lost, r)
         z = np.concatenate([z1, z2])
         result.append(z @ np.linalg.solve(a, z.T))
+    if lost:
+        warnings.warn(
+            f"$A$ of Eq. (15) is singular to rounding, at t = {lost * tau:.3g} for one, and $M$ "
+            "has lost its digits there: `balanced_flow` keeps them.",
+            stacklevel=2,
+        )
     return np.array(result) if np.ndim(times) else result[0]
 
 

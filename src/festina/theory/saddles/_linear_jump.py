@@ -18,6 +18,9 @@ from ._stairs import root, warn_unless_ended
 _SETTLED = 1e-4
 _STILL = 1e-6
 
+# Weights this much larger than learned ones come down so fast that all else cannot be followed.
+_STIFF = 100.0
+
 _RTOL = 1e-8
 _ROUND_OFF = 1e-13
 
@@ -110,6 +113,11 @@ def jump(
     # the other columns have left no drive, the last one is driven by what it adds itself.
     drives = (np.linalg.norm(moments.drive(part), 2) for part in (active[:, :-1], active))
     fastest = float(next((drive for drive in drives if drive > 0.0), 0.0))
+    if (largest := float(np.linalg.norm(active, 2))) > _STIFF * moments.weight > 0.0:
+        raise ValueError(
+            f"`u` and `v` have weights of size {largest:.3g}, those that are learned "
+            f"{moments.weight:.3g}. Start from smaller ones, below {_STIFF:g} times that."
+        )
     solution = solve_ivp(
         flow,
         (0.0, 1e4 / fastest if at_start > at_rest else 0.0),

@@ -66,7 +66,7 @@ def narrow_minima(
       on a kink, where rectifiers often have theirs, the smallest subgradient.
     """
     width, starts = whole_number("width", width), whole_number("starts", starts)
-    unit = unit_of(unit)
+    unit, seed = unit_of(unit), whole_number("seed", seed, least=0)
     # Random starts at the scale where the loss is comparable with that of no network at all.
     rng = np.random.default_rng(seed)
     u, v = (
