@@ -252,6 +252,7 @@ def test_a_run_that_diverged_ends_at_its_last_finite_sample():
         ({"steps": 0}, "`steps` must be a whole number from 1 up, got 0"),
         ({"save_every": 0}, "`save_every` must be a whole number"),
         ({"save_every": 1.5}, "`save_every` must be a whole number"),
+        ({"batch_size": None, "save_every": 3}, "`save_every` is for mini-batches"),
         ({"learning_rate": -0.1}, "`learning_rate` must be positive"),
         ({"learning_rate": "0.1"}, "`learning_rate` must be a number .* the text '0.1'"),
         ({"learning_rate": np.array([0.1, 0.2])}, "`learning_rate`.*batch"),

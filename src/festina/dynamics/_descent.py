@@ -98,6 +98,11 @@ def gradient_descent(
             observe=observe,
             progress=progress,
         )
+    if save_every is not None:
+        raise ValueError(
+            "`save_every` is for mini-batches: full batches are sampled as `resolution` says. For "
+            "samples at even steps let `batch_size` be all samples."
+        )
     method = Method(
         name="gradient descent" + " with momentum" * (mu is not None),
         loss=loss,

@@ -162,9 +162,7 @@ def _trained(
     parameters: Parameters, network: AbstractNetwork, task: Task, t_end: float | None = None
 ) -> AbstractNetwork:
     steps = round((parameters.t_end if t_end is None else t_end) / parameters.learning_rate)
-    return gradient_descent(
-        network, task, parameters.learning_rate, steps, save_every=steps, converged=1e-12
-    ).final
+    return gradient_descent(network, task, parameters.learning_rate, steps, converged=1e-12).final
 
 
 def _matched(parameters: Parameters, network: Layer, task: Task) -> AbstractNetwork:
@@ -173,9 +171,7 @@ def _matched(parameters: Parameters, network: Layer, task: Task) -> AbstractNetw
     stiff = np.broadcast_to(_STIFF * np.eye(width), (*network.batch_shape, width, width))
     start = layer("relu", np.asarray(network.u) / _STIFF, stiff)
     rate, steps = 2.0, round(parameters.t_end)  # one layer is stable in larger steps
-    return gradient_descent(
-        start, task, rate / _STIFF**2, steps, save_every=steps, converged=1e-12
-    ).final
+    return gradient_descent(start, task, rate / _STIFF**2, steps, converged=1e-12).final
 
 
 def _shares(network: AbstractNetwork, task: Task) -> np.ndarray:

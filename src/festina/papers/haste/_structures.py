@@ -137,8 +137,7 @@ def _trained(
     """Losses at common times. In steps, because flow along the kinks of rectifiers is dear."""
     times, rate = np.linspace(0.0, parameters.t_end, _SAMPLES), parameters.learning_rate
     steps = round(parameters.t_end / rate)
-    every = max(1, steps // (_SAMPLES - 1))
-    ran = gradient_descent(network, task, rate, steps, save_every=every, converged=1e-12)
+    ran = gradient_descent(network, task, rate, steps, converged=1e-12)
     lanes = zip(np.broadcast_to(ran.time, ran.loss.shape), ran.loss, strict=True)
     return times, np.stack([np.interp(times, rate * t, loss) for t, loss in lanes]), ran.final
 
