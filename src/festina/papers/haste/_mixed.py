@@ -8,7 +8,7 @@ with one for all contexts but each. Loss ½⟨‖y − f‖²⟩, τ Ẇ = −�
 sum over samples, of which there are P, so that a step of η is flow time ηP.
 
 The source has ReLU networks at a lower loss than modular ones. Their curves cross: what is less is
-the area below them. For the last percent modular networks are ahead.
+the area below them. In the end modular networks are ahead.
 """
 
 import itertools
@@ -113,7 +113,10 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
             found.append(_trained(parameters, network, task, count, times))
         table = xr.concat(found, xr.Variable("network", list(_COLORS)), join="override")
         modular = context_spectrum(parameters.objects, count, 1, of="common")
-        table["modular_theory"] = "time", modular.loss(times, scale**2 * (width // count) / 2)
+        # A step multiplies weights by 1 + ηs, where flow for as long does by e^{ηs}.
+        growth = parameters.learning_rate * len(task.x) * modular.singular_values
+        clock, start = growth / np.log1p(growth), scale**2 * (width // count) / 2
+        table["modular_theory"] = "time", modular.loss(times, start, tau=clock)
         table["floor"] = linear_floor(task)
         table["share"] = table["share"].isel(network=0)  # of gated ones it is given
         tables[f"contexts_{count}"] = table.assign_coords(
@@ -243,20 +246,21 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
             "why mixed selectivity wins",
             note=f"time over that of modular ones, {listed(ratio.sel(network='ReLU'), 2)}",
         )
+        seen = data["loss"].sel(network="modular").mean("seed")
+        lower = data["loss"].sel(network="ReLU").mean("seed") / seen
         say(
             f"{where}: ReLU networks have a lower loss than modular ones at all times",
-            below(ratio.sel(network="ReLU"), 1.0),
+            below(lower[1:], 1.0),
             "why mixed selectivity wins",
-            wrong="modular ones are ahead for the last percent, because they learn late modes at "
-            "√2 σ/NC, others at √(1 − 1/C) σ/NC",
-            instead=above(ratio.sel(network="ReLU", level=0.01), 1.0),
+            wrong="curves cross near the last percent, sooner from larger weights: modular ones "
+            "learn late modes at √2 σ/NC, others at √(1 − 1/C) σ/NC",
+            instead=above(lower[-1], 1.0),
         )
-        seen = data["loss"].sel(network="modular").mean("seed")
         say(
             f"{where}: the loss of modular networks is that of independent modes",
             apart(seen, data["modular_theory"], within=0.05, over=float(seen[0])),
             "learning dynamics",
-            note="of the initial loss; from strengths σ²H/2 of H random units",
+            note="of the initial loss; from strengths σ²H/2 of H random units, in steps",
         )
     if len(counts) > 1:
         finals = [_final(run[f"contexts_{count}"].ds) for count in counts]

@@ -250,7 +250,7 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         say(
             f"{where}: late modes are learned faster by modular pathways, by √(2C/(C − 1))",
             agree(late, np.sqrt(2 * count / (count - 1)), within=1e-12),
-            note="hence these are ahead for the last percent of the loss",
+            note="hence these are ahead in the end",
         )
     _more(run, counts, say)
     for count in parameters.race_contexts:

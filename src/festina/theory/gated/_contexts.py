@@ -77,7 +77,7 @@ class ContextSpectrum:
         return self.singular_values / self.effective_variance
 
     def strength(
-        self, times: ArrayLike, initial: ArrayLike, *, tau: float = 1.0
+        self, times: ArrayLike, initial: ArrayLike, *, tau: ArrayLike = 1.0
     ) -> Float[np.ndarray, "*time mode"]:
         r"""Strength of every mode of each pathway, when all of them learn from equal weights.
 
@@ -88,7 +88,8 @@ class ContextSpectrum:
         - `times`: when, in the units of `tau`.
         - `initial`: π(0), one for all modes or one for each. H random units of size σ in every
           pathway have σ²H/2.
-        - `tau`: time constant of the flow on $\frac12\langle\lVert y - f\rVert^2\rangle$.
+        - `tau`: time constant of the flow on $\frac12\langle\lVert y - f\rVert^2\rangle$, one
+          for all modes or one for each.
         """
         check_times(times)
         check_positive("initial", initial)
@@ -112,7 +113,7 @@ class ContextSpectrum:
         return np.asarray(chain_strength(times, s, initial, depth=2, input_variance=d, tau=tau))
 
     def loss(
-        self, times: ArrayLike, initial: ArrayLike, *, tau: float = 1.0
+        self, times: ArrayLike, initial: ArrayLike, *, tau: ArrayLike = 1.0
     ) -> Float[np.ndarray, "*time"]:
         r"""½⟨‖y − f‖²⟩ of all these pathways together, arguments as in `strength`.
 
