@@ -166,6 +166,17 @@ BIBTEX = {
   year      = {2025},
   url       = {https://proceedings.mlr.press/v267/zhang25br.html}
 }""",
+    "vanmeegen2025coding": """\
+@article{vanmeegen2025coding,
+  title         = {Coding schemes in neural networks learning classification tasks},
+  author        = {van Meegen, Alexander and Sompolinsky, Haim},
+  journal       = {Nature Communications},
+  volume        = {16},
+  pages         = {3354},
+  year          = {2025},
+  eprint        = {2406.16689},
+  archiveprefix = {arXiv}
+}""",
 }
 
 

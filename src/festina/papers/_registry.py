@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from . import haste, linear, race, saddles
+from . import coding, haste, linear, race, saddles
 from ._entry import Entry
 from ._own import entry_of, is_file, module_of, shown_by
 
@@ -31,6 +31,7 @@ ENTRIES: tuple[Entry, ...] = (
     *linear.ENTRIES,
     *race.ENTRIES,
     *haste.ENTRIES,
+    *coding.ENTRIES,
     *saddles.ENTRIES,
 )
 

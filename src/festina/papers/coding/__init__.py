@@ -1,0 +1,23 @@
+"""Coding schemes: which code hidden neurons of Bayesian networks use for classes."""
+
+from .._entry import Entry
+
+_CODING = ("vanmeegen2025coding",)
+
+
+def _entry(module: str, place: str, seconds: int, shows: str) -> Entry:
+    name = "coding/" + module.rpartition(".")[2].lstrip("_").replace("_", "-")
+    source = f"van Meegen & Sompolinsky: {place}"
+    return Entry(name, shows, source, seconds, f"{__name__}.{module}", _CODING)
+
+
+# fmt: off
+ENTRIES = (
+    _entry("_schemes", "coding schemes", 120,
+           shows="analog, redundant and sparse codes: samples beside the law of a neuron"),
+    _entry("_temperature", "temperature", 120,
+           shows="codes melt: kernels at every temperature, and where words are gone"),
+    _entry("_drift", "representational drift", 60,
+           shows="linear neurons drift, branches of others are disconnected and stay"),
+)
+# fmt: on

@@ -1,0 +1,166 @@
+r"""Which codes drift: chains that go on long after they have reached equilibrium.
+
+The posterior does not tell neurons apart, so that a chain could exchange what two of them do. For
+linear neurons the law of a neuron is one connected piece, and each drifts through all of it. The
+branches of saturating neurons are apart: a neuron that speaks a word keeps it, within which it
+moves, and populations stay where cooling has left them. Overlaps are those of a neuron's mean
+responses to classes with themselves some moves later, over neurons, centred.
+"""
+
+from typing import Any, Literal
+
+import jax
+import numpy as np
+import xarray as xr
+from jaxtyping import Float, PRNGKeyArray
+from matplotlib.figure import Figure
+from pydantic import Field
+
+from ...dynamics.posterior import sample
+from ...tasks import orthogonal_classes
+from ...theory.coding import class_code
+from .._frame import experiment, keys_of, parameters_of, part_of
+from .._parameters import Parameters as BaseParameters
+from .._registry import Progress
+from ..claims import Ledger, above, asserts, below, most
+from ..figures import family, finish, sheet, styled
+
+_THIN = 10
+
+
+class Parameters(BaseParameters):
+    """Three classes of orthogonal inputs, and long chains."""
+
+    seeds: int = Field(default=2, ge=2)
+    """How many chains are run for each activation."""
+
+    activations: tuple[Literal["linear", "sigmoid", "erf", "relu"], ...] = (
+        "linear",
+        "sigmoid",
+        "relu",
+    )
+    """Nonlinearities."""
+
+    sizes: tuple[int, int, int] = (20, 20, 20)
+    """Examples of each class."""
+
+    width: int = Field(default=200, ge=50)
+    """Hidden neurons N."""
+
+    temperature: float = Field(default=0.01, gt=0, le=0.05)
+    """T."""
+
+    moves: int = Field(default=2000, ge=500)
+    """Moves in equilibrium, after half as many of cooling and a quarter that do not count."""
+
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "uneven": {"activations": ("sigmoid",), "sizes": (50, 25, 25), "seeds": 4}
+}
+QUICK: dict[str, Any] = {"activations": ("linear", "sigmoid"), "moves": 800}
+
+
+@experiment("coding/drift")
+def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+    """Run chains, and follow neurons along them."""
+    keys, tables = keys_of(parameters, key), {}
+    task = orthogonal_classes(parameters.sizes)
+    which, count = np.asarray(task.labels["class"]), len(parameters.activations)
+    for k, name in enumerate(parameters.activations):
+        drawn = sample(
+            task,
+            width=parameters.width,
+            temperature=parameters.temperature,
+            activation=name,
+            chains=parameters.seeds,
+            anneal=parameters.moves // 2,
+            burn=parameters.moves // 4,
+            moves=parameters.moves,
+            thin=_THIN,
+            precision="single",
+            progress=part_of(say, k / count, 1 / count),
+            key=jax.random.fold_in(keys[0], k),
+        )
+        activity = drawn.activity()
+        means = np.stack([activity[:, :, which == c].mean(axis=2) for c in range(3)], axis=-1)
+        populations = drawn.populations
+        theory = class_code(parameters.sizes, name, temperature=parameters.temperature)
+        predicted = {b.word: b.population for b in theory.branches}
+        over = ("chain", "move")
+        tables[name] = xr.Dataset(
+            {
+                "overlap": (over, _overlap(means - means.mean(axis=-1, keepdims=True))),
+                "neuron": (("move", "group"), means[0, :, int(means[0, -1].sum(-1).argmax())]),
+                "changing": ("chain", populations.changing),
+                "share": (("chain", "word"), populations.shares),
+                "share_theory": ("word", [predicted.get(w, 0.0) for w in populations.words]),
+                "output": (("chain", "group"), _own(drawn.seen.outputs, which)),
+                "output_theory": ("group", np.diag(theory.outputs)),
+            },
+            {
+                "move": ("move", _THIN * np.arange(means.shape[1]), {"long_name": "moves"}),
+                "word": list(populations.words),
+            },
+        )
+    return tables
+
+
+def _overlap(
+    means: Float[np.ndarray, "chain draw unit group"],
+) -> Float[np.ndarray, "chain draw"]:
+    """Of the first draw's responses with later ones, 1 for the same."""
+    first = means[:, :1]
+    size = np.sqrt((first**2).sum((-1, -2)) * (means**2).sum((-1, -2)))
+    return (first * means).sum((-1, -2)) / size
+
+
+def _own(
+    outputs: Float[np.ndarray, "chain draw sample output"], which: np.ndarray
+) -> Float[np.ndarray, "chain group"]:
+    own = outputs.mean(axis=1)[:, np.arange(len(which)), which]
+    return np.stack([own[:, which == c].mean(axis=1) for c in range(3)], axis=1)
+
+
+@asserts("van Meegen & Sompolinsky", "representational drift")
+def claims(run: xr.DataTree, say: Ledger) -> None:
+    """Who drifts, who keeps a word, and what frozen populations spoil."""
+    for name in parameters_of(run, Parameters).activations:
+        data = run[name].ds
+        last = data["overlap"][:, -max(1, data.sizes["move"] // 4) :].mean("move")
+        if name == "linear":
+            say("linear neurons drift: what they said is forgotten", below(last, 0.5))
+            continue
+        say(f"{name}: neurons keep what they say", above(last, 0.9))
+        if name in ("sigmoid", "erf"):
+            say(
+                f"{name}: branches are disconnected, no neuron ever changes its word",
+                most(data["changing"].values < 1e-3, of="chains"),
+                "symmetry breaking",
+                headline=name == "sigmoid",
+            )
+            say(
+                f"{name}: outputs do not mind that populations are frozen out of equilibrium",
+                below(abs(data["output"] - data["output_theory"]), 0.01),
+                note="largest difference of populations from theory "
+                f"{float(abs(data['share'] - data['share_theory']).max()):.2f}",
+            )
+
+
+@styled
+def draw(run: xr.DataTree) -> Figure:
+    """Overlaps, a neuron of each kind, and populations."""
+    names = parameters_of(run, Parameters).activations
+    figure, axes = sheet("Linear codes drift, words stay", 1 + len(names))
+    overlap, *neurons = axes
+    for name, color in zip(names, ("C0", "C1", "C2", "C3"), strict=False):
+        data = run[name].ds
+        for chain in range(data.sizes["chain"]):
+            label = name if chain == 0 else None
+            overlap.plot(data["move"], data["overlap"][chain], color=color, alpha=0.7, label=label)
+    finish(overlap, "moves", "overlap with the first", "all neurons", ylim=(-0.1, 1.05))
+    for name, ax in zip(names, neurons, strict=True):
+        data = run[name].ds
+        for c, shade, label in family(range(1, 4), "class"):
+            ax.plot(data["move"], data["neuron"][:, c - 1], color=shade, label=label)
+        finish(ax, "moves", "mean activity", f"one neuron, {name}")
+    return figure

@@ -1,0 +1,285 @@
+r"""Three codes: what the hidden neurons of a Bayesian network do depends on their nonlinearity.
+
+Classes of orthogonal inputs, K₀ = 1; f = N⁻¹ Σᵢ aᵢ φ(zᵢ) with Gaussian priors, σ_a² = 1/P, and a
+posterior at temperature T/N. The source has analog codes of linear neurons, redundant ones of
+sigmoidal and sparse ones of rectified neurons. Theory is the law of a neuron as N → ∞, see
+`festina.theory.coding`; weights are drawn by Hamiltonian Monte Carlo, in chains that are cooled
+from the prior. Which words there are also depends on the targets y₋ of other classes.
+"""
+
+from typing import Annotated, Any, Literal
+
+import jax
+import numpy as np
+import xarray as xr
+from jaxtyping import Float, PRNGKeyArray
+from matplotlib.figure import Figure
+from pydantic import Field
+
+from ...diagnose import code
+from ...dynamics.posterior import Posterior, sample
+from ...tasks import orthogonal_classes
+from ...theory.coding import ClassCode, class_code, class_targets
+from .._frame import experiment, keys_of, parameters_of, part_of
+from .._parameters import Parameters as BaseParameters
+from .._registry import Progress
+from ..claims import Ledger, agree, apart, asserts, below, most, same
+from ..figures import THEORY, finish, sheet, styled
+
+_SCHEMES = {"linear": "analog", "erf": "redundant", "sigmoid": "redundant", "relu": "sparse"}
+_MIXED = ("loss", "potential", "trace_U")
+_SPOKEN = 0.02
+"""Of neurons: words that fewer speak are left over from cooling."""
+
+Activation = Literal["linear", "erf", "sigmoid", "relu"]
+
+
+class Parameters(BaseParameters):
+    """Classes of orthogonal inputs, and chains of networks."""
+
+    seeds: int = Field(default=2, ge=2)
+    """How many chains are run for each activation and target."""
+
+    activations: tuple[Activation, ...] = ("linear", "erf", "sigmoid", "relu")
+    """Nonlinearities, each with its own code."""
+
+    sizes: Annotated[tuple[int, ...], Field(min_length=3, max_length=3)] = (20, 20, 20)
+    """Examples of each of three classes."""
+
+    others: tuple[float, ...] = (0.0, -0.5)
+    """Targets y₋ of other classes; y₊ = 1."""
+
+    width: int = Field(default=200, ge=50)
+    """Hidden neurons N."""
+
+    temperature: float = Field(default=0.01, gt=0, le=0.1)
+    """T."""
+
+    anneal: int = Field(default=800, ge=100)
+    """Moves while the chains are cooled."""
+
+    moves: int = Field(default=800, ge=100)
+    """Moves that are drawn from, a tenth of which is kept; half as many are thrown away before."""
+
+
+PRESETS: dict[str, dict[str, Any]] = {"wide": {"width": 500, "others": (0.0,), "seeds": 4}}
+QUICK: dict[str, Any] = {"activations": ("linear", "sigmoid", "relu"), "others": (0.0,)}
+
+
+@experiment("coding/schemes")
+def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+    """Draw networks of each kind, and solve for the law of a neuron."""
+    keys, tables = keys_of(parameters, key), {}
+    cases = [(name, other) for other in parameters.others for name in parameters.activations]
+    for k, (name, other) in enumerate(cases):
+        task = orthogonal_classes(parameters.sizes, other=other)
+        drawn = sample(
+            task,
+            width=parameters.width,
+            temperature=parameters.temperature,
+            activation=name,
+            chains=parameters.seeds,
+            anneal=parameters.anneal,
+            burn=parameters.moves // 2,
+            moves=parameters.moves,
+            precision="single",
+            progress=part_of(say, k / len(cases), 1 / len(cases)),
+            key=jax.random.fold_in(keys[0], k),
+        )
+        theory = class_code(
+            parameters.sizes,
+            name,
+            temperature=parameters.temperature,
+            targets=class_targets(3, other=other),
+        )
+        tables[_name(name, other)] = _table(drawn, theory, np.asarray(task.labels["class"]))
+    return tables
+
+
+def _name(activation: str, other: float) -> str:
+    return f"{activation}_{'onehot' if other == 0 else f'{other:g}'.replace('.', '_')}"
+
+
+def _table(drawn: Posterior, theory: ClassCode, which: np.ndarray) -> xr.Dataset:
+    """What was seen, chain by chain, beside what theory says of it."""
+    seen, activity = drawn.seen, drawn.activity()
+    spoken = drawn.populations
+    predicted = {b.word: b.population for b in theory.branches if len(theory.branches) > 1}
+    words = sorted({*spoken.words, *predicted})
+    shares = dict(zip(spoken.words, spoken.shares.mean(axis=0), strict=True))
+    checked = drawn.diagnostics()
+    outlying = theory.readout_variance * theory.sizes[:, None] * theory.condensed[:, None]
+    last = activity[:, -1]
+    values = np.linspace(*_range(drawn.readout[:, -1, 0]), 400)
+    return xr.Dataset(
+        {
+            "kernel": (("chain", "group", "other"), _blocks(seen.kernels[0], which)),
+            "kernel_theory": (("group", "other"), theory.kernel),
+            "readout_moment": (("output", "other_output"), seen.readout_covariance.mean((0, 1))),
+            "readout_moment_theory": (("output", "other_output"), theory.readout_moment),
+            "outputs": (("group", "output"), _mean(seen.outputs.mean((0, 1)), which)),
+            "outputs_theory": (("group", "output"), theory.outputs),
+            "rhat": ("observable", [checked.rhat[name] for name in _MIXED]),
+            "frozen": ((), spoken.frozen),
+            "share": ("word", [shares.get(word, 0.0) for word in words]),
+            "share_theory": ("word", [predicted.get(word, 0.0) for word in words]),
+            "verdict": ("chain", [code(one, which).verdict for one in last]),
+            "condensed": (("group", "output"), _condensed(drawn, last, which)),
+            "condensed_theory": (("group", "output"), outlying * theory.dual),
+            "activity": (("sample", "unit"), last[0]),
+            "readout": (("output", "unit"), drawn.readout[0, -1]),
+            "density": ("value", theory.marginal(values)),
+        },
+        {
+            "word": words,
+            "observable": list(_MIXED),
+            "chain": np.arange(len(last)),
+            "value": ("value", values, {"long_name": "readout to the first output"}),
+        },
+    )
+
+
+def _range(values: np.ndarray) -> tuple[float, float]:
+    middle = np.percentile(values, [2, 98])  # without outliers, which have no density
+    return float(middle[0] - np.ptp(middle) / 2), float(middle[1] + np.ptp(middle) / 2)
+
+
+def _mean(values: np.ndarray, which: np.ndarray) -> np.ndarray:
+    return np.stack([values[which == c].mean(axis=0) for c in range(which.max() + 1)])
+
+
+def _blocks(
+    kernels: Float[np.ndarray, "chain draw sample sample"], which: np.ndarray
+) -> Float[np.ndarray, "chain group other"]:
+    """The kernel between two classes, of different examples."""
+    one = which == np.arange(which.max() + 1)[:, None]
+    pairs = one[:, None, :, None] & one[None, :, None, :] & ~np.eye(len(which), dtype=bool)
+    return np.einsum("cpq,ghpq->cgh", kernels.mean(axis=1), pairs) / pairs.sum((-1, -2))
+
+
+def _condensed(
+    drawn: Posterior, activity: Float[np.ndarray, "chain sample unit"], which: np.ndarray
+) -> Float[np.ndarray, "group output"]:
+    """What neurons that stand out add to the outputs of each class, in the last draws."""
+    means = np.stack([_mean(one, which) for one in activity])
+    size = np.abs(means).max(axis=1)
+    median = np.median(size, axis=-1, keepdims=True)
+    out = size > median + 8 * np.median(np.abs(size - median), axis=-1, keepdims=True)
+    said = np.einsum("cgu,cou,cu->go", means, drawn.readout[:, -1], out)
+    return said / (len(activity) * activity.shape[-1])
+
+
+@asserts("van Meegen & Sompolinsky", "coding schemes")
+def claims(run: xr.DataTree, say: Ledger) -> None:
+    """Which code each nonlinearity has, and how near theory is."""
+    parameters = parameters_of(run, Parameters)
+    tables = {
+        (name, other): run[_name(name, other)].ds
+        for other in parameters.others
+        for name in parameters.activations
+    }
+    for name in parameters.activations:
+        own = [tables[name, other] for other in parameters.others]
+        say(
+            f"{name} neurons: the code is {_SCHEMES[name]}",
+            most(
+                [v == _SCHEMES[name] for data in own for v in data["verdict"].values], of="chains"
+            ),
+            headline=name == parameters.activations[-1],
+            note="by `diagnose.code`, on the last draw of each chain",
+        )
+    near = 200 / parameters.width  # corrections are of order 1/N
+    for (name, other), data in tables.items():
+        where = f"{name}, y₋ = {other:g}"
+        off = abs(data["kernel"].mean("chain") - data["kernel_theory"]).max()
+        frozen = bool(data["frozen"]) and len(data["word"]) > 3
+        say(
+            f"{where}: kernels between classes are those of the law as N → ∞",
+            below(off, (0.03 if frozen else 0.018) * near),
+            "mean-field theory",
+            note="populations are frozen where they were cooled to" if frozen else "",
+        )
+        say(
+            f"{where}: so are outputs",
+            apart(data["outputs"], data["outputs_theory"], within=0.004 * near),
+            "mean-field theory",
+        )
+        predicted = data["word"].values[data["share_theory"].values > 1e-3]
+        if len(predicted) > 1:
+            found = data["word"].values[data["share"].values > _SPOKEN]
+            say(
+                f"{where}: neurons speak {len(predicted)} words",
+                same(sorted(found.tolist()), sorted(predicted.tolist())),
+                "coding schemes",
+            )
+        if name == "relu":
+            seen, theory = (np.diag(data[v]) for v in ("condensed", "condensed_theory"))
+            say(
+                f"{where}: what outliers say to their own class",
+                agree(seen, theory, within=0.05, relative=True),
+                "sparse coding",
+                note="κ_c q_c t_c; how many share it is left open by theory",
+            )
+    rhat = np.array([data["rhat"].values for data in tables.values()])
+    say(
+        "chains agree on loss, potential and tr U (R-hat)",
+        below(rhat, 1.05 if parameters.moves >= 800 else 1.2),
+        "equilibrium",
+    )
+    if {"erf", "sigmoid"} & {*parameters.activations} and len(parameters.others) > 1:
+        name = "sigmoid" if "sigmoid" in parameters.activations else "erf"
+        counts = [
+            int((tables[name, other]["share_theory"] > 1e-3).sum()) for other in parameters.others
+        ]
+        say(
+            f"{name}: a nonlinearity has its code, whatever the targets",
+            same(len(set(counts)), 1),
+            wrong=f"words depend on y₋: there are {' and '.join(map(str, counts))} of them",
+            instead=same(len(set(counts)), len(counts)),
+        )
+
+
+@styled
+def draw(run: xr.DataTree) -> Figure:
+    """A row for each nonlinearity: activity sorted by code, readouts, and kernels."""
+    parameters = parameters_of(run, Parameters)
+    names, other = parameters.activations, parameters.others[0]
+    title = "The nonlinearity decides the code: analog, redundant, sparse"
+    figure, rows = sheet(title, 3, len(names), squeeze=False, width=3.9, height=2.7)
+    ends = np.cumsum(parameters.sizes)
+    for name, (shown, readout, kernel) in zip(names, rows, strict=True):
+        data = run[_name(name, other)].ds
+        h = data["activity"].values
+        order = np.lexsort(_mean(h, np.repeat(np.arange(3), parameters.sizes)).round(1))
+        size = np.percentile(np.abs(h), 99)
+        picture = shown.imshow(
+            h[:, order],
+            aspect="auto",
+            cmap="RdBu_r",
+            vmin=-size,
+            vmax=size,
+            interpolation="nearest",
+        )
+        figure.colorbar(picture, ax=shown, label="activity")
+        finish(shown, "neuron, by its code", "example, by class", f"{name}: {_SCHEMES[name]}")
+        values = data["readout"][0].values
+        low, high = float(data["value"][0]), float(data["value"][-1])
+        readout.hist(values, np.linspace(low, high, 60), density=True, alpha=0.5, label="neurons")
+        readout.plot(data["value"], data["density"], **THEORY)
+        finish(readout, "readout $a_1$", "density", "readouts", theory="law as N → ∞")
+        blocks = [data["kernel"].mean("chain").values, data["kernel_theory"].values]
+        most_of = max(np.abs(block).max() for block in blocks)
+        both = kernel.imshow(
+            np.concatenate([blocks[0], np.full((3, 1), np.nan), blocks[1]], axis=1),
+            cmap="RdBu_r",
+            vmin=-most_of,
+            vmax=most_of,
+        )
+        figure.colorbar(both, ax=kernel, label="kernel")
+        kernel.set_xticks([1, 5], ["samples", "theory"])
+        kernel.set_yticks(range(3), ["1", "2", "3"])
+        finish(kernel, "", "class", "kernel between classes")
+        for ax in (shown,):
+            for end in ends[:-1]:
+                ax.axhline(end - 0.5, color="black", lw=0.5)
+    return figure

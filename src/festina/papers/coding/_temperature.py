@@ -1,0 +1,166 @@
+r"""Codes against temperature: how they melt, and where.
+
+Classes of orthogonal inputs, as in `coding/schemes`, at several T. The contrast is the kernel
+within classes less that between them. Coming from high T, the law of readouts becomes unstable at
+about T_c = (y₊ − y₋) σ_a √(n_c Var φ), where codes of saturating neurons appear; rectifiers
+condense at a temperature that is known exactly. At finite P and as N → ∞ the former is smooth.
+"""
+
+from typing import Annotated, Any, Literal
+
+import jax
+import numpy as np
+import xarray as xr
+from jaxtyping import PRNGKeyArray
+from matplotlib.figure import Figure
+from pydantic import Field
+
+from ...diagnose import code
+from ...dynamics.posterior import sample
+from ...tasks import orthogonal_classes
+from ...theory.coding import temperature_sweep
+from .._frame import experiment, keys_of, parameters_of, part_of
+from .._parameters import Parameters as BaseParameters
+from .._parameters import increasing
+from .._registry import Progress
+from ..claims import Ledger, apart, asserts, below, falls, listed, same
+from ..figures import DOTS, GUIDE, THEORY, finish, sheet, styled
+
+_FINE = 25
+"""Temperatures at which theory is drawn."""
+
+
+class Parameters(BaseParameters):
+    """Classes of orthogonal inputs at several temperatures."""
+
+    seeds: int = Field(default=2, ge=1)
+    """How many chains are run for each activation and temperature."""
+
+    activations: tuple[Literal["linear", "sigmoid", "erf", "relu"], ...] = (
+        "linear",
+        "sigmoid",
+        "relu",
+    )
+    """Nonlinearities."""
+
+    temperatures: Annotated[tuple[float, ...], increasing(1e-3, 2.0)] = (0.01, 0.06, 0.15, 0.3, 0.6)
+    """T, increasing."""
+
+    size: int = Field(default=20, ge=18)
+    """Examples of each of three classes."""
+
+    width: int = Field(default=200, ge=50)
+    """Hidden neurons N."""
+
+    moves: int = Field(default=400, ge=100)
+    """Moves that are drawn from; as many before, and as many while chains are cooled."""
+
+
+QUICK: dict[str, Any] = {"activations": ("sigmoid",), "temperatures": (0.03, 0.15, 0.3)}
+
+
+@experiment("coding/temperature")
+def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+    """Draw networks at each temperature, and solve for the law of a neuron at many."""
+    keys, tables = keys_of(parameters, key), {}
+    sizes, warm = (parameters.size,) * 3, np.array(parameters.temperatures)
+    task, which = orthogonal_classes(sizes), np.repeat(np.arange(3), parameters.size)
+    same_class = (which[:, None] == which) & ~np.eye(len(which), dtype=bool)
+    total = len(parameters.activations) * len(warm)
+    fine = np.geomspace(warm[0], warm[-1], _FINE)
+    for j, name in enumerate(parameters.activations):
+        seen, verdicts = [], []
+        for k, temperature in enumerate(warm):
+            drawn = sample(
+                task,
+                width=parameters.width,
+                temperature=float(temperature),
+                activation=name,
+                chains=parameters.seeds,
+                anneal=parameters.moves,
+                burn=parameters.moves,
+                moves=parameters.moves,
+                precision="single",
+                progress=part_of(say, (j * len(warm) + k) / total, 1 / total),
+                key=jax.random.fold_in(keys[0], 100 * j + k),
+            )
+            kernel = drawn.seen.kernels[0].mean(axis=1)
+            within = kernel[:, same_class].mean(axis=1)
+            output = drawn.seen.outputs.mean(axis=1)[:, np.arange(len(which)), which].mean(axis=1)
+            seen.append([within, within - kernel[:, which[:, None] != which].mean(axis=1), output])
+            verdicts.append([code(one, which).verdict for one in drawn.activity()[:, -1]])
+        theory, drawn_line = (
+            temperature_sweep(sizes, name, temperatures=each) for each in (warm, fine)
+        )
+        over = ("temperature", "chain")
+        tables[name] = xr.Dataset(
+            {
+                **{
+                    what: (over, np.array(seen)[:, i])
+                    for i, what in enumerate(("within", "contrast", "output"))
+                },
+                "within_theory": ("temperature", [c.kernel[0, 0] for c in theory.codes]),
+                "contrast_theory": ("temperature", theory.contrast),
+                "output_theory": ("temperature", [c.outputs[0, 0] for c in theory.codes]),
+                "branches": ("temperature", theory.populated),
+                "verdict": (over, verdicts),
+                "line": ("fine", drawn_line.contrast),
+                "crossover": ((), theory.crossover),
+            },
+            {"temperature": ("temperature", warm, {"long_name": "temperature T"}), "fine": fine},
+        )
+    return tables
+
+
+@asserts("van Meegen & Sompolinsky", "temperature")
+def claims(run: xr.DataTree, say: Ledger) -> None:
+    """Theory at every temperature, and where codes are gone."""
+    parameters = parameters_of(run, Parameters)
+    near = 200 / parameters.width  # corrections are of order 1/N
+    for name in parameters.activations:
+        data = run[name].ds
+        seen = data.mean("chain", numeric_only=True)
+        say(
+            f"{name}: the contrast of the kernel at every temperature",
+            apart(seen["contrast"], data["contrast_theory"], within=0.02 * near),
+            note=f"theory {listed(data['contrast_theory'], 3)}",
+            headline=name == "sigmoid",
+        )
+        say(
+            f"{name}: so are outputs for their own class",
+            apart(seen["output"], data["output_theory"], within=0.006 * near),
+        )
+        say(f"{name}: the code fades as it gets warmer", falls(seen["contrast"]))
+        warm = data["temperature"].values > 1.5 * float(data["crossover"])
+        if warm.any() and name != "linear":
+            say(
+                f"{name}: above the crossover there is no code",
+                same(sorted({*data["verdict"].values[warm].ravel().tolist()}), ["none"]),
+                note=f"by `diagnose.code`, from 1.5 T_c = {1.5 * float(data["crossover"]):.3g} on",
+            )
+        if name == "sigmoid":
+            populated = data["branches"].values
+            say(
+                "sigmoid: the symmetry between neurons breaks at a transition",
+                same(int(populated[-1]), int(populated[0])),
+                wrong="branches of the law merge, near T_c; at finite P nothing is singular",
+                instead=below(populated[-1], populated[0]),
+                note=f"populated branches {listed(populated, 0)}",
+            )
+
+
+@styled
+def draw(run: xr.DataTree) -> Figure:
+    """The contrast against temperature."""
+    names = parameters_of(run, Parameters).activations
+    title = "Codes melt: the kernel within classes less that between them"
+    figure, columns = sheet(title, len(names), squeeze=False)
+    for name, ax in zip(names, columns[0], strict=True):
+        data = run[name].ds
+        for chain in range(data.sizes["chain"]):
+            label = "chains" if chain == 0 else None
+            ax.plot(data["temperature"], data["contrast"][:, chain], **DOTS, label=label)
+        ax.plot(data["fine"], data["line"], **THEORY)
+        ax.axvline(float(data["crossover"]), **GUIDE)
+        finish(ax, "temperature $T$", "contrast", name, theory="law as N → ∞", xscale="log")
+    return figure
