@@ -19,5 +19,7 @@ ENTRIES = (
            shows="codes melt: kernels at every temperature, and where words are gone"),
     _entry("_drift", "representational drift", 60,
            shows="linear neurons drift, branches of others are disconnected and stay"),
+    _entry("_digits", "generalisation", 90,
+           shows="digits: bias and variance of networks with features, beside lazy ones"),
 )
 # fmt: on

@@ -131,12 +131,13 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
             apart(seen["output"], data["output_theory"], within=0.006 * near),
         )
         say(f"{name}: the code fades as it gets warmer", falls(seen["contrast"]))
-        warm = data["temperature"].values > 1.5 * float(data["crossover"])
+        gone = 1.5 * float(data["crossover"])
+        warm = data["temperature"].values > gone
         if warm.any() and name != "linear":
             say(
                 f"{name}: above the crossover there is no code",
                 same(sorted({*data["verdict"].values[warm].ravel().tolist()}), ["none"]),
-                note=f"by `diagnose.code`, from 1.5 T_c = {1.5 * float(data["crossover"]):.3g} on",
+                note=f"by `diagnose.code`, from 1.5 T_c = {gone:.3g} on",
             )
         if name == "sigmoid":
             populated = data["branches"].values

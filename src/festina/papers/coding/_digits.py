@@ -1,0 +1,242 @@
+r"""Handwritten digits: what features gain over the lazy network, split into bias and variance.
+
+Images of a few digits, centred by the mean of the examples and of length √D; one-hot targets.
+Test error of a network drawn from the posterior is the bias of the mean predictor plus the
+variance around it. The lazy network is a Gaussian process, whose variance is as large as its σ_a:
+it stands beside at σ_a² = 1 and at the non-lazy network's 1/P. The source's mean predictor that is
+identical to the lazy one is that of linear networks as T → 0.
+"""
+
+from typing import Annotated, Any, Literal
+
+import jax
+import numpy as np
+import xarray as xr
+from jaxtyping import PRNGKeyArray
+from matplotlib.figure import Figure
+from pydantic import Field, model_validator
+
+from ...diagnose import code
+from ...dynamics.posterior import sample
+from ...tasks import Task, classification, mnist
+from ...theory.coding import Predictor, lazy_predictor, linear_code
+from .._frame import experiment, keys_of, parameters_of, part_of
+from .._parameters import Parameters as BaseParameters
+from .._parameters import falling
+from .._registry import Progress
+from ..claims import Ledger, above, agree, asserts, below, exponent, listed, same
+from ..figures import DOTS, finish, law, sheet, styled
+
+_PARTS = ("bias", "variance", "accuracy")
+
+
+class Parameters(BaseParameters):
+    """A few digits, a few examples of each, and chains of networks."""
+
+    seeds: int = Field(default=2, ge=1)
+    """How many chains are run for each activation."""
+
+    digits: Annotated[tuple[int, ...], Field(min_length=2, max_length=10)] = (0, 1, 2)
+    """Which digits."""
+
+    examples: int = Field(default=99, ge=20, le=400)
+    """Examples P, as many of each digit."""
+
+    tests: int = Field(default=600, ge=100)
+    """New images."""
+
+    activations: tuple[Literal["linear", "erf", "sigmoid", "relu"], ...] = (
+        "linear",
+        "erf",
+        "sigmoid",
+        "relu",
+    )
+    """Nonlinearities."""
+
+    width: int = Field(default=300, ge=50)
+    """Hidden neurons N."""
+
+    temperature: float = Field(default=0.01, gt=0, le=0.1)
+    """T."""
+
+    colder: Annotated[tuple[float, ...], falling(0.1, 1e-8)] = (1e-2, 1e-3, 1e-4)
+    """Temperatures at which theory of linear networks is held against the lazy one."""
+
+    moves: int = Field(default=600, ge=100)
+    """Moves that are drawn from; as many while chains are cooled, and half as many between."""
+
+    @model_validator(mode="after")
+    def _possible(self) -> "Parameters":
+        if self.examples % len(self.digits):
+            raise ValueError(
+                f"`examples` must be as many of each of {len(self.digits)} digits, got "
+                f"{self.examples}."
+            )
+        return self
+
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "ten": {"digits": tuple(range(10)), "examples": 100, "activations": ("linear", "sigmoid")}
+}
+QUICK: dict[str, Any] = {"activations": ("linear", "relu"), "moves": 300}
+
+
+@experiment("coding/digits")
+def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+    """Draw networks of each kind, and predict new images with them and with lazy ones."""
+    keys = keys_of(parameters, key)
+    task, x, wanted = _images(parameters)
+    rows = []
+    for k, name in enumerate(parameters.activations):
+        count = len(parameters.activations)
+        drawn = sample(
+            task,
+            width=parameters.width,
+            temperature=parameters.temperature,
+            activation=name,
+            chains=parameters.seeds,
+            anneal=parameters.moves,
+            burn=parameters.moves // 2,
+            moves=parameters.moves,
+            leapfrog=30,
+            precision="single",
+            progress=part_of(say, k / count, 1 / count),
+            key=jax.random.fold_in(keys[0], k),
+        )
+        seen = drawn.predict(x, key=jax.random.fold_in(keys[0], 1000 + k))
+        own = Predictor(seen.mean((0, 1)), seen.var((0, 1)), name)
+        lazy = [
+            lazy_predictor(
+                task,
+                x,
+                readout_variance=variance,
+                activation=name,
+                temperature=parameters.temperature,
+            )
+            for variance in (1.0, 1 / parameters.examples)
+        ]
+        split = [[getattr(each.split(wanted), part) for part in _PARTS] for each in (own, *lazy)]
+        activity = drawn.activity()[:, -1]
+        which = np.asarray(task.labels["class"])
+        rows.append(
+            xr.Dataset(
+                {
+                    "split": (("network", "part"), split),
+                    "apart": ((), _apart(own.mean, lazy[0].mean)),
+                    "correlation": ((), np.corrcoef(own.mean.ravel(), lazy[0].mean.ravel())[0, 1]),
+                    "verdict": ("chain", [code(one, which).verdict for one in activity]),
+                },
+                {"network": ["features", "lazy, σ_a² = 1", "lazy, σ_a² = 1/P"], "part": [*_PARTS]},
+            )
+        )
+    return {
+        "drawn": xr.concat(rows, xr.Variable("activation", list(parameters.activations))),
+        "linear": _linear(parameters, task, x, wanted),
+    }
+
+
+def _images(parameters: Parameters) -> tuple[Task, np.ndarray, np.ndarray]:
+    """Examples, and new images with their targets."""
+    rng = np.random.default_rng(parameters.seed)
+    digits = parameters.digits
+    train, test = (mnist(digits, split=split) for split in ("train", "test"))
+    of = np.asarray(train.labels["digit"])
+    each = parameters.examples // len(digits)
+    chosen = np.concatenate([rng.permutation(np.flatnonzero(of == d))[:each] for d in digits])
+    new = rng.permutation(len(test.x))[: parameters.tests]
+    mean = np.asarray(train.x)[chosen].mean(axis=0)
+    shown, unseen = (
+        (x - mean) * np.sqrt(x.shape[1]) / np.linalg.norm(x - mean, axis=1, keepdims=True)
+        for x in (np.asarray(train.x)[chosen], np.asarray(test.x)[new])
+    )
+    task = classification(shown, np.repeat(np.arange(len(digits)), each))
+    return task, unseen, np.asarray(test.y)[new]
+
+
+def _linear(parameters: Parameters, task: Task, x: np.ndarray, wanted: np.ndarray) -> xr.Dataset:
+    """Theory of linear networks, colder and colder, beside the lazy one."""
+    rows, distance = [], []
+    for temperature in parameters.colder:
+        theory = linear_code(task, temperature=temperature)
+        lazy = lazy_predictor(task, x, readout_variance=1.0, temperature=temperature)
+        distance.append(_apart(theory.mean(x), lazy.mean))
+        found = theory.predictor(x, width=parameters.width).split(wanted)
+        rows.append([getattr(found, part) for part in _PARTS])
+    return xr.Dataset(
+        {"split": (("temperature", "part"), rows), "apart": ("temperature", distance)},
+        {"temperature": list(parameters.colder), "part": [*_PARTS]},
+    )
+
+
+def _apart(one: np.ndarray, other: np.ndarray) -> float:
+    return float(np.linalg.norm(one - other) / np.linalg.norm(other))
+
+
+@asserts("van Meegen & Sompolinsky", "generalisation")
+def claims(run: xr.DataTree, say: Ledger) -> None:
+    """Bias, variance, and of which networks the mean predictor is the lazy one."""
+    parameters = parameters_of(run, Parameters)
+    data, theory = run["drawn"].ds, run["linear"].ds
+    split = data["split"]
+    names = parameters.activations
+    if "linear" in names:
+        of = split.sel(activation="linear", network="features")
+        if parameters.temperature in parameters.colder:
+            predicted = theory["split"].sel(temperature=parameters.temperature)
+            say(
+                "linear: bias on new images is that of theory",
+                agree(of.sel(part="bias"), predicted.sel(part="bias"), within=0.03, relative=True),
+                headline=True,
+            )
+        say(
+            "linear: the mean predictor becomes that of the lazy network as T → 0",
+            exponent(theory["temperature"], theory["apart"], 1.0, within=0.15),
+            note=f"distance {listed(theory['apart'], 2)}, in proportion to T",
+        )
+    others = [name for name in names if name != "linear"]
+    if others:
+        gap = data["apart"].sel(activation=others)
+        say(
+            "the mean predictor is identical to the lazy one, whatever the nonlinearity",
+            below(gap, 0.02),
+            wrong="it is only similar: another kernel has been learned",
+            instead=above(gap, 0.05),
+            note=f"relative distance {listed(gap, 2)}",
+        )
+    variance = split.sel(part="variance")
+    ratio = variance.sel(network=["lazy, σ_a² = 1", "lazy, σ_a² = 1/P"]) / variance.sel(
+        network="features"
+    )
+    say(
+        "variance is reduced, for every nonlinearity",
+        above(ratio.min("network"), 1.0),
+        note="by " + listed(ratio.sel(network="lazy, σ_a² = 1/P"), 2) + " at the same σ_a; the "
+        "source does not say which σ_a the lazy network has",
+    )
+    if "relu" in names:
+        of = data["verdict"].sel(activation="relu").values
+        say("rectified neurons code digits sparsely", same(sorted({*of.tolist()}), ["sparse"]))
+
+
+@styled
+def draw(run: xr.DataTree) -> Figure:
+    """Bias and variance of each network, and the distance from the lazy one."""
+    data, theory = run["drawn"].ds, run["linear"].ds
+    figure, (bias, variance, cold) = sheet("Digits: features and lazy networks", 3)
+    names = data["activation"].values
+    at = np.arange(len(names))
+    for k, network in enumerate(data["network"].values):
+        shown = data["split"].sel(network=network)
+        if k < 2:  # the mean of lazy networks is the same up to their ridge
+            label = network.split(",")[0]
+            bias.bar(at + 0.4 * k - 0.2, shown.sel(part="bias"), 0.36, label=label)
+        variance.bar(at + 0.27 * (k - 1), shown.sel(part="variance"), 0.25, label=network)
+    for ax, what in ((bias, "bias"), (variance, "variance")):
+        ax.set_xticks(at, names)
+        finish(ax, "neurons", what, f"{what} on new images")
+    variance.set_yscale("log")
+    cold.plot(theory["temperature"], theory["apart"], **DOTS, label="theory")
+    law(cold, theory["temperature"], float(theory["apart"][-1]), 1, "in proportion to T")
+    words = "temperature $T$", "relative distance", "linear: mean predictor from the lazy one"
+    finish(cold, *words, xscale="log", yscale="log")
+    return figure
