@@ -11,9 +11,7 @@ WORKERS ?= $(shell $(PYTHON) -c "import os; print(min(4, os.cpu_count() or 1))")
 .PHONY: demo test test-slow fuzz bench lint clean
 
 demo: $(MARKS)/base
-	$(BIN)/festina reproduce saddles/figure-1
-	$(BIN)/festina reproduce race/xor
-	$(BIN)/festina reproduce haste/mixed --quick
+	$(BIN)/festina reproduce saddles/figure-1 race/xor haste/mixed --quick
 
 test: $(MARKS)/test
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup

@@ -7,6 +7,7 @@ from pathlib import Path
 from . import (
     against_torch,
     balanced_curve,
+    contexts,
     gated_paths,
     linear_width,
     many_seeds,
@@ -19,6 +20,7 @@ PARTS = (
     sample_size,
     many_seeds,
     balanced_curve,
+    contexts,
     gated_paths,
     linear_width,
     stiff,

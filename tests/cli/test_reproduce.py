@@ -39,6 +39,22 @@ def fail(error):
     return run
 
 
+def test_several_sources_are_one_job(festina, here, monkeypatch):
+    one, two = toy.ENTRIES
+    entries = (one, dataclasses.replace(two, name="other/two"))
+    monkeypatch.setattr(_registry, "ENTRIES", entries)
+    outcome = festina("reproduce", "toy/one", "other", "toy", "--quick", "--seeds", "2")
+    top = here / "runs" / "reproduce-toy-one-other-toy" / "001"
+    assert outcome.status == 0
+    assert f"2 of 2 runs. All of it is in {top.relative_to(here)}." in outcome.out
+    figures = top.relative_to(here) / "*" / "*" / "figure.png"
+    assert f"Figures: {figures}" in outcome.out.splitlines()
+    assert {str(path.parent.relative_to(top)) for path in top.glob("*/*/figure.png")} == {
+        "toy/one",
+        "other/two",
+    }
+
+
 def test_every_experiment_with_every_preset(festina, here):
     outcome = festina("reproduce", "toy", "--seeds", "2", "--seed", "4")
     assert outcome.status == 0

@@ -29,15 +29,13 @@ def _completed(_: Any) -> tuple[str, ...]:
 
 
 def reproduce(
-    source: Annotated[
+    *source: Annotated[
         str,
         Parameter(
-            help="A source, the beginning of names, a file of your own, or `all`.",
+            help="A source, the beginning of names, a file of your own, or `all`; or several.",
             completer=_completed,
         ),
     ],
-    /,
-    *,
     quick: Quick = False,
     seeds: Annotated[Whole | None, Parameter(help="Seeds per experiment, if not its own.")] = None,
     seed: Annotated[Whole | None, Parameter(help="First random seed, if not its own.")] = None,
@@ -59,7 +57,8 @@ def reproduce(
 ) -> int:
     """Run every experiment of a source, with its defaults and with each of its presets.
 
-    `saddles` is a source; `saddles/figure-1` are all experiments whose names begin like that.
+    `saddles` is a source; `saddles/figure-1` are all experiments whose names begin like that, and
+    `saddles/figure-1 race/xor` is both.
     Each gets its own run folder and a line; one claims.json holds all claims, --claims prints them.
     An experiment that fails is reported and the others go on; Ctrl-C keeps what was finished.
     With --quick each is made as cheap as it can be without another verdict, one that is cheap
@@ -156,7 +155,7 @@ def _chosen(source: str) -> tuple[str, ...]:
 
 
 def _jobs(
-    source: str,
+    source: tuple[str, ...],
     quick: bool,
     flags: Mapping[str, Any],
     results: Results,
@@ -165,7 +164,12 @@ def _jobs(
     debug: bool,
 ) -> list[Job]:
     """What is to be run; a bad flag is said before any of it is."""
-    chosen = _chosen(source)
+    if not source:
+        raise Complaint(
+            f"Missing SOURCE of `festina reproduce`. There are: {', '.join(sources())}, all."
+        )
+    chosen = tuple(dict.fromkeys(name for each in source for name in _chosen(each)))
+    alone = "all" not in source and len({name.partition("/")[0] for name in chosen}) == 1
     from ._parameters import resolve
     from ._perform import labelled
 
@@ -177,7 +181,7 @@ def _jobs(
         except Exception as error:
             results.fail(name, error, debug=debug)
             continue
-        own = experiment.name if source == "all" else experiment.name.split("/", 1)[-1]
+        own = experiment.name.split("/", 1)[-1] if alone else experiment.name
         for preset in (None, *(() if quick else experiment.presets)):
             parameters = resolve(experiment, preset=preset, quick=quick, flags=flags)
             folder = f"{own}-{preset}" if preset else own
@@ -222,14 +226,14 @@ def _each(results: Results, top: Path, progress: Progress, *, debug: bool) -> No
 
 
 def _folder(
-    source: str, out: Path | None, jobs: list[Job], stack: ExitStack, *, fresh: bool
+    source: tuple[str, ...], out: Path | None, jobs: list[Job], stack: ExitStack, *, fresh: bool
 ) -> tuple[Path, list[Path]]:
     """The folder for all runs, in hand, and what was made for it, innermost first.
 
     It is one that an earlier command has begun, where all that is in there is what is wanted.
     """
-    name = find(source).name if source.endswith(".py") else source
-    parent = Path("runs", f"reproduce-{name.replace('/', '-')}").absolute()
+    called = [find(each).name if each.endswith(".py") else each for each in source]
+    parent = Path("runs", f"reproduce-{'-'.join(called).replace('/', '-')}").absolute()
     made: list[Path] = []
     try:
         if out is not None:

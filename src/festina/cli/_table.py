@@ -77,7 +77,10 @@ def print_results(
         for picture in results[0].pictures:
             print(shorter(picture))
     elif results:
-        print(f"Figures: {shorter(results[0].folder.parent / '*' / 'figure.png')}")
+        above = results[0].folder.parent
+        if any(done.folder.parent != above for done in results):  # of several sources
+            above = above.parent / "*"
+        print(f"Figures: {shorter(above / '*' / 'figure.png')}")
     screen.print(Text(f"{total}{summary(claims, failures) if results or failures else ''}"))
 
 
