@@ -10,6 +10,7 @@ from . import (
     gated_paths,
     linear_width,
     many_seeds,
+    posterior,
     sample_size,
     stiff,
 )
@@ -22,6 +23,7 @@ PARTS = (
     gated_paths,
     linear_width,
     stiff,
+    posterior,
 )
 
 
