@@ -21,5 +21,7 @@ ENTRIES = (
            shows="linear neurons drift, branches of others are disconnected and stay"),
     _entry("_digits", "generalisation", 90,
            shows="digits: bias and variance of networks with features, beside lazy ones"),
+    _entry("_width", "limit of wide networks", 150,
+           shows="how wide networks must be, priors of readouts, and two hidden layers"),
 )
 # fmt: on

@@ -1,0 +1,193 @@
+r"""How wide is wide enough, how small readouts must be, and what a second hidden layer does.
+
+The law of a neuron is that of N → ∞ at fixed P; corrections are of order 1/N, and this says from
+which N on it holds to 5 %. Priors of readouts are σ_a² = P^{-1/L} for L hidden layers, so that a
+network that fits has weights as likely as any: with larger ones features are learned less. Two
+hidden layers of linear neurons are in closed form at T = 0; of others there is no theory here,
+only the code of each layer.
+"""
+
+from typing import Annotated, Any, Literal
+
+import jax
+import numpy as np
+import xarray as xr
+from jaxtyping import PRNGKeyArray
+from matplotlib.figure import Figure
+from pydantic import Field
+
+from ...diagnose import code
+from ...dynamics.posterior import Posterior, sample
+from ...tasks import Task, orthogonal_classes
+from ...theory.coding import class_code
+from .._frame import experiment, keys_of, parameters_of, part_of
+from .._parameters import Parameters as BaseParameters
+from .._parameters import increasing
+from .._registry import Progress
+from ..claims import Ledger, asserts, below, falls, listed, most
+from ..figures import DOTS, GUIDE, family, finish, law, sheet, styled
+
+_LAYERS = {"linear": "analog", "sigmoid": "redundant", "relu": "sparse"}
+
+
+class Parameters(BaseParameters):
+    """Three classes of orthogonal inputs, networks of several widths, priors and depths."""
+
+    seeds: int = Field(default=4, ge=2)
+    """How many chains are run for each."""
+
+    activations: tuple[Literal["linear", "sigmoid", "relu"], ...] = ("linear", "sigmoid", "relu")
+    """Nonlinearities."""
+
+    size: int = Field(default=20, ge=18)
+    """Examples of each class."""
+
+    widths: Annotated[tuple[int, ...], increasing(20)] = (40, 100, 250)
+    """Hidden neurons N."""
+
+    variances: Annotated[tuple[float, ...], increasing(0.1, 100.0)] = (1.0, 4.0, 16.0)
+    """σ_a² in units of 1/P, of sigmoidal networks of the largest width but one."""
+
+    deep_width: int = Field(default=150, ge=50)
+    """Neurons in each of two hidden layers."""
+
+    temperature: float = Field(default=0.01, gt=0, le=0.05)
+    """T."""
+
+    moves: int = Field(default=400, ge=100)
+    """Moves that are drawn from; as many before, and twice as many while chains are cooled."""
+
+
+QUICK: dict[str, Any] = {"activations": ("linear", "sigmoid"), "seeds": 2, "variances": (1.0, 16.0)}
+
+
+@experiment("coding/width")
+def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+    """Draw networks of every width, prior and depth."""
+    keys, tables = keys_of(parameters, key), {}
+    task, names = orthogonal_classes((parameters.size,) * 3), parameters.activations
+    parts = len(names) * (len(parameters.widths) + 1) + len(parameters.variances)
+    done = iter(range(parts))
+
+    def drawn(name: str, **how: Any) -> Posterior:
+        k = next(done)
+        return sample(
+            task,
+            activation=name,
+            temperature=parameters.temperature,
+            chains=parameters.seeds,
+            anneal=2 * parameters.moves,
+            burn=parameters.moves,
+            moves=parameters.moves,
+            precision="single",
+            progress=part_of(say, k / parts, 1 / parts),
+            key=jax.random.fold_in(keys[0], k),
+            **how,
+        )
+
+    for name in names:
+        found = np.array([_contrast(drawn(name, width=n), task) for n in parameters.widths])
+        theory = class_code((parameters.size,) * 3, name, temperature=parameters.temperature)
+        tables[name] = xr.Dataset(
+            {
+                "contrast": (("width", "chain"), found),
+                "theory": ((), theory.kernel[0, 0] - theory.kernel[0, 1]),
+                "deep": (("layer", "chain"), _deep(drawn, name, parameters, task)),
+            },
+            {"width": list(parameters.widths), "layer": [1, 2]},
+        )
+    unit = 1 / len(task.x)
+    priors = [
+        _contrast(
+            drawn("sigmoid", width=parameters.widths[-2], readout_variance=factor * unit), task
+        )
+        for factor in parameters.variances
+    ]
+    predicted = [
+        class_code(
+            (parameters.size,) * 3,
+            "sigmoid",
+            temperature=parameters.temperature,
+            readout_variance=factor * unit,
+        ).kernel[0]
+        for factor in parameters.variances
+    ]
+    tables["prior"] = xr.Dataset(
+        {
+            "contrast": (("variance", "chain"), np.array(priors)),
+            "theory": ("variance", [kernel[0] - kernel[1] for kernel in predicted]),
+        },
+        {"variance": list(parameters.variances)},
+    )
+    return tables
+
+
+def _contrast(drawn: Posterior, task: Task) -> np.ndarray:
+    """The kernel within classes less that between them, chain by chain."""
+    which = np.asarray(task.labels["class"])
+    kernel = drawn.seen.kernels[-1].mean(axis=1)
+    alike = which[:, None] == which
+    within = kernel[:, alike & ~np.eye(len(which), dtype=bool)].mean(axis=1)
+    return within - kernel[:, ~alike].mean(axis=1)
+
+
+def _deep(drawn: Any, name: str, parameters: Parameters, task: Task) -> list[list[str]]:
+    """Verdicts on both layers, in the last draw of every chain."""
+    found = drawn(name, width=parameters.deep_width, depth=2)
+    which = np.asarray(task.labels["class"])
+    return [[code(one, which).verdict for one in found.activity(layer)[:, -1]] for layer in (0, 1)]
+
+
+@asserts("van Meegen & Sompolinsky", "limit of wide networks")
+def claims(run: xr.DataTree, say: Ledger) -> None:
+    """Corrections that fall with width, priors, and codes of two layers."""
+    parameters = parameters_of(run, Parameters)
+    for name in parameters.activations:
+        data = run[name].ds
+        off = abs(data["contrast"].mean("chain") / data["theory"] - 1)
+        say(
+            f"{name}: the widest network has the kernel of the law within 5 %",
+            below(off[-1], 0.05),
+            headline=name == parameters.activations[0],
+            note=f"relative error {listed(off, 2)}",
+        )
+        say(
+            f"{name}: two hidden layers, the last one's code is {_LAYERS[name]} as well",
+            most(data["deep"].sel(layer=2).values == _LAYERS[name], of="chains"),
+            "several layers",
+            note=f"the first: {', '.join(sorted({*data['deep'].sel(layer=1).values.tolist()}))}",
+        )
+    prior = run["prior"].ds
+    seen = prior["contrast"].mean("chain")
+    say(
+        "readouts that may be larger learn weaker features",
+        falls(seen),
+        "scaling of priors",
+        note=f"theory {listed(prior['theory'], 3)}",
+    )
+    say(
+        "as the law says, for every σ_a²",
+        below(abs(seen / prior["theory"] - 1), 0.05),
+        "scaling of priors",
+    )
+
+
+@styled
+def draw(run: xr.DataTree) -> Figure:
+    """Errors against width, and contrasts against the prior."""
+    parameters = parameters_of(run, Parameters)
+    figure, (width, prior) = sheet("Wide enough, and readouts small enough", 2)
+    for k, color, label in family(range(len(parameters.activations)), ""):
+        name = parameters.activations[k]
+        data = run[name].ds
+        off = abs(data["contrast"].mean("chain") / data["theory"] - 1)
+        width.plot(data["width"], off, **DOTS, color=color, label=name)
+        if k == 0:
+            law(width, data["width"], float(off[-1]), -1, "$1/N$")
+    width.axhline(0.05, **GUIDE)
+    finish(width, "hidden neurons $N$", "relative error", "kernel", xscale="log", yscale="log")
+    data = run["prior"].ds
+    prior.plot(data["variance"], data["contrast"].mean("chain"), **DOTS, label="chains")
+    prior.plot(data["variance"], data["theory"], "k--", lw=1.0, label="law as N → ∞")
+    finish(prior, "$σ_a^2 P$", "kernel, within − between", "sigmoid", xscale="log")
+    return figure
