@@ -212,4 +212,34 @@ SMALL: dict[str, dict[str, Any]] = {
         "overlaps": (0.0, 0.5, 0.95, 0.99),
     },
     "haste/conflict": {"seeds": 2, "classes": 2, "hidden": 30, "shares": (0.1, 0.2, 1.0)},
+    # coding
+    "coding/schemes": {
+        "activations": ("sigmoid", "relu"),
+        "others": (0.0,),
+        "width": 100,
+        "anneal": 300,
+        "moves": 200,
+    },
+    "coding/temperature": {
+        "activations": ("sigmoid",),
+        "temperatures": (0.05, 0.3),
+        "width": 100,
+        "moves": 150,
+    },
+    "coding/drift": {"activations": ("linear", "sigmoid"), "width": 60, "moves": 600},
+    "coding/digits": {
+        "activations": ("linear", "relu"),
+        "examples": 60,
+        "tests": 200,
+        "width": 100,
+        "moves": 150,
+    },
+    "coding/width": {
+        "activations": ("sigmoid",),
+        "seeds": 2,
+        "widths": (40, 100),
+        "variances": (1.0, 16.0),
+        "deep_width": 80,
+        "moves": 150,
+    },
 }

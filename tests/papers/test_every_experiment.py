@@ -11,7 +11,7 @@ from experiments import are_apart, is_whole, pixels, reloaded
 from festina.papers import load, names
 from small import SMALL
 
-NEED_MNIST = {"haste/scale", "saddles/figure-3", "saddles/table-1"}
+NEED_MNIST = {"coding/digits", "haste/scale", "saddles/figure-3", "saddles/table-1"}
 without = pytest.mark.skipif(
     "FESTINA_DATA" not in os.environ, reason="FESTINA_DATA names no MNIST folder"
 )
@@ -23,6 +23,7 @@ LONG |= {"linear/decision-depth", "linear/partitioned-solution"}
 LONG |= {"race/abstraction", "race/routing"}
 LONG |= {f"haste/{name}" for name in ("equivalence", "depth", "scale", "mixed", "why")}
 LONG |= {f"haste/{name}" for name in ("structures", "distillation", "views", "tasks")}
+LONG |= {f"coding/{name}" for name in ("schemes", "temperature", "digits", "width")}
 
 
 def marks(name):

@@ -25,7 +25,7 @@ from .._parameters import Parameters as BaseParameters
 from .._parameters import increasing
 from .._registry import Progress
 from ..claims import Ledger, asserts, below, falls, listed, most
-from ..figures import DOTS, GUIDE, family, finish, law, sheet, styled
+from ..figures import DOTS, GUIDE, finish, law, sheet, styled
 
 _LAYERS = {"linear": "analog", "sigmoid": "redundant", "relu": "sparse"}
 
@@ -177,11 +177,10 @@ def draw(run: xr.DataTree) -> Figure:
     """Errors against width, and contrasts against the prior."""
     parameters = parameters_of(run, Parameters)
     figure, (width, prior) = sheet("Wide enough, and readouts small enough", 2)
-    for k, color, label in family(range(len(parameters.activations)), ""):
-        name = parameters.activations[k]
+    for k, name in enumerate(parameters.activations):
         data = run[name].ds
         off = abs(data["contrast"].mean("chain") / data["theory"] - 1)
-        width.plot(data["width"], off, **DOTS, color=color, label=name)
+        width.plot(data["width"], off, **DOTS, color=f"C{k}", label=name)
         if k == 0:
             law(width, data["width"], float(off[-1]), -1, "$1/N$")
     width.axhline(0.05, **GUIDE)
