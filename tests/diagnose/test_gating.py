@@ -71,6 +71,22 @@ def test_one_pathway_is_one():
     assert not gating(*planted(1, 60, 100, 0.4, 3)[:1]).stable
 
 
+@pytest.mark.parametrize("examples", [8, 12, 15, 40])
+@pytest.mark.parametrize("rate", [0.3, 0.5])
+def test_noise_is_never_stable(examples, rate):
+    on = (np.random.default_rng(examples).random((examples, 40)) < rate) * 1.0
+    assert not gating(on).stable
+    assert not gating(on, pathways=1).stable
+
+
+@pytest.mark.parametrize("examples", [6, 12])
+def test_few_examples_are_enough_for_clear_pathways(examples):
+    which = np.arange(examples) % 3
+    found = gating(np.repeat((which[:, None] == np.arange(3)) * 1.0, 10, axis=1))
+    assert len(found) == 3
+    assert found.stable
+
+
 def test_order_of_units_and_examples_does_not_matter():
     h, _, _, strengths = planted(5, 70, 120, 0.05, 1)
     rng = np.random.default_rng(0)

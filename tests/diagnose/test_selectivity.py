@@ -77,7 +77,7 @@ def test_planted_gatings(contexts):
     assert found.mixed + found.modular + found.always == pytest.approx(1)
     every = {",".join(map(str, sorted(each))): np.isin(c, each) for each in sets}
     found = look(np.hstack((0 * h, h)), o, c, candidates=every)
-    assert found.units["candidate"].values.tolist()[:-1] == [*every][:-1]
+    assert found.units["candidate"].values.tolist() == [*every]
     np.testing.assert_allclose(found.units["alignment"], [1.0] * (contexts - 1) + [0.0])
     assert found.units["unit"].values.tolist() == [*range(contexts, 2 * contexts)]
     even = look((h > 0) * 1.0, o, c).units

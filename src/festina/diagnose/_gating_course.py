@@ -16,7 +16,7 @@ from ..tasks import Task
 from ._given import check_trajectory
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class GatingCourse:
     """Gates at every sample of a run; axes of a batch come first.
 
@@ -43,6 +43,18 @@ class GatingCourse:
     from_last: Float[np.ndarray, "*batch save"]
     last_change: tuple[Float[np.ndarray, "*batch unit example"], ...]
     flips: tuple[np.ndarray, ...]
+
+    def __repr__(self) -> str:
+        """When gates become what they are in the end, over all networks of a batch."""
+        whole = lambda values: np.reshape(values, (-1, self.time.shape[-1])).mean(axis=0)
+        times, left = whole(self.time), whole(self.from_last)
+        ever = np.mean(np.concatenate([(each > 0).ravel() for each in self.flips]))
+        rows = [f"{'time':>12}{'gates other than in the end':>30}"]
+        for k in np.unique(np.linspace(0, len(times) - 1, 6).astype(int)):
+            rows.append(f"{times[k]:>12.5g}{left[k]:>30.1%}")
+        rows.append(f"{ever:.0%} of gates have ever changed, those near a kink back and forth too;")
+        rows.append(f"read again they give the network's outputs to {self.output_gap.max():.1g}")
+        return "\n".join(rows)
 
 
 @float64

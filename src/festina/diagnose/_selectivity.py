@@ -171,6 +171,8 @@ def selectivity(
         h = finite_array("activations", activations)
     if h.ndim != 2:
         raise ValueError(f"`activations` must be (example, unit), got shape {h.shape}.")
+    if task is not None and np.ptp(task.weight) > 1e-9 * np.max(task.weight):
+        raise ValueError("`task` must weigh its examples alike: selectivity counts them.")
     if task is not None and len(task.x) != len(h):
         raise ValueError(f"`task` has {len(task.x)} examples, `activations` {len(h)}.")
     labels = {

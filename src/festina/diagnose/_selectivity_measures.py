@@ -122,11 +122,13 @@ def alignment(
     patterns, which = np.unique(candidates.T, axis=0, return_inverse=True)
     size = np.bincount(which.ravel())
     inside = _sums(active.astype(int), which.ravel())
-    found = _kappa(inside, patterns, size)
+    found, observed = _kappa(inside, patterns, size)
+    # A unit that never changes agrees with none beyond chance: it goes where it agrees most.
+    best = np.lexsort((observed, found), axis=0)[-1]
     chance = np.zeros(active.shape[1])
     for _ in range(shuffles):
-        chance += _kappa(_dealt(inside.sum(axis=0), size, rng), patterns, size).max(axis=0)
-    return found.max(axis=0), np.argmax(found, axis=0), chance / shuffles
+        chance += _kappa(_dealt(inside.sum(axis=0), size, rng), patterns, size)[0].max(axis=0)
+    return found.max(axis=0), best, chance / shuffles
 
 
 def _dealt(
@@ -145,14 +147,15 @@ def _kappa(
     inside: Int[np.ndarray, "pattern unit"],
     patterns: Bool[np.ndarray, "pattern candidate"],
     size: Int[np.ndarray, " pattern"],
-) -> Float[np.ndarray, "candidate unit"]:
-    """Agreement beyond that of chance, of what could be: 0 where one of the two never changes."""
+) -> tuple[Float[np.ndarray, "candidate unit"], Float[np.ndarray, "candidate unit"]]:
+    """Agreement beyond chance, of what could be: 0 where one never changes; and agreement."""
     total = size.sum()
     both = patterns.T @ inside / total
     a, b = inside.sum(axis=0) / total, (patterns.T @ size / total)[:, None]
     observed, expected = 1 - a - b + 2 * both, a * b + (1 - a) * (1 - b)
     undecided = expected >= 1 - 1e-12
-    return np.where(undecided, 0.0, (observed - expected) / np.where(undecided, 1.0, 1 - expected))
+    beyond = (observed - expected) / np.where(undecided, 1.0, 1 - expected)
+    return np.where(undecided, 0.0, beyond), observed
 
 
 def _means(

@@ -147,7 +147,7 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         note=f"after t = {float(none['time'][-1]):g}",
     )
     rare = data.sel(share=share <= _RARE)
-    half = rare["half"].mean("seed")
+    half = rare["half"].mean("seed", skipna=False)
     say(
         "the time it takes goes as 1/c: when the index is 1/2",
         exponent(rare["share"], half / rare["share"], -1.0, within=0.05),

@@ -210,7 +210,7 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
     for count in counts:
         data, where = run[f"contexts_{count}"].ds, f"C = {count}"
         share, area = _final(data), data["area"].mean("seed")
-        passage = data["passage"].mean("seed")
+        passage = data["passage"].mean("seed", skipna=False)
         mixed = share.sel(on=count - 1) + (share.sel(on=count - 2) if count > 3 else 0.0)
         say(
             f"{where}: units other than those that are always on are on in C − 1 contexts",
@@ -297,7 +297,7 @@ def draw(run: xr.DataTree) -> Figure:
                 color=color,
                 label=name.replace("C−1", f"{count - 1}"),
             )
-        loss.axhline(float(data["floor"]) / first, **GUIDE)
+        loss.axhline(float(data["floor"]) / first, **GUIDE, label="linear network")
         words = "time $t/τ$", "loss over its start", where
         finish(
             loss,

@@ -258,7 +258,7 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         "IDEA-003",
     )
     near = data.isel(overlap=(kappa > 1 - _FEW) & (kappa < 1))
-    off = abs(near["half"] / near["law"] - 1).mean("seed")
+    off = abs(near["half"] / near["law"] - 1).mean("seed", skipna=False)
     last = 1 - float(near["overlap"][-1])
     say(
         "the slower view is late by 1/(1 − κ): (1 − κ)t → [F(m/4) − F(c₂*)]τ",
