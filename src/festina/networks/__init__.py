@@ -8,6 +8,8 @@ from ._activations import power as power
 from ._as_gated import as_gated as as_gated
 from ._as_gated import gates_of as gates_of
 from ._balanced import balanced as balanced
+from ._bayesian import BayesianNetwork as BayesianNetwork
+from ._bayesian import bayesian as bayesian
 from ._build import attention as attention
 from ._build import convolutional as convolutional
 from ._build import fully_connected as fully_connected

@@ -1,6 +1,9 @@
 """What is to be learned: inputs, targets, and their exact statistics."""
 
 from . import worlds as worlds
+from ._classes import class_targets as class_targets
+from ._classes import classification as classification
+from ._classes import orthogonal_classes as orthogonal_classes
 from ._contextual import context_features as context_features
 from ._contextual import contextual as contextual
 from ._contextual import published_contextual as published_contextual

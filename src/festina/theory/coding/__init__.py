@@ -1,9 +1,11 @@
 """Bayesian networks of infinite width: what code their neurons use, and what they predict."""
 
+from ...networks._code_activations import erf as erf
+from ...networks._code_activations import sigmoid as sigmoid
+from ...tasks import class_targets as class_targets
 from ._branches import Branch as Branch
 from ._classes import ClassCode as ClassCode
 from ._classes import class_code as class_code
-from ._given import class_targets as class_targets
 from ._lazy import lazy_kernel as lazy_kernel
 from ._lazy import lazy_predictor as lazy_predictor
 from ._linear import LinearCode as LinearCode
@@ -14,5 +16,3 @@ from ._predictor import Split as Split
 from ._sweep import Sweep as Sweep
 from ._sweep import crossover_temperature as crossover_temperature
 from ._sweep import temperature_sweep as temperature_sweep
-from ._tilt import erf as erf
-from ._tilt import sigmoid as sigmoid

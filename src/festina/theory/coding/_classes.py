@@ -9,13 +9,14 @@ from scipy.interpolate import PchipInterpolator
 
 from ..._axes import axes
 from ..._types import ArrayLike
+from ...networks._code_activations import CodeActivation
 from ._branches import Branch, branches
 from ._dual import descend
 from ._given import sizes_of, targets_of, temperature_of, variance_of
 from ._law import Classes, Law
 from ._linear_readout import readout_covariance
 from ._relu import condensed
-from ._tilt import CodeActivation, tilt
+from ._tilt import tilt
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

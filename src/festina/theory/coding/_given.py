@@ -5,7 +5,7 @@ from jaxtyping import Float
 
 from ..._types import ArrayLike
 from ...networks._given import finite_array
-from ...tasks import Task
+from ...tasks import class_targets
 from .._checks import check_positive, number
 
 
@@ -37,16 +37,6 @@ def sizes_of(sizes: ArrayLike) -> Float[np.ndarray, " group"]:
     return found
 
 
-def class_targets(
-    classes: int, *, own: float = 1.0, other: float = 0.0
-) -> Float[np.ndarray, "group output"]:
-    """Targets of as many outputs as classes: `own` for the class itself, `other` for the rest.
-
-    Codes depend on `other`: 0 is one-hot, −1/(classes − 1) makes targets of a class sum to zero.
-    """
-    return np.full((classes, classes), float(other)) + (own - other) * np.eye(classes)
-
-
 def targets_of(targets: ArrayLike | None, groups: int) -> Float[np.ndarray, "group output"]:
     if targets is None:
         return class_targets(groups)
@@ -61,17 +51,6 @@ def targets_of(targets: ArrayLike | None, groups: int) -> Float[np.ndarray, "gro
     if not found.any():
         raise ValueError("`targets` are all zero: there is nothing to learn.")
     return found
-
-
-def inputs_of(task: object) -> Float[np.ndarray, "sample input"]:
-    if not isinstance(task, Task) or task.population or task.x.ndim != 2:
-        raise ValueError(
-            "`task` must be finite, with vectors as inputs: the theory is about these examples. "
-            "`festina.tasks.task(x, y)` makes one."
-        )
-    if np.ptp(task.weight) > 1e-12:
-        raise ValueError("`task` must weigh its examples alike: the posterior sums over them.")
-    return np.asarray(task.x, dtype=float)
 
 
 def kernel_of(kernel: ArrayLike, targets: ArrayLike) -> tuple[np.ndarray, np.ndarray]:

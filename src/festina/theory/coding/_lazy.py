@@ -4,12 +4,14 @@ import numpy as np
 from jaxtyping import Float
 
 from ..._types import ArrayLike
+from ...networks._code_activations import CodeActivation
 from ...networks._given import finite_array
 from ...tasks import AbstractTask
+from ...tasks._classes import examples_of
 from .._checks import check_positive, number
-from ._given import inputs_of, temperature_of
+from ._given import temperature_of
 from ._predictor import Predictor
-from ._tilt import CodeActivation, Tilt, _values, tilt
+from ._tilt import Tilt, _values, tilt
 
 _NODES = 64
 _CHUNK = 2**22
@@ -88,7 +90,7 @@ def lazy_predictor(
 
     - `task`: finite, the examples. `x`: new inputs.
     """
-    inputs, y = inputs_of(task), np.asarray(task.y, dtype=float)  # type: ignore[attr-defined]
+    inputs, y = examples_of(task)
     new, temperature = _vectors("x", x), temperature_of(temperature)
     check_positive("readout_variance", number("readout_variance", readout_variance))
     if new.shape[1] != inputs.shape[1]:

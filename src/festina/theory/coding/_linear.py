@@ -8,7 +8,8 @@ from jaxtyping import Float
 from ..._types import ArrayLike
 from ...networks._given import finite_array, whole_number
 from ...tasks import AbstractTask
-from ._given import inputs_of, kernel_of, temperature_of, variance_of
+from ...tasks._classes import examples_of
+from ._given import kernel_of, temperature_of, variance_of
 from ._linear_readout import readout_covariance, two_layers
 from ._predictor import Predictor
 
@@ -145,8 +146,7 @@ def linear_code(
 
     Raises at T = 0 where the targets cannot be met, and says why.
     """
-    x = inputs_of(task)
-    y = np.asarray(task.y, dtype=float)  # type: ignore[attr-defined]
+    x, y = examples_of(task)
     return _code(x, x @ x.T / x.shape[1], y, temperature, readout_variance, depth)
 
 

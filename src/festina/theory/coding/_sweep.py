@@ -8,10 +8,11 @@ from jaxtyping import Float
 
 from ..._axes import axes
 from ..._types import ArrayLike
+from ...networks._code_activations import CodeActivation
 from ...networks._given import finite_array
 from ._classes import ClassCode, class_code, class_codes
 from ._given import sizes_of, targets_of, variance_of
-from ._tilt import CodeActivation, tilt
+from ._tilt import tilt
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,20 +8,14 @@ import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import jax.numpy as jnp
-import jax.scipy.special as jsp
 import numpy as np
 from jaxtyping import Float
 from scipy.interpolate import CubicHermiteSpline
 from scipy.special import erfcx
-from typing_extensions import TypeAliasType
 
 from ..._precision import float64
-from ..._types import Array
 from ...networks._activations import Activation, Scalar
-
-CodeActivation = TypeAliasType("CodeActivation", str | Activation | Scalar)
-"""`"linear"`, `"erf"`, `"sigmoid"`, `"relu"` as this page defines them, or a bounded function."""
+from ...networks._code_activations import CodeActivation, erf, linear, relu, sigmoid
 
 Cumulants = Callable[[np.ndarray], np.ndarray]
 
@@ -30,24 +24,6 @@ _Z = (np.arange(-1400, 1400) + 0.5) / 100
 _REACH = 32.0  # of the first table; the next are four times as long
 _LONGEST = 1e5
 _FAR = 1e6
-
-
-def erf(z: Array) -> Array:
-    r"""$\mathrm{erf}(\sqrt\pi z/2)$, of slope 1 at zero; `festina.networks` has another scale."""
-    return jsp.erf(jnp.sqrt(jnp.pi) / 2 * z)
-
-
-def sigmoid(z: Array) -> Array:
-    r"""$\frac12[1 + \mathrm{erf}(\sqrt\pi z/2)]$: an error function too, not the logistic one."""
-    return (1 + erf(z)) / 2
-
-
-def relu(z: Array) -> Array:
-    return jnp.maximum(z, 0.0)
-
-
-def linear(z: Array) -> Array:
-    return z
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,46 @@
+"""Activations by the names that Bayesian networks and the theory of their codes use."""
+
+import jax.numpy as jnp
+import jax.scipy.special as jsp
+from typing_extensions import TypeAliasType
+
+from .._types import Array
+from ._activations import Activation, Scalar
+
+CodeActivation = TypeAliasType("CodeActivation", str | Activation | Scalar)
+"""`"linear"`, `"erf"`, `"sigmoid"`, `"relu"` as this page defines them, or a bounded function."""
+
+
+def erf(z: Array) -> Array:
+    r"""$\mathrm{erf}(\sqrt\pi z/2)$, of slope 1 at zero; `festina.networks` has another scale."""
+    return jsp.erf(jnp.sqrt(jnp.pi) / 2 * z)
+
+
+def sigmoid(z: Array) -> Array:
+    r"""$\frac12[1 + \mathrm{erf}(\sqrt\pi z/2)]$: an error function too, not the logistic one."""
+    return (1 + erf(z)) / 2
+
+
+def relu(z: Array) -> Array:
+    return jnp.maximum(z, 0.0)
+
+
+def linear(z: Array) -> Array:
+    return z
+
+
+NAMED: dict[str, Scalar] = {"linear": linear, "erf": erf, "sigmoid": sigmoid, "relu": relu}
+
+
+def code_activation(given: CodeActivation) -> tuple[str, Scalar]:
+    """Its name and what it computes: names mean what is said here, a function means itself."""
+    if isinstance(given, str):
+        if given not in NAMED:
+            raise ValueError(
+                f"`activation` must be one of {', '.join(NAMED)}, or a function of your own, got "
+                f"{given!r}."
+            )
+        return given, NAMED[given]
+    if not callable(given):
+        raise ValueError(f"`activation` must be a name or a function, got {given!r}.")
+    return getattr(given, "name", getattr(given, "__name__", "own")), given
