@@ -21,7 +21,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Reason = Literal[
-    "converged", "stationary", "saddle", "finished", "out of steps", "diverged", "step underflow"
+    "converged",
+    "stationary",
+    "saddle",
+    "finished",
+    "interrupted",
+    "out of steps",
+    "diverged",
+    "step underflow",
 ]
 
 TakenSolver = Literal["explicit", "implicit", "descent"]

@@ -1,0 +1,241 @@
+"""What sampling returns, and how it becomes a Run."""
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import jax
+import numpy as np
+from jaxtyping import Float
+
+from ..._precision import float64
+from ..._types import ArrayLike, Keys
+from ...networks import BayesianNetwork
+from ...networks._bayesian import hidden, output_scale
+from ...networks._given import finite_array
+from .._trajectory import Ending
+from ._diagnostics import Diagnostics, diagnostics
+from ._model import Data, Model, Seen, look
+from ._moves import Chains
+from ._plan import Plan
+from ._populations import Populations, classes_of, populations
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+_STUCK = 0.05  # of moves accepted
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Posterior:
+    r"""Weights drawn from a posterior, in several chains: see `sample`.
+
+    - `weights`: $W^1 … W^L$ along the draws, `(chain, draw, out, in)`; of the first those along
+      `basis` alone, the directions that the examples span.
+    - `readout`: a, `(chain, draw, output, unit)`.
+    - `log`: what was written down, before sampling too: `move`, `temperature`, and for each chain
+      `loss` (½|Y − f|², summed), `potential` (at the final T), `acceptance` since the last note,
+      `divergent`, `step` and `duration`, the time of the dynamics.
+    - `inputs`, `targets`: the examples. `notes`: what is odd about them, in words.
+    - `chains`: where the chains are now: `resume` goes on from there.
+    """
+
+    model: Model
+    plan: Plan
+    readout_variance: float
+    inputs: Float[np.ndarray, "sample input"]
+    targets: Float[np.ndarray, "sample output"]
+    reduced: Float[np.ndarray, "sample direction"]
+    basis: Float[np.ndarray, "input direction"]
+    weights: tuple[Float[np.ndarray, "chain draw _ _"], ...]
+    readout: Float[np.ndarray, "chain draw output unit"]
+    log: Mapping[str, np.ndarray]
+    chains: Chains
+    precision: str
+    notes: tuple[str, ...] = ()
+
+    @property
+    def moved(self) -> int:
+        return int(self.chains.move)
+
+    @property
+    def finished(self) -> bool:
+        """Whether all moves of the plan have been made; `resume` makes those that have not."""
+        return self.moved >= self.plan.end
+
+    @property
+    def draws(self) -> int:
+        return self.readout.shape[1]
+
+    def kept(self, name: str) -> Float[np.ndarray, "chain draw"]:
+        """Of the log, at the draws."""
+        values = self.log[name]
+        return values[..., values.shape[-1] - self.draws :]
+
+    @functools.cached_property
+    def endings(self) -> tuple[Ending, ...]:
+        """How each chain ended."""
+        return tuple(self._ending(k) for k in range(len(self.readout)))
+
+    def _ending(self, chain: int) -> Ending:
+        plan, step = self.plan, float(np.exp(self.chains.log_step[chain]))
+        if not self.chains.alive[chain]:
+            return Ending(
+                "diverged",
+                f"Weights were no numbers any more with steps of {step:.3g}, and the chain stands "
+                "where it last was. Take a smaller `step`, or a longer `burn` to find one.",
+            )
+        if self.draws:
+            accepted = float(self.kept("acceptance")[chain].mean())
+            if accepted < _STUCK:
+                broken = int(self.kept("divergent")[chain].sum())
+                return Ending(
+                    "diverged",
+                    f"Of the moves that count only {100 * accepted:.2g} % were accepted "
+                    f"({broken} diverged) with steps of {step:.3g}: the chain hardly moves. A "
+                    "longer `burn` adapts the step further, or give a smaller `step`.",
+                )
+        if not self.finished:
+            return Ending(
+                "interrupted",
+                f"Interrupted after {self.moved} of {plan.end} moves, while {plan.stage(self.moved)}"
+                ": `resume` goes on as if nothing had been.",
+            )
+        return Ending("finished", f"All {plan.end} moves made, steps of {step:.3g} at the end.")
+
+    @property
+    def failed(self) -> bool:
+        return any(ending.failed for ending in self.endings)
+
+    def __repr__(self) -> str:
+        m, plan, (chains, draws) = self.model, self.plan, self.readout.shape[:2]
+        layers = f"{m.depth} hidden layer{'s' * (m.depth > 1)} of {m.width}"
+        lines = [
+            f"Posterior({m.scaling} {m.activation} network, {layers}, {len(self.targets)} "
+            f"examples, {m.outputs} outputs, T = {plan.temperature:g}, σ_a² = "
+            f"{self.readout_variance:.4g}; {chains} chains of {draws} draws by {plan.method})"
+        ]
+        if draws:
+            accepted = self.kept("acceptance").mean()
+            lines.append(
+                f"squared error {2 * self.kept('loss').mean():.4g}, acceptance {accepted:.2f}, "
+                f"steps of {np.exp(np.asarray(self.chains.log_step)).mean():.3g}"
+            )
+        counts = {}
+        for ending in self.endings:
+            if ending.reason != "finished":
+                counts.setdefault(ending.reason, ending.message)
+        return "\n".join([*lines, *counts.values(), *self.notes])
+
+    @functools.cached_property
+    @float64
+    def seen(self) -> Seen:
+        """Outputs, U and kernels on the examples, `(chain, draw, …)`."""
+        self._some_draws()
+        chains, draws = self.readout.shape[:2]
+        parts = [*self.weights, self.readout / np.sqrt(self.readout_variance)]
+        rows = np.concatenate([p.reshape(chains * draws, -1) for p in parts], axis=1)
+        data = Data(self.reduced, self.targets, np.asarray(np.sqrt(self.readout_variance)))
+        found = look(self.model, data, rows.astype(float))
+        shaped = lambda each: np.asarray(each).reshape(chains, draws, *each.shape[1:])
+        return jax.tree.map(shaped, found)
+
+    def observables(self) -> dict[str, Float[np.ndarray, "chain draw ..."]]:
+        """What does not depend on the order of neurons, by name."""
+        seen = self.seen
+        kernels = {f"kernel_{k + 1}": kernel for k, kernel in enumerate(seen.kernels)}
+        if len(kernels) == 1:
+            kernels = {"kernel": seen.kernels[0]}
+        return {
+            "loss": self.kept("loss"),
+            "potential": self.kept("potential"),
+            "trace_U": np.trace(seen.readout_covariance, axis1=-2, axis2=-1),
+            "outputs": seen.outputs,
+            **kernels,
+        }
+
+    @float64
+    def activity(self, layer: int = -1) -> Float[np.ndarray, "chain draw sample unit"]:
+        """φ(z) of a hidden layer on the examples, the last one by default."""
+        self._some_draws()
+
+        def one(*weights: np.ndarray) -> np.ndarray:
+            return np.asarray(hidden(weights, self.reduced, self.model.function)[layer])
+
+        chains, draws = self.readout.shape[:2]
+        rows = [
+            [one(*(each[c, d].astype(float) for each in self.weights)) for d in range(draws)]
+            for c in range(chains)
+        ]
+        return np.array(rows)
+
+    @functools.cached_property
+    @float64
+    def populations(self) -> Populations:
+        """Which words the neurons of the last hidden layer speak, and whether that ever changes.
+
+        Examples with the same targets count as a class.
+        """
+        which = classes_of(self.targets)
+        activity = self.activity()
+        groups = [activity[:, :, which == c].mean(axis=2) for c in range(which.max() + 1)]
+        return populations(np.stack(groups, axis=-1), self.model.function)
+
+    def diagnostics(self) -> Diagnostics:
+        """R-hat and effective sample sizes, and whether populations are frozen."""
+        return diagnostics(self.observables(), self.populations)
+
+    def networks(self, *, key: Keys) -> BayesianNetwork:
+        r"""All draws as networks of the whole inputs, `(chain, draw)`.
+
+        Along directions that no example has, weights are drawn from their prior, which is what the
+        posterior is there: that is what `key` is for.
+        """
+        self._some_draws()
+        first, *deeper = self.weights
+        v, inputs = self.basis, self.basis.shape[0]
+        whole = first @ v.T
+        if v.shape[1] < inputs:
+            with jax.enable_x64(True):
+                free = np.asarray(jax.random.normal(key, (*first.shape[:-1], inputs), dtype=float))
+            whole = whole + free - (free @ v) @ v.T
+        return BayesianNetwork(
+            (whole, *deeper), self.readout, self.model.function, self.model.scaling
+        )
+
+    @float64
+    def predict(self, x: ArrayLike, *, key: Keys) -> Float[np.ndarray, "chain draw sample output"]:
+        """f of new inputs by every draw: their mean is the predictor's, their variance its own."""
+        x = finite_array("x", x)
+        if x.ndim != 2 or x.shape[1] != self.inputs.shape[1]:
+            raise ValueError(
+                f"`x` must be (sample, {self.inputs.shape[1]}) as the inputs, got {x.shape}."
+            )
+        networks, scaled = self.networks(key=key), x / np.sqrt(x.shape[1])
+        chains, draws = self.readout.shape[:2]
+        found = np.empty((chains, draws, len(x), self.model.outputs))
+        for at in np.ndindex(chains, draws):
+            weights = tuple(each[at] for each in networks.weights)
+            layer = np.asarray(hidden(weights, scaled, self.model.function)[-1])
+            found[at] = layer @ self.readout[at].T
+        return found * output_scale(self.readout, self.model.scaling)
+
+    def to_dataset(self) -> "xr.Dataset":
+        """All of it with named axes: `festina.save` writes it, `resume` goes on from it."""
+        from ._storage import to_dataset
+
+        return to_dataset(self)
+
+    def to_arviz(self) -> "xr.DataTree":
+        """As ArviZ has it: groups `posterior`, `sample_stats` and `observed_data`."""
+        from ._storage import to_arviz
+
+        return to_arviz(self)
+
+    def with_moves(self, more: int) -> "Posterior":
+        return replace(self, plan=replace(self.plan, moves=self.plan.moves + more))
+
+    def _some_draws(self) -> None:
+        if not self.draws:
+            raise ValueError(f"There are no draws yet. {self.endings[0].message}")
