@@ -12,7 +12,9 @@ from ..._types import Array
 from ._model import Data, Model, log_density, loss
 from ._plan import Method
 
-_GAIN = 0.1  # of log step for each move that is accepted with certainty and should not be
+_GAIN = 0.02  # of log step for each move that is accepted with certainty and should not be
+
+KIND = "threefry2x32"  # of keys: the same on every machine
 
 
 class Chains(NamedTuple):
@@ -80,7 +82,7 @@ def hamiltonian(
 def langevin(
     key: Array, position: Array, momentum: Array, target: Target, step: Array, settings: Settings
 ) -> _Moved:
-    r"""$\ddot\theta = -\nabla V - \gamma\dot\theta + \sqrt{2\gamma}\,\xi$, as many steps as leapfrogs.
+    r"""$\ddot\theta = -\nabla V - \gamma\dot\theta + \sqrt{2\gamma}\,\xi$, in `leapfrog` steps.
 
     Half a step of friction and noise on either side of a leapfrog. Nothing is rejected: what a
     test would have accepted says how far the step is from none.
@@ -130,7 +132,7 @@ def advance(
         target = functools.partial(log_density, model, data, temperature)
 
         def one(words: Array, position: Array, momentum: Array, log_step: Array) -> tuple:
-            key = jax.random.fold_in(jax.random.wrap_key_data(words), number)
+            key = jax.random.fold_in(jax.random.wrap_key_data(words, impl=KIND), number)
             first, second = jax.random.split(key)
             low, high = 1.0 - settings.jitter, 1.0 + settings.jitter
             step = jnp.exp(log_step) * jax.random.uniform(first, (), dtype, low, high)
@@ -139,7 +141,8 @@ def advance(
         step, moved = jax.vmap(one)(chains.words, chains.position, chains.momentum, chains.log_step)
         settled = jnp.maximum(number - settings.anneal, 0)
         gain = jnp.where(number < settings.warm, _GAIN / (1.0 + settled / 50.0), 0.0)
-        log_step = chains.log_step + gain.astype(dtype) * (moved.acceptance - settings.acceptance)
+        excess = (moved.acceptance - settings.acceptance) / (1.0 - settings.acceptance)
+        log_step = chains.log_step + gain.astype(dtype) * jnp.maximum(excess, -4.0)
         # While steps are still sought a Langevin chain that breaks goes on from where it was.
         alive = chains.alive & ((number < settings.warm) | ~moved.divergent)
         if method == "hmc":

@@ -11,7 +11,7 @@ Method = Literal["hmc", "langevin"]
 
 _HOT = 1.0
 _NOTES = 40  # of what happens before sampling
-_ACCEPTANCE = {"hmc": 0.8, "langevin": 0.999}
+_ACCEPTANCE = {"hmc": 0.8, "langevin": 0.99}
 
 
 @dataclass(frozen=True)

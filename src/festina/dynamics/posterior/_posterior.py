@@ -99,8 +99,8 @@ class Posterior:
         if not self.finished:
             return Ending(
                 "interrupted",
-                f"Interrupted after {self.moved} of {plan.end} moves, while {plan.stage(self.moved)}"
-                ": `resume` goes on as if nothing had been.",
+                f"Interrupted after {self.moved} of {plan.end} moves, while "
+                f"{plan.stage(self.moved)}: `resume` goes on as if nothing had been.",
             )
         return Ending("finished", f"All {plan.end} moves made, steps of {step:.3g} at the end.")
 

@@ -5,7 +5,8 @@ import os
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +21,7 @@ from ...tasks import AbstractTask
 from ...tasks._classes import examples_of
 from .._worker import Progress
 from ._model import Data, Model, reduce
-from ._moves import Chains, Note, Settings, advance
+from ._moves import KIND, Chains, Note, Settings, advance
 from ._notes import oddities
 from ._plan import Method, Plan, plan
 from ._posterior import Posterior
@@ -110,6 +111,11 @@ def sample(
         friction=friction,
         acceptance=acceptance,
     )
+    if checkpoint is not None and Path(checkpoint).exists():
+        raise FileExistsError(
+            f"'{checkpoint}' exists already: `resume` goes on with the chains that are there. For "
+            "new ones choose another folder."
+        )
     name, function = code_activation(activation)
     variance = readout_variance_of(readout_variance, len(y), depth, scaling)
     reduced, basis = reduce(x)
@@ -159,10 +165,8 @@ def resume(
     if not isinstance(run, Posterior):
         from ._storage import from_dataset
 
-        dataset = (
-            run["simulation"].to_dataset() if "simulation" in getattr(run, "children", ()) else run
-        )
-        run = from_dataset(dataset, activation)  # type: ignore[arg-type]
+        children = getattr(run, "children", {})
+        run = from_dataset(children.get("simulation", run), activation)
     more = whole_number("moves", moves, least=0)
     if more % run.plan.thin:
         raise ValueError(f"`moves` must be a multiple of `thin`, {run.plan.thin}, got {more}.")
@@ -178,13 +182,19 @@ def _computing(precision: str) -> Iterator[type]:
 def _prior(
     model: Model, chains: int, key: Keys, method: Method, step: float, dtype: type
 ) -> Chains:
-    if not jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
-        key = jax.random.wrap_key_data(key)
-    if key.shape not in ((), (chains,)):
+    typed = hasattr(key, "dtype") and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
+    if getattr(key, "dtype", None) == np.uint32:  # of `PRNGKey`
+        key, typed = jax.random.wrap_key_data(key), True
+    if not typed or key.shape not in ((), (chains,)):
+        found = f"{key.shape} of them" if typed else repr(key)
         raise ValueError(
-            f"`key` must be one key, or one for each of the {chains} chains, got {key.shape}."
+            f"`key` must be one key, jax.random.key(0), or one for each of the {chains} chains, "
+            f"got {found}."
         )
     keys = key if key.shape else jax.random.split(key, chains)
+    # Keys of whatever kind become one that a chain can carry along, on disk too.
+    words = jax.vmap(lambda each: jax.random.bits(each, (2,), jnp.uint32))(keys)
+    keys = jax.random.wrap_key_data(words, impl=KIND)
     draw = lambda k: jax.random.normal(jax.random.fold_in(k, 2**31), (2, model.size), dtype)
     position, momentum = np.moveaxis(np.asarray(jax.vmap(draw)(keys)), 1, 0)
     return Chains(
@@ -192,7 +202,7 @@ def _prior(
         momentum=momentum if method == "langevin" else momentum[:, :0],
         log_step=np.full(chains, np.log(step), dtype),
         alive=np.ones(chains, dtype=bool),
-        words=np.asarray(jax.random.key_data(keys)),
+        words=np.asarray(words),
         move=np.asarray(0),
     )
 
@@ -202,7 +212,7 @@ def _drive(
 ) -> Posterior:
     model, planned = posterior.model, posterior.plan
     drawn: list[np.ndarray] = []
-    rows: list[dict[str, np.ndarray]] = []
+    rows: list[dict[str, Any]] = []
     state, saved = posterior.chains, time.monotonic()
 
     def now() -> Posterior:
@@ -254,7 +264,7 @@ def _with(
     before: Posterior,
     state: Chains,
     drawn: list[np.ndarray],
-    rows: list[dict[str, np.ndarray]],
+    rows: list[dict[str, Any]],
 ) -> Posterior:
     """What there was, with what has come since."""
     if not rows:

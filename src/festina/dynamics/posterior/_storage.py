@@ -44,6 +44,7 @@ def to_dataset(posterior: Posterior) -> "xr.Dataset":
             "inputs": (("sample", "input"), posterior.inputs),
             "targets": (("sample", "output"), posterior.targets),
             "basis": (("input", "direction"), posterior.basis),
+            "reduced": (("sample", "direction"), posterior.reduced),
             **log,
             **state,
             "ending": ("chain", np.array([e.reason for e in posterior.endings], dtype=str)),
@@ -88,9 +89,9 @@ _STATE = {
 }
 
 
-def from_dataset(data: "xr.Dataset", activation: CodeActivation | None) -> Posterior:
+def from_dataset(data: "xr.Dataset | xr.DataTree", activation: CodeActivation | None) -> Posterior:
     """The way back; a function of one's own is not on disk and has to be given again."""
-    said: dict[str, Any] = data.attrs
+    said: dict[str, Any] = dict(data.attrs)
     if said.get("kind") != "posterior":
         raise ValueError("`run` is no posterior: `festina.dynamics.posterior.sample` makes one.")
     if activation is None and said["activation"] not in NAMED:
@@ -102,8 +103,8 @@ def from_dataset(data: "xr.Dataset", activation: CodeActivation | None) -> Poste
     if name != said["activation"]:
         raise ValueError(f"`activation` is {name!r}, the posterior is of {said['activation']!r}.")
     x, y = data["inputs"].values, data["targets"].values
-    basis = data["basis"].values  # that of the run: another machine may have turned it
-    reduced = x @ basis / np.sqrt(x.shape[1])
+    basis = data["basis"].values  # not computed again: another machine may turn it
+    reduced = data["reduced"].values
     depth = int(said["depth"])
     model = Model(
         int(said["width"]), basis.shape[1], y.shape[1], depth, name, function, said["scaling"]

@@ -1,0 +1,110 @@
+"""What sampling refuses, what it does all the same, and what it says."""
+
+import jax
+import numpy as np
+import pytest
+
+from festina.dynamics.posterior import resume, sample
+from festina.networks import bayesian
+from festina.tasks import classification, linear_teacher, orthogonal_classes, task
+
+KEY = jax.random.key(0)
+TASK = orthogonal_classes([2, 2])
+SHORT = {"width": 4, "chains": 2, "anneal": 4, "burn": 4, "moves": 4, "thin": 1, "leapfrog": 2}
+
+
+def short(given=TASK, **changed):
+    return sample(given, **({"temperature": 0.1, "key": KEY} | SHORT | changed))
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"temperature": 0.0}, "must be positive and finite to sample at, got 0: as T → 0"),
+        ({"temperature": -1.0}, "must be positive and finite to sample at"),
+        ({"temperature": np.nan}, "`temperature` must be a number"),
+        ({"temperature": np.inf}, "must be positive and finite"),
+        ({"width": 0}, "`width` must be a whole number"),
+        ({"depth": 0}, "`depth` must be a whole number"),
+        ({"chains": 0}, "`chains` must be a whole number"),
+        ({"moves": 5, "thin": 2}, "multiple of `thin`.*Take 4"),
+        ({"moves": 0}, "`moves` must be a whole number from 1 up"),
+        ({"method": "gibbs"}, '`method` must be "hmc" or "langevin"'),
+        ({"scaling": "lazy"}, "of a lazy network has no default"),
+        ({"scaling": "rich"}, '"non-lazy" or "lazy"'),
+        ({"readout_variance": 0.0}, "`readout_variance` must be positive"),
+        ({"activation": "softplus"}, "must be one of linear, erf, sigmoid, relu"),
+        ({"activation": 3.0}, "must be a name or a function"),
+        ({"step": 0.0}, "`step` must lie between 0 and inf"),
+        ({"jitter": 1.0}, "`jitter` must lie between 0 and 1"),
+        ({"acceptance": 1.0}, "`acceptance` must lie between"),
+        ({"precision": "half"}, '`precision` must be "double" or "single"'),
+        ({"key": jax.random.split(KEY, 3)}, "one for each of the 2 chains"),
+        ({"key": 0}, "`key` must be one key"),
+        ({"given": task(np.zeros((3, 2)), np.ones(3))}, "All inputs are zero"),
+        ({"given": task(np.eye(2), np.ones(2), weight=[1, 2])}, "weigh its examples alike"),
+        ({"given": linear_teacher(np.eye(2))}, "must be finite, with vectors as inputs"),
+    ],
+)
+def test_what_is_refused(as_a_user, changed, message):
+    with pytest.raises(ValueError, match=message):
+        short(**changed)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: classification(np.eye(3), [0, 2, 2]), "no example of 1.*without gaps"),
+        (lambda: classification(np.eye(3), [0, -1, 2]), "whole number from 0 up"),
+        (lambda: classification(np.eye(3), [0, 0.5, 2]), "whole number from 0 up"),
+        (lambda: orthogonal_classes([3, 0]), "`sizes` must be a whole number from 1 up"),
+        (lambda: orthogonal_classes([]), "a number for each class"),
+        (lambda: resume(short(thin=2), moves=3), "multiple of `thin`, 2"),
+        (lambda: resume(short().to_dataset().drop_attrs()), "no posterior"),
+        (lambda: short().predict(np.eye(3), key=KEY), r"must be \(sample, 4\)"),
+        (lambda: short(moves=2).diagnostics(), "at least 4 draws.*resume"),
+        (lambda: bayesian(3, 4, 1, readout_variance=-1.0, key=KEY), "must be positive"),
+    ],
+)
+def test_what_else_is_refused(as_a_user, call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_duplicate_inputs_are_sampled_and_said():
+    x = np.eye(3)[[0, 1, 1, 2]]
+    alike = short(task(x, [1.0, 0.0, 0.0, 1.0]))
+    assert "examples 1, 2): each counts as often as it occurs" in repr(alike)
+    apart = short(task(x, [1.0, 0.0, 1.0, 1.0]), activation="erf")
+    assert "a squared error of 0.5 is left whatever the weights" in repr(apart)
+    assert (2 * apart.kept("loss") >= 0.5).all()
+
+
+def test_a_class_without_examples_is_said():
+    y = np.eye(3)[[0, 0, 1, 1]]
+    assert "Output 2 has the same target for every example" in repr(short(task(np.eye(4), y)))
+
+
+def test_centred_inputs_are_said_of_linear_networks_alone():
+    x = np.random.default_rng(0).normal(size=(6, 8))
+    x -= x.mean(axis=0)
+    given = classification(x, [0, 0, 1, 1, 2, 2])
+    assert "inputs are centred" in repr(short(given))
+    assert "inputs are centred" not in repr(short(given, activation="relu"))
+    centred = classification(x, [0, 0, 1, 1, 2, 2], other=-0.5)
+    assert short(centred).notes == ()
+
+
+def test_a_langevin_chain_that_diverges_stays_where_it_was():
+    drawn = short(method="langevin", step=50.0, anneal=0, burn=0, activation="relu")
+    assert drawn.failed
+    assert all(ending.reason == "diverged" for ending in drawn.endings)
+    assert "Take a smaller `step`" in repr(drawn)
+    assert np.isfinite(drawn.readout).all()
+
+
+def test_a_chain_that_accepts_nothing_says_so():
+    drawn = short(step=50.0, anneal=0, burn=0, temperature=0.001)
+    assert drawn.failed
+    assert "the chain hardly moves" in repr(drawn)
+    assert np.isfinite(drawn.kept("potential")).all()

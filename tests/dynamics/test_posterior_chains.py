@@ -1,0 +1,106 @@
+"""What chains show: steps that adapt, agreement, populations that freeze."""
+
+import jax
+import numpy as np
+import pytest
+from arviz_stats.base import array_stats
+
+from festina.dynamics.posterior import sample
+from festina.dynamics.posterior._diagnostics import diagnostics
+from festina.dynamics.posterior._populations import classes_of, populations
+from festina.networks._code_activations import erf, linear, relu, sigmoid
+from festina.tasks import orthogonal_classes
+
+KEY = jax.random.key(0)
+
+
+def spoken(words, chains=2, draws=6, low=0.05, high=0.95):
+    """Answers of neurons that say the same at every draw."""
+    one = np.array([[high if letter == "1" else low for letter in word] for word in words])
+    return np.broadcast_to(one, (chains, draws, *one.shape)).copy()
+
+
+def test_frozen_populations_are_recognised():
+    answers = spoken(["110"] * 40 + ["011"] * 60)
+    alike = populations(answers, sigmoid)
+    assert alike.frozen
+    assert not alike.apart
+    assert dict(zip(alike.words, alike.shares[0], strict=True)) == {"110": 0.4, "011": 0.6}
+    answers[1, :, :40] = answers[1, :, 40:80]  # all of the second chain say 011
+    other = populations(answers, sigmoid)
+    assert other.apart
+    assert "Populations are frozen" in other.message
+    assert "up to 40 of 100 neurons, more than chance" in other.message
+
+
+def test_populations_that_change_are_not_frozen():
+    rng = np.random.default_rng(0)
+    answers = rng.choice([-0.9, 0.9], size=(2, 10, 50, 3))
+    found = populations(answers, erf)
+    assert not found.frozen
+    assert set("".join(found.words)) == {"+", "-"}
+    assert "change along chains" in found.message
+
+
+def test_outliers_of_rectifiers_are_words():
+    rng = np.random.default_rng(0)
+    answers = np.abs(rng.normal(size=(2, 8, 100, 3))) * 0.1
+    answers[:, :, 3] = [5, 0, 0]
+    answers[:, :, 7] = [0, 0, 5]
+    found = populations(answers, relu)
+    assert set(found.words) == {"bulk", "100", "001"}
+    assert found.frozen
+
+
+def test_linear_networks_have_no_words():
+    found = populations(np.random.default_rng(0).normal(size=(2, 5, 9, 3)), linear)
+    assert found.words == ()
+    assert not found.frozen
+
+
+def test_classes_are_numbered_as_they_occur():
+    y = np.array([[0, 1], [0, 1], [1, 0], [0, 1.0]])
+    assert classes_of(y).tolist() == [0, 0, 1, 0]
+
+
+def test_diagnostics_are_arvizs_and_know_of_frozen_kernels():
+    rng = np.random.default_rng(0)
+    loss, kernel = rng.normal(size=(2, 4, 50))[:, :, :, None]
+    kernel = kernel + 9.0 * np.arange(4)[:, None, None]
+    frozen = populations(spoken(["110"] * 5 + ["011"] * 6), sigmoid)
+    found = diagnostics({"loss": loss, "kernel": kernel}, frozen)
+    assert found.rhat["loss"] == pytest.approx(float(array_stats.rhat(loss[..., 0])))
+    assert found.ess["loss"] == pytest.approx(float(array_stats.ess(loss[..., 0])))
+    assert found.rhat["kernel"] > 1.5
+    assert found.converged
+    assert "Chains differ in kernel: populations are frozen." in repr(found)
+    moving = populations(rng.choice([0.1, 0.9], size=(4, 10, 50, 3)), sigmoid)
+    assert not diagnostics({"loss": loss, "kernel": kernel}, moving).converged
+
+
+@pytest.mark.parametrize("activation", ["sigmoid", "relu"])
+def test_steps_adapt_before_sampling_and_not_after(activation):
+    drawn = sample(
+        orthogonal_classes([4, 4, 4]),
+        width=50,
+        activation=activation,
+        temperature=0.05,
+        chains=4,
+        anneal=200,
+        burn=200,
+        moves=200,
+        thin=5,
+        key=KEY,
+    )
+    assert 0.7 < drawn.kept("acceptance").mean() < 0.9
+    steps = drawn.kept("step")
+    np.testing.assert_array_equal(steps, np.broadcast_to(steps[:, :1], steps.shape))
+    assert drawn.log["temperature"][0] > 0.5
+    assert drawn.log["temperature"][-1] == pytest.approx(0.05)
+    tree = drawn.to_arviz()
+    assert set(tree.children) == {"posterior", "sample_stats", "observed_data"}
+    assert tree["posterior"]["kernel"].dims == ("chain", "draw", "sample", "sample_other")
+    assert tree["sample_stats"]["lp"].shape == (4, 40)
+    found = drawn.diagnostics()
+    assert set(found.rhat) == {"loss", "potential", "trace_U", "outputs", "kernel"}
+    assert "R-hat" in repr(found)

@@ -1,0 +1,112 @@
+"""A chain that was interrupted goes on as if nothing had been."""
+
+import jax
+import numpy as np
+import pytest
+
+import festina
+from festina.dynamics.posterior import resume, sample
+from festina.tasks import orthogonal_classes
+
+KEY = jax.random.key(3)
+SETTINGS = {
+    "width": 6,
+    "activation": "sigmoid",
+    "temperature": 0.1,
+    "chains": 2,
+    "anneal": 12,
+    "burn": 8,
+    "moves": 12,
+    "thin": 3,
+    "leapfrog": 4,
+    "key": KEY,
+}
+
+
+def chains(**changed):
+    return sample(orthogonal_classes([2, 3]), **(SETTINGS | changed))
+
+
+def same(one, other):
+    for a, b in zip(jax.tree.leaves(one.chains), jax.tree.leaves(other.chains), strict=True):
+        np.testing.assert_array_equal(a, b)
+    for a, b in zip((*one.weights, one.readout), (*other.weights, other.readout), strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert one.log.keys() == other.log.keys()
+    for name in one.log:
+        np.testing.assert_array_equal(one.log[name], other.log[name])
+
+
+@pytest.mark.parametrize("method", ["hmc", "langevin"])
+@pytest.mark.parametrize("precision", ["double", "single"])
+def test_more_moves_are_as_in_one_go(method, precision):
+    whole = chains(method=method, precision=precision)
+    half = chains(method=method, precision=precision, moves=6)
+    same(resume(half, moves=6), whole)
+    assert whole.readout.dtype == (np.float64 if precision == "double" else np.float32)
+
+
+@pytest.mark.parametrize("stage", ["cooling", "settling", "sampling"])
+def test_an_interrupted_chain_goes_on_from_disk(tmp_path, stage):
+    def interrupt(words, fraction):
+        if words.startswith(stage):
+            raise KeyboardInterrupt
+
+    path = tmp_path / "chains.zarr"
+    with pytest.raises(KeyboardInterrupt) as raised:
+        chains(checkpoint=path, progress=interrupt)
+    assert "`resume` goes on from there" in raised.value.__notes__[0]
+    run = festina.load(path)["simulation"]
+    assert set(run["ending"].values) == {"interrupted"}
+    assert "`resume` goes on" in str(run["message"].values[0])
+    whole = chains()
+    found = resume(path)
+    same(found, whole)
+    assert found.finished
+    same(resume(path), whole)  # saved again, with nothing left to do
+
+
+def test_a_saved_posterior_says_what_it_is(tmp_path):
+    drawn = chains(precision="single")
+    path = festina.save(drawn, tmp_path / "run.zarr")
+    run = festina.load(path)["simulation"]
+    assert run.attrs["precision"] == "single"
+    assert run["readout"].dims == ("chain", "draw", "output", "unit")
+    assert run["weights_1"].dims == ("chain", "draw", "unit", "direction")
+    assert run["move"].values.tolist() == drawn.plan.stops(0)
+    more = resume(festina.load(path), moves=3)
+    same(more, chains(precision="single", moves=15))
+
+
+def test_others_chains_are_not_overwritten(tmp_path):
+    path = tmp_path / "run.zarr"
+    chains(checkpoint=path)
+    with pytest.raises(FileExistsError, match="`resume` goes on with the chains"):
+        chains(checkpoint=path)
+
+
+def test_a_function_of_ones_own_is_given_again(tmp_path):
+    def own(z):
+        return z / (1 + z**2)
+
+    path = festina.save(chains(activation=own), tmp_path / "run.zarr")
+    with pytest.raises(ValueError, match="give it as `activation`"):
+        resume(path, moves=3)
+    same(resume(path, moves=3, activation=own), chains(activation=own, moves=15))
+
+
+def test_progress_is_in_words():
+    said = []
+    chains(progress=lambda words, fraction: said.append((words, fraction)))
+    stages = [words.split(maxsplit=1)[0].rstrip(",") for words, _ in said]
+    assert list(dict.fromkeys(stages)) == ["cooling", "settling", "sampling"]
+    assert said[0][0].startswith("cooling at T = 0.825, move 1 of 32, squared error")
+    assert said[-1][1] == 1.0
+
+
+def test_seeds_are_chains_of_their_own():
+    """The chain of a key is the same whichever others run beside it."""
+    keys = festina.seeds(3)
+    three = chains(chains=3, key=keys)
+    two = chains(chains=2, key=keys[1:])
+    np.testing.assert_allclose(three.readout[1:], two.readout, rtol=1e-6)
