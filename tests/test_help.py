@@ -8,7 +8,7 @@ import pytest
 import festina
 
 PACKAGES = ("networks", "tasks", "dynamics", "theory.linear", "theory.saddles", "theory.decisions")
-PACKAGES += ("theory.coding", "diagnose")
+PACKAGES += ("theory.coding", "dynamics.posterior", "diagnose")
 SPELLED_OUT = ("numpy._typing", "jaxlib._jax.Array, '...'] | ", "Callable[[jax.")
 
 
