@@ -214,9 +214,12 @@ def _drive(
     drawn: list[np.ndarray] = []
     rows: list[dict[str, Any]] = []
     state, saved = posterior.chains, time.monotonic()
+    # One name for all that belongs together: an interrupt may come between any two lines.
+    latest = state, 0, 0
 
     def now() -> Posterior:
-        return _with(posterior, state, drawn, rows)
+        chains, notes, draws = latest
+        return _with(posterior, chains, drawn[:draws], rows[:notes])
 
     try:
         with _computing(posterior.precision) as dtype:
@@ -236,6 +239,7 @@ def _drive(
                 rows.append(row | {"temperature": planned.temperature_at(stop - 1)})
                 if stop > planned.warm:
                     drawn.append(state.position)
+                latest = state, len(rows), len(drawn)
                 if progress is not None:
                     progress(_words(planned, stop, note, step), stop / planned.end)
                 if checkpoint is not None and time.monotonic() - saved > _EVERY:
