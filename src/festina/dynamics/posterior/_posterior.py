@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import jax
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 
 from ..._precision import float64
 from ..._types import ArrayLike, Keys
@@ -68,7 +68,7 @@ class Posterior:
     def draws(self) -> int:
         return self.readout.shape[1]
 
-    def kept(self, name: str) -> Float[np.ndarray, "chain draw"]:
+    def kept(self, name: str) -> Shaped[np.ndarray, "chain draw"]:
         """Of the log, at the draws."""
         values = self.log[name]
         return values[..., values.shape[-1] - self.draws :]
