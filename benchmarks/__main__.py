@@ -11,6 +11,7 @@ from . import (
     gated_paths,
     linear_width,
     many_seeds,
+    posterior,
     sample_size,
     stiff,
 )
@@ -24,6 +25,7 @@ PARTS = (
     gated_paths,
     linear_width,
     stiff,
+    posterior,
 )
 
 

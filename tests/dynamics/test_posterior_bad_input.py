@@ -1,5 +1,7 @@
 """What sampling refuses, what it does all the same, and what it says."""
 
+import sys
+
 import jax
 import numpy as np
 import pytest
@@ -103,8 +105,14 @@ def test_a_langevin_chain_that_diverges_stays_where_it_was():
     assert np.isfinite(drawn.readout).all()
 
 
+def test_a_package_that_is_missing_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "arviz_stats.base", None)
+    with pytest.raises(ImportError, match=r"pip install 'festina\[posterior\]'"):
+        short().diagnostics()
+
+
 def test_a_chain_that_accepts_nothing_says_so():
     drawn = short(step=50.0, anneal=0, burn=0, temperature=0.001)
     assert drawn.failed
-    assert "the chain hardly moves" in repr(drawn)
+    assert "or hardly moves" in repr(drawn)
     assert np.isfinite(drawn.kept("potential")).all()

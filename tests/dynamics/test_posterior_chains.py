@@ -29,8 +29,7 @@ def test_frozen_populations_are_recognised():
     answers[1, :, :40] = answers[1, :, 40:80]  # all of the second chain say 011
     other = populations(answers, sigmoid)
     assert other.apart
-    assert "Populations are frozen" in other.message
-    assert "up to 40 of 100 neurons, more than chance" in other.message
+    assert "up to 40 of 100 neurons, more than those" in other.message
 
 
 def test_populations_that_change_are_not_frozen():
@@ -44,7 +43,7 @@ def test_populations_that_change_are_not_frozen():
 
 def test_outliers_of_rectifiers_are_words():
     rng = np.random.default_rng(0)
-    answers = np.abs(rng.normal(size=(2, 8, 100, 3))) * 0.1
+    answers = rng.uniform(size=(2, 8, 100, 3)) * 0.3
     answers[:, :, 3] = [5, 0, 0]
     answers[:, :, 7] = [0, 0, 5]
     found = populations(answers, relu)
@@ -78,25 +77,24 @@ def test_diagnostics_are_arvizs_and_know_of_frozen_kernels():
     assert not diagnostics({"loss": loss, "kernel": kernel}, moving).converged
 
 
-@pytest.mark.parametrize("activation", ["sigmoid", "relu"])
-def test_steps_adapt_before_sampling_and_not_after(activation):
+def test_steps_adapt_before_sampling_and_not_after():
     drawn = sample(
         orthogonal_classes([4, 4, 4]),
         width=50,
-        activation=activation,
+        activation="relu",
         temperature=0.05,
         chains=4,
-        anneal=200,
-        burn=200,
-        moves=200,
-        thin=5,
+        anneal=120,
+        burn=120,
+        moves=120,
+        thin=3,
         key=KEY,
     )
     assert 0.7 < drawn.kept("acceptance").mean() < 0.9
     steps = drawn.kept("step")
     np.testing.assert_array_equal(steps, np.broadcast_to(steps[:, :1], steps.shape))
-    assert drawn.log["temperature"][0] > 0.5
-    assert drawn.log["temperature"][-1] == pytest.approx(0.05)
+    assert drawn.plan.temperature_at(0) > 0.9
+    assert drawn.plan.temperature_at(119) == pytest.approx(0.05)
     tree = drawn.to_arviz()
     assert set(tree.children) == {"posterior", "sample_stats", "observed_data"}
     assert tree["posterior"]["kernel"].dims == ("chain", "draw", "sample", "sample_other")

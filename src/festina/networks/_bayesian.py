@@ -55,12 +55,15 @@ class BayesianNetwork:
 
 def hidden(
     weights: tuple[Array, ...], scaled: Float[Array, "*sample input"], function: Scalar
-) -> tuple[Float[Array, "*sample unit"], ...]:
-    """φ(z) of every hidden layer, of inputs that are divided by √D already."""
+) -> tuple[Float[Array, "... unit"], ...]:
+    """φ(z) of every hidden layer, of inputs that are divided by √D already.
+
+    Axes in front of the weights' own are in front of the samples' too.
+    """
     found, below = [], scaled
     for weight in weights:
-        found.append(function(below @ weight.T))
-        below = found[-1] / math.sqrt(weight.shape[0])
+        found.append(function(below @ jnp.swapaxes(weight, -1, -2)))
+        below = found[-1] / math.sqrt(weight.shape[-2])
     return tuple(found)
 
 

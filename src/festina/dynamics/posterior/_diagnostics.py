@@ -6,10 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
+from ._extra import needed
 from ._populations import Populations
 
 _AGREE = 1.05
+_AGREE_ALL = 1.1  # the largest of many elements is above what one of them would be
 _FEWEST = 4
+_SCALARS = ("loss", "potential", "trace_U")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -20,9 +23,11 @@ class Diagnostics:
     weights need not agree, and are not asked.
 
     - `rhat`, `ess`: by observable; of those with several elements the largest and the smallest.
-    - `populations`: of code words, which may be frozen: then R-hat of kernels says nothing of
-      steps.
-    - `converged`: loss, potential and tr U agree, and outputs and kernels where they can.
+    - `populations`: of code words. Where they are frozen each chain has kernels, and by a little
+      outputs, of its own: their R-hat then says nothing of steps.
+    - `apart`: observables on which chains do not agree: R-hat above 1.05, or above 1.1 for the
+      largest of many elements.
+    - `converged`: none is apart, but for what frozen populations explain.
     """
 
     rhat: Mapping[str, float]
@@ -31,26 +36,29 @@ class Diagnostics:
     draws: int
 
     @property
+    def apart(self) -> tuple[str, ...]:
+        highest = lambda name: _AGREE if name in _SCALARS else _AGREE_ALL
+        return tuple(name for name, value in self.rhat.items() if not value <= highest(name))
+
+    @property
     def converged(self) -> bool:
-        asked = [n for n in self.rhat if not (self.populations.frozen and n.startswith("kernel"))]
-        return all(self.rhat[name] <= _AGREE for name in asked)
+        explained = () if not self.populations.frozen else set(self.rhat) - set(_SCALARS)
+        return set(self.apart) <= set(explained)
 
     def __repr__(self) -> str:
         rows = [f"{'':16}{'R-hat':>8}{'ESS':>8}  of {self.draws} draws"]
         rows += [f"{name:16}{self.rhat[name]:8.3f}{self.ess[name]:8.0f}" for name in self.rhat]
-        apart = [name for name, value in self.rhat.items() if not value <= _AGREE]
-        verdict = f"Chains agree (R-hat ≤ {_AGREE:g})."
-        if apart:
+        verdict = "Chains agree."
+        if self.apart:
             cause = "populations are frozen" if self.converged else "sample longer or cool slower"
-            verdict = f"Chains differ in {', '.join(apart)}: {cause}."
+            verdict = f"Chains differ in {', '.join(self.apart)}: {cause}."
         return "\n".join([*rows, verdict, self.populations.message])
 
 
 def diagnostics(
     observables: Mapping[str, Float[np.ndarray, "chain draw ..."]], populations: Populations
 ) -> Diagnostics:
-    from arviz_stats.base import array_stats
-
+    array_stats = needed("arviz_stats.base").array_stats
     chains, draws = next(iter(observables.values())).shape[:2]
     if draws < _FEWEST:
         raise ValueError(

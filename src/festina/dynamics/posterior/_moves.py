@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Bool, Float, Int, UInt32
+from jaxtyping import Float, Int, UInt32
 
 from ..._types import Array
-from ._model import Data, Model, log_density, loss
-from ._plan import Method
+from ._extra import needed
+from ._model import Data, Model, loss, potential
 
 _GAIN = 0.02  # of log step for each move that is accepted with certainty and should not be
 
@@ -21,14 +21,12 @@ class Chains(NamedTuple):
     """All that a chain knows of itself: whoever has it can go on as if nothing had been.
 
     - `momentum`: of Langevin's chains; Hamiltonian ones draw it anew and have none.
-    - `alive`: false from where weights were no numbers any more; they stay where they last were.
     - `words`: of the key. A move's own key is made of it and of the number of the move.
     """
 
     position: Float[Array, "chain weight"]
     momentum: Float[Array, "chain _"]
     log_step: Float[Array, " chain"]
-    alive: Bool[Array, " chain"]
     words: UInt32[Array, "chain _"]
     move: Int[Array, ""]
 
@@ -47,12 +45,12 @@ class Settings(NamedTuple):
 
 
 class Note(NamedTuple):
-    """What happened since the last one, and where chains are now."""
+    """Where chains are now, and what happened since the last note."""
 
     loss: Float[Array, " chain"]
     potential: Float[Array, " chain"]
     acceptance: Float[Array, " chain"]
-    divergent: Int[Array, " chain"]
+    divergent: Float[Array, " chain"]
     duration: Float[Array, " chain"]
 
 
@@ -70,12 +68,10 @@ def hamiltonian(
     key: Array, position: Array, momentum: Array, target: Target, step: Array, settings: Settings
 ) -> _Moved:
     """One move of HMC with unit masses: BlackJAX's."""
-    from blackjax.mcmc import hmc
-
-    masses = jnp.ones_like(position)
+    hmc = needed("blackjax.mcmc.hmc")
     start = hmc.init(position, target)
-    kernel = hmc.build_kernel()
-    end, info = kernel(key, start, target, step, masses, settings.leapfrog)  # type: ignore[arg-type]
+    masses = jnp.ones_like(position)
+    end, info = hmc.build_kernel()(key, start, target, step, masses, settings.leapfrog)
     return _Moved(end.position, momentum, info.acceptance_rate, info.is_divergent)
 
 
@@ -84,8 +80,8 @@ def langevin(
 ) -> _Moved:
     r"""$\ddot\theta = -\nabla V - \gamma\dot\theta + \sqrt{2\gamma}\,\xi$, in `leapfrog` steps.
 
-    Half a step of friction and noise on either side of a leapfrog. Nothing is rejected: what a
-    test would have accepted says how far the step is from none.
+    Half a step of friction and noise on either side of a leapfrog. Nothing is rejected but weights
+    that are no numbers: what a test would have accepted says how far the step is from none.
     """
     slope = jax.value_and_grad(target)
     kept = jnp.exp(-0.5 * settings.friction * step)
@@ -93,8 +89,8 @@ def langevin(
 
     def one(k: Array, carry: tuple) -> tuple:
         x, p, level, g, accepted = carry
-        first, second = jax.random.split(jax.random.fold_in(key, k))
-        p = kept * p + drawn * jax.random.normal(first, p.shape, p.dtype)
+        first, second = jax.random.normal(jax.random.fold_in(key, k), (2, *p.shape), p.dtype)
+        p = kept * p + drawn * first
         before = level - 0.5 * jnp.sum(p**2)
         p = p + 0.5 * step * g
         x = x + step * p
@@ -102,8 +98,7 @@ def langevin(
         p = p + 0.5 * step * g
         after = level - 0.5 * jnp.sum(p**2)
         accepted = accepted + jnp.exp(jnp.minimum(after - before, 0.0))
-        p = kept * p + drawn * jax.random.normal(second, p.shape, p.dtype)
-        return x, p, level, g, accepted
+        return x, kept * p + drawn * second, level, g, accepted
 
     level, g = slope(position)
     start = (position, momentum, level, g, jnp.zeros_like(level))
@@ -113,61 +108,46 @@ def langevin(
     return _Moved(jnp.where(broken, position, x), jnp.where(broken, momentum, p), share, broken)
 
 
-_MOVES = {"hmc": hamiltonian, "langevin": langevin}
-
-
 @functools.partial(jax.jit, static_argnames=("model", "method"))
 def advance(
-    model: Model, method: Method, data: Data, settings: Settings, chains: Chains, stop: Array
+    model: Model, method: str, data: Data, settings: Settings, chains: Chains, stop: Array
 ) -> tuple[Chains, Note]:
     """Moves of all chains up to the number `stop`. However they are divided, they are the same."""
     dtype = chains.position.dtype
+    kernel = hamiltonian if method == "hmc" else langevin
 
     def move(number: Array, carry: tuple) -> tuple:
-        chains, accepted, divergent, duration = carry
-        share = jnp.minimum((number + 1) / jnp.maximum(settings.anneal, 1), 1.0)
-        share = jnp.where(settings.anneal > 0, share, 1.0)
+        chains, seen = carry
+        share = jnp.clip((number + 1) / jnp.maximum(settings.anneal, 1), 0.0, 1.0)
         ratio = settings.temperature / settings.hottest
         temperature = (settings.hottest * ratio**share).astype(dtype)
-        target = functools.partial(log_density, model, data, temperature)
+        target = lambda position: -potential(model, data, temperature, position)
 
         def one(words: Array, position: Array, momentum: Array, log_step: Array) -> tuple:
-            key = jax.random.fold_in(jax.random.wrap_key_data(words, impl=KIND), number)
+            key = jax.random.fold_in(
+                jax.random.wrap_key_data(jnp.asarray(words), impl=KIND), number
+            )
             first, second = jax.random.split(key)
             low, high = 1.0 - settings.jitter, 1.0 + settings.jitter
             step = jnp.exp(log_step) * jax.random.uniform(first, (), dtype, low, high)
-            return step, _MOVES[method](second, position, momentum, target, step, settings)
+            return step, kernel(second, position, momentum, target, step, settings)
 
         step, moved = jax.vmap(one)(chains.words, chains.position, chains.momentum, chains.log_step)
         settled = jnp.maximum(number - settings.anneal, 0)
         gain = jnp.where(number < settings.warm, _GAIN / (1.0 + settled / 50.0), 0.0)
         excess = (moved.acceptance - settings.acceptance) / (1.0 - settings.acceptance)
         log_step = chains.log_step + gain.astype(dtype) * jnp.maximum(excess, -4.0)
-        # While steps are still sought a Langevin chain that breaks goes on from where it was.
-        alive = chains.alive & ((number < settings.warm) | ~moved.divergent)
-        if method == "hmc":
-            alive = chains.alive
-        still = ~chains.alive[:, None]
         chains = chains._replace(
-            position=jnp.where(still, chains.position, moved.position),
-            momentum=jnp.where(still, chains.momentum, moved.momentum),
-            log_step=jnp.where(chains.alive, log_step, chains.log_step),
-            alive=alive,
+            position=moved.position, momentum=moved.momentum, log_step=log_step
         )
-        length = step * settings.leapfrog
-        return (
-            chains,
-            accepted + moved.acceptance,
-            divergent + moved.divergent,
-            duration + length,
-        )
+        new = jnp.stack((moved.acceptance, moved.divergent, step * settings.leapfrog))
+        return chains, seen + new.astype(dtype)
 
-    none = jnp.zeros_like(chains.log_step)
-    start = (chains, none, jnp.zeros(none.shape, jnp.int32), none)
-    chains, accepted, divergent, duration = jax.lax.fori_loop(chains.move, stop, move, start)
-    level = jax.vmap(lambda position: loss(model, data, position))(chains.position)
-    prior = 0.5 * jnp.sum(chains.position**2, axis=1)
-    potential = prior + level / model.noise(settings.temperature)
-    count = jnp.maximum(stop - chains.move, 1)
-    note = Note(level, potential, accepted / count, divergent, duration)
-    return chains._replace(move=stop), note
+    none = jnp.zeros((3, len(chains.log_step)), dtype)
+    chains, seen = jax.lax.fori_loop(chains.move, stop, move, (chains, none))
+    accepted, divergent, duration = seen
+    losses = jax.vmap(lambda x: loss(model, data, x))(chains.position)
+    levels = jax.vmap(lambda x: potential(model, data, settings.temperature, x))(chains.position)
+    # `chains.move` is still the number at which this began.
+    accepted = accepted / jnp.maximum(stop - chains.move, 1)
+    return chains._replace(move=stop), Note(losses, levels, accepted, divergent, duration)

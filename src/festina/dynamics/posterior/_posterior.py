@@ -1,22 +1,22 @@
 """What sampling returns, and how it becomes a Run."""
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import numpy as np
-from jaxtyping import Float, Shaped
+from jaxtyping import Float
 
 from ..._precision import float64
-from ..._types import ArrayLike, Keys
+from ..._types import Array, ArrayLike, Keys
 from ...networks import BayesianNetwork
 from ...networks._bayesian import hidden, output_scale
 from ...networks._given import finite_array
 from .._trajectory import Ending
 from ._diagnostics import Diagnostics, diagnostics
-from ._model import Data, Model, Seen, look
+from ._model import Model
 from ._moves import Chains
 from ._plan import Plan
 from ._populations import Populations, classes_of, populations
@@ -26,6 +26,23 @@ if TYPE_CHECKING:
 
 _STUCK = 0.05  # of moves accepted
 
+LOG = {
+    "loss": "½|Y − f|²",
+    "potential": "minus log posterior at the final temperature",
+    "acceptance": "mean over moves since the last note",
+    "divergent": "moves that diverged since the last note",
+    "step": "step of the integrator, before jitter",
+    "duration": "time of the dynamics since the last note",
+}
+
+
+class Seen(NamedTuple):
+    """What does not depend on the order of neurons: f, U = ⟨aaᵀ⟩ and K = ⟨φφᵀ⟩ of every layer."""
+
+    outputs: Float[np.ndarray, "chain draw sample output"]
+    readout_covariance: Float[np.ndarray, "chain draw output output"]
+    kernels: tuple[Float[np.ndarray, "chain draw sample sample"], ...]
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Posterior:
@@ -34,8 +51,8 @@ class Posterior:
     - `weights`: $W^1 … W^L$ along the draws, `(chain, draw, out, in)`; of the first those along
       `basis` alone, the directions that the examples span.
     - `readout`: a, `(chain, draw, output, unit)`.
-    - `log`: what was written down, before sampling too: `move`, `temperature`, and for each chain
-      `loss` (½|Y − f|², summed), `potential` (at the final T), `acceptance` since the last note,
+    - `log`: what was written down, before sampling too: `move`, and for each chain `loss`
+      (½|Y − f|², summed), `potential` (at the final T), `acceptance` since the last note,
       `divergent`, `step` and `duration`, the time of the dynamics.
     - `inputs`, `targets`: the examples. `notes`: what is odd about them, in words.
     - `chains`: where the chains are now: `resume` goes on from there.
@@ -52,7 +69,6 @@ class Posterior:
     readout: Float[np.ndarray, "chain draw output unit"]
     log: Mapping[str, np.ndarray]
     chains: Chains
-    precision: str
     notes: tuple[str, ...] = ()
 
     @property
@@ -68,7 +84,7 @@ class Posterior:
     def draws(self) -> int:
         return self.readout.shape[1]
 
-    def kept(self, name: str) -> Shaped[np.ndarray, "chain draw"]:
+    def kept(self, name: str) -> Float[np.ndarray, "chain draw"]:
         """Of the log, at the draws."""
         values = self.log[name]
         return values[..., values.shape[-1] - self.draws :]
@@ -80,21 +96,15 @@ class Posterior:
 
     def _ending(self, chain: int) -> Ending:
         plan, step = self.plan, float(np.exp(self.chains.log_step[chain]))
-        if not self.chains.alive[chain]:
-            return Ending(
-                "diverged",
-                f"Weights were no numbers any more with steps of {step:.3g}, and the chain stands "
-                "where it last was. Take a smaller `step`, or a longer `burn` to find one.",
-            )
         if self.draws:
             accepted = float(self.kept("acceptance")[chain].mean())
-            if accepted < _STUCK:
-                broken = int(self.kept("divergent")[chain].sum())
+            broken = int(self.kept("divergent")[chain].sum())
+            if accepted < _STUCK or (broken and plan.method == "langevin"):
                 return Ending(
                     "diverged",
-                    f"Of the moves that count only {100 * accepted:.2g} % were accepted "
-                    f"({broken} diverged) with steps of {step:.3g}: the chain hardly moves. A "
-                    "longer `burn` adapts the step further, or give a smaller `step`.",
+                    f"Of the moves that count {100 * accepted:.2g} % were accepted and {broken} "
+                    f"diverged with steps of {step:.3g}: the chain stays where it was, or hardly "
+                    "moves. Take a smaller `step`, or a longer `burn` to find one.",
                 )
         if not self.finished:
             return Ending(
@@ -117,29 +127,36 @@ class Posterior:
             f"{self.readout_variance:.4g}; {chains} chains of {draws} draws by {plan.method})"
         ]
         if draws:
-            accepted = self.kept("acceptance").mean()
             lines.append(
-                f"squared error {2 * self.kept('loss').mean():.4g}, acceptance {accepted:.2f}, "
+                f"squared error {2 * self.kept('loss').mean():.4g}, acceptance "
+                f"{self.kept('acceptance').mean():.2f}, "
                 f"steps of {np.exp(np.asarray(self.chains.log_step)).mean():.3g}"
             )
-        counts = {}
-        for ending in self.endings:
-            if ending.reason != "finished":
-                counts.setdefault(ending.reason, ending.message)
-        return "\n".join([*lines, *counts.values(), *self.notes])
+        ends = {each.reason: each.message for each in self.endings if each.reason != "finished"}
+        return "\n".join([*lines, *ends.values(), *self.notes])
 
     @functools.cached_property
-    @float64
     def seen(self) -> Seen:
         """Outputs, U and kernels on the examples, `(chain, draw, …)`."""
-        self._some_draws()
-        chains, draws = self.readout.shape[:2]
-        parts = [*self.weights, self.readout / np.sqrt(self.readout_variance)]
-        rows = np.concatenate([p.reshape(chains * draws, -1) for p in parts], axis=1)
-        data = Data(self.reduced, self.targets, np.asarray(np.sqrt(self.readout_variance)))
-        found = look(self.model, data, rows.astype(float))
-        shaped = lambda each: np.asarray(each).reshape(chains, draws, *each.shape[1:])
-        return jax.tree.map(shaped, found)
+        layers = self._layers(self.reduced, self.weights)
+        a, width = self.readout.astype(float), self.model.width
+        turned = lambda each: np.swapaxes(each, -1, -2)
+        outputs = layers[-1] @ turned(a) * output_scale(a, self.model.scaling)
+        kernels = tuple(layer @ turned(layer) / width for layer in layers)
+        return Seen(outputs, a @ turned(a) / width, kernels)
+
+    @float64
+    def _layers(self, scaled: np.ndarray, weights: tuple[Array, ...]) -> list[np.ndarray]:
+        """φ(z) of all hidden layers, `(chain, draw, sample, unit)`, chain by chain for room."""
+        if not self.draws:
+            raise ValueError(f"There are no draws yet. {self.endings[0].message}")
+        each = [
+            hidden(tuple(np.asarray(w[k], float) for w in weights), scaled, self.model.function)
+            for k in range(len(self.readout))
+        ]
+        return [
+            np.stack([np.asarray(layer) for layer in those]) for those in zip(*each, strict=True)
+        ]
 
     def observables(self) -> dict[str, Float[np.ndarray, "chain draw ..."]]:
         """What does not depend on the order of neurons, by name."""
@@ -155,23 +172,11 @@ class Posterior:
             **kernels,
         }
 
-    @float64
     def activity(self, layer: int = -1) -> Float[np.ndarray, "chain draw sample unit"]:
         """φ(z) of a hidden layer on the examples, the last one by default."""
-        self._some_draws()
-
-        def one(*weights: np.ndarray) -> np.ndarray:
-            return np.asarray(hidden(weights, self.reduced, self.model.function)[layer])
-
-        chains, draws = self.readout.shape[:2]
-        rows = [
-            [one(*(each[c, d].astype(float) for each in self.weights)) for d in range(draws)]
-            for c in range(chains)
-        ]
-        return np.array(rows)
+        return self._layers(self.reduced, self.weights)[layer]
 
     @functools.cached_property
-    @float64
     def populations(self) -> Populations:
         """Which words the neurons of the last hidden layer speak, and whether that ever changes.
 
@@ -192,7 +197,6 @@ class Posterior:
         Along directions that no example has, weights are drawn from their prior, which is what the
         posterior is there: that is what `key` is for.
         """
-        self._some_draws()
         first, *deeper = self.weights
         v, inputs = self.basis, self.basis.shape[0]
         whole = first @ v.T
@@ -212,14 +216,13 @@ class Posterior:
             raise ValueError(
                 f"`x` must be (sample, {self.inputs.shape[1]}) as the inputs, got {x.shape}."
             )
-        networks, scaled = self.networks(key=key), x / np.sqrt(x.shape[1])
-        chains, draws = self.readout.shape[:2]
-        found = np.empty((chains, draws, len(x), self.model.outputs))
-        for at in np.ndindex(chains, draws):
-            weights = tuple(each[at] for each in networks.weights)
-            layer = np.asarray(hidden(weights, scaled, self.model.function)[-1])
-            found[at] = layer @ self.readout[at].T
-        return found * output_scale(self.readout, self.model.scaling)
+        networks = self.networks(key=key)
+        layer = self._layers(x / np.sqrt(x.shape[1]), networks.weights)[-1]
+        return (
+            layer
+            @ np.swapaxes(self.readout, -1, -2)
+            * output_scale(self.readout, self.model.scaling)
+        )
 
     def to_dataset(self) -> "xr.Dataset":
         """All of it with named axes: `festina.save` writes it, `resume` goes on from it."""
@@ -233,9 +236,19 @@ class Posterior:
 
         return to_arviz(self)
 
-    def with_moves(self, more: int) -> "Posterior":
-        return replace(self, plan=replace(self.plan, moves=self.plan.moves + more))
-
-    def _some_draws(self) -> None:
-        if not self.draws:
-            raise ValueError(f"There are no draws yet. {self.endings[0].message}")
+    def followed_by(self, done: Sequence[tuple[Chains, Mapping[str, Any]]]) -> "Posterior":
+        """With what has come since: where chains were and what was noted, stop by stop."""
+        if not done:
+            return self
+        log = {
+            name: np.concatenate((old, np.stack([row[name] for _, row in done], axis=-1)), axis=-1)
+            for name, old in self.log.items()
+        }
+        weights = (*self.weights, self.readout)
+        drawn = [chains.position for chains, row in done if row["move"] > self.plan.warm]
+        if drawn:
+            *new, white = self.model.split(np.stack(drawn, axis=1))
+            new.append(white * np.asarray(np.sqrt(self.readout_variance), white.dtype))
+            weights = [np.concatenate(pair, axis=1) for pair in zip(weights, new, strict=True)]
+        *weights, readout = weights
+        return replace(self, chains=done[-1][0], log=log, weights=tuple(weights), readout=readout)

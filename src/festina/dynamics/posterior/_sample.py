@@ -1,12 +1,10 @@
 """`sample` and `resume`: chains to their end, or to where they were interrupted."""
 
-import contextlib
 import os
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import jax
 import jax.numpy as jnp
@@ -23,8 +21,9 @@ from .._worker import Progress
 from ._model import Data, Model, reduce
 from ._moves import KIND, Chains, Note, Settings, advance
 from ._notes import oddities
-from ._plan import Method, Plan, plan
-from ._posterior import Posterior
+from ._plan import Method, Plan
+from ._posterior import LOG, Posterior
+from ._storage import from_dataset
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
 Precision = Literal["double", "single"]
 
 _EVERY = 60.0  # seconds between two savings
+_ACCEPTANCE = {"hmc": 0.8, "langevin": 0.99}
 
 
 def sample(
@@ -98,7 +98,7 @@ def sample(
     scaling, chains = checked_scaling(scaling), whole_number("chains", chains)
     if precision not in ("double", "single"):
         raise ValueError(f'`precision` must be "double" or "single", got {precision!r}.')
-    planned = plan(
+    plan = Plan(
         temperature=temperature,
         anneal=anneal,
         burn=burn,
@@ -109,7 +109,7 @@ def sample(
         step=step,
         jitter=jitter,
         friction=friction,
-        acceptance=acceptance,
+        acceptance=_ACCEPTANCE.get(method, 0.5) if acceptance is None else acceptance,
     )
     if checkpoint is not None and Path(checkpoint).exists():
         raise FileExistsError(
@@ -120,13 +120,11 @@ def sample(
     variance = readout_variance_of(readout_variance, len(y), depth, scaling)
     reduced, basis = reduce(x)
     model = Model(width, reduced.shape[1], y.shape[1], depth, name, function, scaling)
-    with _computing(precision) as dtype:
-        state = _prior(model, chains, key, method, step, dtype)
-    none = {n: np.zeros((chains, 0)) for n in ("loss", "potential", "acceptance", "step")}
-    none |= {"duration": np.zeros((chains, 0)), "divergent": np.zeros((chains, 0), dtype=int)}
+    state = _prior(model, plan, chains, key, precision)
+    dtype = state.position.dtype
     posterior = Posterior(
         model=model,
-        plan=planned,
+        plan=plan,
         readout_variance=variance,
         inputs=x,
         targets=y,
@@ -134,9 +132,8 @@ def sample(
         basis=basis,
         weights=tuple(np.zeros((chains, 0, *shape), dtype) for shape in model.shapes[:-1]),
         readout=np.zeros((chains, 0, *model.shapes[-1]), dtype),
-        log=none | {"move": np.zeros(0, dtype=int), "temperature": np.zeros(0)},
+        log={"move": np.zeros(0, dtype=int)} | {each: np.zeros((chains, 0)) for each in LOG},
         chains=state,
-        precision=precision,
         notes=oddities(reduced, y, linear=name == "linear"),
     )
     return _drive(posterior, checkpoint, progress)
@@ -163,25 +160,16 @@ def resume(
         checkpoint = run if checkpoint is None else checkpoint
         run = load(run)
     if not isinstance(run, Posterior):
-        from ._storage import from_dataset
-
-        children = getattr(run, "children", {})
-        run = from_dataset(children.get("simulation", run), activation)
+        run = from_dataset(run, activation)
     more = whole_number("moves", moves, least=0)
     if more % run.plan.thin:
         raise ValueError(f"`moves` must be a multiple of `thin`, {run.plan.thin}, got {more}.")
-    return _drive(run.with_moves(more), checkpoint, progress)
+    longer = replace(run.plan, moves=run.plan.moves + more)
+    return _drive(replace(run, plan=longer), checkpoint, progress)
 
 
-@contextlib.contextmanager
-def _computing(precision: str) -> Iterator[type]:
-    with jax.enable_x64(precision == "double"):
-        yield np.float64 if precision == "double" else np.float32
-
-
-def _prior(
-    model: Model, chains: int, key: Keys, method: Method, step: float, dtype: type
-) -> Chains:
+def _prior(model: Model, plan: Plan, chains: int, key: Keys, precision: Precision) -> Chains:
+    """Chains at draws from the prior, which is white."""
     typed = hasattr(key, "dtype") and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
     if getattr(key, "dtype", None) == np.uint32:  # of `PRNGKey`
         key, typed = jax.random.wrap_key_data(key), True
@@ -195,13 +183,14 @@ def _prior(
     # Keys of whatever kind become one that a chain can carry along, on disk too.
     words = jax.vmap(lambda each: jax.random.bits(each, (2,), jnp.uint32))(keys)
     keys = jax.random.wrap_key_data(words, impl=KIND)
+    dtype = np.float64 if precision == "double" else np.float32
     draw = lambda k: jax.random.normal(jax.random.fold_in(k, 2**31), (2, model.size), dtype)
-    position, momentum = np.moveaxis(np.asarray(jax.vmap(draw)(keys)), 1, 0)
+    with jax.enable_x64(precision == "double"):
+        position, momentum = np.moveaxis(np.asarray(jax.vmap(draw)(keys)), 1, 0)
     return Chains(
         position=position,
-        momentum=momentum if method == "langevin" else momentum[:, :0],
-        log_step=np.full(chains, np.log(step), dtype),
-        alive=np.ones(chains, dtype=bool),
+        momentum=momentum if plan.method == "langevin" else momentum[:, :0],
+        log_step=np.full(chains, np.log(plan.step), dtype),
         words=np.asarray(words),
         move=np.asarray(0),
     )
@@ -210,77 +199,45 @@ def _prior(
 def _drive(
     posterior: Posterior, checkpoint: str | os.PathLike[str] | None, progress: Progress | None
 ) -> Posterior:
-    model, planned = posterior.model, posterior.plan
-    drawn: list[np.ndarray] = []
-    rows: list[dict[str, Any]] = []
-    state, saved = posterior.chains, time.monotonic()
-    # One name for all that belongs together: an interrupt may come between any two lines.
-    latest = state, 0, 0
-
-    def now() -> Posterior:
-        chains, notes, draws = latest
-        return _with(posterior, chains, drawn[:draws], rows[:notes])
-
+    plan, state = posterior.plan, posterior.chains
+    done: list[tuple[Chains, dict]] = []  # together: an interrupt may come between any two lines
+    saved = time.monotonic()
+    dtype = state.position.dtype
+    deviation = np.sqrt(posterior.readout_variance)
+    data = Data(*(np.asarray(a, dtype) for a in (posterior.reduced, posterior.targets, deviation)))
+    kinds = {"anneal": int, "warm": int, "leapfrog": int}
+    settings = Settings(
+        *(np.asarray(getattr(plan, n), kinds.get(n, dtype)) for n in Settings._fields)
+    )
     try:
-        with _computing(posterior.precision) as dtype:
-            deviation = np.asarray(np.sqrt(posterior.readout_variance), dtype)
-            data = Data(posterior.reduced.astype(dtype), posterior.targets.astype(dtype), deviation)
-            names = ("jitter", "friction", "acceptance", "temperature", "hottest")
-            numbers = {each: np.asarray(getattr(planned, each), dtype) for each in names}
-            counts = {n: np.asarray(getattr(planned, n)) for n in ("anneal", "warm", "leapfrog")}
-            settings = Settings(**numbers, **counts)
-            for stop in planned.stops(posterior.moved):
-                step = np.exp(np.asarray(state.log_step))
-                found, note = advance(
-                    model, planned.method, data, settings, state, np.asarray(stop)
+        for stop in plan.stops(posterior.moved):
+            step = np.exp(state.log_step)
+            with jax.enable_x64(dtype == np.float64):
+                found = advance(
+                    posterior.model, plan.method, data, settings, state, np.asarray(stop)
                 )
-                state, note = jax.tree.map(np.asarray, (found, note))
-                row = note._asdict() | {"step": step, "move": stop}
-                rows.append(row | {"temperature": planned.temperature_at(stop - 1)})
-                if stop > planned.warm:
-                    drawn.append(state.position)
-                latest = state, len(rows), len(drawn)
-                if progress is not None:
-                    progress(_words(planned, stop, note, step), stop / planned.end)
-                if checkpoint is not None and time.monotonic() - saved > _EVERY:
-                    save(now().to_dataset(), checkpoint, overwrite=True)
-                    saved = time.monotonic()
+            state, note = jax.tree.map(np.asarray, found)
+            done.append((state, note._asdict() | {"step": step, "move": stop}))
+            if progress is not None:
+                progress(_words(plan, stop, note, step), stop / plan.end)
+            if checkpoint is not None and time.monotonic() - saved > _EVERY:
+                save(posterior.followed_by(done).to_dataset(), checkpoint, overwrite=True)
+                saved = time.monotonic()
     except KeyboardInterrupt as interruption:
         if checkpoint is not None:
-            save(now().to_dataset(), checkpoint, overwrite=True)
+            save(posterior.followed_by(done).to_dataset(), checkpoint, overwrite=True)
             interruption.add_note(f"Chains are at '{checkpoint}': `resume` goes on from there.")
         raise
+    found = posterior.followed_by(done)
     if checkpoint is not None:
-        save(now().to_dataset(), checkpoint, overwrite=True)
-    return now()
+        save(found.to_dataset(), checkpoint, overwrite=True)
+    return found
 
 
-def _words(planned: Plan, stop: int, note: Note, step: np.ndarray) -> str:
-    stage = planned.stage(stop - 1)
-    at = f" at T = {planned.temperature_at(stop - 1):.3g}" if stage == "cooling" else ""
+def _words(plan: Plan, stop: int, note: Note, step: np.ndarray) -> str:
+    stage = plan.stage(stop - 1)
+    at = f" at T = {plan.temperature_at(stop - 1):.3g}" if stage == "cooling" else ""
     return (
-        f"{stage}{at}, move {stop} of {planned.end}, squared error {2 * note.loss.mean():.3g}, "
+        f"{stage}{at}, move {stop} of {plan.end}, squared error {2 * note.loss.mean():.3g}, "
         f"acceptance {note.acceptance.mean():.2f}, step {step.mean():.2g}"
     )
-
-
-def _with(
-    before: Posterior,
-    state: Chains,
-    drawn: list[np.ndarray],
-    rows: list[dict[str, Any]],
-) -> Posterior:
-    """What there was, with what has come since."""
-    if not rows:
-        return replace(before, chains=state)
-    log = {}
-    for name, values in before.log.items():
-        new = np.stack([np.asarray(row[name]) for row in rows], axis=-1)
-        log[name] = np.concatenate((values, new), axis=-1)
-    weights, readout = before.weights, before.readout
-    if drawn:
-        *parts, white = before.model.split(np.stack(drawn, axis=1))
-        deviation = np.asarray(np.sqrt(before.readout_variance), readout.dtype)
-        weights = tuple(np.concatenate(pair, axis=1) for pair in zip(weights, parts, strict=True))
-        readout = np.concatenate((readout, deviation * white), axis=1)
-    return replace(before, chains=state, log=log, weights=weights, readout=readout)

@@ -8,14 +8,18 @@ import numpy as np
 from ...networks._code_activations import NAMED, CodeActivation, code_activation
 from ._model import Model
 from ._moves import Chains
-from ._notes import oddities
 from ._plan import Plan
-from ._posterior import Posterior
+from ._posterior import LOG, Posterior
 
 if TYPE_CHECKING:
     import xarray as xr
 
-_BY_CHAIN = ("loss", "potential", "acceptance", "divergent", "step", "duration")
+_STATE = {
+    "position": ("weight",),
+    "momentum": ("momentum_weight",),
+    "log_step": (),
+    "words": ("word",),
+}
 
 
 def to_dataset(posterior: Posterior) -> "xr.Dataset":
@@ -28,8 +32,8 @@ def to_dataset(posterior: Posterior) -> "xr.Dataset":
         for k, each in enumerate(posterior.weights)
     }
     log = {
-        f"log_{name}": (("chain", "save"), posterior.log[name], {"long_name": _WORDS[name]})
-        for name in _BY_CHAIN
+        f"log_{name}": (("chain", "save"), posterior.log[name], {"long_name": words})
+        for name, words in LOG.items()
     }
     kept = {name: (drawn, posterior.kept(name)) for name in ("loss", "potential", "acceptance")}
     state = {
@@ -54,7 +58,6 @@ def to_dataset(posterior: Posterior) -> "xr.Dataset":
             "chain": np.arange(len(posterior.readout)),
             "draw": np.arange(posterior.draws),
             "move": ("save", posterior.log["move"]),
-            "log_temperature": ("save", posterior.log["temperature"]),
         },
         attrs={
             **dataclasses.asdict(posterior.plan),
@@ -65,33 +68,20 @@ def to_dataset(posterior: Posterior) -> "xr.Dataset":
             "depth": model.depth,
             "readout_variance": posterior.readout_variance,
             "moved": posterior.moved,
-            "precision": posterior.precision,
+            "precision": "single" if posterior.readout.dtype == np.float32 else "double",
             "loss_convention": "½|Y − f|², summed over examples",
             "notes": list(posterior.notes),
         },
     )
 
 
-_WORDS = {
-    "loss": "½|Y − f|²",
-    "potential": "minus log posterior at the final temperature",
-    "acceptance": "mean over moves since the last note",
-    "divergent": "moves that diverged since the last note",
-    "step": "step of the integrator, before jitter",
-    "duration": "time of the dynamics since the last note",
-}
-_STATE = {
-    "position": ("weight",),
-    "momentum": ("momentum_weight",),
-    "log_step": (),
-    "alive": (),
-    "words": ("word",),
-}
-
-
-def from_dataset(data: "xr.Dataset | xr.DataTree", activation: CodeActivation | None) -> Posterior:
+def from_dataset(run: "xr.Dataset | xr.DataTree", activation: CodeActivation | None) -> Posterior:
     """The way back; a function of one's own is not on disk and has to be given again."""
-    said: dict[str, Any] = dict(data.attrs)
+    import xarray as xr
+
+    if isinstance(run, xr.DataTree):
+        run = run.children.get("simulation", run).to_dataset()
+    said: dict[str, Any] = dict(run.attrs)
     if said.get("kind") != "posterior":
         raise ValueError("`run` is no posterior: `festina.dynamics.posterior.sample` makes one.")
     if activation is None and said["activation"] not in NAMED:
@@ -102,52 +92,38 @@ def from_dataset(data: "xr.Dataset | xr.DataTree", activation: CodeActivation | 
     name, function = code_activation(said["activation"] if activation is None else activation)
     if name != said["activation"]:
         raise ValueError(f"`activation` is {name!r}, the posterior is of {said['activation']!r}.")
-    x, y = data["inputs"].values, data["targets"].values
-    basis = data["basis"].values  # not computed again: another machine may turn it
-    reduced = data["reduced"].values
-    depth = int(said["depth"])
-    model = Model(
-        int(said["width"]), basis.shape[1], y.shape[1], depth, name, function, said["scaling"]
-    )
-    fields = {field.name: said[field.name] for field in dataclasses.fields(Plan)}
-    state = {each: data[f"state_{each}"].values for each in _STATE}
-    log = {each: data[f"log_{each}"].values for each in _BY_CHAIN}
-    log |= {"move": data["move"].values, "temperature": data["log_temperature"].values}
+    of = lambda named: run[named].values
+    basis, depth = of("basis"), int(said["depth"])  # another machine's directions may be others
+    sizes = int(said["width"]), basis.shape[1], run.sizes["output"], depth
     return Posterior(
-        model=model,
-        plan=Plan(**fields),
+        model=Model(*sizes, name, function, said["scaling"]),
+        plan=Plan(**{field.name: said[field.name] for field in dataclasses.fields(Plan)}),
         readout_variance=said["readout_variance"],
-        inputs=x,
-        targets=y,
-        reduced=reduced,
+        inputs=of("inputs"),
+        targets=of("targets"),
+        reduced=of("reduced"),
         basis=basis,
-        weights=tuple(data[f"weights_{k + 1}"].values for k in range(depth)),
-        readout=data["readout"].values,
-        log=log,
-        chains=Chains(**state, move=np.asarray(int(said["moved"]))),
-        precision=said["precision"],
-        notes=oddities(reduced, y, linear=name == "linear"),
+        weights=tuple(of(f"weights_{k + 1}") for k in range(depth)),
+        readout=of("readout"),
+        log={"move": of("move")} | {each: of(f"log_{each}") for each in LOG},
+        chains=Chains(
+            **{each: of(f"state_{each}") for each in _STATE}, move=np.asarray(int(said["moved"]))
+        ),
+        notes=tuple(said["notes"]),
     )
 
 
 def to_arviz(posterior: Posterior) -> "xr.DataTree":
     import xarray as xr
 
-    data = posterior.to_dataset()
-    seen = posterior.observables()
-    drawn = ("chain", "draw")
-    invariant = {
-        "trace_U": (drawn, seen["trace_U"]),
-        "outputs": ((*drawn, "sample", "output"), seen["outputs"]),
-    }
-    invariant |= {
-        name: ((*drawn, "sample", "sample_other"), each)
-        for name, each in seen.items()
-        if name.startswith("kernel")
-    }
+    data, seen, drawn = posterior.to_dataset(), posterior.observables(), ("chain", "draw")
     axes = {"chain": data["chain"].values, "draw": data["draw"].values}
-    named = [name for name in data if str(name).startswith("weights_")]
-    weights = data[[*named, "readout"]].drop_vars(["move", "log_temperature"], errors="ignore")
+    names = ["readout", *(str(name) for name in data if str(name).startswith("weights_"))]
+    found = {name: data[name].variable for name in names}
+    for name, values in seen.items():
+        if name in ("trace_U", "outputs") or name.startswith("kernel"):
+            inner = ("sample", "output" if name == "outputs" else "sample_other")
+            found[name] = xr.Variable((*drawn, *inner[: values.ndim - 2]), values)
     stats = {
         "lp": (drawn, -posterior.kept("potential")),
         "loss": (drawn, posterior.kept("loss")),
@@ -157,8 +133,8 @@ def to_arviz(posterior: Posterior) -> "xr.DataTree":
     }
     return xr.DataTree.from_dict(
         {
-            "posterior": weights.assign(invariant),
+            "posterior": xr.Dataset(found, coords=axes),
             "sample_stats": xr.Dataset(stats, coords=axes),
-            "observed_data": data[["targets"]].drop_vars(list(data.coords), errors="ignore"),
+            "observed_data": xr.Dataset({"targets": data["targets"].variable}),
         }
     )
