@@ -20,20 +20,12 @@ from ._model import Model
 from ._moves import Chains
 from ._plan import Plan
 from ._populations import Populations, classes_of, populations
+from ._storage import to_arviz, to_dataset
 
 if TYPE_CHECKING:
     import xarray as xr
 
 _STUCK = 0.05  # of moves accepted
-
-LOG = {
-    "loss": "½|Y − f|²",
-    "potential": "minus log posterior at the final temperature",
-    "acceptance": "mean over moves since the last note",
-    "divergent": "moves that diverged since the last note",
-    "step": "step of the integrator, before jitter",
-    "duration": "time of the dynamics since the last note",
-}
 
 
 class Seen(NamedTuple):
@@ -226,14 +218,10 @@ class Posterior:
 
     def to_dataset(self) -> "xr.Dataset":
         """All of it with named axes: `festina.save` writes it, `resume` goes on from it."""
-        from ._storage import to_dataset
-
         return to_dataset(self)
 
     def to_arviz(self) -> "xr.DataTree":
         """As ArviZ has it: groups `posterior`, `sample_stats` and `observed_data`."""
-        from ._storage import to_arviz
-
         return to_arviz(self)
 
     def followed_by(self, done: Sequence[tuple[Chains, Mapping[str, Any]]]) -> "Posterior":

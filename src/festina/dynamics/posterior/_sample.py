@@ -2,9 +2,9 @@
 
 import os
 import time
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +13,7 @@ import numpy as np
 from ..._run import load, save
 from ..._types import Keys
 from ...networks._bayesian import Scaling, checked_scaling, readout_variance_of
-from ...networks._code_activations import CodeActivation, code_activation
+from ...networks._code_activations import NAMED, CodeActivation, code_activation
 from ...networks._given import whole_number
 from ...tasks import AbstractTask
 from ...tasks._classes import examples_of
@@ -22,8 +22,8 @@ from ._model import Data, Model, reduce
 from ._moves import KIND, Chains, Note, Settings, advance
 from ._notes import oddities
 from ._plan import Method, Plan
-from ._posterior import LOG, Posterior
-from ._storage import from_dataset
+from ._posterior import Posterior
+from ._storage import LOG, STATE
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -160,12 +160,50 @@ def resume(
         checkpoint = run if checkpoint is None else checkpoint
         run = load(run)
     if not isinstance(run, Posterior):
-        run = from_dataset(run, activation)
+        run = _from_dataset(run, activation)
     more = whole_number("moves", moves, least=0)
     if more % run.plan.thin:
         raise ValueError(f"`moves` must be a multiple of `thin`, {run.plan.thin}, got {more}.")
     longer = replace(run.plan, moves=run.plan.moves + more)
     return _drive(replace(run, plan=longer), checkpoint, progress)
+
+
+def _from_dataset(run: "xr.Dataset | xr.DataTree", activation: CodeActivation | None) -> Posterior:
+    """The way back; a function of one's own is not on disk and has to be given again."""
+    import xarray as xr
+
+    if isinstance(run, xr.DataTree):
+        run = run.children.get("simulation", run).to_dataset()
+    said: dict[str, Any] = dict(run.attrs)
+    if said.get("kind") != "posterior":
+        raise ValueError("`run` is no posterior: `festina.dynamics.posterior.sample` makes one.")
+    if activation is None and said["activation"] not in NAMED:
+        raise ValueError(
+            f"This posterior is of the activation {said['activation']!r}, a function of your own "
+            "that is not on disk: give it as `activation`."
+        )
+    name, function = code_activation(said["activation"] if activation is None else activation)
+    if name != said["activation"]:
+        raise ValueError(f"`activation` is {name!r}, the posterior is of {said['activation']!r}.")
+    of = lambda named: run[named].values
+    basis, depth = of("basis"), int(said["depth"])  # another machine's directions may be others
+    sizes = int(said["width"]), basis.shape[1], run.sizes["output"], depth
+    return Posterior(
+        model=Model(*sizes, name, function, said["scaling"]),
+        plan=Plan(**{field.name: said[field.name] for field in fields(Plan)}),
+        readout_variance=said["readout_variance"],
+        inputs=of("inputs"),
+        targets=of("targets"),
+        reduced=of("reduced"),
+        basis=basis,
+        weights=tuple(of(f"weights_{k + 1}") for k in range(depth)),
+        readout=of("readout"),
+        log={"move": of("move")} | {each: of(f"log_{each}") for each in LOG},
+        chains=Chains(
+            **{each: of(f"state_{each}") for each in STATE}, move=np.asarray(int(said["moved"]))
+        ),
+        notes=tuple(said["notes"]),
+    )
 
 
 def _prior(model: Model, plan: Plan, chains: int, key: Keys, precision: Precision) -> Chains:

@@ -1,20 +1,25 @@
-"""A posterior with named axes, and back."""
+"""A posterior with named axes."""
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-
-from ...networks._code_activations import NAMED, CodeActivation, code_activation
-from ._model import Model
-from ._moves import Chains
-from ._plan import Plan
-from ._posterior import LOG, Posterior
 
 if TYPE_CHECKING:
     import xarray as xr
 
-_STATE = {
+    from ._posterior import Posterior
+
+LOG = {
+    "loss": "½|Y − f|²",
+    "potential": "minus log posterior at the final temperature",
+    "acceptance": "mean over moves since the last note",
+    "divergent": "moves that diverged since the last note",
+    "step": "step of the integrator, before jitter",
+    "duration": "time of the dynamics since the last note",
+}
+
+STATE = {
     "position": ("weight",),
     "momentum": ("momentum_weight",),
     "log_step": (),
@@ -22,7 +27,7 @@ _STATE = {
 }
 
 
-def to_dataset(posterior: Posterior) -> "xr.Dataset":
+def to_dataset(posterior: "Posterior") -> "xr.Dataset":
     import xarray as xr
 
     model, chains = posterior.model, posterior.chains
@@ -38,7 +43,7 @@ def to_dataset(posterior: Posterior) -> "xr.Dataset":
     kept = {name: (drawn, posterior.kept(name)) for name in ("loss", "potential", "acceptance")}
     state = {
         f"state_{name}": (("chain", *axes), np.asarray(getattr(chains, name)))
-        for name, axes in _STATE.items()
+        for name, axes in STATE.items()
     }
     return xr.Dataset(
         {
@@ -75,45 +80,7 @@ def to_dataset(posterior: Posterior) -> "xr.Dataset":
     )
 
 
-def from_dataset(run: "xr.Dataset | xr.DataTree", activation: CodeActivation | None) -> Posterior:
-    """The way back; a function of one's own is not on disk and has to be given again."""
-    import xarray as xr
-
-    if isinstance(run, xr.DataTree):
-        run = run.children.get("simulation", run).to_dataset()
-    said: dict[str, Any] = dict(run.attrs)
-    if said.get("kind") != "posterior":
-        raise ValueError("`run` is no posterior: `festina.dynamics.posterior.sample` makes one.")
-    if activation is None and said["activation"] not in NAMED:
-        raise ValueError(
-            f"This posterior is of the activation {said['activation']!r}, a function of your own "
-            "that is not on disk: give it as `activation`."
-        )
-    name, function = code_activation(said["activation"] if activation is None else activation)
-    if name != said["activation"]:
-        raise ValueError(f"`activation` is {name!r}, the posterior is of {said['activation']!r}.")
-    of = lambda named: run[named].values
-    basis, depth = of("basis"), int(said["depth"])  # another machine's directions may be others
-    sizes = int(said["width"]), basis.shape[1], run.sizes["output"], depth
-    return Posterior(
-        model=Model(*sizes, name, function, said["scaling"]),
-        plan=Plan(**{field.name: said[field.name] for field in dataclasses.fields(Plan)}),
-        readout_variance=said["readout_variance"],
-        inputs=of("inputs"),
-        targets=of("targets"),
-        reduced=of("reduced"),
-        basis=basis,
-        weights=tuple(of(f"weights_{k + 1}") for k in range(depth)),
-        readout=of("readout"),
-        log={"move": of("move")} | {each: of(f"log_{each}") for each in LOG},
-        chains=Chains(
-            **{each: of(f"state_{each}") for each in _STATE}, move=np.asarray(int(said["moved"]))
-        ),
-        notes=tuple(said["notes"]),
-    )
-
-
-def to_arviz(posterior: Posterior) -> "xr.DataTree":
+def to_arviz(posterior: "Posterior") -> "xr.DataTree":
     import xarray as xr
 
     data, seen, drawn = posterior.to_dataset(), posterior.observables(), ("chain", "draw")
