@@ -42,7 +42,7 @@ def short(given=TASK, **changed):
         ({"acceptance": 1.0}, "`acceptance` must lie between"),
         ({"precision": "half"}, '`precision` must be "double" or "single"'),
         ({"key": jax.random.split(KEY, 3)}, "one for each of the 2 chains"),
-        ({"key": 0}, "`key` must be one key"),
+        ({"key": 0}, "`key` must be a JAX random key"),
         ({"given": task(np.zeros((3, 2)), np.ones(3))}, "All inputs are zero"),
         ({"given": task(np.eye(2), np.ones(2), weight=[1, 2])}, "weigh its examples alike"),
         ({"given": linear_teacher(np.eye(2))}, "must be finite, with vectors as inputs"),

@@ -6,8 +6,7 @@ import pytest
 from arviz_stats.base import array_stats
 
 from festina.dynamics.posterior import sample
-from festina.dynamics.posterior._diagnostics import diagnostics
-from festina.dynamics.posterior._populations import classes_of, populations
+from festina.dynamics.posterior._agreement import classes_of, diagnostics, populations
 from festina.networks._code_activations import erf, linear, relu, sigmoid
 from festina.tasks import orthogonal_classes
 

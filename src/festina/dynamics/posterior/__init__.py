@@ -1,7 +1,7 @@
 """Weights drawn from the posterior of a Bayesian network, and what their chains show."""
 
-from ._diagnostics import Diagnostics as Diagnostics
-from ._populations import Populations as Populations
+from ._agreement import Diagnostics as Diagnostics
+from ._agreement import Populations as Populations
 from ._posterior import Posterior as Posterior
 from ._sample import resume as resume
 from ._sample import sample as sample

@@ -44,24 +44,8 @@ class Settings(NamedTuple):
     acceptance: Array
 
 
-class Note(NamedTuple):
-    """Where chains are now, and what happened since the last note."""
-
-    loss: Float[Array, " chain"]
-    potential: Float[Array, " chain"]
-    acceptance: Float[Array, " chain"]
-    divergent: Float[Array, " chain"]
-    duration: Float[Array, " chain"]
-
-
-class _Moved(NamedTuple):
-    position: Array
-    momentum: Array
-    acceptance: Array
-    divergent: Array
-
-
 Target = Callable[[Array], Array]
+_Moved = tuple[Array, Array, Array, Array]  # position, momentum, acceptance, whether it diverged
 
 
 def hamiltonian(
@@ -72,7 +56,7 @@ def hamiltonian(
     start = hmc.init(position, target)
     masses = jnp.ones_like(position)
     end, info = hmc.build_kernel()(key, start, target, step, masses, settings.leapfrog)
-    return _Moved(end.position, momentum, info.acceptance_rate, info.is_divergent)
+    return end.position, momentum, info.acceptance_rate, info.is_divergent
 
 
 def langevin(
@@ -105,14 +89,14 @@ def langevin(
     x, p, level, _, accepted = jax.lax.fori_loop(0, settings.leapfrog, one, start)
     broken = ~(jnp.isfinite(level) & jnp.all(jnp.isfinite(x)) & jnp.all(jnp.isfinite(p)))
     share = jnp.where(broken, 0.0, accepted / settings.leapfrog)
-    return _Moved(jnp.where(broken, position, x), jnp.where(broken, momentum, p), share, broken)
+    return jnp.where(broken, position, x), jnp.where(broken, momentum, p), share, broken
 
 
 @functools.partial(jax.jit, static_argnames=("model", "method"))
 def advance(
     model: Model, method: str, data: Data, settings: Settings, chains: Chains, stop: Array
-) -> tuple[Chains, Note]:
-    """Moves of all chains up to the number `stop`. However they are divided, they are the same."""
+) -> tuple[Chains, dict[str, Float[Array, " chain"]]]:
+    """Moves of all chains up to the number `stop`, however they are divided, and what to note."""
     dtype = chains.position.dtype
     kernel = hamiltonian if method == "hmc" else langevin
 
@@ -132,22 +116,27 @@ def advance(
             step = jnp.exp(log_step) * jax.random.uniform(first, (), dtype, low, high)
             return step, kernel(second, position, momentum, target, step, settings)
 
-        step, moved = jax.vmap(one)(chains.words, chains.position, chains.momentum, chains.log_step)
+        step, (position, momentum, accepted, divergent) = jax.vmap(one)(
+            chains.words, chains.position, chains.momentum, chains.log_step
+        )
         settled = jnp.maximum(number - settings.anneal, 0)
         gain = jnp.where(number < settings.warm, _GAIN / (1.0 + settled / 50.0), 0.0)
-        excess = (moved.acceptance - settings.acceptance) / (1.0 - settings.acceptance)
+        excess = (accepted - settings.acceptance) / (1.0 - settings.acceptance)
         log_step = chains.log_step + gain.astype(dtype) * jnp.maximum(excess, -4.0)
-        chains = chains._replace(
-            position=moved.position, momentum=moved.momentum, log_step=log_step
-        )
-        new = jnp.stack((moved.acceptance, moved.divergent, step * settings.leapfrog))
+        chains = chains._replace(position=position, momentum=momentum, log_step=log_step)
+        new = jnp.stack((accepted, divergent, step * settings.leapfrog))
         return chains, seen + new.astype(dtype)
 
     none = jnp.zeros((3, len(chains.log_step)), dtype)
     chains, seen = jax.lax.fori_loop(chains.move, stop, move, (chains, none))
     accepted, divergent, duration = seen
-    losses = jax.vmap(lambda x: loss(model, data, x))(chains.position)
-    levels = jax.vmap(lambda x: potential(model, data, settings.temperature, x))(chains.position)
-    # `chains.move` is still the number at which this began.
-    accepted = accepted / jnp.maximum(stop - chains.move, 1)
-    return chains._replace(move=stop), Note(losses, levels, accepted, divergent, duration)
+    cold = functools.partial(potential, model, data, settings.temperature)
+    note = {
+        "loss": jax.vmap(functools.partial(loss, model, data))(chains.position),
+        "potential": jax.vmap(cold)(chains.position),
+        # `chains.move` is still the number at which this began.
+        "acceptance": accepted / jnp.maximum(stop - chains.move, 1),
+        "divergent": divergent,
+        "duration": duration,
+    }
+    return chains._replace(move=stop), note

@@ -15,11 +15,10 @@ from ...networks import BayesianNetwork
 from ...networks._bayesian import hidden, output_scale
 from ...networks._given import finite_array
 from .._trajectory import Ending
-from ._diagnostics import Diagnostics, diagnostics
+from ._agreement import Diagnostics, Populations, classes_of, diagnostics, populations
 from ._model import Model
 from ._moves import Chains
 from ._plan import Plan
-from ._populations import Populations, classes_of, populations
 from ._storage import to_arviz, to_dataset
 
 if TYPE_CHECKING:
@@ -208,13 +207,9 @@ class Posterior:
             raise ValueError(
                 f"`x` must be (sample, {self.inputs.shape[1]}) as the inputs, got {x.shape}."
             )
-        networks = self.networks(key=key)
-        layer = self._layers(x / np.sqrt(x.shape[1]), networks.weights)[-1]
-        return (
-            layer
-            @ np.swapaxes(self.readout, -1, -2)
-            * output_scale(self.readout, self.model.scaling)
-        )
+        weights, a = self.networks(key=key).weights, self.readout
+        layer = self._layers(x / np.sqrt(x.shape[1]), weights)[-1]
+        return layer @ np.swapaxes(a, -1, -2) * output_scale(a, self.model.scaling)
 
     def to_dataset(self) -> "xr.Dataset":
         """All of it with named axes: `festina.save` writes it, `resume` goes on from it."""

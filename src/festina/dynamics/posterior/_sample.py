@@ -13,13 +13,14 @@ import numpy as np
 from ..._run import load, save
 from ..._types import Keys
 from ...networks._bayesian import Scaling, checked_scaling, readout_variance_of
+from ...networks._build import check_keys
 from ...networks._code_activations import NAMED, CodeActivation, code_activation
 from ...networks._given import whole_number
 from ...tasks import AbstractTask
 from ...tasks._classes import examples_of
 from .._worker import Progress
 from ._model import Data, Model, reduce
-from ._moves import KIND, Chains, Note, Settings, advance
+from ._moves import KIND, Chains, Settings, advance
 from ._notes import oddities
 from ._plan import Method, Plan
 from ._posterior import Posterior
@@ -208,14 +209,11 @@ def _from_dataset(run: "xr.Dataset | xr.DataTree", activation: CodeActivation | 
 
 def _prior(model: Model, plan: Plan, chains: int, key: Keys, precision: Precision) -> Chains:
     """Chains at draws from the prior, which is white."""
-    typed = hasattr(key, "dtype") and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
-    if getattr(key, "dtype", None) == np.uint32:  # of `PRNGKey`
-        key, typed = jax.random.wrap_key_data(key), True
-    if not typed or key.shape not in ((), (chains,)):
-        found = f"{key.shape} of them" if typed else repr(key)
+    key = check_keys(key)
+    if key.shape not in ((), (chains,)):
         raise ValueError(
             f"`key` must be one key, jax.random.key(0), or one for each of the {chains} chains, "
-            f"got {found}."
+            f"got {key.shape} of them."
         )
     keys = key if key.shape else jax.random.split(key, chains)
     # Keys of whatever kind become one that a chain can carry along, on disk too.
@@ -255,9 +253,10 @@ def _drive(
                     posterior.model, plan.method, data, settings, state, np.asarray(stop)
                 )
             state, note = jax.tree.map(np.asarray, found)
-            done.append((state, note._asdict() | {"step": step, "move": stop}))
+            note |= {"step": step, "move": stop}
+            done.append((state, note))
             if progress is not None:
-                progress(_words(plan, stop, note, step), stop / plan.end)
+                progress(_words(plan, note), stop / plan.end)
             if checkpoint is not None and time.monotonic() - saved > _EVERY:
                 save(posterior.followed_by(done).to_dataset(), checkpoint, overwrite=True)
                 saved = time.monotonic()
@@ -272,10 +271,10 @@ def _drive(
     return found
 
 
-def _words(plan: Plan, stop: int, note: Note, step: np.ndarray) -> str:
-    stage = plan.stage(stop - 1)
+def _words(plan: Plan, note: dict) -> str:
+    stop, stage = note["move"], plan.stage(note["move"] - 1)
     at = f" at T = {plan.temperature_at(stop - 1):.3g}" if stage == "cooling" else ""
     return (
-        f"{stage}{at}, move {stop} of {plan.end}, squared error {2 * note.loss.mean():.3g}, "
-        f"acceptance {note.acceptance.mean():.2f}, step {step.mean():.2g}"
+        f"{stage}{at}, move {stop} of {plan.end}, squared error {2 * note['loss'].mean():.3g}, "
+        f"acceptance {note['acceptance'].mean():.2f}, step {note['step'].mean():.2g}"
     )
