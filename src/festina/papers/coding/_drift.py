@@ -84,7 +84,7 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
         activity = drawn.activity()
         means = np.stack([activity[:, :, which == c].mean(axis=2) for c in range(3)], axis=-1)
         populations = drawn.populations
-        theory = class_code(parameters.sizes, name, temperature=parameters.temperature)
+        theory = class_code([*parameters.sizes], name, temperature=parameters.temperature)
         predicted = {b.word: b.population for b in theory.branches}
         over = ("chain", "move")
         tables[name] = xr.Dataset(

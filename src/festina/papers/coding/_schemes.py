@@ -87,7 +87,7 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
             key=jax.random.fold_in(keys[0], k),
         )
         theory = class_code(
-            parameters.sizes,
+            [*parameters.sizes],
             name,
             temperature=parameters.temperature,
             targets=class_targets(3, other=other),

@@ -63,7 +63,7 @@ QUICK: dict[str, Any] = {"activations": ("sigmoid",), "temperatures": (0.03, 0.1
 def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
     """Draw networks at each temperature, and solve for the law of a neuron at many."""
     keys, tables = keys_of(parameters, key), {}
-    sizes, warm = (parameters.size,) * 3, np.array(parameters.temperatures)
+    sizes, warm = [parameters.size] * 3, np.array(parameters.temperatures)
     task, which = orthogonal_classes(sizes), np.repeat(np.arange(3), parameters.size)
     same_class = (which[:, None] == which) & ~np.eye(len(which), dtype=bool)
     total = len(parameters.activations) * len(warm)

@@ -87,7 +87,7 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
 
     for name in names:
         found = np.array([_contrast(drawn(name, width=n), task) for n in parameters.widths])
-        theory = class_code((parameters.size,) * 3, name, temperature=parameters.temperature)
+        theory = class_code([parameters.size] * 3, name, temperature=parameters.temperature)
         tables[name] = xr.Dataset(
             {
                 "contrast": (("width", "chain"), found),
@@ -105,7 +105,7 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
     ]
     predicted = [
         class_code(
-            (parameters.size,) * 3,
+            [parameters.size] * 3,
             "sigmoid",
             temperature=parameters.temperature,
             readout_variance=factor * unit,
