@@ -144,7 +144,10 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
             say(
                 "sigmoid: the symmetry between neurons breaks near T_c: there are several words "
                 "below it, one above",
-                same(data["branches"].values[clear] > 1, data["temperature"].values[clear] < gone),
+                same(
+                    (data["branches"].values[clear] > 1).tolist(),
+                    (data["temperature"].values[clear] < gone / 1.5).tolist(),
+                ),
                 "symmetry breaking",
                 note=f"populated branches {listed(data['branches'], 1)}; a crossover at finite P",
             )
