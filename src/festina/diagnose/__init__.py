@@ -9,12 +9,15 @@
   `functional_linearity` of each layer: what its activation takes away;
 - `gating` of hidden units, the pathways they make and how sure that is; `gating_course`: how many
   gates change along a run, and when;
+- `code` of classes in hidden units: analog, redundant, sparse or none, and how sure that is;
 - tangent kernels, how far they move and how much of the task they hold; similarity of
   representations, and a map of them (`classical_mds`).
 
 Of plain arrays there is `rays_from`, `kernel_distance_from`, and so on.
 """
 
+from ._code import Code as Code
+from ._code import code as code
 from ._confirm import Confirmation as Confirmation
 from ._confirm import confirm as confirm
 from ._fitted import FittedWidth as FittedWidth

@@ -3,7 +3,7 @@
 import warnings
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from .._types import ArrayLike
 from ..dynamics import Trajectory
@@ -126,3 +126,26 @@ def _layer_or_turned(unit: AbstractUnit, u: ArrayLike, v: ArrayLike) -> Layer:
         if turned and "Give v.T?" not in str(error):
             raise ValueError(f"{error} Give u.T?") from None
         raise
+
+
+def groups(
+    name: str, kind: str, given: ArrayLike, count: int
+) -> tuple[np.ndarray, Int[np.ndarray, " sample"]]:
+    """The values of a label, and which of them each of `count` examples has; two or more."""
+    values = np.asarray(given)
+    if np.ma.is_masked(given) or (values.dtype.kind in "fc" and np.isnan(values).any()):
+        raise ValueError(f"`{name}` are not known for all examples: some are masked or NaN.")
+    if values.shape != (count,):
+        raise ValueError(
+            f"`{name}` must be one label for each of {count} examples, got shape {values.shape}."
+        )
+    try:
+        found, which = np.unique(values, return_inverse=True)
+    except TypeError:
+        raise ValueError(f"`{name}` must be numbers or words, not several kinds.") from None
+    if len(found) < 2:
+        raise ValueError(
+            f"All examples are of one {kind}, {found[0]!r}: there must be two or more to tell "
+            "apart."
+        )
+    return found, which

@@ -23,6 +23,7 @@ from ..networks._given import (
     whole_number,
 )
 from ..tasks import Task
+from ._given import groups
 from ._selectivity_measures import (
     alignment,
     anova,
@@ -336,20 +337,7 @@ def _labels(name: str, given: ArrayLike | None, task: Task | None, count: int) -
                 + ("." if task is None else f"; the task has the labels {sorted(known)}.")
             )
         given = known[name]
-    values = np.asarray(given)
-    if np.ma.is_masked(given) or (values.dtype.kind in "fc" and np.isnan(values).any()):
-        raise ValueError(f"`{name}s` are not known for all examples: some are masked or NaN.")
-    if values.shape != (count,):
-        raise ValueError(
-            f"`{name}s` must be one label for each of {count} examples, got shape {values.shape}."
-        )
-    found, which = np.unique(values, return_inverse=True)
-    if len(found) < 2:
-        raise ValueError(
-            f"All examples are of one {name}, {found[0]!r}: selectivity is about what differs "
-            f"between {name}s, and needs two or more."
-        )
-    return which
+    return groups(f"{name}s", name, given, count)[1]
 
 
 def _weights(given: ArrayLike | None, count: int) -> Float[np.ndarray, " unit"]:
