@@ -96,9 +96,10 @@ def setting(number):
     share = np.ones(m) if rng.integers(2) else rng.uniform(0.5, 1.5, m)
     sizes = np.maximum(np.round(examples * share / share.sum()).astype(int), 3)
     width = int(np.exp(rng.uniform(np.log(50), np.log(500))))
-    centred = m == 4 and activation != "linear" or rng.integers(2) and m < 5
+    centred = (m == 4 and activation != "linear") or (m < 5 and rng.integers(2))
     other = -1 / (m - 1) if centred else 0.0
-    melts = np.sqrt(min(sizes) / sum(sizes) * {"erf": 0.4185, "sigmoid": 0.1046}.get(activation, 1))
+    spread = {"erf": 0.4185, "sigmoid": 0.1046}.get(activation, 1.0)
+    melts = np.sqrt(spread * min(sizes) / sum(sizes))
     temperature = melts * np.exp(rng.uniform(np.log(0.01), np.log(0.3)))
     if control == "hot":
         targets = class_targets(m, other=other)

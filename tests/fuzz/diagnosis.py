@@ -286,6 +286,27 @@ def _(found, g):
     return near(found.purity, np.average(pure, weights=weight), 1e-9)
 
 
+@row(
+    "code",
+    activations=normal(12, 10),
+    labels=lambda rng: rng.permutation(np.repeat(np.arange(3.0), 4)),
+    resamples=(2,),
+    shuffles=(5,),
+    cost=4,
+)
+def _(found, g):
+    """Class by class; the verdict by what must be so."""
+    h, labels = g.activations / np.abs(g.activations).max(), np.ravel(g.labels)
+    kinds = np.unique(labels)
+    off = h - h.mean(axis=0)
+    within = sum(((h[labels == c] - h[labels == c].mean(axis=0)) ** 2).sum() for c in kinds)
+    share = 1 - within / (off**2).sum() * (len(h) - 1) / (len(h) - len(kinds))
+    holds("votes are shares", np.isclose(sum(found.votes.values()), 1))
+    holds("few are none", found.verdict == "none" or share > 0.1)
+    holds("units take part", (found.participation > 0) & (found.participation <= 1 + 1e-9))
+    return near(found.class_share, share, 1e-8, 1.0)
+
+
 @row("functional_linearity", network=lambda rng: layer(rng, kinds=("relu", "linear", "tanh")))
 def _(found, g):
     network, task = g["network"], g["task"]

@@ -155,12 +155,8 @@ def code(
     if h.ndim != 2:
         raise ValueError(f"`activations` must be (example, unit), got shape {h.shape}.")
     examples, units = h.shape
-    if np.shape(labels) == (units,) and units != examples:
-        raise ValueError(
-            f"`labels` are as many as units, {units}: give `activations` as (example, unit), the "
-            f"transpose of {h.shape}."
-        )
-    names, which = groups("labels", "class", labels, examples)
+    hint = f" `activations` are (example, unit), here {h.shape}."
+    names, which = groups("labels", "class", labels, examples, hint=hint)
     if units < _LEAST:
         raise ValueError(
             f"A code is how responses are spread over units, and {units} are too few to tell: give "

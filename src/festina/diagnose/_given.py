@@ -129,15 +129,19 @@ def _layer_or_turned(unit: AbstractUnit, u: ArrayLike, v: ArrayLike) -> Layer:
 
 
 def groups(
-    name: str, kind: str, given: ArrayLike, count: int
+    name: str, kind: str, given: ArrayLike, count: int, *, hint: str = ""
 ) -> tuple[np.ndarray, Int[np.ndarray, " sample"]]:
     """The values of a label, and which of them each of `count` examples has; two or more."""
-    values = np.asarray(given)
+    try:
+        values = np.asarray(given)
+    except ValueError:  # ragged
+        raise ValueError(f"`{name}` must be one label for each of {count} examples.") from None
     if np.ma.is_masked(given) or (values.dtype.kind in "fc" and np.isnan(values).any()):
         raise ValueError(f"`{name}` are not known for all examples: some are masked or NaN.")
     if values.shape != (count,):
         raise ValueError(
             f"`{name}` must be one label for each of {count} examples, got shape {values.shape}."
+            + hint
         )
     try:
         found, which = np.unique(values, return_inverse=True)

@@ -1,0 +1,151 @@
+"""Codes: draws from the laws of theory, controls, and by hand."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from festina.diagnose import code
+from festina.diagnose._code import _evidence, _two_values
+from planted_codes import drawn, labels_of, phi, setting
+
+SIZES = {
+    "linear": (8, 15, 20, 7, 10, 9, 12, 11, 14, 6),
+    "erf": (20, 10, 15, 12, 11, 9, 9, 10, 13, 9),
+    "sigmoid": (25, 15),
+    "relu": (40, 25),
+}
+TRUE = {"linear": "analog", "erf": "redundant", "sigmoid": "redundant", "relu": "sparse"}
+
+
+def look(h, labels, **how):
+    return code(h, labels, **{"resamples": 4, "shuffles": 50, **how})
+
+
+@pytest.mark.parametrize("gains", [0.0, 0.3])
+@pytest.mark.parametrize("activation", TRUE)
+def test_draws_from_theory(activation, gains):
+    """Ten classes or two, unequal, each unit with a gain of its own."""
+    sizes, rng = SIZES[activation], np.random.default_rng(5)
+    h = drawn(activation, sizes, 150, rng) * rng.lognormal(0, gains, 150)
+    found = look(h, labels_of(sizes))
+    assert found.verdict == TRUE[activation]
+    assert found.confidence == 1
+    assert look(h, rng.permutation(labels_of(sizes))).verdict == "none"
+
+
+@given(st.sampled_from(sorted(TRUE)), st.integers(0, 99), st.sampled_from([1e-60, 1.0, 1e60]))
+@settings(max_examples=8, deadline=None)
+def test_order_names_and_scale_do_not_matter(activation, seed, scale):
+    sizes, rng = SIZES[activation][:3], np.random.default_rng(seed)
+    h, labels = drawn(activation, sizes, 120, rng), labels_of(sizes)
+    first = look(h, labels)
+    units, examples = rng.permutation(h.shape[1]), rng.permutation(len(h))
+    names = rng.permutation(["owl", "cat", "dog"])
+    again = look(scale * h[examples][:, units], names[labels][examples])
+    assert again.verdict == first.verdict == TRUE[activation]
+    for name in "class_share", "participation", "gaussian_participation", "outlier_share":
+        assert getattr(again, name) == pytest.approx(getattr(first, name), rel=1e-9)
+    back = [list(again.classes).index(name) for name in names[: len(sizes)]]
+    np.testing.assert_allclose(again.responses[:, back] / scale, first.responses[units])
+
+
+@given(
+    st.sampled_from(sorted(TRUE)), st.integers(2, 10), st.integers(30, 120), st.integers(50, 500)
+)
+@settings(max_examples=8, deadline=None)
+def test_lazy_networks_have_none(activation, classes, examples, units):
+    rng = np.random.default_rng([classes, examples, units])
+    h = phi(activation, rng.standard_normal((examples, units)))
+    assert look(h, np.arange(examples) % classes).verdict == "none"
+
+
+def test_words_under_noise_and_what_melts():
+    """Words of three classes: kept under noise as large as they are, lost as spread takes over."""
+    rng, labels = np.random.default_rng(0), np.repeat(range(3), 20)
+    words, spread = rng.choice([-1.0, 1.0], size=(3, 200)), rng.standard_normal((3, 200))
+    noise = rng.standard_normal((60, 200))
+    seen = [
+        look((words + part * spread)[labels] + noise, labels, resamples=20)
+        for part in (0.0, 0.5, 3.0)
+    ]
+    assert [each.verdict for each in seen[::2]] == ["redundant", "analog"]
+    assert seen[0].bimodality > seen[1].bimodality > seen[2].bimodality
+    assert seen[0].confidence == seen[2].confidence == 1
+    assert sum(seen[1].votes.values()) == pytest.approx(1)
+
+
+def test_few_units_that_speak_among_silent_ones():
+    rng, labels = np.random.default_rng(0), np.repeat(range(4), 10)
+    h = np.zeros((40, 100))
+    h[:, :4] = np.eye(4)[labels] + 0.1 * rng.random((40, 4))
+    found = look(h, labels)
+    assert (found.verdict, found.outliers) == ("sparse", 4)
+    assert found.participation == pytest.approx(0.04, rel=0.05)
+
+
+@given(st.integers(2, 6), st.integers(0, 99))
+@settings(max_examples=6, deadline=None)
+def test_measures_by_other_routes(classes, seed):
+    """Gaussian units have the Gaussian value, and two values leave what the best split leaves."""
+    rng = np.random.default_rng(seed)
+    means = rng.standard_normal((20_000, classes)) @ rng.standard_normal((classes, classes))
+    found, _ = _evidence(means, rng.standard_normal(means.shape), rng, (2, 2))
+    assert found.participation == pytest.approx(found.gaussian_participation, rel=0.06)
+    assert abs(found.discreteness) < 0.05
+    rows = means[:30]
+    column = np.sort(rows[:, 0])
+    splits = [column[:k].var() * k + column[k:].var() * (30 - k) for k in range(1, 30)]
+    assert _two_values(rows)[0] == pytest.approx(
+        np.log(min(splits) / (30 * column.var())), abs=1e-4
+    )
+
+
+def test_it_prints_and_draws_itself():
+    labels = np.repeat(["cat", "dog", "owl"], 20)
+    h = drawn("erf", (20, 20, 20), 100, np.random.default_rng(0))
+    found = look(h, labels)
+    lines = str(found).splitlines()
+    assert lines[0] == "redundant: 100 units, 3 classes"
+    assert lines[-1] == "100% of resamples agree (analog 0%, sparse 0%, none 0%)"
+    ax = found.draw()
+    shown = ax.images[0].get_array()
+    assert [each.get_text() for each in ax.get_yticklabels()] == ["cat", "dog", "owl"]
+    np.testing.assert_allclose(np.sort(shown, axis=None), np.sort(found.responses, axis=None))
+    assert (np.diff(np.sign(shown), axis=1) != 0).sum() < 30  # those that say alike are together
+    plt.close(ax.figure)
+
+
+H, Y = np.random.default_rng(0).standard_normal((12, 9)), np.repeat(range(3), 4)
+
+
+@pytest.mark.parametrize(
+    ("h", "y", "how", "words"),
+    [
+        (H, np.zeros(12), {}, r"All examples are of one class, .*two or more"),
+        (H, Y[:-1], {}, r"`labels` must be one label for each of 12 examples, got shape \(11,\)"),
+        (H.T, Y, {}, r"got shape \(12,\)\. `activations` are \(example, unit\), here \(9, 12\)"),
+        (H, [[0], [1, 2]], {}, r"`labels` must be one label for each of 12"),
+        (H, None, {}, r"`labels` must be one label for each of 12"),
+        (H, [*"abcdefghijk", None], {}, r"`labels` must be numbers or words"),
+        (H, np.where(Y, Y, np.nan), {}, r"`labels` are not known for all"),
+        (np.where(H > 1, np.nan, H), Y, {}, r"`activations` must be finite"),
+        (np.ones((12, 9)), Y, {}, r"say the same to all 12 examples"),
+        (H[:, :4], Y, {}, r"4 are too few to tell: give at least 8"),
+        (H, range(12), {}, r"12 classes has a single example"),
+        (H[0], Y, {}, r"`activations` must be \(example, unit\)"),
+        (H, Y, {"resamples": 0}, r"`resamples` must be a whole number from 1"),
+        (H, Y, {"shuffles": 1.5}, r"`shuffles` must be a whole number"),
+    ],
+)
+def test_bad_input(h, y, how, words):
+    with pytest.raises(ValueError, match=words):
+        code(h, y, **how)
+
+
+@pytest.mark.slow
+def test_settings_that_it_was_not_tuned_on():
+    """Of any size, ratio, temperature and gains, a third of them without a code: 19 of 20 right."""
+    right = [(truth, look(h, y).verdict) for truth, h, y, _ in map(setting, range(1, 120, 2))]
+    assert np.mean([truth == said for truth, said in right]) >= 0.95
