@@ -24,6 +24,7 @@ _FAR = 8.0  # deviations, by the median, beyond which a unit is an outlier
 _FEW = 0.4, 0.3  # participation against Gaussian below, and share of outliers above: sparse
 _LUMPY = 0.7  # logarithm of spread around centres, Gaussian units against these: redundant
 _CENTRES = 2, 3, 4, 6, 8, 12
+_SILENT = 0.3  # of the length that most units have
 _KEPT = 0.8  # of the examples in a resample
 _ENOUGH = 2000  # examples to shuffle
 _TINY = 1e-6  # of the variance; what is exactly discrete is finitely so
@@ -132,8 +133,8 @@ def code(
 
     Whether units gather is a question of how close they lie to the best 2 to 12 centres (k-means),
     and single classes to two values, against Gaussian units of the same moments, treated alike:
-    as they are, and scaled to length one, so that units may differ in gain. Thresholds were set
-    on draws from the mean-field laws of `festina.theory.coding`.
+    as they are, and scaled to nearly the same length, so that units may differ in gain.
+    Thresholds were set on draws from the mean-field laws of `festina.theory.coding`.
 
     **Arguments:**
 
@@ -149,7 +150,8 @@ def code(
 
         Words of saturating units melt into an analog code where the temperature rises, and that
         into none: in between the verdict is as good as its `confidence`. Noise that is larger than
-        words are apart, divided by the root of the examples in a class, hides them.
+        words are apart, divided by the root of the examples in a class, hides them. And where
+        inputs of a class are alike, random features differ between classes, too: compare with them.
     """
     h = finite_array("activations", activations)
     if h.ndim != 2:
@@ -254,7 +256,7 @@ def _evidence(
     _, s, axes_of = np.linalg.svd(means - means.mean(axis=0), full_matrices=False)
     rank = len(s)
     gauss = means.mean(axis=0) + normal[:, :rank] * s / np.sqrt(len(means)) @ axes_of
-    looks = (means, gauss), (_unit_length(means), _unit_length(gauss))
+    looks = (means, gauss), (_equal_gains(means), _equal_gains(gauss))
     lumps = [
         _discreteness(*look, rng, _CENTRES if centres is None else (centres[k],))
         for k, look in enumerate(looks)
@@ -270,9 +272,10 @@ def _evidence(
     return found, (lumps[0][1], lumps[1][1])
 
 
-def _unit_length(rows: Float[np.ndarray, "unit group"]) -> Float[np.ndarray, "unit group"]:
-    length = np.linalg.norm(rows, axis=1, keepdims=True)
-    return rows / np.where(length > 0, length, 1.0)
+def _equal_gains(rows: Float[np.ndarray, "unit group"]) -> Float[np.ndarray, "unit group"]:
+    """Scaled to length one, but for those that say next to nothing, whose direction is noise."""
+    square = (rows**2).sum(axis=1, keepdims=True)
+    return rows / np.sqrt(square + _SILENT**2 * np.median(square) + np.finfo(float).tiny)
 
 
 def _discreteness(
