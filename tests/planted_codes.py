@@ -37,7 +37,7 @@ def pulled(activation, pull, sizes, rng):
 @cache
 def theory(sizes, activation, temperature, other):
     targets = class_targets(len(sizes), other=other)
-    return class_code(sizes, activation, temperature=temperature, targets=targets)
+    return class_code(list(sizes), activation, temperature=temperature, targets=targets)
 
 
 @cache
