@@ -127,7 +127,6 @@ H, Y = np.random.default_rng(0).standard_normal((12, 9)), np.repeat(range(3), 4)
         (H, Y[:-1], {}, r"`labels` must be one label for each of 12 examples, got shape \(11,\)"),
         (H.T, Y, {}, r"got shape \(12,\)\. `activations` are \(example, unit\), here \(9, 12\)"),
         (H, [[0], [1, 2]], {}, r"`labels` must be one label for each of 12"),
-        (H, None, {}, r"`labels` must be one label for each of 12"),
         (H, [*"abcdefghijk", None], {}, r"`labels` must be numbers or words"),
         (H, np.where(Y, Y, np.nan), {}, r"`labels` are not known for all"),
         (np.where(H > 1, np.nan, H), Y, {}, r"`activations` must be finite"),
@@ -136,7 +135,7 @@ H, Y = np.random.default_rng(0).standard_normal((12, 9)), np.repeat(range(3), 4)
         (H, range(12), {}, r"12 classes has a single example"),
         (H[0], Y, {}, r"`activations` must be \(example, unit\)"),
         (H, Y, {"resamples": 0}, r"`resamples` must be a whole number from 1"),
-        (H, Y, {"shuffles": 1.5}, r"`shuffles` must be a whole number"),
+        (H, Y, {"shuffles": 0}, r"`shuffles` must be a whole number from 1"),
     ],
 )
 def test_bad_input(h, y, how, words):

@@ -1,8 +1,9 @@
 """Codes: whether hidden units tell classes by size, in words that many share, or a few for all."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -96,9 +97,8 @@ class Code:
     def draw(self, ax: "Axes | None" = None) -> "Axes":
         """What every unit says to each class; units that say alike stand side by side."""
         ax = axes(ax)
-        off = self.responses - self.responses.mean(axis=1, keepdims=True)
-        size = np.linalg.norm(off, axis=1)
-        order = np.lexsort((-size, *(off > 0).T[::-1]))
+        words = self.responses > self.responses.mean(axis=0)
+        order = np.lexsort((-np.linalg.norm(self.responses, axis=1), *words.T[::-1]))
         shown, top = self.responses[order].T, np.abs(self.responses).max() or 1.0
         ax.imshow(shown, aspect="auto", interpolation="nearest", cmap="RdBu_r", vmin=-top, vmax=top)
         ax.set(xlabel="unit, by what it says", ylabel="class", yticks=range(len(self.classes)))
@@ -183,7 +183,7 @@ def code(
     normal = rng.standard_normal((units, len(names)))
     means = _means(h, which)
     found, centres = _evidence(means, normal, rng)
-    votes = dict.fromkeys(("analog", "redundant", "sparse", "none"), 0.0)
+    said: Counter[Verdict] = Counter()
     for _ in range(count):
         some = np.concatenate([_part(np.flatnonzero(which == c), rng) for c in range(len(names))])
         chosen = rng.integers(units, size=units)
@@ -191,7 +191,8 @@ def code(
         own = _class_share(seen, which[some])
         # A Gaussian unit that is drawn twice is there twice, as the others are.
         again, _ = _evidence(_means(seen, which[some]), normal[chosen], rng, centres)
-        votes[_verdict(own, chance, again)] += 1 / count
+        said[_verdict(own, chance, again)] += 1
+    votes = {name: said[name] / count for name in get_args(Verdict)}
     return Code(_verdict(share, chance, found), votes, share, chance, *found, names, means * scale)
 
 
