@@ -91,16 +91,17 @@ def setting(number):
     activation = ("linear", "erf", "sigmoid", "relu")[number % 4]
     control = ("lazy", "shuffled", "hot")[number // 12 % 3] if number // 4 % 3 == 2 else ""
     small = control == "hot" or activation == "sigmoid"
-    m = int(rng.choice([2, 3, 4] if small else [2, 3, 4, 6, 10]))
-    examples = int(rng.integers(max(30, 4 * m, 45 * (activation == "relu")), 121))
-    share = np.ones(m) if rng.integers(2) else rng.uniform(0.5, 1.5, m)
+    m = int(rng.choice([2, 3, 4] if small else [2, 3, 4, 5, 7, 10, 12]))
+    examples = int(np.exp(rng.uniform(np.log(max(30, 5 * m)), np.log(300))))
+    examples = max(examples, 45 * (activation == "relu"))
+    share = np.ones(m) if rng.integers(2) else rng.uniform(0.4, 1.6, m)
     sizes = np.maximum(np.round(examples * share / share.sum()).astype(int), 3)
-    width = int(np.exp(rng.uniform(np.log(50), np.log(500))))
+    width = int(np.exp(rng.uniform(np.log(max(40, 6 * m)), np.log(1000))))
     centred = (m == 4 and activation != "linear") or (m < 5 and rng.integers(2))
     other = -1 / (m - 1) if centred else 0.0
     spread = {"erf": 0.4185, "sigmoid": 0.1046}.get(activation, 1.0)
     melts = np.sqrt(spread * min(sizes) / sum(sizes))
-    temperature = melts * np.exp(rng.uniform(np.log(0.01), np.log(0.3)))
+    temperature = melts * np.exp(rng.uniform(np.log(0.003), np.log(0.4)))
     if control == "hot":
         targets = class_targets(m, other=other)
         temperature = crossover_temperature(sizes, activation, targets=targets)

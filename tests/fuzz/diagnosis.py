@@ -303,8 +303,9 @@ def _(found, g):
     share = 1 - within / (off**2).sum() * (len(h) - 1) / (len(h) - len(kinds))
     holds("votes are shares", np.isclose(sum(found.votes.values()), 1))
     holds("few are none", found.verdict == "none" or share > 0.1)
-    holds("units take part", (found.participation > 0) & (found.participation <= 1 + 1e-9))
-    return near(found.class_share, share, 1e-8, 1.0)
+    part = found.evidence.participation
+    holds("units take part", (part > 0) & (part <= 1 + 1e-9))
+    return near(found.evidence.class_share, share, 1e-8, 1.0)
 
 
 @row("functional_linearity", network=lambda rng: layer(rng, kinds=("relu", "linear", "tanh")))

@@ -17,6 +17,7 @@ Of plain arrays there is `rays_from`, `kernel_distance_from`, and so on.
 """
 
 from ._code import Code as Code
+from ._code import Evidence as Evidence
 from ._code import code as code
 from ._confirm import Confirmation as Confirmation
 from ._confirm import confirm as confirm

@@ -31,12 +31,9 @@ _ENOUGH = 2000  # examples to shuffle
 _TINY = 1e-6  # of the variance; what is exactly discrete is finitely so
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Code:
-    """How units tell classes apart, and what speaks for it: see `code`.
+class Evidence(NamedTuple):
+    """What speaks for a code: see `code`.
 
-    - `verdict`: `"analog"`, `"redundant"`, `"sparse"`, or `"none"`.
-    - `votes`: the share of resamples that came to each verdict.
     - `class_share`: of the variance over examples, between classes; that of chance is subtracted.
     - `chance`: what 99 % of shuffled labels stay below.
     - `participation`: $(\\sum_i|r_i|^2)^2/N\\sum_i|r_i|^4$ of class means $r_i$, centred over
@@ -45,11 +42,8 @@ class Code:
       $\\sum_i|r_i|^2$.
     - `discreteness`, `bimodality`: logarithms of how much closer class means lie to a few centres,
       and those of a single class to two values, than Gaussian ones would.
-    - `classes`, `responses`: labels, and the mean response of every unit to each.
     """
 
-    verdict: Verdict
-    votes: Mapping[Verdict, float]
     class_share: float
     chance: float
     participation: float
@@ -58,8 +52,48 @@ class Code:
     outlier_share: float
     discreteness: float
     bimodality: float
+
+    @property
+    def verdict(self) -> Verdict:
+        """`"analog"`, `"redundant"`, `"sparse"`, or `"none"`."""
+        few, much = _FEW
+        if self.class_share <= max(self.chance, _SHARE):
+            return "none"
+        if self.participation < few * self.gaussian_participation and self.outlier_share > much:
+            return "sparse"
+        return "redundant" if max(self.discreteness, self.bimodality) > _LUMPY else "analog"
+
+    def __str__(self) -> str:
+        few, much = _FEW[0] * self.gaussian_participation, _FEW[1]
+        least = max(self.chance, _SHARE)
+        return (
+            f"variance between classes {self.class_share:8.3f}   none below {least:.3f}\n"
+            f"participation            {self.participation:8.3f}   sparse below {few:.3f},\n"
+            f"share of outliers        {self.outlier_share:8.3f}   {self.outliers} units, "
+            f"if above {much:.3f}\n"
+            f"discreteness             {self.discreteness:8.3f}   redundant above {_LUMPY:.3f}\n"
+            f"bimodality               {self.bimodality:8.3f}   or above {_LUMPY:.3f}"
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Code:
+    """How units tell classes apart: see `code`.
+
+    - `evidence`: what the verdict follows from.
+    - `votes`: the share of resamples that came to each verdict.
+    - `classes`, `responses`: labels, and the mean response of every unit to each.
+    """
+
+    evidence: Evidence
+    votes: Mapping[Verdict, float]
     classes: np.ndarray
     responses: Float[np.ndarray, "unit group"]
+
+    @property
+    def verdict(self) -> Verdict:
+        """`"analog"`, `"redundant"`, `"sparse"`, or `"none"`."""
+        return self.evidence.verdict
 
     @property
     def confidence(self) -> float:
@@ -68,34 +102,14 @@ class Code:
 
     def __str__(self) -> str:
         units, classes = self.responses.shape
-        few, much = _FEW
-        rows = [
-            ("variance between classes", self.class_share, max(self.chance, _SHARE), "none below"),
-            (
-                "participation",
-                self.participation,
-                few * self.gaussian_participation,
-                "sparse below",
-            ),
-            ("share of outliers", self.outlier_share, much, f"{self.outliers} units; and above"),
-            ("discreteness", self.discreteness, _LUMPY, "redundant above"),
-            ("bimodality", self.bimodality, _LUMPY, "or above"),
-        ]
-        others = ", ".join(
-            f"{name} {share:.0%}" for name, share in self.votes.items() if name != self.verdict
-        )
-        return "\n".join(
-            [
-                f"{self.verdict}: {units} units, {classes} classes",
-                *(f"{name:26}{value:>8.3f}   {what} {at:.3f}" for name, value, at, what in rows),
-                f"{self.confidence:.0%} of resamples agree ({others})",
-            ]
-        )
+        votes = ", ".join(f"{name} {share:.0%}" for name, share in self.votes.items() if share)
+        first = f"{self.verdict}: {units} units, {classes} classes"
+        return f"{first}\n{self.evidence}\nresamples: {votes}"
 
     __repr__ = __str__
 
     def draw(self, ax: "Axes | None" = None) -> "Axes":
-        """What every unit says to each class; units that say alike stand side by side."""
+        """What every unit says to each class, units that say alike side by side; the evidence."""
         ax = axes(ax)
         words = self.responses > self.responses.mean(axis=0)
         order = np.lexsort((-np.linalg.norm(self.responses, axis=1), *words.T[::-1]))
@@ -103,17 +117,15 @@ class Code:
         ax.imshow(shown, aspect="auto", interpolation="nearest", cmap="RdBu_r", vmin=-top, vmax=top)
         ax.set(xlabel="unit, by what it says", ylabel="class", yticks=range(len(self.classes)))
         ax.set_yticklabels([str(each) for each in self.classes])
-        ax.set_title(f"{self.verdict}, {self.confidence:.0%} of resamples")
+        seen = self.evidence
+        ax.set_title(
+            f"{self.verdict}, {self.confidence:.0%} of resamples\n"
+            f"between classes {seen.class_share:.2f}, participation {seen.participation:.2f} "
+            f"(Gaussian {seen.gaussian_participation:.2f}),\noutliers {seen.outlier_share:.2f}, "
+            f"discreteness {seen.discreteness:.1f}, bimodality {seen.bimodality:.1f}",
+            fontsize="small",
+        )
         return ax
-
-
-class _Evidence(NamedTuple):
-    participation: float
-    gaussian_participation: float
-    outliers: int
-    outlier_share: float
-    discreteness: float
-    bimodality: float
 
 
 def code(
@@ -178,31 +190,19 @@ def code(
     rng = np.random.default_rng(whole_number("seed", seed, 0))
     scale = np.abs(h).max()
     h = h / scale
-    share = _class_share(h, which)
     chance = _chance(h, which, whole_number("shuffles", shuffles), rng)
     normal = rng.standard_normal((units, len(names)))
-    means = _means(h, which)
-    found, centres = _evidence(means, normal, rng)
+    found, centres = _evidence(h, which, chance, normal, rng)
     said: Counter[Verdict] = Counter()
     for _ in range(count):
-        some = np.concatenate([_part(np.flatnonzero(which == c), rng) for c in range(len(names))])
+        some = [rng.permutation(np.flatnonzero(which == c)) for c in range(len(names))]
+        some = np.concatenate([own[: int(np.ceil(_KEPT * len(own)))] for own in some])
         chosen = rng.integers(units, size=units)
-        seen = h[np.ix_(some, chosen)]
-        own = _class_share(seen, which[some])
         # A Gaussian unit that is drawn twice is there twice, as the others are.
-        again, _ = _evidence(_means(seen, which[some]), normal[chosen], rng, centres)
-        said[_verdict(own, chance, again)] += 1
+        seen = h[np.ix_(some, chosen)], which[some], chance, normal[chosen], rng, centres
+        said[_evidence(*seen)[0].verdict] += 1
     votes = {name: said[name] / count for name in get_args(Verdict)}
-    return Code(_verdict(share, chance, found), votes, share, chance, *found, names, means * scale)
-
-
-def _verdict(share: float, chance: float, found: _Evidence) -> Verdict:
-    few, much = _FEW
-    if share <= max(chance, _SHARE):
-        return "none"
-    if found.participation < few * found.gaussian_participation and found.outlier_share > much:
-        return "sparse"
-    return "redundant" if max(found.discreteness, found.bimodality) > _LUMPY else "analog"
+    return Code(found, votes, names, _means(h, which) * scale)
 
 
 def _means(
@@ -234,35 +234,34 @@ def _chance(
     return float(np.quantile(each, 0.99))
 
 
-def _part(of: Int[np.ndarray, " all"], rng: np.random.Generator) -> Int[np.ndarray, " some"]:
-    return rng.permutation(of)[: int(np.ceil(_KEPT * len(of)))]
-
-
 def _evidence(
-    means: Float[np.ndarray, "unit group"],
+    h: Float[np.ndarray, "example unit"],
+    which: Int[np.ndarray, " example"],
+    chance: float,
     normal: Float[np.ndarray, "unit group"],
     rng: np.random.Generator,
     centres: tuple[int, int] | None = None,
-) -> tuple[_Evidence, tuple[int, int]]:
-    """All that is said of class means, and the numbers of centres that fit best."""
+) -> tuple[Evidence, tuple[int, int]]:
+    """With how many centres do best, of units as they are and of equal gain; or with as many."""
+    means = _means(h, which)
     off = means - means.mean(axis=1, keepdims=True)
     square = (off**2).sum(axis=1)
-    moment = off.T @ off
     total = square.sum() or 1.0
     participation = total**2 / (len(off) * (square**2).sum() or 1.0)
-    gaussian = 1 / (1 + 2 * (moment**2).sum() / total**2)
+    gaussian = 1 / (1 + 2 * ((off.T @ off) ** 2).sum() / total**2)
     size = np.sqrt(square)
     middle = np.median(size)
     outlier = size > middle + _FAR * np.median(np.abs(size - middle))
     _, s, axes_of = np.linalg.svd(means - means.mean(axis=0), full_matrices=False)
-    rank = len(s)
-    gauss = means.mean(axis=0) + normal[:, :rank] * s / np.sqrt(len(means)) @ axes_of
+    gauss = means.mean(axis=0) + normal[:, : len(s)] * s / np.sqrt(len(means)) @ axes_of
     looks = (means, gauss), (_equal_gains(means), _equal_gains(gauss))
     lumps = [
         _discreteness(*look, rng, _CENTRES if centres is None else (centres[k],))
         for k, look in enumerate(looks)
     ]
-    found = _Evidence(
+    found = Evidence(
+        _class_share(h, which),
+        chance,
         float(participation),
         float(gaussian),
         int(outlier.sum()),
