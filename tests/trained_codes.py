@@ -1,0 +1,90 @@
+"""Networks of which theory knows the code, trained with a little noise: Langevin dynamics, cooled.
+
+Momenta, friction and noise on whitened weights (leapfrog with the noise in its middle, BAOAB),
+while T falls from 1 to its value and rests there: the weights become a draw from the posterior.
+"""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import erf
+
+from planted_codes import TRUTH, labels_of
+
+PHI = {
+    "linear": lambda z: z,
+    "erf": lambda z: erf(jnp.sqrt(jnp.pi) / 2 * z),
+    "sigmoid": lambda z: (1 + erf(jnp.sqrt(jnp.pi) / 2 * z)) / 2,
+    "relu": lambda z: jnp.maximum(z, 0),
+}
+
+
+@partial(jax.jit, static_argnames=("activation", "width", "lazy", "steps"))
+def trained(activation, x, y, key, *, width, temperature, lazy=False, steps=20_000):
+    """Activities `(example, unit)` before and after, and the mean square of what is missed."""
+    spread, size = (1.0, width**-0.5) if lazy else (len(x) ** -0.5, 1 / width)
+    sharp = 1.0 if lazy else width
+    hidden = lambda w: PHI[activation](x @ w.T)
+    missed = lambda q: y - size * spread * hidden(q[1]) @ q[0]
+    energy = lambda q, t: sum((w**2).sum() for w in q) / 2 + sharp * (missed(q) ** 2).sum() / 2 / t
+    force = jax.grad(energy)
+    add = lambda a, b, s: jax.tree.map(lambda u, v: u + s * v, a, b)
+    draw = lambda key: tuple(
+        jax.random.normal(k, shape)
+        for k, shape in zip(
+            jax.random.split(key), ((width, y.shape[1]), (width, x.shape[1])), strict=True
+        )
+    )
+
+    def step(state, now):
+        (q, p), (t, key) = state, now
+        dt = 0.25 * jnp.sqrt(t)
+        q = add(q, p := add(p, force(q, t), -dt / 2), dt / 2)
+        kept = jnp.exp(-dt)
+        p = jax.tree.map(lambda u, n: kept * u + jnp.sqrt(1 - kept**2) * n, p, draw(key))
+        q = add(q, p, dt / 2)
+        return (q, add(p, force(q, t), -dt / 2)), None
+
+    first, *keys = jax.random.split(key, 3)
+    q = draw(first)
+    cooled = jnp.geomspace(1.0, temperature, 2 * steps // 3)
+    t = jnp.concatenate([cooled, jnp.full(steps - len(cooled), temperature)])
+    (after, _), _ = jax.lax.scan(step, (q, draw(keys[0])), (t, jax.random.split(keys[1], steps)))
+    return hidden(q[1]), hidden(after[1]), (missed(after) ** 2).mean()
+
+
+def task(rng, sizes, other, clusters):
+    """Orthogonal inputs, or clusters of them around a mean for every class; targets y₊ and y₋."""
+    which, m = labels_of(sizes), len(sizes)
+    x = np.eye(len(which))
+    if clusters:
+        x = rng.standard_normal((m, 60))[which] + clusters * rng.standard_normal((len(which), 60))
+        x = x - x.mean(axis=0)
+        x /= np.linalg.norm(x, axis=1, keepdims=True)
+    y = other + (1 - other) * np.eye(m)[which]
+    return x, y, which
+
+
+def network(number):
+    """A network that nobody looked at, by its number: what it is, its activities, and labels."""
+    rng = np.random.default_rng([22, number])
+    activation = tuple(TRUTH)[number % 4]
+    clusters = float(rng.uniform(1.0, 2.5)) if number // 4 % 3 == 2 else 0.0
+    m = int(rng.choice([2, 3, 5, 10]))
+    examples = int(rng.integers(max(45, 8 * m), 121))
+    share = np.ones(m) if rng.integers(2) else rng.uniform(0.5, 1.5, m)
+    sizes = np.maximum(np.round(examples * share / share.sum()).astype(int), 4)
+    width = int(np.exp(rng.uniform(np.log(100), np.log(400))))
+    centred = clusters or rng.integers(2)
+    other = -1 / (m - 1) if centred else 0.0
+    spread = {"erf": 0.4185, "sigmoid": 0.1046}.get(activation, 1.0)
+    melts = np.sqrt(spread * min(sizes) / sum(sizes))
+    temperature = float(melts * np.exp(rng.uniform(np.log(0.02), np.log(0.2))))
+    x, y, which = task(rng, sizes, other, clusters)
+    how = f"{number} {activation} m={m} P={len(x)} N={width} T={temperature:.3g} y-={other:.2g} "
+    how += f"clusters {clusters:.1f}" if clusters else f"{sizes.tolist()}"
+    given = {"width": width, "temperature": temperature}
+    learn = lambda **more: trained(activation, x, y, jax.random.key(number), **given, **more)
+    return TRUTH[activation], learn, which, rng, how
