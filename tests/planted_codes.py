@@ -119,4 +119,4 @@ def setting(number):
         labels = rng.permutation(labels)
     if rng.integers(2):
         h, how = h * rng.lognormal(0, 0.3, width), how + " gains"
-    return "none" if control else TRUTH[activation], h, labels, how
+    return "none" if control else TRUTH[activation], h, labels, None, how

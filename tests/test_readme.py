@@ -46,6 +46,7 @@ CHEAP = (
     "effective_width(u, ",
     "print(race(",
     "class_code(",
+    "diagnose.code(",
     "temperature_sweep(",
     "context_spectrum(8",
     "early_fusion(views",

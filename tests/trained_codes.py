@@ -1,6 +1,6 @@
 """Networks of which theory knows the code, trained with a little noise: Langevin dynamics, cooled.
 
-Momenta, friction and noise on whitened weights (leapfrog with the noise in its middle, BAOAB),
+Momenta, friction and noise on whitened weights (leapfrog with the noise in its middle, ABOBA),
 while T falls from 1 to its value and rests there: the weights become a draw from the posterior.
 """
 
@@ -22,7 +22,7 @@ PHI = {
 
 
 @partial(jax.jit, static_argnames=("activation", "width", "lazy", "steps"))
-def trained(activation, x, y, key, *, width, temperature, lazy=False, steps=20_000):
+def trained(activation, x, y, key, *, width, temperature, lazy=False, steps=8_000):
     """Activities `(example, unit)` before and after, and the mean square of what is missed."""
     spread, size = (1.0, width**-0.5) if lazy else (len(x) ** -0.5, 1 / width)
     sharp = 1.0 if lazy else width
@@ -41,11 +41,12 @@ def trained(activation, x, y, key, *, width, temperature, lazy=False, steps=20_0
     def step(state, now):
         (q, p), (t, key) = state, now
         dt = 0.25 * jnp.sqrt(t)
-        q = add(q, p := add(p, force(q, t), -dt / 2), dt / 2)
-        kept = jnp.exp(-dt)
-        p = jax.tree.map(lambda u, n: kept * u + jnp.sqrt(1 - kept**2) * n, p, draw(key))
         q = add(q, p, dt / 2)
-        return (q, add(p, force(q, t), -dt / 2)), None
+        kick, kept = force(q, t), jnp.exp(-dt)
+        p = add(p, kick, -dt / 2)
+        p = jax.tree.map(lambda u, n: kept * u + jnp.sqrt(1 - kept**2) * n, p, draw(key))
+        p = add(p, kick, -dt / 2)
+        return (add(q, p, dt / 2), p), None
 
     first, *keys = jax.random.split(key, 3)
     q = draw(first)
@@ -67,8 +68,8 @@ def task(rng, sizes, other, clusters):
     return x, y, which
 
 
-def network(number):
-    """A network that nobody looked at, by its number: what it is, its activities, and labels."""
+def cases(number):
+    """What is to be said of a network that nobody looked at, and of its controls."""
     rng = np.random.default_rng([22, number])
     activation = tuple(TRUTH)[number % 4]
     clusters = float(rng.uniform(1.0, 2.5)) if number // 4 % 3 == 2 else 0.0
@@ -77,14 +78,21 @@ def network(number):
     share = np.ones(m) if rng.integers(2) else rng.uniform(0.5, 1.5, m)
     sizes = np.maximum(np.round(examples * share / share.sum()).astype(int), 4)
     width = int(np.exp(rng.uniform(np.log(100), np.log(400))))
-    centred = clusters or rng.integers(2)
-    other = -1 / (m - 1) if centred else 0.0
+    other = -1 / (m - 1) if clusters or rng.integers(2) else 0.0
     spread = {"erf": 0.4185, "sigmoid": 0.1046}.get(activation, 1.0)
     melts = np.sqrt(spread * min(sizes) / sum(sizes))
     temperature = float(melts * np.exp(rng.uniform(np.log(0.02), np.log(0.2))))
     x, y, which = task(rng, sizes, other, clusters)
     how = f"{number} {activation} m={m} P={len(x)} N={width} T={temperature:.3g} y-={other:.2g} "
     how += f"clusters {clusters:.1f}" if clusters else f"{sizes.tolist()}"
+    key = jax.random.key(number, impl="rbg")
     given = {"width": width, "temperature": temperature}
-    learn = lambda **more: trained(activation, x, y, jax.random.key(number), **given, **more)
-    return TRUTH[activation], learn, which, rng, how
+    before, after, _ = trained(activation, x, y, key, **given)
+    lazy = trained(activation, x, y, key, **given, lazy=True)[1]
+    gains = rng.lognormal(0, 0.3, width)
+    if activation != "relu" or not clusters:  # of which theory says nothing
+        yield TRUTH[activation], after, which, x, f"{how} trained"
+        yield TRUTH[activation], after * gains, which, x, f"{how} gains"
+    yield "none", after, rng.permutation(which), x, f"{how} shuffled"
+    yield "none", before, which, x, f"{how} random"
+    yield "none", lazy, which, x, f"{how} lazy"

@@ -1,7 +1,5 @@
 """Codes: whether hidden units tell classes by size, in words that many share, or a few for all."""
 
-from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
@@ -20,7 +18,7 @@ if TYPE_CHECKING:
 Verdict = Literal["analog", "redundant", "sparse", "none"]
 
 _LEAST = 8  # units, of which fewer have no law
-_SHARE = 0.1  # of the variance: less is no code, however significant
+_SHARE = 0.1  # of what inputs leave within classes: less is no code, however significant
 _FAR = 8.0  # deviations, by the median, beyond which a unit is an outlier
 _FEW = 0.4, 0.3  # participation against Gaussian below, and share of outliers above: sparse
 _LUMPY = 0.7  # logarithm of spread around centres, Gaussian units against these: redundant
@@ -35,7 +33,7 @@ class Evidence(NamedTuple):
     """What speaks for a code: see `code`.
 
     - `class_share`: of the variance over examples, between classes; that of chance is subtracted.
-    - `chance`: what 99 % of shuffled labels stay below.
+    - `chance`: what 99 % of shuffled labels stay below; `inherited`: the share in the inputs.
     - `participation`: $(\\sum_i|r_i|^2)^2/N\\sum_i|r_i|^4$ of class means $r_i$, centred over
       classes; `gaussian_participation` that of Gaussian $r$ with the same second moments.
     - `outliers`, `outlier_share`: units whose $|r_i|$ is far from that of most, and their part of
@@ -46,6 +44,7 @@ class Evidence(NamedTuple):
 
     class_share: float
     chance: float
+    inherited: float
     participation: float
     gaussian_participation: float
     outliers: int
@@ -54,10 +53,15 @@ class Evidence(NamedTuple):
     bimodality: float
 
     @property
+    def least(self) -> float:
+        """The share of variance between classes up to which there is no code."""
+        return max(self.chance, self.inherited + _SHARE * (1 - self.inherited))
+
+    @property
     def verdict(self) -> Verdict:
         """`"analog"`, `"redundant"`, `"sparse"`, or `"none"`."""
         few, much = _FEW
-        if self.class_share <= max(self.chance, _SHARE):
+        if self.class_share <= self.least:
             return "none"
         if self.participation < few * self.gaussian_participation and self.outlier_share > much:
             return "sparse"
@@ -65,9 +69,8 @@ class Evidence(NamedTuple):
 
     def __str__(self) -> str:
         few, much = _FEW[0] * self.gaussian_participation, _FEW[1]
-        least = max(self.chance, _SHARE)
         return (
-            f"variance between classes {self.class_share:8.3f}   none below {least:.3f}\n"
+            f"variance between classes {self.class_share:8.3f}   none below {self.least:.3f}\n"
             f"participation            {self.participation:8.3f}   sparse below {few:.3f},\n"
             f"share of outliers        {self.outlier_share:8.3f}   {self.outliers} units, "
             f"if above {much:.3f}\n"
@@ -86,7 +89,7 @@ class Code:
     """
 
     evidence: Evidence
-    votes: Mapping[Verdict, float]
+    votes: dict[Verdict, float]
     classes: np.ndarray
     responses: Float[np.ndarray, "unit group"]
 
@@ -132,6 +135,7 @@ def code(
     activations: ArrayLike,
     labels: ArrayLike,
     *,
+    inputs: ArrayLike | None = None,
     resamples: int = 50,
     shuffles: int = 200,
     seed: int = 0,
@@ -153,6 +157,9 @@ def code(
     - `activations`: of one hidden layer, `(example, unit)`, from a posterior or a trained network.
     - `labels`: the class of every example, of any type. Without there is no verdict: codes of
       many classes and no code look alike then.
+    - `inputs`: what the network saw, `(example, …)`, if classes are to be told apart better than
+      random features do. These inherit what inputs have: a linear one has the same share of
+      variance between classes on average, others less, as they bend correlations towards zero.
     - `resamples`: how often it is asked again, of units drawn with replacement and four fifths of
       the examples of each class.
     - `shuffles`: of labels.
@@ -163,7 +170,9 @@ def code(
         Words of saturating units melt into an analog code where the temperature rises, and that
         into none: in between the verdict is as good as its `confidence`. Noise that is larger than
         words are apart, divided by the root of the examples in a class, hides them. And where
-        inputs of a class are alike, random features differ between classes, too: compare with them.
+        inputs of a class are alike, a network that has learned nothing is analog, too: give them.
+        A rectifier is silent for one of two opposite classes, whatever it learned: graded answers
+        to the other are taken for a word that is spoken with different gains.
     """
     h = finite_array("activations", activations)
     if h.ndim != 2:
@@ -172,36 +181,35 @@ def code(
     hint = f" `activations` are (example, unit), here {h.shape}."
     names, which = groups("labels", "class", labels, examples, hint=hint)
     if units < _LEAST:
-        raise ValueError(
-            f"A code is how responses are spread over units, and {units} are too few to tell: give "
-            f"at least {_LEAST}."
-        )
+        raise ValueError(f"{units} units are too few to tell a code: give at least {_LEAST}.")
     if examples <= len(names):
         raise ValueError(
-            f"Each of the {len(names)} classes has a single example: what differs between classes "
-            "cannot be told from what differs between examples. Give more of each."
+            f"Each of {examples} examples is a class of its own. Give more of a class, or other "
+            "labels: classes are told apart by more than their examples are."
         )
+    x = np.zeros((examples, 1)) if inputs is None else finite_array("inputs", inputs)
+    if x.shape[:1] != (examples,):
+        raise ValueError(f"`inputs` must be {examples} examples, as many as `activations`.{hint}")
     if not np.ptp(h, axis=0).any():
-        raise ValueError(
-            f"All {units} units say the same to all {examples} examples: there is no code in "
-            "constant activations."
-        )
+        raise ValueError(f"`activations` are constant: every unit says the same to all {examples}.")
     count = whole_number("resamples", resamples)
     rng = np.random.default_rng(whole_number("seed", seed, 0))
     scale = np.abs(h).max()
     h = h / scale
+    x = x.reshape(examples, -1) / (np.abs(x).max() or 1.0)
     chance = _chance(h, which, whole_number("shuffles", shuffles), rng)
+    none = chance, max(_class_share(x, which), 0.0)
     normal = rng.standard_normal((units, len(names)))
-    found, centres = _evidence(h, which, chance, normal, rng)
-    said: Counter[Verdict] = Counter()
+    found, centres = _evidence(h, which, none, normal, rng)
+    said: list[Verdict] = []
     for _ in range(count):
         some = [rng.permutation(np.flatnonzero(which == c)) for c in range(len(names))]
         some = np.concatenate([own[: int(np.ceil(_KEPT * len(own)))] for own in some])
         chosen = rng.integers(units, size=units)
         # A Gaussian unit that is drawn twice is there twice, as the others are.
-        seen = h[np.ix_(some, chosen)], which[some], chance, normal[chosen], rng, centres
-        said[_evidence(*seen)[0].verdict] += 1
-    votes = {name: said[name] / count for name in get_args(Verdict)}
+        seen = h[np.ix_(some, chosen)], which[some], none, normal[chosen], rng, centres
+        said.append(_evidence(*seen)[0].verdict)
+    votes: dict[Verdict, float] = {name: said.count(name) / count for name in get_args(Verdict)}
     return Code(found, votes, names, _means(h, which) * scale)
 
 
@@ -215,9 +223,7 @@ def _means(
 def _class_share(h: Float[np.ndarray, "example unit"], which: Int[np.ndarray, " example"]) -> float:
     """Of the variance, between classes, less what as many groups of equal examples would have."""
     off, sizes = h - h.mean(axis=0), np.bincount(which)
-    if not (total := (off**2).sum()):
-        return 0.0
-    between = (_means(off, which) ** 2 @ sizes).sum() / total
+    between = (_means(off, which) ** 2 @ sizes).sum() / ((off**2).sum() or 1.0)
     return float(1 - (1 - between) * (len(h) - 1) / (len(h) - len(sizes)))
 
 
@@ -237,12 +243,12 @@ def _chance(
 def _evidence(
     h: Float[np.ndarray, "example unit"],
     which: Int[np.ndarray, " example"],
-    chance: float,
+    none: tuple[float, float],
     normal: Float[np.ndarray, "unit group"],
     rng: np.random.Generator,
-    centres: tuple[int, int] | None = None,
-) -> tuple[Evidence, tuple[int, int]]:
-    """With how many centres do best, of units as they are and of equal gain; or with as many."""
+    centres: tuple[tuple[int, ...], ...] = (_CENTRES, _CENTRES),
+) -> tuple[Evidence, tuple[tuple[int, ...], ...]]:
+    """And the numbers of `centres` that did best, of units as they are and of equal gain."""
     means = _means(h, which)
     off = means - means.mean(axis=1, keepdims=True)
     square = (off**2).sum(axis=1)
@@ -255,13 +261,10 @@ def _evidence(
     _, s, axes_of = np.linalg.svd(means - means.mean(axis=0), full_matrices=False)
     gauss = means.mean(axis=0) + normal[:, : len(s)] * s / np.sqrt(len(means)) @ axes_of
     looks = (means, gauss), (_equal_gains(means), _equal_gains(gauss))
-    lumps = [
-        _discreteness(*look, rng, _CENTRES if centres is None else (centres[k],))
-        for k, look in enumerate(looks)
-    ]
+    lumps = [_discreteness(*look, rng, k) for look, k in zip(looks, centres, strict=True)]
     found = Evidence(
         _class_share(h, which),
-        chance,
+        *none,
         float(participation),
         float(gaussian),
         int(outlier.sum()),
@@ -269,7 +272,7 @@ def _evidence(
         max(value for value, _ in lumps),
         max(float(np.mean(_two_values(gauss) - _two_values(rows))) for rows, gauss in looks),
     )
-    return found, (lumps[0][1], lumps[1][1])
+    return found, tuple((k,) for _, k in lumps)
 
 
 def _equal_gains(rows: Float[np.ndarray, "unit group"]) -> Float[np.ndarray, "unit group"]:
