@@ -152,7 +152,8 @@ H, Y = np.random.default_rng(0).standard_normal((12, 9)), np.repeat(range(3), 4)
         (H, [*"abcdefghijk", None], {}, r"`labels` must be numbers or words"),
         (H, np.where(Y, Y, np.nan), {}, r"`labels` are not known for all"),
         (np.where(H > 1, np.nan, H), Y, {}, r"`activations` must be finite"),
-        (np.ones((12, 9)), Y, {}, r"constant: every unit says the same to all 12"),
+        (np.zeros((12, 9)), Y, {}, r"constant: every unit says the same to all 12"),
+        (1 + 1e-15 * H, Y, {}, r"constant: every unit says the same to all 12"),
         (H[:, :4], Y, {}, r"4 units are too few to tell a code: give at least 8"),
         (H, range(12), {}, r"Each of 12 examples is a class of its own"),
         (H[0], Y, {}, r"`activations` must be \(example, unit\)"),
@@ -169,7 +170,7 @@ def test_bad_input(h, y, how, words):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "study",
-    [lambda: map(setting, range(1000, 1060)), lambda: chain(*map(cases, range(12)))],
+    [lambda: map(setting, range(1000, 1060)), lambda: chain(*map(cases, range(24, 36)))],
     ids=["draws from theory", "trained networks"],
 )
 def test_what_it_was_not_tuned_on(study):

@@ -290,6 +290,7 @@ def _(found, g):
     "code",
     activations=normal(12, 10),
     labels=lambda rng: rng.permutation(np.repeat(np.arange(3.0), 4)),
+    inputs=normal(12, 4),
     resamples=(2,),
     shuffles=(5,),
     cost=4,
@@ -302,6 +303,7 @@ def _(found, g):
     within = sum(((h[labels == c] - h[labels == c].mean(axis=0)) ** 2).sum() for c in kinds)
     share = 1 - within / (off**2).sum() * (len(h) - 1) / (len(h) - len(kinds))
     holds("votes are shares", np.isclose(sum(found.votes.values()), 1))
+    holds("inputs have a share", 0 <= found.evidence.inherited <= 1)
     holds("few are none", found.verdict == "none" or share > 0.1)
     part = found.evidence.participation
     holds("units take part", (part > 0) & (part <= 1 + 1e-9))

@@ -26,6 +26,7 @@ _CENTRES = 2, 3, 4, 6, 8, 12
 _SILENT = 0.3  # of the length that most units have
 _KEPT = 0.8  # of the examples in a resample
 _ENOUGH = 2000  # examples to shuffle
+_ROUNDING = 1e-12  # of the largest activation; less is a constant
 _TINY = 1e-6  # of the variance; what is exactly discrete is finitely so
 
 
@@ -190,11 +191,11 @@ def code(
     x = np.zeros((examples, 1)) if inputs is None else finite_array("inputs", inputs)
     if x.shape[:1] != (examples,):
         raise ValueError(f"`inputs` must be {examples} examples, as many as `activations`.{hint}")
-    if not np.ptp(h, axis=0).any():
+    scale = np.abs(h).max()
+    if np.ptp(h, axis=0).max() <= _ROUNDING * scale:
         raise ValueError(f"`activations` are constant: every unit says the same to all {examples}.")
     count = whole_number("resamples", resamples)
     rng = np.random.default_rng(whole_number("seed", seed, 0))
-    scale = np.abs(h).max()
     h = h / scale
     x = x.reshape(examples, -1) / (np.abs(x).max() or 1.0)
     chance = _chance(h, which, whole_number("shuffles", shuffles), rng)
