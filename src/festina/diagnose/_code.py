@@ -184,10 +184,7 @@ def code(
     if units < _LEAST:
         raise ValueError(f"{units} units are too few to tell a code: give at least {_LEAST}.")
     if examples <= len(names):
-        raise ValueError(
-            f"Each of {examples} examples is a class of its own. Give more of a class, or other "
-            "labels: classes are told apart by more than their examples are."
-        )
+        raise ValueError(f"Each of {examples} examples is a class of its own: give more of each.")
     x = np.zeros((examples, 1)) if inputs is None else finite_array("inputs", inputs)
     if x.shape[:1] != (examples,):
         raise ValueError(f"`inputs` must be {examples} examples, as many as `activations`.{hint}")
@@ -198,8 +195,13 @@ def code(
     rng = np.random.default_rng(whole_number("seed", seed, 0))
     h = h / scale
     x = x.reshape(examples, -1) / (np.abs(x).max() or 1.0)
-    chance = _chance(h, which, whole_number("shuffles", shuffles), rng)
-    none = chance, max(_class_share(x, which), 0.0)
+    few = rng.permutation(examples)[:_ENOUGH]
+    part, kinds = h[few], np.unique(which[few], return_inverse=True)[1]
+    chance = [
+        _class_share(part, rng.permutation(kinds))
+        for _ in range(whole_number("shuffles", shuffles))
+    ]
+    none = float(np.quantile(chance, 0.99)), max(_class_share(x, which), 0.0)
     normal = rng.standard_normal((units, len(names)))
     found, centres = _evidence(h, which, none, normal, rng)
     said: list[Verdict] = []
@@ -225,20 +227,7 @@ def _class_share(h: Float[np.ndarray, "example unit"], which: Int[np.ndarray, " 
     """Of the variance, between classes, less what as many groups of equal examples would have."""
     off, sizes = h - h.mean(axis=0), np.bincount(which)
     between = (_means(off, which) ** 2 @ sizes).sum() / ((off**2).sum() or 1.0)
-    return float(1 - (1 - between) * (len(h) - 1) / (len(h) - len(sizes)))
-
-
-def _chance(
-    h: Float[np.ndarray, "example unit"],
-    which: Int[np.ndarray, " example"],
-    shuffles: int,
-    rng: np.random.Generator,
-) -> float:
-    if len(h) > _ENOUGH:
-        some = rng.permutation(len(h))[:_ENOUGH]
-        h, which = h[some], np.unique(which[some], return_inverse=True)[1]
-    each = [_class_share(h, rng.permutation(which)) for _ in range(shuffles)]
-    return float(np.quantile(each, 0.99))
+    return float(1 - (1 - between) * (len(h) - 1) / max(len(h) - len(sizes), 1))
 
 
 def _evidence(
