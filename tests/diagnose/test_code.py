@@ -33,9 +33,10 @@ def test_draws_from_theory(activation, gains):
     """Ten classes or two, unequal, each unit with a gain of its own."""
     sizes, rng = SIZES[activation], np.random.default_rng(5)
     h = drawn(activation, sizes, 150, rng) * rng.lognormal(0, gains, 150)
-    found = look(h, labels_of(sizes))
+    found = look(h, labels_of(sizes), resamples=20)
     assert found.verdict == TRUTH[activation]
-    assert found.confidence == 1
+    missed = np.exp(-found.evidence.outliers) if found.verdict == "sparse" else 0.0
+    assert found.confidence >= 1 - missed - 3 * np.sqrt(missed / 20)  # of these have no outlier
     assert look(h, rng.permutation(labels_of(sizes))).verdict == "none"
 
 

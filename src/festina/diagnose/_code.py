@@ -173,7 +173,8 @@ def code(
         words are apart, divided by the root of the examples in a class, hides them. And where
         inputs of a class are alike, a network that has learned nothing is analog, too: give them.
         A rectifier is silent for one of two opposite classes, whatever it learned: graded answers
-        to the other are taken for a word that is spoken with different gains.
+        to the other are taken for a word that is spoken with different gains. Where k outliers
+        carry a sparse code, $e^{-k}$ of the resamples draw none of them, and doubt it.
     """
     h = finite_array("activations", activations)
     if h.ndim != 2:
