@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.cluster.vq import kmeans, vq
 
 from .._axes import axes
 from .._types import ArrayLike
@@ -278,6 +277,8 @@ def _discreteness(
     rng: np.random.Generator,
     centres: tuple[int, ...],
 ) -> tuple[float, int]:
+    from scipy.cluster.vq import kmeans, vq
+
     most = min(2 ** rows.shape[1], len(rows) // 4)
     around = lambda x, k: vq(x, kmeans(x, k, iter=3, rng=rng)[0])[1]
     tiny = _TINY * (rows.var(axis=0).sum() or 1.0) * len(rows)
