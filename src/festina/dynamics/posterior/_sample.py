@@ -248,7 +248,8 @@ def _drive(
     try:
         for stop in plan.stops(posterior.moved):
             step = np.exp(state.log_step)
-            with jax.enable_x64(dtype == np.float64):
+            # An accelerator would round products to ten bits, which energies do not forgive.
+            with jax.enable_x64(dtype == np.float64), jax.default_matmul_precision("highest"):
                 found = advance(
                     posterior.model, plan.method, data, settings, state, np.asarray(stop)
                 )

@@ -86,7 +86,7 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
     """Draw networks of each kind, and predict new images with them and with lazy ones."""
     keys = keys_of(parameters, key)
     task, x, wanted = _images(parameters)
-    rows = []
+    rows = list[xr.Dataset]()
     for k, name in enumerate(parameters.activations):
         count = len(parameters.activations)
         drawn = sample(
