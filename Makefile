@@ -10,8 +10,8 @@ WORKERS ?= $(shell $(PYTHON) -c "import os; print(min(4, os.cpu_count() or 1))")
 
 .PHONY: demo test test-slow fuzz bench lint clean
 
-demo: $(MARKS)/base
-	$(BIN)/festina reproduce saddles/figure-1 race/xor haste/mixed --quick
+demo: $(MARKS)/posterior
+	$(BIN)/festina reproduce saddles/figure-1 race/xor haste/mixed coding/schemes --quick
 
 test: $(MARKS)/test
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
@@ -39,5 +39,5 @@ clean:
 # Installed again when pyproject.toml changes.
 $(MARKS)/%: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --editable $(if $(filter base,$*),.,".[$*]")
+	$(BIN)/python -m pip install --quiet --editable ".[$*]"
 	mkdir -p $(MARKS) && touch $@

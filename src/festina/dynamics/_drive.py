@@ -110,10 +110,11 @@ def _sizes(weights: int, total: int) -> _Sizes:
     slots = min(most, int(np.clip(2 ** round(np.log2(_CACHE / weights)), 8, 64)))
     while slots > 1 and 8 * slots * weights > _MOST_NUMBERS:
         slots //= 2
-    workers = min(_cores(), math.ceil(total / slots))
-    rows = _MOST_NUMBERS // (min(_cores(), most // slots) * slots * weights)
+    workers = min(cores(), math.ceil(total / slots))
+    rows = _MOST_NUMBERS // (min(cores(), most // slots) * slots * weights)
     return _Sizes(slots, workers, int(np.clip(rows, 8, 64 if most > slots else _MOST_ROWS)))
 
 
-def _cores() -> int:
+def cores() -> int:
+    """How many this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

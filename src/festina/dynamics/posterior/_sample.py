@@ -19,8 +19,9 @@ from ...networks._given import whole_number
 from ...tasks import AbstractTask
 from ...tasks._classes import examples_of
 from .._worker import Progress
+from ._cores import Cores
 from ._model import Data, Model, reduce
-from ._moves import KIND, Chains, Settings, advance
+from ._moves import KIND, Chains, Settings
 from ._notes import oddities
 from ._plan import Method, Plan
 from ._posterior import Posterior
@@ -245,15 +246,11 @@ def _drive(
     settings = Settings(
         *(np.asarray(getattr(plan, n), kinds.get(n, dtype)) for n in Settings._fields)
     )
+    cores = Cores(posterior.model, plan.method, data, settings)
     try:
         for stop in plan.stops(posterior.moved):
             step = np.exp(state.log_step)
-            # An accelerator would round products to ten bits, which energies do not forgive.
-            with jax.enable_x64(dtype == np.float64), jax.default_matmul_precision("highest"):
-                found = advance(
-                    posterior.model, plan.method, data, settings, state, np.asarray(stop)
-                )
-            state, note = jax.tree.map(np.asarray, found)
+            state, note = cores.advance(state, stop)
             note |= {"step": step, "move": stop}
             done.append((state, note))
             if progress is not None:

@@ -247,7 +247,8 @@ def draw(run: xr.DataTree) -> Figure:
     for name, (shown, readout, kernel) in zip(names, rows, strict=True):
         data = run[_name(name, other)].ds
         h = data["activity"].values
-        order = np.lexsort(_mean(h, np.repeat(np.arange(3), parameters.sizes)).round(1))
+        means = _mean(h, np.repeat(np.arange(3), parameters.sizes))
+        order = np.lexsort([means[-1], *means.round()])  # by words, within them by size
         size = np.percentile(np.abs(h), 99)
         picture = shown.imshow(
             h[:, order],
@@ -276,7 +277,6 @@ def draw(run: xr.DataTree) -> Figure:
         kernel.set_xticks([1, 5], ["samples", "theory"])
         kernel.set_yticks(range(3), ["1", "2", "3"])
         finish(kernel, "", "class", "kernel between classes")
-        for ax in (shown,):
-            for end in ends[:-1]:
-                ax.axhline(end - 0.5, color="black", lw=0.5)
+        for end in ends[:-1]:
+            shown.axhline(end - 0.5, color="black", lw=0.5)
     return figure
