@@ -29,7 +29,7 @@ class Cores:
             chains._replace(**{name: getattr(chains, name)[k : k + size] for name in _OF_A_CHAIN})
             for k in range(0, len(chains.log_step), size)
         ]
-        compiles = chains.move == 0  # once: the others wait for it
+        compiles = int(chains.move == 0)  # once: the others wait for it
         found = [self._advance(group, stop) for group in groups[:compiles]]
         with ThreadPoolExecutor(cores()) as pool:
             found += pool.map(lambda group: self._advance(group, stop), groups[compiles:])
