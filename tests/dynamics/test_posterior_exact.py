@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from festina.dynamics.posterior import sample
+from festina.dynamics.posterior import sample, wide_limit
 from festina.dynamics.posterior._model import reduce
 from festina.networks._bayesian import readout_variance_of
 from festina.tasks import class_targets, classification, orthogonal_classes, task
@@ -225,3 +225,54 @@ def test_priors_and_targets_are_those_of_the_summary():
     np.testing.assert_array_equal(class_targets(3, other=-0.5)[0], [1, -0.5, -0.5])
     for depth in (1, 2):
         assert readout_variance_of(None, 6, depth, "non-lazy") == pytest.approx(6 ** (-1 / depth))
+
+
+@pytest.mark.parametrize("activation", ["linear", "sigmoid"])
+def test_the_limit_of_wide_networks_is_that_of_theory(activation):
+    """From widths at which networks are far from it."""
+    how = {"anneal": 100, "burn": 100, "moves": 1000, "thin": 5, "precision": "single"}
+    limit = wide_limit(
+        orthogonal_classes([4, 4]),
+        widths=(10, 20),
+        chains=8,
+        activation=activation,
+        temperature=0.1,
+        key=KEY,
+        **how,
+    )
+    theory = class_code([4, 4], activation, temperature=0.1)
+    off = lambda kernel: np.diag(kernel).mean() - theory.kernel_diagonal.mean()
+    widest = limit.drawn[-1].seen.kernels[0].mean((0, 1))
+    assert abs(off(limit.kernels[0].value)) < 0.25 * abs(off(widest))
+    apart = limit.outputs.value[:4, 0] - theory.outputs[0, 0]
+    assert np.all(np.abs(apart) < 5 * limit.outputs.error[:4, 0])
+
+
+def test_a_limit_needs_two_widths():
+    with pytest.raises(ValueError, match="two `widths`"):
+        wide_limit(orthogonal_classes([4, 4]), widths=(30,), temperature=0.1, key=KEY)
+
+
+@pytest.mark.slow
+def test_the_limit_of_two_layers_is_nearer_to_a_wide_network():
+    """There is no theory of these: a network four times as wide stands for it."""
+    toy, which = orthogonal_classes([10, 10, 10]), np.repeat(range(3), 10)
+    how = {
+        "activation": "sigmoid",
+        "depth": 2,
+        "temperature": 0.03,
+        "anneal": 600,
+        "burn": 300,
+        "moves": 600,
+        "precision": "single",
+    }
+    limit = wide_limit(toy, widths=(30, 60), chains=4, key=KEY, **how)
+    wide = sample(toy, width=240, chains=4, key=jax.random.key(1), **how)
+    own = (which[:, None] == which) & ~np.eye(30, dtype=bool)
+    first = lambda kernel: kernel[..., own].mean()
+    off = [first(k.value) - first(w) for k, w in zip(limit.kernels, wide.seen.kernels, strict=True)]
+    raw = [
+        first(k) - first(w)
+        for k, w in zip(limit.drawn[-1].seen.kernels, wide.seen.kernels, strict=True)
+    ]
+    assert np.all(np.abs(off) < 0.5 * np.abs(raw)), (off, raw)

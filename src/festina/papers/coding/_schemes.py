@@ -62,7 +62,7 @@ class Parameters(BaseParameters):
     """Moves that are drawn from, a tenth of which is kept; half as many are thrown away before."""
 
 
-PRESETS: dict[str, dict[str, Any]] = {"wide": {"width": 500, "others": (0.0,), "seeds": 4}}
+PRESETS: dict[str, dict[str, Any]] = {"wide": {"width": 500, "others": (0.0,)}}
 QUICK: dict[str, Any] = {"activations": ("linear", "sigmoid", "relu"), "others": (0.0,)}
 
 

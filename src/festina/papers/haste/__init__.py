@@ -7,7 +7,7 @@ _HASTE = ("jarvis2025make",)
 
 def _entry(module: str, place: str, seconds: int, *references: str, shows: str) -> Entry:
     name = "haste/" + module.rpartition(".")[2].lstrip("_").replace("_", "-")
-    source = f"Jarvis, Klein, Rosman & Saxe: {place}"
+    source = place if place.startswith("notes on") else f"Jarvis, Klein, Rosman & Saxe: {place}"
     return Entry(name, shows, source, seconds, f"{__name__}.{module}", references)
 
 
@@ -27,11 +27,11 @@ ENTRIES = (
            shows="a tree, a ring and a crossed tree: units are mixed all the same"),
     _entry("_distillation", "does a student inherit it?", 50, *_HASTE,
            shows="selectivity passes from teacher to student by features, not by outputs"),
-    _entry("_views", "notes on multi-view learning, single task", 40, *_HASTE,
+    _entry("_views", "notes on Jarvis et al.: views, single task", 40, *_HASTE,
            shows="views of one class: shared by squares in one layer, raced for in several"),
-    _entry("_tasks", "notes on multi-view learning, several tasks", 40, *_HASTE,
+    _entry("_tasks", "notes on Jarvis et al.: views, several tasks", 40, *_HASTE,
            shows="from one task to two: independent targets end the competition of views"),
-    _entry("_conflict", "notes on multi-view learning, task conflict", 40, *_HASTE,
+    _entry("_conflict", "notes on Jarvis et al.: views, task conflict", 40, *_HASTE,
            shows="views that contradict each other under a cue: no conflict is too rare"),
 )
 # fmt: on
