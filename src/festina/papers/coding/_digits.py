@@ -24,8 +24,9 @@ from .._frame import experiment, keys_of, parameters_of, part_of
 from .._parameters import Parameters as BaseParameters
 from .._parameters import falling
 from .._registry import Progress
-from ..claims import Ledger, above, agree, asserts, below, exponent, listed, same
+from ..claims import Ledger, above, agree, asserts, below, exponent, listed, most
 from ..figures import DOTS, finish, law, sheet, styled
+from ._schemes import SCHEMES
 
 _PARTS = ("bias", "variance", "accuracy")
 
@@ -213,9 +214,12 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         note="by " + listed(ratio.sel(network="lazy, σ_a² = 1/P"), 2) + " at the same σ_a; the "
         "source does not say which σ_a the lazy network has",
     )
-    if "relu" in names:
-        of = data["verdict"].sel(activation="relu").values
-        say("rectified neurons code digits sparsely", same(sorted({*of.tolist()}), ["sparse"]))
+    expected = np.array([[SCHEMES[name]] for name in names])
+    say(
+        "codes are those of the toy: " + ", ".join(f"{n} {SCHEMES[n]}" for n in names),
+        most(data["verdict"].values == expected, of="chains"),
+        "coding schemes",
+    )
 
 
 @styled

@@ -26,7 +26,7 @@ from .._registry import Progress
 from ..claims import Ledger, agree, apart, asserts, below, most, same
 from ..figures import THEORY, finish, sheet, styled
 
-_SCHEMES = {"linear": "analog", "erf": "redundant", "sigmoid": "redundant", "relu": "sparse"}
+SCHEMES = {"linear": "analog", "erf": "redundant", "sigmoid": "redundant", "relu": "sparse"}
 _MIXED = ("loss", "potential", "trace_U")
 _SPOKEN = 0.02
 """Of neurons: words that fewer speak are left over from cooling."""
@@ -181,10 +181,8 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
     for name in parameters.activations:
         own = [tables[name, other] for other in parameters.others]
         say(
-            f"{name} neurons: the code is {_SCHEMES[name]}",
-            most(
-                [v == _SCHEMES[name] for data in own for v in data["verdict"].values], of="chains"
-            ),
+            f"{name} neurons: the code is {SCHEMES[name]}",
+            most([v == SCHEMES[name] for data in own for v in data["verdict"].values], of="chains"),
             headline=name == parameters.activations[-1],
             note="by `diagnose.code`, on the last draw of each chain",
         )
@@ -259,7 +257,7 @@ def draw(run: xr.DataTree) -> Figure:
             interpolation="nearest",
         )
         figure.colorbar(picture, ax=shown, label="activity")
-        finish(shown, "neuron, by its code", "example, by class", f"{name}: {_SCHEMES[name]}")
+        finish(shown, "neuron, by its code", "example, by class", f"{name}: {SCHEMES[name]}")
         values = data["readout"][0].values
         low, high = float(data["value"][0]), float(data["value"][-1])
         readout.hist(values, np.linspace(low, high, 60), density=True, alpha=0.5, label="neurons")

@@ -26,8 +26,7 @@ from .._parameters import increasing
 from .._registry import Progress
 from ..claims import Ledger, asserts, below, falls, listed, most
 from ..figures import DOTS, GUIDE, finish, law, sheet, styled
-
-_LAYERS = {"linear": "analog", "sigmoid": "redundant", "relu": "sparse"}
+from ._schemes import SCHEMES
 
 
 class Parameters(BaseParameters):
@@ -152,8 +151,8 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
             note=f"relative error {listed(off, 2)}",
         )
         say(
-            f"{name}: two hidden layers, the last one's code is {_LAYERS[name]} as well",
-            most(data["deep"].sel(layer=2).values == _LAYERS[name], of="chains"),
+            f"{name}: two hidden layers, the last one's code is {SCHEMES[name]} as well",
+            most(data["deep"].sel(layer=2).values == SCHEMES[name], of="chains"),
             "several layers",
             note=f"the first: {', '.join(sorted({*data['deep'].sel(layer=1).values.tolist()}))}",
         )
