@@ -3,9 +3,10 @@
 import jax
 import numpy as np
 import pytest
+import xarray as xr
 
 import festina
-from festina.dynamics.posterior import resume, sample
+from festina.dynamics.posterior import _cores, resume, sample
 from festina.tasks import orthogonal_classes
 
 KEY = jax.random.key(3)
@@ -93,6 +94,31 @@ def test_a_function_of_ones_own_is_given_again(tmp_path):
     with pytest.raises(ValueError, match="give it as `activation`"):
         resume(path, moves=3)
     same(resume(path, moves=3, activation=own), chains(activation=own, moves=15))
+
+
+def test_a_function_that_has_the_name_of_another_is_itself(tmp_path):
+    """The logistic function is not what is called sigmoid here."""
+    path = festina.save(chains(activation=jax.nn.sigmoid), tmp_path / "run.zarr")
+    with pytest.raises(ValueError, match="own sigmoid"):
+        resume(path, moves=3)
+
+
+def test_nothing_is_overwritten_unasked(tmp_path):
+    drawn = chains()
+    path = festina.save(drawn, tmp_path / "run.zarr")
+    with pytest.raises(FileExistsError, match="exists already"):
+        resume(drawn, moves=3, checkpoint=path)
+    tree = xr.DataTree.from_dict({"simulation": drawn.to_dataset(), "theory": xr.Dataset({"t": 1})})
+    both = festina.save(tree, tmp_path / "both.zarr")
+    with pytest.raises(ValueError, match="holds more than chains"):
+        resume(both, moves=3)
+
+
+@pytest.mark.parametrize("cores", [1, 4])
+def test_draws_do_not_depend_on_the_cores(cores, monkeypatch):
+    usual = chains(chains=4)
+    monkeypatch.setattr(_cores, "cores", lambda: cores)
+    same(chains(chains=4), usual)
 
 
 def test_progress_is_in_words():

@@ -21,6 +21,7 @@ _SHARE = 0.1  # of what inputs leave within classes: less is no code, however si
 _FAR = 8.0  # deviations, by the median, beyond which a unit is an outlier
 _FEW = 0.4, 0.3  # participation against Gaussian below, and share of outliers above: sparse
 _LUMPY = 0.7  # logarithm of spread around centres, Gaussian units against these: redundant
+_RECTIFIED = 0.8  # by which Gaussian units gather once they are rectified and scaled alike
 _CENTRES = 2, 3, 4, 6, 8, 12
 _SILENT = 0.3  # of the length that most units have
 _KEPT = 0.8  # of the examples in a resample
@@ -171,8 +172,8 @@ def code(
         into none: in between the verdict is as good as its `confidence`. Noise that is larger than
         words are apart, divided by the root of the examples in a class, hides them. And where
         inputs of a class are alike, a network that has learned nothing is analog, too: give them.
-        A rectifier is silent for one of two opposite classes, whatever it learned: graded answers
-        to the other are taken for a word that is spoken with different gains. Where k outliers
+        Rectifiers that answer one class each, in every degree, are at the border of analog, sparse
+        and redundant: they may be said to speak words with different gains. Where k outliers
         carry a sparse code, $e^{-k}$ of the resamples draw none of them, and doubt it.
     """
     h = finite_array("activations", activations)
@@ -259,8 +260,11 @@ def _evidence(
         float(gaussian),
         int(outlier.sum()),
         float(square[outlier].sum() / total),
-        max(value for value, _ in lumps),
-        max(float(np.mean(_two_values(gauss) - _two_values(rows))) for rows, gauss in looks),
+        max(value - less for (value, _), less in zip(lumps, (0.0, _RECTIFIED), strict=True)),
+        max(
+            float(np.mean(_two_values(gauss) - _two_values(rows))) - less
+            for (rows, gauss), less in zip(looks, (0.0, _RECTIFIED), strict=True)
+        ),
     )
     return found, tuple((k,) for _, k in lumps)
 

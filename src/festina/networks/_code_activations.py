@@ -43,4 +43,10 @@ def code_activation(given: CodeActivation) -> tuple[str, Scalar]:
         return given, NAMED[given]
     if not callable(given):
         raise ValueError(f"`activation` must be a name or a function, got {given!r}.")
-    return getattr(given, "name", getattr(given, "__name__", "own")), given
+    return name_of(given), given
+
+
+def name_of(function: Scalar) -> str:
+    """What a function calls itself, unless that is the name of another one here."""
+    name = getattr(function, "name", getattr(function, "__name__", "own"))
+    return f"own {name}" if name in NAMED and function is not NAMED[name] else name

@@ -66,6 +66,15 @@ def test_the_bulk_by_weighted_draws(other):
     np.testing.assert_allclose(outputs + kappa[:, None] * t, code.outputs, atol=3e-3)
 
 
+def test_of_unequal_classes_the_last_loses_its_outliers():
+    sizes = [50, 25, 30]
+    critical = crossover_temperature(sizes, "relu")
+    below, above = (class_code(sizes, "relu", temperature=f * critical) for f in (0.997, 1.003))
+    assert below.condensed.any()
+    assert not below.condensed.all()
+    assert not above.condensed.any()
+
+
 @pytest.mark.parametrize("other", [0.0, -0.5])
 def test_outliers_disappear_at_a_temperature_that_is_known_exactly(other):
     targets = class_targets(3, other=other)

@@ -12,6 +12,7 @@ from ._extra import needed
 _AGREE = 1.05
 _AGREE_ALL = 1.1  # the largest of many elements is above what one of them would be
 _FEWEST = 4
+_ASKED = 997  # elements of a kernel, evenly: R-hat of 10,000 takes longer than sampling
 _SCALARS = ("loss", "potential", "trace_U")
 _FAR = 1e3
 _OUTLYING = 8.0  # deviations from the median, by the median of deviations
@@ -44,7 +45,8 @@ class Populations:
     def message(self) -> str:
         if not self.words:
             return "φ grows without bound on both sides: an analog code has no words to freeze in."
-        rate = f"{100 * self.changing.mean():.2g} % of neurons change their word between two draws"
+        who = "what outliers carry changes its" if "bulk" in self.words else "neurons change their"
+        rate = f"{100 * self.changing.mean():.2g} % of {who} word between two draws"
         if not self.frozen:
             return f"Code words change along chains ({rate})."
         spread = self.width * np.ptp(self.shares, axis=0).max()
@@ -84,11 +86,11 @@ def populations(
         size = np.abs(responses)
         spoken, talks = size > 0.5 * size.max(axis=-1, keepdims=True), _outlying(responses)
         weight = (size**2).sum(axis=-1)  # those that hardly stand out come and go
-    codes = np.where(talks, spoken @ (1 << np.arange(groups)), -1)
-    kinds = np.unique(codes)
-    names = ["".join(letters[code >> k & 1] for k in range(groups)) for code in kinds]
-    words = tuple("bulk" if code < 0 else name for code, name in zip(kinds, names, strict=True))
-    shares = np.stack([(codes == code).mean(axis=(1, 2)) for code in kinds], axis=1)
+    said = np.where(talks[..., None], spoken, 2).astype(np.int8).reshape(-1, groups)
+    kinds, codes = np.unique(said, axis=0, return_inverse=True)
+    codes = codes.reshape(talks.shape)
+    words = tuple("bulk" if 2 in kind else "".join(letters[k] for k in kind) for kind in kinds)
+    shares = np.stack([(codes == k).mean(axis=(1, 2)) for k in range(len(kinds))], axis=1)
     weight = np.maximum(weight[:, 1:], weight[:, :-1]) * (talks[:, 1:] | talks[:, :-1])
     moved = (weight * (codes[:, 1:] != codes[:, :-1])).sum(axis=(1, 2))
     changing = moved / np.maximum(weight.sum(axis=(1, 2)), 1e-300)
@@ -130,7 +132,8 @@ class Diagnostics:
     Neurons can be exchanged, and so can weights that differ by such an exchange: the chains' own
     weights need not agree, and are not asked.
 
-    - `rhat`, `ess`: by observable; of those with several elements the largest and the smallest.
+    - `rhat`, `ess`: by observable; of those with several elements (a thousand of them at most) the
+      largest and the smallest.
     - `populations`: of code words. Where they are frozen each chain has kernels, and by a little
       outputs, of its own: their R-hat then says nothing of steps.
     - `apart`: observables on which chains do not agree: R-hat above 1.05, or above 1.1 for the
@@ -176,6 +179,7 @@ def diagnostics(
     rhat, ess = {}, {}
     for name, values in observables.items():
         flat = np.moveaxis(values.reshape(chains, draws, -1), -1, 0).astype(float)
+        flat = flat[:: -(-len(flat) // _ASKED)]
         # What never changes (a kernel's element that is exactly zero) has no variance to compare.
         flat = flat[np.ptp(flat, axis=(1, 2)) > 1e-12 * max(np.abs(flat).max(), 1e-300)]
         if len(flat):

@@ -1,7 +1,6 @@
-"""Chains on all cores: a group of them on each of a processor's."""
+"""Chains on all cores of a processor, in groups; on an accelerator all in one program."""
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 
 import jax
 import numpy as np
@@ -11,45 +10,38 @@ from ._model import Data, Model
 from ._moves import Chains, Settings, advance
 
 _OF_A_CHAIN = ("position", "momentum", "log_step", "words")
+_TOGETHER = 10_000  # weights: chains of small networks go together, or Python is what costs
 
 
-@dataclass(frozen=True)
-class Cores:
-    """Moves chains on, in groups of one size, so that one program serves all of them."""
+def advanced(
+    model: Model, method: str, data: Data, settings: Settings, chains: Chains, stop: int
+) -> tuple[Chains, dict]:
+    """All chains up to the move `stop`, and what to note of them.
 
-    model: Model
-    method: str
-    data: Data
-    settings: Settings
+    Groups do not depend on how many cores there are: rounding does on the size of a group.
+    """
+    device = jax.config.jax_default_device  # which another thread does not inherit
 
-    def advance(self, chains: Chains, stop: int) -> tuple[Chains, dict]:
-        """All chains up to the move `stop`, and what to note of them."""
-        size = _group(len(chains.log_step))
-        groups = [
-            chains._replace(**{name: getattr(chains, name)[k : k + size] for name in _OF_A_CHAIN})
-            for k in range(0, len(chains.log_step), size)
-        ]
-        compiles = int(chains.move == 0)  # once: the others wait for it
-        found = [self._advance(group, stop) for group in groups[:compiles]]
-        with ThreadPoolExecutor(cores()) as pool:
-            found += pool.map(lambda group: self._advance(group, stop), groups[compiles:])
-        moved, notes = zip(*found, strict=True)
-        together = {n: np.concatenate([getattr(c, n) for c in moved]) for n in _OF_A_CHAIN}
-        note = {name: np.concatenate([each[name] for each in notes]) for name in notes[0]}
-        return Chains(**together, move=moved[0].move), note
+    def group_of(first: int) -> Chains:
+        return chains._replace(
+            **{name: getattr(chains, name)[first : first + size] for name in _OF_A_CHAIN}
+        )
 
-    def _advance(self, chains: Chains, stop: int) -> tuple[Chains, dict]:
+    def move(group: Chains) -> tuple[Chains, dict]:
+        double = data.y.dtype == np.float64
         # An accelerator would round products to ten bits, which energies do not forgive.
-        double = self.data.y.dtype == np.float64
-        with jax.enable_x64(double), jax.default_matmul_precision("highest"):
-            found = advance(
-                self.model, self.method, self.data, self.settings, chains, np.asarray(stop)
-            )
+        exact = jax.default_matmul_precision("highest")
+        with jax.default_device(device), jax.enable_x64(double), exact:
+            found = advance(model, method, data, settings, group, np.asarray(stop))
             return jax.tree.map(np.asarray, found)
 
-
-def _group(chains: int) -> int:
-    """How many chains one program moves: on an accelerator all of them."""
-    if jax.default_backend() != "cpu":
-        return chains
-    return max(n for n in range(1, -(-chains // cores()) + 1) if chains % n == 0)
+    count = len(chains.log_step)
+    platform = getattr(device, "platform", device) or jax.default_backend()
+    most = max(1, _TOGETHER // model.size) if platform == "cpu" else count
+    size = max(n for n in range(1, min(most, count) + 1) if count % n == 0)
+    with ThreadPoolExecutor(cores()) as pool:
+        found = list(pool.map(move, map(group_of, range(0, count, size))))
+    moved, notes = zip(*found, strict=True)
+    together = {n: np.concatenate([getattr(c, n) for c in moved]) for n in _OF_A_CHAIN}
+    note = {name: np.concatenate([each[name] for each in notes]) for name in notes[0]}
+    return Chains(**together, move=moved[0].move), note

@@ -13,10 +13,10 @@ from ...networks._build import check_keys
 from ...networks._given import whole_number
 from ...tasks import AbstractTask
 from ._posterior import Posterior
-from ._sample import sample
+from ._sample import Progress, sample
 
 
-class Known(NamedTuple):
+class Estimate(NamedTuple):
     """A mean and its standard error, by the differences between chains."""
 
     value: np.ndarray
@@ -33,19 +33,24 @@ class WideLimit:
     - `drawn`: the posteriors, by width.
     """
 
-    outputs: Known
-    readout_covariance: Known
-    kernels: tuple[Known, ...]
+    outputs: Estimate
+    readout_covariance: Estimate
+    kernels: tuple[Estimate, ...]
     correction: float
     drawn: tuple[Posterior, ...]
 
     def __repr__(self) -> str:
         widths = ", ".join(str(each.model.width) for each in self.drawn)
         error = max(float(kernel.error.max()) for kernel in self.kernels)
-        return (
+        lines = [
             f"WideLimit({self.drawn[0].model.activation}, from widths {widths}; kernels to "
             f"{error:.2g} by chains, {self.correction:.2g} from those of the widest; approximate)"
-        )
+        ]
+        for each in self.drawn:
+            odd = [ending.message for ending in each.endings if ending.failed]
+            odd += [each.populations.message] * each.populations.frozen
+            lines += [f"width {each.model.width}: {message}" for message in dict.fromkeys(odd)]
+        return "\n".join(lines)
 
 
 def wide_limit(
@@ -53,6 +58,7 @@ def wide_limit(
     *,
     widths: Sequence[int] = (100, 200),
     chains: int = 4,
+    progress: Progress | None = None,
     key: Keys,
     **how: Any,
 ) -> WideLimit:
@@ -61,25 +67,35 @@ def wide_limit(
     `theory.coding` solves for the law of a neuron where inputs are orthogonal, or neurons linear.
     Elsewhere a network of width N is itself N particles of that law, whose means are off by
     $c/N + O(N^{-2})$: chains of several widths give c and the limit. What is left is of order
-    $N^{-2}$, and where neurons cannot leave their words (`Populations.frozen`), what cooling did.
+    $N^{-2}$ (of rectifiers, with the logarithm of N that outliers cost), and where neurons cannot
+    leave their words (`Populations.frozen`), what cooling did.
 
     **Arguments:**
 
     - `widths`: at least two.
     - `chains`: of each width, at least two, which give the error.
-    - `how`: as in `sample`.
+    - `progress`: called with words and the fraction done.
+    - `how`: as in `sample`, but for `checkpoint`: chains that are to be resumed are sampled one
+      width at a time.
     """
+    if {"checkpoint", "width"} & {*how}:
+        raise ValueError("A limit takes `widths`, and no `width` or `checkpoint`.")
     sizes = sorted({whole_number("widths", width) for width in widths})
     if len(sizes) < 2 or whole_number("chains", chains) < 2:
         raise ValueError(
             f"A limit needs two `widths` and an error two `chains`, got {tuple(widths)} and "
             f"{chains}."
         )
-    keys = jax.random.split(check_keys(key), len(sizes))
-    drawn = [
-        sample(task, width=width, chains=chains, key=each, **how)
-        for width, each in zip(sizes, keys, strict=True)
-    ]
+    key = check_keys(key)
+    if key.shape:
+        raise ValueError(f"`key` must be one key, jax.random.key(0), got {key.shape} of them.")
+    drawn = list[Posterior]()
+    for k, width in enumerate(sizes):
+        say = lambda words, done, k=k, width=width: (
+            progress and progress(f"width {width}: {words}", (k + done) / len(sizes))
+        )
+        each = jax.random.fold_in(key, width)
+        drawn.append(sample(task, width=width, chains=chains, progress=say, key=each, **how))
     # The first row of the least-squares solution: what is left at 1/N = 0.
     share = np.linalg.pinv(np.stack([np.ones(len(sizes)), 1 / np.array(sizes)], axis=1))[0]
     limit = lambda seen: _extrapolated(share, [each.mean(axis=1) for each in seen])
@@ -100,9 +116,9 @@ def wide_limit(
 
 def _extrapolated(
     share: Float[np.ndarray, " width"], means: list[Float[np.ndarray, "chain *rest"]]
-) -> Known:
+) -> Estimate:
     value = sum(s * each.mean(axis=0) for s, each in zip(share, means, strict=True))
     variance = sum(
         s**2 * each.var(axis=0, ddof=1) / len(each) for s, each in zip(share, means, strict=True)
     )
-    return Known(np.asarray(value), np.sqrt(variance))
+    return Estimate(np.asarray(value), np.sqrt(variance))

@@ -19,7 +19,7 @@ from ...networks._given import whole_number
 from ...tasks import AbstractTask
 from ...tasks._classes import examples_of
 from .._worker import Progress
-from ._cores import Cores
+from ._cores import advanced
 from ._model import Data, Model, reduce
 from ._moves import KIND, Chains, Settings
 from ._notes import oddities
@@ -113,11 +113,7 @@ def sample(
         friction=friction,
         acceptance=_ACCEPTANCE.get(method, 0.5) if acceptance is None else acceptance,
     )
-    if checkpoint is not None and Path(checkpoint).exists():
-        raise FileExistsError(
-            f"'{checkpoint}' exists already: `resume` goes on with the chains that are there. For "
-            "new ones choose another folder."
-        )
+    _refuse(checkpoint)
     name, function = code_activation(activation)
     variance = readout_variance_of(readout_variance, len(y), depth, scaling)
     reduced, basis = reduce(x)
@@ -158,16 +154,38 @@ def resume(
     - `moves`: how many more than were planned.
     - `activation`: needed where it is a function of your own and the run comes from disk.
     """
+    folder = run if isinstance(run, str | os.PathLike) else None
+    if folder is None or (checkpoint is not None and Path(checkpoint) != Path(folder)):
+        _refuse(checkpoint)
     if isinstance(run, str | os.PathLike):
-        checkpoint = run if checkpoint is None else checkpoint
         run = load(run)
-    if not isinstance(run, Posterior):
+        if checkpoint is None and {*run.children} - {"simulation"}:
+            raise ValueError(
+                f"'{folder}' holds more than chains ({', '.join(run.children)}), which would be "
+                "lost: give another folder as `checkpoint`."
+            )
+        checkpoint = folder if checkpoint is None else checkpoint
+    if isinstance(run, Posterior):
+        if activation is not None and code_activation(activation)[1] is not run.model.function:
+            raise ValueError(
+                f"`run` is in memory and knows its activation, {run.model.activation!r}: leave "
+                "`activation` out."
+            )
+    else:
         run = _from_dataset(run, activation)
     more = whole_number("moves", moves, least=0)
     if more % run.plan.thin:
         raise ValueError(f"`moves` must be a multiple of `thin`, {run.plan.thin}, got {more}.")
     longer = replace(run.plan, moves=run.plan.moves + more)
     return _drive(replace(run, plan=longer), checkpoint, progress)
+
+
+def _refuse(checkpoint: str | os.PathLike[str] | None) -> None:
+    if checkpoint is not None and Path(checkpoint).exists():
+        raise FileExistsError(
+            f"'{checkpoint}' exists already: `resume` goes on with the chains that are there. For "
+            "others choose another folder."
+        )
 
 
 def _from_dataset(run: "xr.Dataset | xr.DataTree", activation: CodeActivation | None) -> Posterior:
@@ -246,11 +264,10 @@ def _drive(
     settings = Settings(
         *(np.asarray(getattr(plan, n), kinds.get(n, dtype)) for n in Settings._fields)
     )
-    cores = Cores(posterior.model, plan.method, data, settings)
     try:
         for stop in plan.stops(posterior.moved):
             step = np.exp(state.log_step)
-            state, note = cores.advance(state, stop)
+            state, note = advanced(posterior.model, plan.method, data, settings, state, stop)
             note |= {"step": step, "move": stop}
             done.append((state, note))
             if progress is not None:

@@ -94,15 +94,20 @@ def crossover_temperature(
       (Y_c - \bar Y)(Y_c - \bar Y)^\top},$$
 
     for equal classes $(y_+ - y_-)\,\sigma_a\sqrt{n_c \mathrm{Var}\,\phi}$. An estimate: at finite P
-    all is smooth in T. Rectifiers condense at a sharp temperature, which is given exactly: as long
-    as every class has outliers, $T + \kappa_c q_c$ does not depend on T, and T_c is the largest.
+    all is smooth in T. Rectifiers condense at a sharp temperature: as long as every class has
+    outliers, $T + \kappa_c q_c$ does not depend on T, which is exact where all lose them at once.
+    Otherwise the last to have some is found by bisection, to a thousandth.
     """
     n = sizes_of(sizes)
     y, variance = targets_of(targets, len(n)), variance_of(readout_variance, n.sum())
     unit = tilt(activation)
     apart = y - n @ y / n.sum()
     if unit.name == "relu":
-        cold = class_code(n, "relu", temperature=0.0, targets=y, readout_variance=variance)
-        return float((variance * n * cold.condensed).max())
+        at = lambda T: class_code(n, "relu", temperature=T, targets=y, readout_variance=variance)
+        low, *_, high = np.sort(variance * n * at(0.0).condensed)
+        while high - low > 1e-3 * high:
+            middle = float(low + high) / 2
+            low, high = (middle, high) if at(middle).condensed.any() else (low, middle)
+        return float(high)
     power = np.linalg.eigvalsh((apart * n[:, None]).T @ apart)[-1]
     return float(np.sqrt(variance * unit.variance * max(power, 0.0)))

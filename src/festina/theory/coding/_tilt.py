@@ -15,7 +15,7 @@ from scipy.special import erfcx
 
 from ..._precision import float64
 from ...networks._activations import Activation, Scalar
-from ...networks._code_activations import CodeActivation, erf, linear, relu, sigmoid
+from ...networks._code_activations import CodeActivation, erf, linear, name_of, relu, sigmoid
 
 Cumulants = Callable[[np.ndarray], np.ndarray]
 
@@ -103,7 +103,7 @@ def _rectified(h: np.ndarray) -> np.ndarray:
 
 @functools.lru_cache(maxsize=32)
 def _bounded(function: Scalar) -> Tilt:
-    name = getattr(function, "name", getattr(function, "__name__", "own"))
+    name = name_of(function)
     phi = _values(function, _Z)
     far = _values(function, np.array([-_FAR, -1e3, 1e3, _FAR]))
     largest = np.abs(phi).max()
