@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from .._types import ArrayLike
-from ..networks._given import finite_array, whole_number
+from ..networks._given import finite_array, real_number, whole_number
 from ._task import Task, task
 
 
@@ -17,6 +17,10 @@ def class_targets(
 
     Codes depend on `other`: 0 is one-hot, −1/(classes − 1) makes targets of a class sum to zero.
     """
+    classes = whole_number("classes", classes)
+    own, other = real_number("own", own), real_number("other", other)
+    if own == other:
+        raise ValueError(f"`own` and `other` are both {own:g}: targets would tell no class apart.")
     return np.full((classes, classes), float(other)) + (own - other) * np.eye(classes)
 
 
@@ -28,21 +32,25 @@ def classification(
     **Arguments:**
 
     - `x`: `(sample, …)`.
-    - `classes`: a whole number from 0 up for each sample; every class up to the largest must have
-      examples.
+    - `classes`: a whole number from 0 up for each sample, of which every one up to the largest must
+      have examples; or a name for each, which are then numbered in the order of the alphabet.
     """
-    found = finite_array("classes", classes)
-    if found.ndim != 1 or (found % 1 != 0).any() or (found < 0).any():
+    given = np.asarray(classes)
+    if given.dtype.kind in "US":
+        given = np.unique(given, return_inverse=True)[1]
+    found = finite_array("classes", given)
+    if found.shape != np.shape(x)[:1] or (found % 1 != 0).any() or (found < 0).any():
         raise ValueError(
-            "`classes` must be a whole number from 0 up for each sample, got shape "
+            f"`classes` must be a whole number from 0 up for each of {len(x)} samples, got shape "
             f"{found.shape} with values from {found.min():g} to {found.max():g}."
         )
     which = found.astype(int)
     sizes = np.bincount(which)
     if empty := np.nonzero(sizes == 0)[0].tolist():
         raise ValueError(
-            f"`classes` has no example of {', '.join(map(str, empty))}, though there are classes "
-            f"up to {len(sizes) - 1}: their outputs would learn to say {other:g} to everything. "
+            f"`classes` has no example of {', '.join(map(str, empty[:5]))}"
+            f"{f' and {len(empty) - 5} more' * (len(empty) > 5)}, though there are classes up to "
+            f"{len(sizes) - 1}: their outputs would learn to say {other:g} to everything. "
             "Number the classes without gaps: np.unique(classes, return_inverse=True)[1]."
         )
     targets = class_targets(len(sizes), own=own, other=other)
@@ -51,6 +59,8 @@ def classification(
 
 def orthogonal_classes(sizes: Sequence[int], *, own: float = 1.0, other: float = 0.0) -> Task:
     """Classes of orthogonal inputs, K₀ = XXᵀ/D = 1: as many inputs as there are examples."""
+    if isinstance(sizes, int | np.integer):
+        raise ValueError(f"`sizes` must be examples of each class, [{sizes}, {sizes}] say.")
     counts = [whole_number("sizes", size) for size in sizes]
     if not counts:
         raise ValueError("`sizes` must have a number for each class, got none.")
@@ -63,8 +73,8 @@ def examples_of(given: object) -> tuple[Float[np.ndarray, "sample input"], np.nd
     """Inputs and targets of a finite task whose examples all count alike."""
     if not isinstance(given, Task) or given.population or given.x.ndim != 2:
         raise ValueError(
-            "`task` must be finite, with vectors as inputs: the posterior is about these examples. "
-            "`festina.tasks.task(x, y)` makes one."
+            "`task` must be a task of examples, with vectors as inputs: the posterior is about "
+            f"these. `festina.tasks.task(x, y)` makes one. Got {type(given).__name__}."
         )
     if np.ptp(given.weight) > 1e-12:
         raise ValueError("`task` must weigh its examples alike: the posterior sums over them.")

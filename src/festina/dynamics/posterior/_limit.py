@@ -10,7 +10,7 @@ from jaxtyping import Float
 
 from ..._types import Keys
 from ...networks._build import check_keys
-from ...networks._given import whole_number
+from ...networks._given import real_number, whole_number
 from ...tasks import AbstractTask
 from ._posterior import Posterior
 from ._sample import Progress, sample
@@ -38,6 +38,20 @@ class WideLimit:
     kernels: tuple[Estimate, ...]
     correction: float
     drawn: tuple[Posterior, ...]
+
+    def width_for(self, fraction: float) -> float:
+        """About from which width on kernels are within a fraction of the limit.
+
+        By their Frobenius norm and the widest network; noise of chains makes it larger.
+        """
+        if not (fraction := real_number("fraction", fraction)) > 0:
+            raise ValueError(f"`fraction` must be positive, 0.02 say, got {fraction:g}.")
+        widest = self.drawn[-1]
+        off = [
+            np.linalg.norm(seen.mean((0, 1)) - kernel.value) / np.linalg.norm(kernel.value)
+            for seen, kernel in zip(widest.seen.kernels, self.kernels, strict=True)
+        ]
+        return widest.model.width * float(max(off)) / fraction
 
     def __repr__(self) -> str:
         widths = ", ".join(str(each.model.width) for each in self.drawn)

@@ -24,7 +24,7 @@ from .._frame import experiment, keys_of, parameters_of, part_of
 from .._parameters import Parameters as BaseParameters
 from .._parameters import increasing
 from .._registry import Progress
-from ..claims import Ledger, asserts, below, exponent, falls, listed, most
+from ..claims import Ledger, above, asserts, below, exponent, falls, listed, most
 from ..figures import DOTS, GUIDE, finish, law, sheet, styled
 from ._schemes import SCHEMES
 
@@ -91,7 +91,7 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
             {
                 "contrast": (("width", "chain"), found),
                 "theory": ((), theory.kernel[0, 0] - theory.kernel[0, 1]),
-                "deep": (("layer", "chain"), _deep(drawn, name, parameters, task)),
+                **_deep(drawn, name, parameters, task),
             },
             {"width": list(parameters.widths), "layer": [1, 2]},
         )
@@ -130,11 +130,16 @@ def _contrast(drawn: Posterior, task: Task) -> np.ndarray:
     return within - kernel[:, ~alike].mean(axis=1)
 
 
-def _deep(drawn: Any, name: str, parameters: Parameters, task: Task) -> list[list[str]]:
-    """Verdicts on both layers, in the last draw of every chain."""
+def _deep(drawn: Any, name: str, parameters: Parameters, task: Task) -> dict[str, Any]:
+    """Verdicts on both layers, and their variance between classes, in the last draws."""
     found = drawn(name, width=parameters.deep_width, depth=2)
     which = np.asarray(task.labels["class"])
-    return [[code(one, which).verdict for one in found.activity(layer)[:, -1]] for layer in (0, 1)]
+    codes = [[code(one, which) for one in found.activity(layer)[:, -1]] for layer in (0, 1)]
+    over = ("layer", "chain")
+    return {
+        "deep": (over, [[each.verdict for each in layer] for layer in codes]),
+        "sharp": (over, [[each.evidence.class_share for each in layer] for layer in codes]),
+    }
 
 
 @asserts("van Meegen & Sompolinsky", "limit of wide networks")
@@ -160,6 +165,12 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
             most(data["deep"].sel(layer=layer).values == SCHEMES[name], of="chains"),
             "several layers",
             note=f"the other: {', '.join(sorted({*other.tolist()}))}",
+        )
+        say(
+            f"{name}: codes are sharper in the second, by their variance between classes",
+            above(data["sharp"].sel(layer=2) / data["sharp"].sel(layer=1), 1.0),
+            "several layers",
+            note=listed(data["sharp"].mean("chain"), 2),
         )
     prior = run["prior"].ds
     seen = prior["contrast"].mean("chain")
