@@ -204,7 +204,7 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
                 agree(
                     of.sel(part="variance"),
                     predicted.sel(part="variance"),
-                    within=10 / parameters.width,  # corrections of order P/N, and draws
+                    within=np.sqrt(10 / parameters.moves / parameters.seeds),  # one over √draws
                     relative=True,
                 ),
             )
