@@ -86,5 +86,5 @@ class _HuggingFace(_Adaptor):
     def on_log(
         self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **kwargs: Any
     ) -> None:
-        if self.watch is not None and "loss" in (logs or {}):
+        if self.watch is not None and logs is not None and "loss" in logs:
             self.watch.log(float(logs["loss"]))

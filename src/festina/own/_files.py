@@ -16,18 +16,21 @@ _KNOWN = (*_TORCH, ".safetensors", ".npz")
 _WEIGHTS = ("state_dict", "model_state_dict", "model", "weights", "params", "net")
 _STEPS = ("global_step", "step", "steps", "iteration", "iter", "epoch")
 _LOSSES = ("loss", "train_loss")
+_OPTIMISERS = ("optimizer_state_dict", "optimizer", "optimizer_states")
 _WRAPPERS = ("_orig_mod.", "module.", "model.", "network.", "net.")
 
 
 class Checkpoint(NamedTuple):
     """What a file says: weights by their names, and when that was and at which loss, if it does.
 
-    The step is that in the file, or else the last number in the file's name.
+    The step is that in the file, or else the last number in the file's name. `optimizer` is the
+    state of one, as PyTorch writes it.
     """
 
     weights: dict[str, Any]
     step: int | None
     loss: float | None
+    optimizer: dict[str, Any] | None = None
 
 
 def read_checkpoint(path: str | Path) -> Checkpoint:
@@ -44,7 +47,9 @@ def read_checkpoint(path: str | Path) -> Checkpoint:
     digits = re.findall(r"\d+", path.stem)
     if step is None and digits:
         step = float(digits[-1])
-    return Checkpoint(dict(weights), None if step is None else int(step), loss)
+    states = [others[name] for name in _OPTIMISERS if name in others]
+    state = states[0][0] if states and isinstance(states[0], list) else (states or [None])[0]
+    return Checkpoint(dict(weights), None if step is None else int(step), loss, state)
 
 
 def read_data(path: str | Path) -> tuple[Any, Any | None]:
@@ -107,7 +112,7 @@ def save_weights(path: str | Path, model: Any) -> None:
         for name, each in weights.items()
     }
     if path.suffix == ".npz":
-        np.savez(path, **arrays)
+        np.savez(path, allow_pickle=False, **arrays)
     else:
         _safetensors().save_file(
             {name: np.ascontiguousarray(each) for name, each in arrays.items()}, path
@@ -175,7 +180,7 @@ def _weights_in(found: Any, path: Path) -> Mapping[str, Any]:
 
 def _number(found: Mapping[str, Any], names: tuple[str, ...]) -> float | None:
     for name in names:
-        value = found.get(name)
+        value: Any = found.get(name)
         if is_tensor(value) and value.numel() == 1:
             value = value.item()
         if isinstance(value, Real) and not isinstance(value, bool):

@@ -41,8 +41,8 @@ class Snapshots:
             raise ValueError(
                 f"`snapshots` is {budget / 1e6:.4g} MB, and one copy of these weights takes "
                 f"{one / 1e6:.4g} MB: expected room for {_LEAST} of them at least, "
-                f"{_LEAST * one / 1e6:.4g} MB. With `snapshots=None` only losses and gradient norms "
-                "are kept."
+                f"{_LEAST * one / 1e6:.4g} MB. With `snapshots=None` only losses and gradient "
+                "norms are kept."
             )
 
     @property

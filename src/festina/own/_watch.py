@@ -4,10 +4,10 @@ import copy
 import weakref
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from ..networks._given import whole_number
 from ._record import Record
@@ -116,11 +116,7 @@ class Watch(AbstractRun):
     def before_step(self) -> None:
         """Look at the run; called by the hook, or by whoever has no hook."""
         with torch().no_grad():
-            if self._pending:
-                first, *more = self._pending
-                mean = (first + sum(more)) / len(self._pending) if more else first
-                self._losses.add(self.steps, mean)
-                self._pending.clear()
+            self._take()
             if self.steps % self.every == 0:
                 grads = [p.grad for p in self._trained.values() if p.grad is not None]
                 if grads:
@@ -129,8 +125,17 @@ class Watch(AbstractRun):
                     self._snapshots.offer(self.steps // self.every)
         self.steps += 1
 
+    def _take(self) -> None:
+        """The mean of what was logged since the step before."""
+        if self._pending:
+            first, *more = self._pending
+            mean = (first + sum(more)) / len(self._pending) if more else first
+            self._losses.add(self.steps, mean)
+            self._pending.clear()
+
     @property
     def curve(self) -> tuple[Float[np.ndarray, " sample"], Float[np.ndarray, " sample"]]:
+        self._take()
         return self._losses.curve
 
     @property
@@ -169,7 +174,7 @@ class Watch(AbstractRun):
         if self._handle is not None:
             self._handle.remove()
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "Watch":
         return self
 
     def __exit__(
@@ -184,11 +189,11 @@ class Watch(AbstractRun):
         kept = len(self.steps_with_weights) - 1
         return f"Watch({self.steps} steps, {kept} snapshots, {self.snapshot_bytes / 1e6:.1f} MB)"
 
-    def _remarks(self, beside: Any) -> list[str]:
-        random = [type(each).__name__ for each in self.model.modules() if _is_random(each)]
+    def _remarks(self, beside: Bool[np.ndarray, " fall"]) -> list[str]:
+        random = {type(each).__name__ for each in self.model.modules() if _is_random(each)}
         return super()._remarks(beside) + [
-            f"Widths are those of the network in evaluation mode, which {', '.join(sorted(set(random)))} "
-            "makes another one than the network that was trained."
+            f"The network has {' and '.join(sorted(random))}: what is said is said of it in "
+            "evaluation mode, which is not quite what was trained."
         ] * bool(random)
 
 
@@ -198,8 +203,8 @@ def _trained(model: Any, optimizer: Any) -> dict[str, Any]:
     found = {name: p for name, p in model.named_parameters() if id(p) in has}
     if not found:
         raise ValueError(
-            "`optimizer` has none of the parameters of `model`. Was the model moved or copied after "
-            "the optimiser was made? Make the optimiser of `model.parameters()`."
+            "`optimizer` has none of the parameters of `model`. Was the model moved or copied "
+            "after the optimiser was made? Make the optimiser of `model.parameters()`."
         )
     return found
 
