@@ -126,7 +126,7 @@ def test_single_and_double_precision_see_the_same_staircase():
         model, x, y = problem(dtype)
         optimizer = OPTIMIZERS["sgd"](model.parameters())
         watch = festina.watch(model, optimizer, snapshots="40KB")
-        train(model, optimizer, x, y, 1500, watch)
+        train(model, optimizer, x, y, 300, watch)
         found.append(watch.plateaus())
         assert watch.stairs()[1].step is not None
     single, double = found
@@ -162,7 +162,7 @@ def test_memory_stays_within_its_budget_and_does_not_grow():
     watch = festina.watch(model, optimizer, snapshots=10_000)
     counts = []
     for _ in range(3):
-        train(model, optimizer, x, y, 1000, watch)
+        train(model, optimizer, x, y, 600, watch)
         assert watch.snapshot_bytes <= 10_000
         watch.curve, watch.gradient_norm  # noqa: B018, what waits is fetched
         gc.collect()
@@ -251,7 +251,7 @@ def test_stairs_ask_for_widths_of_the_weights_on_each_plateau(monkeypatch):
     model, x, y = problem(torch.float64)
     optimizer = OPTIMIZERS["sgd"](model.parameters())
     watch = festina.watch(model, optimizer, snapshots="40KB")
-    train(model, optimizer, x, y, 1500, watch)
+    train(model, optimizer, x, y, 300, watch)
     asked = []
 
     def widths(model, x, *, y=None, loss=None, tolerance=0.05):
