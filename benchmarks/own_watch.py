@@ -6,6 +6,7 @@ one after the other would measure that. Memory is what the process takes more af
 steps than after 2,000; snapshots may take 64 MB.
 """
 
+import itertools
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -57,7 +58,7 @@ def _run(network: str, optimizer: str) -> tuple[torch.nn.Module, Any, Callable[.
     torch.manual_seed(0)
     widths = WIDTHS[network]
     layers = []
-    for inputs, outputs in zip(widths, widths[1:], strict=False):
+    for inputs, outputs in itertools.pairwise(widths):
         layers += [torch.nn.Linear(inputs, outputs), torch.nn.ReLU()]
     model = torch.nn.Sequential(*layers[:-1])
     rule = OPTIMIZERS[optimizer](model.parameters())
@@ -104,7 +105,7 @@ def _growth(steps: int) -> dict:
     model, rule, step = _run("784–256–10", "Adam")
     watch = festina.watch(model, rule, snapshots=_BUDGET)
     memory = []
-    for part in range(5):
+    for _ in range(5):
         for _ in range(steps // 5):
             step(watch)
         assert watch.snapshot_bytes <= _BUDGET

@@ -1,4 +1,4 @@
-"""`festina watch`, `forecast` and `shrink`: on files of one's own, and one line for what is wrong."""
+"""`festina watch`, `forecast`, `shrink`: on one's own files, and one line for what is wrong."""
 
 import sys
 import types
@@ -99,18 +99,8 @@ def test_forecast_hands_on_what_was_given(kind, festina, run, here, monkeypatch)
 
     monkeypatch.setattr(library, "forecast", forecast, raising=False)
     if kind == "torch":
-        line = [
-            "forecast",
-            "last.pt",
-            "--lr",
-            ".02",
-            "--optimizer",
-            "adam",
-            "--betas",
-            ".8",
-            ".99",
-        ] + WHOLE
-        outcome = festina(*line)
+        line = "forecast last.pt --lr .02 --optimizer adam --betas .8 .99"
+        outcome = festina(*line.split(), *WHOLE)
     else:
         rule = types.SimpleNamespace
         monkeypatch.setattr(library.own, "SGD", rule, raising=False)

@@ -37,7 +37,9 @@ def forecast(
         tuple[Number, Number] | None,
         Parameter(help="Of Adam and AdamW; 0.9 0.999 unless said.", negative_iterable=()),
     ] = None,
-    weight_decay: Annotated[Number, Parameter(help="Weight decay.")] = "0",
+    weight_decay: Annotated[
+        Number | None, Parameter(help="Weight decay; what is usual for the optimiser unless said.")
+    ] = None,
     max_gradients: Annotated[
         Whole, Parameter(help="Gradients of the loss that it may cost.")
     ] = "2000",
@@ -50,7 +52,9 @@ def forecast(
     momentum is read from the checkpoint, where it has one.
     """
     rate = number("--lr", lr)
-    options: dict[str, Any] = {"weight_decay": number("--weight-decay", weight_decay)}
+    options: dict[str, Any] = {}
+    if weight_decay is not None:
+        options["weight_decay"] = number("--weight-decay", weight_decay)
     if momentum is not None:
         options["momentum"] = number("--momentum", momentum, most=1.0)
     if betas is not None:
@@ -78,7 +82,7 @@ def _rule(
 ) -> Any:
     """The optimiser, with the state that it had."""
     from festina import own
-    from festina.own._torch import is_module, torch
+    from festina.own._pytorch import is_module, torch
 
     names = {"sgd": "SGD", "adam": "Adam", "adamw": "AdamW"}
     if not is_module(network):

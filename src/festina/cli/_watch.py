@@ -94,7 +94,7 @@ def _steps(seen: "list[Checkpoint]") -> list[float]:
 
 
 def _loss(model: Any, criterion: Any, x: Any, y: Any) -> float:
-    from festina.own._torch import is_module, torch
+    from festina.own._pytorch import is_module, torch
 
     if not is_module(model):
         return float(criterion(model, x, y))

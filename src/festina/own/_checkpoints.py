@@ -40,7 +40,7 @@ def watched(
     **Returns:** the `Watched`, which has `plateaus()`, `stairs(data)` and `draw()`.
     """
     values = real_array("losses", losses)
-    when = np.arange(values.size) if steps is None else real_array("steps", steps)
+    when = np.arange(float(values.size)) if steps is None else real_array("steps", steps)
     taken = when if at is None else real_array("at", at)
     if values.ndim != 1 or values.shape != when.shape:
         raise ValueError(

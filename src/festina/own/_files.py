@@ -2,6 +2,7 @@
 
 import copy
 import re
+import zipfile
 from collections.abc import Mapping
 from numbers import Real
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._torch import is_module, is_tensor, torch
+from ._pytorch import is_module, is_tensor, torch
 
 _TORCH = (".pt", ".pth", ".ckpt", ".bin")
 _KNOWN = (*_TORCH, ".safetensors", ".npz")
@@ -125,6 +126,8 @@ def _read(path: Path, known: tuple[str, ...] = _KNOWN) -> Any:
         raise ValueError(f"There is no file '{path}'.")
     try:
         if path.suffix == ".npz":
+            if not zipfile.is_zipfile(path):  # NumPy would take it for a pickle
+                raise ValueError("it is no archive of arrays")
             with np.load(path, allow_pickle=False) as arrays:
                 return dict(arrays)
         if path.suffix == ".safetensors":

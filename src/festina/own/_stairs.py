@@ -65,7 +65,7 @@ class Stairs:
         for each in self.stairs:
             widths = [str(width) for *_, width in each.layers] or ["—"] * len(names)
             sure = {True: "yes", False: "no", None: "—"}[each.confirmed]
-            slope = "—" if each.slope is None else f"{each.slope:.2g}"
+            slope = "—" if each.slope is None or np.isnan(each.slope) else f"{each.slope:.2g}"
             span = f"{each.start:.0f}", f"{each.end:.0f}", f"{each.strength:.2f}"
             rows.append([f"{each.level:.5g}", *span, *widths, _kind(each), sure, slope])
         columns = [max(map(len, column)) for column in zip(*rows, strict=True)]

@@ -13,7 +13,7 @@ from ..networks._given import whole_number
 from ._record import Record
 from ._snapshots import Snapshots, bytes_of
 from ._stairs import AbstractRun
-from ._torch import is_module, is_tensor, torch, unwrapped
+from ._pytorch import is_module, is_tensor, torch, unwrapped
 
 
 def watch(
