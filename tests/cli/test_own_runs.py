@@ -63,7 +63,7 @@ def test_watch_from_files(festina, run, here, monkeypatch):
         assert loss is torch.nn.functional.mse_loss
         assert x.dtype == y.dtype == torch.float32
         return types.SimpleNamespace(
-            layers=(("0", 3, 2),), kind="(3)", confirmed=False, slope=tolerance
+            layers=(("0", 3, 2),), kind="(3)", confirmed=False, slope=tolerance, notes=()
         )
 
     monkeypatch.setitem(sys.modules, "festina.own._widths", types.SimpleNamespace(widths=widths))

@@ -259,7 +259,11 @@ def test_stairs_ask_for_widths_of_the_weights_on_each_plateau(monkeypatch):
         asked.append((torch.nn.functional.mse_loss(model(x), y).item(), loss, tolerance))
         layer = ("0", 8, torch.linalg.matrix_rank(model[1].weight @ model[0].weight, rtol=0.1))
         return types.SimpleNamespace(
-            layers=((*layer[:2], int(layer[2])),), kind="(3)", confirmed=True, slope=1e-3
+            layers=((*layer[:2], int(layer[2])),),
+            kind="(3)",
+            confirmed=True,
+            slope=1e-3,
+            notes=("so",),
         )
 
     stand_in = types.SimpleNamespace(widths=widths)
@@ -273,17 +277,10 @@ def test_stairs_ask_for_widths_of_the_weights_on_each_plateau(monkeypatch):
         assert given is criterion
         assert tolerance == 0.1
     assert [stair.layers[0][2] for stair in stairs][1:] == [1, 2]
-    head, *rows = str(stairs).splitlines()
+    head, *rows, note = str(stairs).splitlines()
+    assert note == "so"  # once for all
     assert " ".join(head.split()) == "level from to strength 0 (8) type confirmed slope"
     assert rows[1].split()[4:] == ["1", "(3)", "yes", "0.001"]
-
-
-def test_what_training_does_otherwise_is_said():
-    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Dropout(0.2), torch.nn.Linear(4, 1))
-    optimizer = OPTIMIZERS["sgd"](model.parameters())
-    watch = festina.watch(model, optimizer)
-    train(model, optimizer, torch.randn(8, 4), torch.randn(8, 1), 3, watch)
-    assert "The network has Dropout" in str(watch.stairs())
 
 
 def test_running_averages_are_kept_and_frozen_weights_are_not():

@@ -171,7 +171,11 @@ def test_a_run_in_jax_from_its_checkpoints(monkeypatch):
         s = np.linalg.svd(second @ first, compute_uv=False)
         asked.append((x, y, loss))
         return types.SimpleNamespace(
-            layers=(("layers", 2, int(np.sum(s > 0.1))),), kind="", confirmed=None, slope=None
+            layers=(("layers", 2, int(np.sum(s > 0.1))),),
+            kind="",
+            confirmed=None,
+            slope=None,
+            notes=(),
         )
 
     monkeypatch.setitem(sys.modules, "festina.own._widths", types.SimpleNamespace(widths=widths))

@@ -29,8 +29,9 @@ class Stair:
       falls when they are seen again: that is memory, and no saddle is passed.
     - `step`: of the weights that stand for it, None where there are none.
     - `layers`: of every hidden layer its name, how many units it has and how few would do.
-    - `kind`: which kind of fixed point that is; `confirmed`: whether it is one, None where that was
-      not asked; `slope`: how steep the loss is there.
+    - `kind`: how those few sit in the network, nothing where none can be spared; `confirmed`:
+      whether that is a fixed point, None where it was not asked; `slope`: how steep the loss is.
+    - `notes`: what else is to be said of the network.
     """
 
     level: float
@@ -43,6 +44,7 @@ class Stair:
     kind: str = ""
     confirmed: bool | None = None
     slope: float | None = None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +142,8 @@ class AbstractRun(abc.ABC):
                 step = int(here[np.argmin(np.abs(here - found.time[k]))])
                 row |= {"step": step} | self._widths(step, data, loss, tolerance)
             rows.append(Stair(**row))
-        return Stairs(tuple(rows), (*self._remarks(beside), *_in_words(found)))
+        notes = dict.fromkeys(note for row in rows for note in row.notes)
+        return Stairs(tuple(rows), (*_on_epochs(beside), *notes, *_in_words(found)))
 
     def draw(self, ax: "Axes | None" = None, **options: Any) -> "Axes":
         """The loss with its plateaus and drops; options are those of `plateaus`."""
@@ -160,9 +163,10 @@ class AbstractRun(abc.ABC):
         found = widths(self.network(step), x, y=y, loss=loss, tolerance=tolerance)
         return {
             "layers": tuple(found.layers),
-            "kind": found.kind,
+            "kind": found.kind or "",
             "confirmed": found.confirmed,
             "slope": found.slope,
+            "notes": tuple(found.notes),
         }
 
     def _finite(self) -> tuple[Float[np.ndarray, " sample"], Float[np.ndarray, " sample"]]:
@@ -185,12 +189,6 @@ class AbstractRun(abc.ABC):
         steps, _ = self.curve
         return float(np.median(np.diff(steps))) if steps.size > 1 else 1.0
 
-    def _remarks(self, beside: Bool[np.ndarray, " fall"]) -> list[str]:
-        return [
-            f"{beside.sum()} of {beside.size} drops happen where epochs end: examples are seen "
-            "again and known. No saddle is left there."
-        ] * bool(beside.any())
-
 
 def at_epochs(
     found: Plateaus, epoch: int | None, spacing: float = 1.0
@@ -207,3 +205,10 @@ def at_epochs(
 def _in_words(found: Plateaus) -> list[str]:
     """What `plateaus` says below its own table."""
     return str(found).splitlines()[2 + len(found) :]
+
+
+def _on_epochs(beside: Bool[np.ndarray, " fall"]) -> list[str]:
+    return [
+        f"{beside.sum()} of {beside.size} drops happen where epochs end: examples are seen again "
+        "and known. No saddle is left there."
+    ] * bool(beside.any())

@@ -7,13 +7,13 @@ from types import TracebackType
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 
 from ..networks._given import whole_number
+from ._pytorch import is_module, is_tensor, torch, unwrapped
 from ._record import Record
 from ._snapshots import Snapshots, bytes_of
 from ._stairs import AbstractRun
-from ._pytorch import is_module, is_tensor, torch, unwrapped
 
 
 def watch(
@@ -189,13 +189,6 @@ class Watch(AbstractRun):
         kept = len(self.steps_with_weights) - 1
         return f"Watch({self.steps} steps, {kept} snapshots, {self.snapshot_bytes / 1e6:.1f} MB)"
 
-    def _remarks(self, beside: Bool[np.ndarray, " fall"]) -> list[str]:
-        random = {type(each).__name__ for each in self.model.modules() if _is_random(each)}
-        return super()._remarks(beside) + [
-            f"The network has {' and '.join(sorted(random))}: what is said is said of it in "
-            "evaluation mode, which is not quite what was trained."
-        ] * bool(random)
-
 
 def _trained(model: Any, optimizer: Any) -> dict[str, Any]:
     """The parameters of the model that the optimiser has, by name."""
@@ -207,12 +200,6 @@ def _trained(model: Any, optimizer: Any) -> dict[str, Any]:
             "after the optimiser was made? Make the optimiser of `model.parameters()`."
         )
     return found
-
-
-def _is_random(module: Any) -> bool:
-    """Whether it does something else in training than in evaluation."""
-    name = type(module).__name__
-    return ("Dropout" in name and getattr(module, "p", 1) > 0) or "BatchNorm" in name
 
 
 def _hook_of(watch: Watch) -> Callable[..., Any]:
