@@ -138,8 +138,8 @@ def _read(path: Path, known: tuple[str, ...] = _KNOWN) -> Any:
     except Exception as error:  # each library has its own
         if "weights_only" in str(error) or "allow_pickle" in str(error):
             raise ValueError(
-                f"'{path}' holds more than weights, and to load that is to execute what it says. "
-                "Save weights alone: `torch.save(model.state_dict(), …)`, or safetensors."
+                f"'{path}' holds other things than weights, and to load that is to execute what it "
+                "says. Save weights alone: `torch.save(model.state_dict(), …)`, or safetensors."
             ) from error
         reason = str(error).strip().partition("\n")[0] or type(error).__name__
         raise ValueError(f"'{path}' cannot be read as {path.suffix}: {reason}") from error
