@@ -1,9 +1,9 @@
 """What watching costs a PyTorch run: share of the time of a step, and memory.
 
-Steps with and without a watch take turns in one process, in bunches of 25 and as often, and the
-median of bunches counts: a shared machine changes its speed from second to second, and two runs
-one after the other would measure that. Memory is what the process takes more after 10,000 watched
-steps than after 2,000; snapshots may take 64 MB.
+Steps with and without a watch take turns in one process on one thread, in bunches of 25, and the
+median over bunches of the ratio of their processor time counts: a shared machine changes its speed
+from second to second, and two runs one after the other would measure that. Memory is what the
+process takes more after 10,000 watched steps than after 2,000; snapshots may take 64 MB.
 """
 
 import itertools
@@ -83,13 +83,13 @@ def _share(network: str, optimizer: str, bunches: int) -> dict:
     seconds = np.empty((bunches, 2))
     for bunch in range(bunches):
         for column in ((0, 1), (1, 0))[bunch % 2]:
-            started = time.perf_counter()
+            started = time.process_time()
             for _ in range(_BUNCH):
                 if column:
                     watched(watch)
                 else:
                     alone()
-            seconds[bunch, column] = (time.perf_counter() - started) / _BUNCH
+            seconds[bunch, column] = (time.process_time() - started) / _BUNCH
     usual = np.median(seconds, axis=0)
     return {
         "network": network,

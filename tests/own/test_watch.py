@@ -244,7 +244,17 @@ def test_drops_where_epochs_end_are_told_apart(noise):
 def test_a_slow_drop_across_the_end_of_an_epoch_is_none_of_its():
     time = np.arange(4000)
     loss = 1 / (1 + np.exp((time - 2000) / 150)) + 0.1
-    assert at_epochs(festina.diagnose.plateaus(time, loss), 1000).tolist() == [False]
+    found = festina.diagnose.plateaus(time, loss)
+    assert at_epochs(found, 1000).tolist() == [False]
+    assert at_epochs(found, 20).tolist() == [False]  # every moment is near the end of one
+
+
+def test_two_ends_of_epochs_may_be_one_drop():
+    """An epoch between that is no plateau, because the loss rises in it."""
+    time = np.arange(1000)
+    loss = np.array([2.0, 1.8, 1.5, 1.3])[time // 250] + np.where(time // 250 == 1, time / 2500, 0)
+    found = festina.diagnose.plateaus(time, loss)
+    assert at_epochs(found, 250).all()
 
 
 def test_stairs_ask_for_widths_of_the_weights_on_each_plateau(monkeypatch):

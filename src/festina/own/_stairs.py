@@ -14,9 +14,9 @@ from ..diagnose import Plateaus, plateaus
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_NEAR = 0.03  # of an epoch, from its boundary to a drop that happens there
-_SHARP = 0.2  # of an epoch: what takes longer than that is no matter of its boundary
-_SEEN = 8  # samples, to which a drop is known at best
+_NEAR = 0.05  # of an epoch, from its boundary to where a drop begins and ends that happens there
+_SEEN = 8  # samples, to which that is known at best
+_FEWEST = 10 * _SEEN  # samples in an epoch: in shorter ones every moment is near a boundary
 
 
 @dataclass(frozen=True)
@@ -193,13 +193,15 @@ class AbstractRun(abc.ABC):
 def at_epochs(
     found: Plateaus, epoch: int | None, spacing: float = 1.0
 ) -> Bool[np.ndarray, " fall"]:
-    """Which drops happen where an epoch ends: near to it, and within a fraction of an epoch."""
-    if epoch is None:
+    """Which drops begin and end where an epoch does.
+
+    Mostly it is the same boundary; two where an epoch between was too weak a plateau to count.
+    """
+    if epoch is None or epoch < _FEWEST * spacing:
         return np.zeros(len(found) - 1, dtype=bool)
-    away = np.abs(found.drop_time - epoch * np.round(found.drop_time / epoch))
-    lasts = found.start[1:] - found.end[:-1]
-    known = _SEEN * spacing
-    return (away <= max(_NEAR * epoch, known)) & (lasts <= max(_SHARP * epoch, 2 * known))
+    edges = np.stack([found.end[:-1], found.start[1:]])
+    away = np.abs(edges - epoch * np.round(edges / epoch))
+    return (away <= max(_NEAR * epoch, _SEEN * spacing)).all(axis=0)
 
 
 def _in_words(found: Plateaus) -> list[str]:
