@@ -5,6 +5,7 @@ import gc
 import re
 import sys
 import types
+import weakref
 
 import numpy as np
 import pytest
@@ -173,7 +174,7 @@ def test_memory_stays_within_its_budget_and_does_not_grow():
 @pytest.mark.parametrize(("capacity", "steps"), [(4, 300), (9, 1000), (64, 20_000)])
 def test_snapshots_cover_all_of_a_run_and_its_beginning(capacity, steps):
     weights = torch.zeros(10)
-    kept = Snapshots([weights], capacity * 40)
+    kept = Snapshots(lambda: [weights], capacity * 40)
     for step in range(steps):
         weights.fill_(step)
         kept.offer(step)
@@ -219,6 +220,9 @@ def test_a_watch_that_is_closed_or_forgotten_sees_no_more():
     train(model, optimizer, x, y, 3)
     assert watch.steps == 3
     assert repr(watch) == "Watch(3 steps, 3 snapshots, 0.0 MB)"
+    there = weakref.ref(festina.watch(model, optimizer))
+    assert there() is None  # its snapshots are gone with it
+    train(model, optimizer, x, y, 1)
 
 
 def stepped(epoch, at, noise, steps=4000):

@@ -1,7 +1,7 @@
 """Copies of weights along a run, as many as a number of bytes holds."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -30,11 +30,11 @@ class Snapshots:
     would be lost. The memory of those that were given up is used again.
     """
 
-    def __init__(self, tensors: Sequence[Any], budget: int) -> None:
-        one = sum(each.numel() * each.element_size() for each in tensors)
+    def __init__(self, tensors: Callable[[], list[Any]], budget: int) -> None:
+        one = sum(each.numel() * each.element_size() for each in tensors())
         self.capacity = budget // max(one, 1)
         self.stride = 1
-        self._tensors = list(tensors)
+        self._tensors = tensors  # asked anew each time: a module may put others in their place
         self._kept = dict[int, list[Any]]()
         self._spare = list[list[Any]]()
         if self.capacity < _LEAST:
@@ -64,8 +64,9 @@ class Snapshots:
             self._thin()
         if step % self.stride:
             return
-        copy = self._spare.pop() if self._spare else [torch().empty_like(t) for t in self._tensors]
-        torch()._foreach_copy_(copy, self._tensors)
+        now = self._tensors()
+        copy = self._spare.pop() if self._spare else [torch().empty_like(each) for each in now]
+        torch()._foreach_copy_(copy, now)
         self._kept[step] = copy
 
     def _thin(self) -> None:

@@ -201,7 +201,7 @@ def at_epochs(
         return np.zeros(len(found) - 1, dtype=bool)
     edges = np.stack([found.end[:-1], found.start[1:]])
     away = np.abs(edges - epoch * np.round(edges / epoch))
-    return (away <= max(_NEAR * epoch, _SEEN * spacing)).all(axis=0)
+    return np.all(away <= max(_NEAR * epoch, _SEEN * spacing), axis=0)
 
 
 def _in_words(found: Plateaus) -> list[str]:

@@ -3,6 +3,7 @@
 import copy
 import weakref
 from collections.abc import Callable
+from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -92,14 +93,12 @@ class Watch(AbstractRun):
         self.epoch = None if epoch is None else whole_number("epoch", epoch)
         self.steps = 0
         self._trained = _trained(model, optimizer)
-        # What moves: what is trained, and running averages such as those of batch normalisation.
-        self._moving = self._trained | dict(model.named_buffers())
         self._losses, self._norms = Record(), Record()
         self._pending = list[Any]()
         self._snapshots = (
             None
             if snapshots is None
-            else Snapshots([each.detach() for each in self._moving.values()], bytes_of(snapshots))
+            else Snapshots(partial(_moving, model, self._trained), bytes_of(snapshots))
         )
         self._handle = optimizer.register_step_pre_hook(_hook_of(self)) if hooked else None
 
@@ -161,12 +160,12 @@ class Watch(AbstractRun):
             )
         network = copy.deepcopy(self.model).eval()
         if step != self.steps and self._snapshots is not None:
-            places = dict(network.named_parameters()) | dict(network.named_buffers())
+            names = dict(network.named_parameters())
+            names = {name: names[name] for name in self._trained}
             with torch().no_grad():
-                for name, kept in zip(
-                    self._moving, self._snapshots[step // self.every], strict=True
-                ):
-                    places[name].copy_(kept)
+                kept = self._snapshots[step // self.every]
+                for place, tensor in zip(_moving(network, names), kept, strict=True):
+                    place.copy_(tensor)
         return network
 
     def close(self) -> None:
@@ -200,6 +199,11 @@ def _trained(model: Any, optimizer: Any) -> dict[str, Any]:
             "after the optimiser was made? Make the optimiser of `model.parameters()`."
         )
     return found
+
+
+def _moving(model: Any, trained: dict[str, Any]) -> list[Any]:
+    """What is trained, and running averages such as those of batch normalisation."""
+    return [*trained.values(), *model.buffers()]
 
 
 def _hook_of(watch: Watch) -> Callable[..., Any]:
