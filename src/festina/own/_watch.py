@@ -119,7 +119,7 @@ class Watch(AbstractRun):
             if self.steps % self.every == 0:
                 grads = [p.grad for p in self._trained.values() if p.grad is not None]
                 if grads:
-                    self._norms.add(self.steps, torch().nn.utils.get_total_norm(grads))
+                    self._norms.add(self.steps, _norm(grads))
                 if self._snapshots is not None:
                     self._snapshots.offer(self.steps // self.every)
         self.steps += 1
@@ -204,6 +204,12 @@ def _trained(model: Any, optimizer: Any) -> dict[str, Any]:
 def _moving(model: Any, trained: dict[str, Any]) -> list[Any]:
     """What is trained, and running averages such as those of batch normalisation."""
     return [*trained.values(), *model.buffers()]
+
+
+def _norm(tensors: list[Any]) -> Any:
+    """Of all of them together; `torch.nn.utils.get_total_norm` takes twice as long."""
+    each = torch()._foreach_norm(tensors)
+    return torch().linalg.vector_norm(torch().stack([one.to(each[0].device) for one in each]))
 
 
 def _hook_of(watch: Watch) -> Callable[..., Any]:
