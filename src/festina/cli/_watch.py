@@ -54,6 +54,7 @@ def watch(
     if data is not None and model is None:
         raise Complaint("`--data` needs a `--model`: MODULE:FUNCTION that makes the network.")
     from festina.own import load_weights, read_checkpoint, watched
+    from festina.own._pytorch import is_module
 
     network = None if model is None else made("--model", model)
     given = None if data is None else data_for(network, data)
@@ -71,7 +72,8 @@ def watch(
         losses = _losses(files, seen)
     run = watched(files, losses, steps=_steps(seen), epoch=steps_each, read=read)
     whole = None if given is None else given[0] if given[1] is None else given
-    print(run.stairs(whole, loss=criterion, tolerance=close))
+    # Of a tree the loss is one of weights, and not of outputs: nothing is confirmed.
+    print(run.stairs(whole, loss=criterion if is_module(network) else None, tolerance=close))
     if figure is not None:
         save_axes(run.draw(), figure)
 

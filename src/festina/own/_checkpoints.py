@@ -24,7 +24,7 @@ def watched(
 
     ```python
     run = festina.own.watched(models, losses)
-    print(run.stairs((x, y), loss=loss))
+    print(run.stairs((x, y), loss=squared_error))
     ```
 
     **Arguments:**

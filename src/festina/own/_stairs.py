@@ -110,7 +110,12 @@ class AbstractRun(abc.ABC):
         return plateaus(*self._finite(), **options)
 
     def stairs(
-        self, data: Any = None, *, loss: Callable[..., Any] | None = None, tolerance: float = 0.05
+        self,
+        data: Any = None,
+        *,
+        loss: Callable[..., Any] | None = None,
+        tolerance: float = 0.05,
+        **options: Any,
     ) -> Stairs:
         """Every plateau with what the network is there.
 
@@ -118,9 +123,10 @@ class AbstractRun(abc.ABC):
 
         - `data`: inputs on which units are compared, or `(inputs, targets)`. Without them there are
           plateaus only.
-        - `loss`: what was minimised, as in `festina.forecast`; with targets it is asked whether the
-          network is at a fixed point of so few units.
+        - `loss`: of outputs and targets, what was minimised: it is asked whether the network is at
+          a fixed point of so few units.
         - `tolerance`: how far outputs of the narrower network may be off, as a fraction.
+        - `options`: others of `festina.shrink`, such as how a tree of weights is applied.
 
         The weights of the snapshot nearest to the slowest moment of a plateau stand for it; where
         there is none on the plateau, nothing is said of its widths.
@@ -140,7 +146,9 @@ class AbstractRun(abc.ABC):
             here = moments[(moments >= found.start[k]) & (moments <= found.end[k])]
             if here.size:
                 step = int(here[np.argmin(np.abs(here - found.time[k]))])
-                row |= {"step": step} | self._widths(step, data, loss, tolerance)
+                row |= {"step": step} | self._widths(
+                    step, data, loss=loss, tolerance=tolerance, **options
+                )
             rows.append(Stair(**row))
         notes = dict.fromkeys(note for row in rows for note in row.notes)
         return Stairs(tuple(rows), (*_on_epochs(beside), *notes, *_in_words(found)))
@@ -152,15 +160,13 @@ class AbstractRun(abc.ABC):
         ax.set(xlabel="step")
         return ax
 
-    def _widths(
-        self, step: int, data: Any, loss: Callable[..., Any] | None, tolerance: float
-    ) -> dict[str, Any]:
+    def _widths(self, step: int, data: Any, **options: Any) -> dict[str, Any]:
         if data is None:
             return {}
         from ._widths import widths
 
         x, y = data if isinstance(data, tuple | list) else (data, None)
-        found = widths(self.network(step), x, y=y, loss=loss, tolerance=tolerance)
+        found = widths(self.network(step), x, y=y, **options)
         return {
             "layers": tuple(found.layers),
             "kind": found.kind or "",
