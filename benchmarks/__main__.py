@@ -11,6 +11,7 @@ from . import (
     gated_paths,
     linear_width,
     many_seeds,
+    own_watch,
     posterior,
     sample_size,
     stiff,
@@ -26,6 +27,7 @@ PARTS = (
     linear_width,
     stiff,
     posterior,
+    own_watch,
 )
 
 

@@ -99,6 +99,7 @@ def test_the_page_on_saddles_lists_its_experiments():
         ("gated", "## Who wins"),
         ("haste", "## What pathways see"),
         ("coding", "## Three codes"),
+        ("own-runs", "## PyTorch"),
     ],
 )
 def test_the_table_of_a_page_names_functions_that_exist(page, end):

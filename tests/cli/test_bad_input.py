@@ -21,7 +21,7 @@ BAD_COMMAND_LINES = {
     "run toy/one --widht 3": "Unknown flag '--widht'. Did you mean '--width'?",
     "run toy/one -w 3": "Unknown flag '-w'. Did you mean one of --width, --white?",
     "run toy/one --sp 3": "Unknown flag '--sp'. Did you mean '--spectrum'?",
-    "help": "Unknown command 'help'. There are: list, run, show, cite, reproduce.",
+    "help": "Unknown command 'help'. There are: list, run, show, cite, reproduce, ",
     "run toy/one --size 3": "Unknown flag '--size'. There are: --seeds, ",
     "run ./mine.py": "There is no file './mine.py' with an experiment.",
     "reproduce mine.py": "There is no file 'mine.py' with an experiment.",

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-HEAVY = {"jax", "numpy", "scipy", "xarray", "zarr", "matplotlib", "pydantic"}
+HEAVY = {"jax", "numpy", "scipy", "xarray", "zarr", "matplotlib", "pydantic", "torch"}
 
 CHECK = """
 import json, resource, sys
@@ -45,6 +45,10 @@ except SystemExit as end:
         ("reproduce --help", 0),
         ("reproduce sadles", 2),
         ("lst", 2),
+        ("watch --help", 0),
+        ("watch a.pt --data d.npz", 2),
+        ("forecast a.pt --lr fast --model a:b --loss c:d --data e.npz", 2),
+        ("shrink a.pt --tolerance 7 --model a:b --data e.npz", 2),
     ],
 )
 def test_light_commands(line, status):

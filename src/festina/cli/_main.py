@@ -14,12 +14,12 @@ from ._signals import status as status_of
 if TYPE_CHECKING:
     import cyclopts
 
-COMMANDS = ("list", "run", "show", "cite", "reproduce")
+COMMANDS = ("list", "run", "show", "cite", "reproduce", "watch", "forecast", "shrink")
 
 HELP = """Predicts how a neural network learns, trains it, and shows where the two agree.
 
 Start with `festina list`, then `festina run NAME`. The flags of an experiment are shown by
-`festina run NAME --help`.
+`festina run NAME --help`. For a run of your own there are `watch`, `forecast` and `shrink`.
 """
 
 
@@ -85,11 +85,14 @@ def application() -> "cyclopts.App":
     import festina
 
     from ._cite import cite
+    from ._forecast import forecast
     from ._help import flow
     from ._list import list_experiments
     from ._reproduce import reproduce
     from ._run import run
     from ._show import show
+    from ._shrink import shrink
+    from ._watch import watch
 
     app = cyclopts.App(
         name="festina",
@@ -101,7 +104,7 @@ def application() -> "cyclopts.App":
         suppress_keyboard_interrupt=False,
         result_action="return_value",
     )
-    functions = (list_experiments, run, show, cite, reproduce)
+    functions = (list_experiments, run, show, cite, reproduce, watch, forecast, shrink)
     for order, (name, function) in enumerate(zip(COMMANDS, functions, strict=True)):
         # `run` reads its own flags: which ones there are depends on the experiment.
         own = {"help_flags": (), "version_flags": ()} if function is run else {}

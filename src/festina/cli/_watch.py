@@ -1,0 +1,104 @@
+"""`festina watch`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from ._complaint import Complaint
+from ._options import Debug, Number, Whole
+from ._own_runs import (
+    Data,
+    Figure,
+    Loss,
+    Model,
+    data_for,
+    loss_of,
+    made,
+    number,
+    save_axes,
+    targets,
+)
+
+if TYPE_CHECKING:
+    from festina.own import Checkpoint
+
+
+def watch(
+    files: Annotated[
+        tuple[Path, ...],
+        Parameter(name="CHECKPOINTS", help="Weights along one run: .pt, .safetensors or .npz."),
+    ],
+    /,
+    *,
+    model: Model | None = None,
+    loss: Loss | None = None,
+    data: Data | None = None,
+    epoch: Annotated[
+        Whole | None, Parameter(help="Steps in an epoch: drops at its boundaries are told apart.")
+    ] = None,
+    tolerance: Annotated[
+        Number, Parameter(help="How far outputs of a narrower network may be off.")
+    ] = "0.05",
+    figure: Figure = None,
+    debug: Debug = False,
+) -> None:
+    """Find the plateaus of a run of your own in its checkpoints, and what the network is there.
+
+    Losses and steps are read from the files, where these have a `loss` and a `step`; otherwise
+    losses are computed from `--model`, `--loss` and `--data`, and steps are the numbers in the
+    names of files. Effective widths need `--model` and `--data`.
+    """
+    close = number("--tolerance", tolerance, most=1.0)
+    steps_each = None if epoch is None else int(number("--epoch", epoch, least=1.0))
+    if data is not None and model is None:
+        raise Complaint("`--data` needs a `--model`: MODULE:FUNCTION that makes the network.")
+    from festina.own import load_weights, read_checkpoint, watched
+    from festina.own._pytorch import is_module
+
+    network = None if model is None else made("--model", model)
+    given = None if data is None else data_for(network, data)
+    criterion = None if loss is None else loss_of(loss)
+
+    def read(file: Path) -> Any:
+        weights = read_checkpoint(file).weights
+        return load_weights(network, weights, origin=f"'{file}'")
+
+    seen = [read_checkpoint(file)._replace(weights={}, optimizer=None) for file in files]
+    if criterion is not None and given is not None and data is not None:
+        x, y = given[0], targets(given[1], data)
+        losses = [_loss(read(file), criterion, x, y) for file in files]
+    else:
+        losses = _losses(files, seen)
+    run = watched(files, losses, steps=_steps(seen), epoch=steps_each, read=read)
+    whole = None if given is None else given[0] if given[1] is None else given
+    # Of a tree the loss is one of weights, and not of outputs: nothing is confirmed.
+    print(run.stairs(whole, loss=criterion if is_module(network) else None, tolerance=close))
+    if figure is not None:
+        save_axes(run.draw(), figure)
+
+
+def _losses(files: tuple[Path, ...], seen: "list[Checkpoint]") -> list[float]:
+    losses = [each.loss for each in seen if each.loss is not None]
+    if len(losses) < len(files):
+        without = next(file for file, each in zip(files, seen, strict=True) if each.loss is None)
+        raise Complaint(
+            f"'{without}' does not say its loss. Give `--model`, `--loss` and `--data` to compute "
+            "it: festina watch runs/*.pt --model mine:make --loss mine:loss --data data.npz"
+        )
+    return losses
+
+
+def _steps(seen: "list[Checkpoint]") -> list[float]:
+    """When each was taken, in the order given where files do not say, or say the same."""
+    steps = [float(each.step) for each in seen if each.step is not None]
+    return steps if len(set(steps)) == len(seen) else [float(k) for k in range(len(seen))]
+
+
+def _loss(model: Any, criterion: Any, x: Any, y: Any) -> float:
+    from festina.own._pytorch import is_module, torch
+
+    if not is_module(model):
+        return float(criterion(model, x, y))
+    with torch().no_grad():
+        return float(criterion(model.eval()(x), y))

@@ -1,0 +1,90 @@
+"""Watching where a trainer has the loop: Lightning, Hugging Face."""
+
+import importlib
+from typing import Any
+
+from ._watch import Watch
+
+
+def lightning_callback(**options: Any) -> Any:
+    """A callback of Lightning's that watches the run; `.watch` is the `Watch` once it trains.
+
+    ```python
+    seen = festina.own.lightning_callback(snapshots="1GB")
+    lightning.Trainer(callbacks=[seen]).fit(model, batches)
+    print(seen.watch.stairs((x, y)))
+    ```
+
+    Options are those of `festina.watch`. With several optimisers it is the first.
+    """
+    for name in ("lightning.pytorch", "pytorch_lightning"):
+        try:
+            base = importlib.import_module(name).Callback
+        except ImportError:
+            continue
+        return type("WatchCallback", (_Lightning, base), {})(options)
+    raise ValueError("This needs Lightning, which is not installed: pip install lightning.")
+
+
+def hugging_face_callback(**options: Any) -> Any:
+    """A callback of the Hugging Face trainer; `.watch` is the `Watch` once it trains.
+
+    ```python
+    seen = festina.own.hugging_face_callback()
+    transformers.Trainer(model, arguments, train_dataset=data, callbacks=[seen]).train()
+    print(seen.watch.plateaus())
+    ```
+
+    Options are those of `festina.watch`. That trainer tells the mean of the losses of every
+    `logging_steps` steps, and no more: set `logging_steps=1` to see them all.
+    """
+    try:
+        base = importlib.import_module("transformers").TrainerCallback
+    except ImportError as error:
+        raise ValueError(
+            "This needs transformers, which is not installed: pip install 'transformers[torch]'."
+        ) from error
+    return type("WatchCallback", (_HuggingFace, base), {})(options)
+
+
+class _Adaptor:
+    """Makes the watch when training begins. Both trainers step within closures or wrappers of their
+    own and say when gradients are there: no hook is needed."""
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        self.options = options
+        self.watch: Watch | None = None
+
+    def _begin(self, model: Any, optimizer: Any) -> None:
+        if self.watch is None:  # else it goes on
+            self.watch = Watch(model, optimizer, hooked=False, **self.options)
+
+
+class _Lightning(_Adaptor):
+    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+        self._optimizer = trainer.optimizers[0]
+        self._begin(pl_module, self._optimizer)
+
+    def on_before_backward(self, trainer: Any, pl_module: Any, loss: Any) -> None:
+        """The loss comes divided by the number of batches in a step."""
+        if self.watch is not None:
+            self.watch.log(loss.detach() * getattr(trainer, "accumulate_grad_batches", 1))
+
+    def on_before_optimizer_step(self, trainer: Any, pl_module: Any, optimizer: Any) -> None:
+        if self.watch is not None and optimizer is self._optimizer:
+            self.watch.before_step()
+
+
+class _HuggingFace(_Adaptor):
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self._begin(kwargs["model"], kwargs["optimizer"])
+
+    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if self.watch is not None:
+            self.watch.before_step()
+
+    def on_log(
+        self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **kwargs: Any
+    ) -> None:
+        if self.watch is not None and logs is not None and "loss" in logs:
+            self.watch.log(float(logs["loss"]))

@@ -1,0 +1,95 @@
+"""A run that has been, from a list of checkpoints: of JAX, of PyTorch, of anything."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from .._types import ArrayLike
+from ..networks._given import real_array, whole_number
+from ._stairs import AbstractRun
+
+
+def watched(
+    checkpoints: Sequence[Any],
+    losses: ArrayLike,
+    *,
+    steps: ArrayLike | None = None,
+    at: ArrayLike | None = None,
+    epoch: int | None = None,
+    read: Callable[[Any], Any] | None = None,
+) -> "Watched":
+    """The same as `watch` gives, from checkpoints: in JAX that is a list of models.
+
+    ```python
+    run = festina.own.watched(models, losses)
+    print(run.stairs((x, y), loss=squared_error))
+    ```
+
+    **Arguments:**
+
+    - `checkpoints`: networks along the run, whatever they are: trees of arrays, modules, or, with
+      `read`, what it makes networks of.
+    - `losses`: the loss at each checkpoint, or at more steps than there are checkpoints.
+    - `steps`: when these losses were; 0, 1, 2 … unless said.
+    - `at`: when the checkpoints were taken; where losses are, unless said.
+    - `epoch`: steps in an epoch, as in `watch`.
+    - `read`: makes a network of a checkpoint (a file's name, say) when it is needed.
+
+    **Returns:** the `Watched`, which has `plateaus()`, `stairs(data)` and `draw()`.
+    """
+    values = real_array("losses", losses)
+    when = np.arange(float(values.size)) if steps is None else real_array("steps", steps)
+    taken = when if at is None else real_array("at", at)
+    if values.ndim != 1 or values.shape != when.shape:
+        raise ValueError(
+            f"`losses` has shape {values.shape} and `steps` {when.shape}: one number for each."
+        )
+    if taken.shape != (len(checkpoints),):
+        raise ValueError(
+            f"There are {len(checkpoints)} checkpoints and {taken.size} steps at which they were "
+            "taken. With `at=[…]` there may be fewer checkpoints than losses."
+        )
+    order, rank = np.argsort(when, kind="stable"), np.argsort(taken, kind="stable")
+    return Watched(
+        checkpoints=[checkpoints[k] for k in rank],
+        at=taken[rank],
+        curve=(when[order], values[order]),
+        epoch=None if epoch is None else whole_number("epoch", epoch),
+        read=read,
+    )
+
+
+class Watched(AbstractRun):
+    """A run that has been; see `watched`."""
+
+    def __init__(
+        self,
+        checkpoints: list[Any],
+        at: Float[np.ndarray, " checkpoint"],
+        curve: tuple[Float[np.ndarray, " sample"], Float[np.ndarray, " sample"]],
+        epoch: int | None,
+        read: Callable[[Any], Any] | None,
+    ) -> None:
+        self.epoch = epoch
+        self._checkpoints = dict(zip(at.astype(int).tolist(), checkpoints, strict=True))
+        self._curve = curve
+        self._read = read
+
+    @property
+    def curve(self) -> tuple[Float[np.ndarray, " sample"], Float[np.ndarray, " sample"]]:
+        return self._curve
+
+    @property
+    def steps_with_weights(self) -> list[int]:
+        return sorted(self._checkpoints)
+
+    def network(self, step: int) -> Any:
+        """The network of a checkpoint."""
+        if step not in self._checkpoints:
+            raise ValueError(
+                f"There is no checkpoint of step {step}: `steps_with_weights` says of which."
+            )
+        found = self._checkpoints[step]
+        return found if self._read is None else self._read(found)

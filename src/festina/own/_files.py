@@ -1,0 +1,224 @@
+"""Weights in files, by their names. Nothing in a file is ever executed."""
+
+import copy
+import re
+import zipfile
+from collections.abc import Mapping
+from numbers import Real
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ._pytorch import is_module, is_tensor, torch
+
+_TORCH = (".pt", ".pth", ".ckpt", ".bin")
+_KNOWN = (*_TORCH, ".safetensors", ".npz")
+_WEIGHTS = ("state_dict", "model_state_dict", "model", "weights", "params", "net")
+_STEPS = ("global_step", "step", "steps", "iteration", "iter", "epoch")
+_LOSSES = ("loss", "train_loss")
+_OPTIMISERS = ("optimizer_state_dict", "optimizer", "optimizer_states")
+_WRAPPERS = ("_orig_mod.", "module.", "model.", "network.", "net.")
+
+
+class Checkpoint(NamedTuple):
+    """What a file says: weights by their names, and when that was and at which loss, if it does.
+
+    The step is that in the file, or else the last number in the file's name. `optimizer` is the
+    state of one, as PyTorch writes it.
+    """
+
+    weights: dict[str, Any]
+    step: int | None
+    loss: float | None
+    optimizer: dict[str, Any] | None = None
+
+
+def read_checkpoint(path: str | Path) -> Checkpoint:
+    """Weights in a file of PyTorch's (`state_dict`), a `.safetensors` or an `.npz`.
+
+    A checkpoint with weights beside other things is one too. Files that hold whole modules are
+    refused: to load one is to execute what it says.
+    """
+    path = Path(path).expanduser()
+    found = _read(path)
+    weights = found if _is_weights(found) else _weights_in(found, path)
+    others = found if isinstance(found, Mapping) and weights is not found else {}
+    step, loss = _number(others, _STEPS), _number(others, _LOSSES)
+    digits = re.findall(r"\d+", path.stem)
+    if step is None and digits:
+        step = float(digits[-1])
+    states = [others[name] for name in _OPTIMISERS if name in others]
+    state = states[0][0] if states and isinstance(states[0], list) else (states or [None])[0]
+    return Checkpoint(dict(weights), None if step is None else int(step), loss, state)
+
+
+def read_data(path: str | Path) -> tuple[Any, Any | None]:
+    """Inputs and targets, `x` and `y` in an `.npz` or `.safetensors`; targets may be missing."""
+    path = Path(path).expanduser()
+    found = _read(path, (".npz", ".safetensors"))
+    if "x" not in found:
+        names = ", ".join(f"'{name}'" for name in found) or "nothing"
+        raise ValueError(f"'{path}' must hold inputs 'x' and targets 'y', it holds {names}.")
+    return found["x"], found.get("y")
+
+
+def load_weights(model: Any, weights: Mapping[str, Any], *, origin: str = "`weights`") -> Any:
+    """A copy of the model with these weights: a module of PyTorch's, or any tree of arrays.
+
+    `origin` is what the weights are called where they are another model's.
+    """
+    have = named_weights(model)
+    given = _unwrapped(weights, have)
+    _check(given, have, origin)
+    if is_module(model):
+        model = copy.deepcopy(model)
+        state = {name: torch().as_tensor(value) for name, value in given.items()}
+        model.load_state_dict(state)
+        return model
+    import jax
+
+    leaves, structure = jax.tree_util.tree_flatten_with_path(model)
+    placed = [
+        jax.numpy.asarray(given[_name(path)], leaf.dtype) if _is_array(leaf) else leaf
+        for path, leaf in leaves
+    ]
+    return jax.tree_util.tree_unflatten(structure, placed)
+
+
+def named_weights(model: Any) -> dict[str, Any]:
+    """Weights by their names: the `state_dict` of a module, or the arrays of a tree.
+
+    The names of a tree are its path, `layers.0.weight`:
+    `np.savez("100.npz", **festina.own.named_weights(model))` is a checkpoint.
+    """
+    if is_module(model):
+        return {name: each for name, each in model.state_dict().items() if is_tensor(each)}
+    import jax
+
+    leaves, _ = jax.tree_util.tree_flatten_with_path(model)
+    return {_name(path): leaf for path, leaf in leaves if _is_array(leaf)}
+
+
+def save_weights(path: str | Path, model: Any) -> None:
+    """The weights of a model by their names, into a `.safetensors`, an `.npz` or a `.pt`."""
+    path = Path(path).expanduser()
+    weights = named_weights(model)
+    _check_suffix(path, _KNOWN)
+    if path.suffix in _TORCH:
+        torch().save(weights, path)
+        return
+    arrays = {
+        name: each.detach().cpu().numpy() if is_tensor(each) else np.asarray(each)
+        for name, each in weights.items()
+    }
+    if path.suffix == ".npz":
+        np.savez(path, allow_pickle=False, **arrays)
+    else:
+        _safetensors().save_file(
+            {name: np.ascontiguousarray(each) for name, each in arrays.items()}, path
+        )
+
+
+def _read(path: Path, known: tuple[str, ...] = _KNOWN) -> Any:
+    _check_suffix(path, known)
+    if not path.is_file():
+        raise ValueError(f"There is no file '{path}'.")
+    try:
+        if path.suffix == ".npz":
+            if not zipfile.is_zipfile(path):  # NumPy would take it for a pickle
+                raise ValueError("it is no archive of arrays")
+            with np.load(path, allow_pickle=False) as arrays:
+                return dict(arrays)
+        if path.suffix == ".safetensors":
+            return _safetensors().load_file(path)
+        return torch().load(path, map_location="cpu", weights_only=True)
+    except (ImportError, OSError):
+        raise
+    except Exception as error:  # each library has its own
+        if "weights_only" in str(error) or "allow_pickle" in str(error):
+            raise ValueError(
+                f"'{path}' holds other things than weights, and to load that is to execute what it "
+                "says. Save weights alone: `torch.save(model.state_dict(), …)`, or safetensors."
+            ) from error
+        reason = str(error).strip().partition("\n")[0] or type(error).__name__
+        raise ValueError(f"'{path}' cannot be read as {path.suffix}: {reason}") from error
+
+
+def _check_suffix(path: Path, known: tuple[str, ...]) -> None:
+    if path.suffix not in known:
+        raise ValueError(f"'{path}' must end in one of {', '.join(known)}.")
+
+
+def _safetensors() -> Any:
+    try:
+        from safetensors import numpy as found
+    except ImportError as error:
+        raise ValueError(
+            "This needs safetensors, which is not installed: pip install 'festina[torch]'."
+        ) from error
+    return found
+
+
+def _is_weights(found: Any) -> bool:
+    return (
+        isinstance(found, Mapping)
+        and len(found) > 0
+        and all(is_tensor(each) or isinstance(each, np.ndarray) for each in found.values())
+    )
+
+
+def _weights_in(found: Any, path: Path) -> Mapping[str, Any]:
+    """The weights of a checkpoint that holds other things too."""
+    inside = {} if not isinstance(found, Mapping) else found
+    for name in _WEIGHTS:
+        if _is_weights(inside.get(name)):
+            return inside[name]
+    names = ", ".join(f"'{name}'" for name in inside) or type(found).__name__
+    raise ValueError(
+        f"'{path}' must hold weights by their names, or have them under one of "
+        f"{', '.join(_WEIGHTS)}; it holds {names}."
+    )
+
+
+def _number(found: Mapping[str, Any], names: tuple[str, ...]) -> float | None:
+    for name in names:
+        value: Any = found.get(name)
+        if is_tensor(value) and value.numel() == 1:
+            value = value.item()
+        if isinstance(value, Real) and not isinstance(value, bool):
+            return float(value)
+    return None
+
+
+def _unwrapped(weights: Mapping[str, Any], have: Mapping[str, Any]) -> dict[str, Any]:
+    """Without what a compiler, a distributor or a trainer has put before every name."""
+    given = dict(weights)
+    for prefix in _WRAPPERS:
+        if not set(given) & set(have) and all(name.startswith(prefix) for name in given):
+            given = {name.removeprefix(prefix): each for name, each in given.items()}
+    return given
+
+
+def _check(given: Mapping[str, Any], have: Mapping[str, Any], origin: str) -> None:
+    lacks, more = sorted(set(have) - set(given)), sorted(set(given) - set(have))
+    if lacks or more:
+        words = [f"it lacks '{lacks[0]}'"] * bool(lacks)
+        words += [f"it has '{more[0]}', which the model has not"] * bool(more)
+        raise ValueError(f"{origin} is of another model: {' and '.join(words)}.")
+    for name, value in have.items():
+        if tuple(given[name].shape) != tuple(value.shape):
+            raise ValueError(
+                f"{origin} is of another model: '{name}' has shape {tuple(given[name].shape)} "
+                f"there and {tuple(value.shape)} in the model."
+            )
+
+
+def _is_array(leaf: Any) -> bool:
+    return hasattr(leaf, "shape") and hasattr(leaf, "dtype")
+
+
+def _name(path: tuple[Any, ...]) -> str:
+    import jax
+
+    return jax.tree_util.keystr(path, simple=True, separator=".")

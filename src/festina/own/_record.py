@@ -1,0 +1,74 @@
+"""Numbers along a run: kept where they were computed, fetched in bunches, never too many."""
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from ._pytorch import is_tensor, torch
+
+_BUNCH = 256  # numbers fetched at once: whoever asks an accelerator for one waits for all its work
+_MOST = 2**16  # samples; neighbours are averaged beyond
+
+
+class Record:
+    """One number for each of some steps.
+
+    It never holds more than `most` samples: when there are more, each is the average of two
+    neighbours from then on, so that a run of any length takes the same memory, and all samples
+    scatter alike.
+    """
+
+    def __init__(self, most: int = _MOST) -> None:
+        self._most = most
+        self._waiting = list[tuple[int, Any]]()
+        self._single = np.empty((0, 2))  # fetched, and too few for one sample
+        self._samples = np.empty((0, 2))
+        self._each = 1  # of them in a sample
+
+    def add(self, step: int, value: Any) -> None:
+        """A plain number, or a tensor with one entry on any device, which nothing waits for."""
+        self._waiting.append((step, value))
+        if len(self._waiting) >= _BUNCH:
+            self._fetch()
+
+    @property
+    def curve(self) -> tuple[Float[np.ndarray, " sample"], Float[np.ndarray, " sample"]]:
+        """Steps and values."""
+        self._fetch()
+        return self._samples[:, 0].copy(), self._samples[:, 1].copy()
+
+    def _fetch(self) -> None:
+        if not self._waiting:
+            return
+        steps, values = zip(*self._waiting, strict=True)
+        self._waiting.clear()
+        fresh = np.vstack([self._single, np.column_stack([steps, numbers(values)])])
+        whole = len(fresh) // self._each * self._each
+        self._single = fresh[whole:]
+        self._samples = np.vstack([self._samples, _averaged(fresh[:whole], self._each)])
+        while len(self._samples) > self._most:
+            even = len(self._samples) // 2 * 2
+            left = np.repeat(self._samples[even:], self._each, axis=0)
+            self._single = np.vstack([left, self._single])
+            self._samples = _averaged(self._samples[:even], 2)
+            self._each *= 2
+
+
+def _averaged(rows: Float[np.ndarray, "row 2"], each: int) -> Float[np.ndarray, "sample 2"]:
+    return rows.reshape(-1, each, 2).mean(axis=1)
+
+
+def numbers(values: tuple[Any, ...]) -> Float[np.ndarray, " value"]:
+    """Numbers and tensors of one entry, wherever they are: one transfer for each device."""
+    found = np.empty(len(values))
+    places = dict[Any, list[int]]()
+    for index, value in enumerate(values):
+        if is_tensor(value):
+            places.setdefault(value.device, []).append(index)
+        else:
+            found[index] = float(value)
+    for where in places.values():
+        together = torch().stack([values[index].reshape(()) for index in where])
+        found[where] = together.cpu().double().numpy()
+    return found

@@ -1,0 +1,79 @@
+"""Copies of weights along a run, as many as a number of bytes holds."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ._pytorch import torch
+
+_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+_LEAST = 4  # snapshots, of which anything can be told
+_EARLY = 4  # one in so many is spent on the beginning
+
+
+def bytes_of(size: str | int) -> int:
+    """A number of bytes: 256MB, 1.5 GB, or a whole number."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?B?)\s*", str(size).upper())
+    if found is None or found[2] not in _UNITS:
+        raise ValueError(f"`snapshots` must be a size such as '256MB' or '1.5GB', got {size!r}.")
+    return int(float(found[1]) * _UNITS[found[2]])
+
+
+class Snapshots:
+    """Copies of some tensors at as many steps as fit into a budget, on the device they are on.
+
+    One is taken every `stride` steps. When the budget is spent, every other one is given up and the
+    stride doubles, so that a run of any length is covered evenly. A quarter of them is spread
+    evenly over the logarithm of time instead: plateaus get longer along a run, and the first ones
+    would be lost. The memory of those that were given up is used again.
+    """
+
+    def __init__(self, tensors: Callable[[], list[Any]], budget: int) -> None:
+        one = sum(each.numel() * each.element_size() for each in tensors())
+        self.capacity = budget // max(one, 1)
+        self.stride = 1
+        self._tensors = tensors  # asked anew each time: a module may put others in their place
+        self._kept = dict[int, list[Any]]()
+        self._spare = list[list[Any]]()
+        if self.capacity < _LEAST:
+            raise ValueError(
+                f"`snapshots` is {budget / 1e6:.4g} MB, and one copy of these weights takes "
+                f"{one / 1e6:.4g} MB: expected room for {_LEAST} of them at least, "
+                f"{_LEAST * one / 1e6:.4g} MB. With `snapshots=None` only losses and gradient "
+                "norms are kept."
+            )
+
+    @property
+    def steps(self) -> list[int]:
+        return sorted(self._kept)
+
+    @property
+    def bytes(self) -> int:
+        """All that is held, what waits to be used again included."""
+        copies = [*self._kept.values(), *self._spare]
+        return sum(each.numel() * each.element_size() for copy in copies for each in copy)
+
+    def __getitem__(self, step: int) -> list[Any]:
+        return self._kept[step]
+
+    def offer(self, step: int) -> None:
+        """Take a copy at this step, if it is one of those that are kept."""
+        while step % self.stride == 0 and len(self._kept) == self.capacity:
+            self._thin()
+        if step % self.stride:
+            return
+        now = self._tensors()
+        copy = self._spare.pop() if self._spare else [torch().empty_like(each) for each in now]
+        torch()._foreach_copy_(copy, now)
+        self._kept[step] = copy
+
+    def _thin(self) -> None:
+        self.stride *= 2
+        steps = np.array(self.steps)
+        grid = np.geomspace(1, steps[-1], max(1, self.capacity // _EARLY))
+        early = set(steps[np.searchsorted(steps, np.minimum(grid, steps[-1]))].tolist())
+        for step in self.steps:
+            if step % self.stride and step not in early:
+                self._spare.append(self._kept.pop(step))

@@ -1,0 +1,222 @@
+"""The staircase of somebody's own run: where its loss rests, and what the network is there."""
+
+import abc
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from ..diagnose import Plateaus, plateaus
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_NEAR = 0.05  # of an epoch, from its boundary to where a drop begins and ends that happens there
+_SEEN = 8  # samples, to which that is known at best
+_FEWEST = 10 * _SEEN  # samples in an epoch: in shorter ones every moment is near a boundary
+
+
+@dataclass(frozen=True)
+class Stair:
+    """One plateau of a run.
+
+    - `level`: its loss; `start`, `end`: the steps between which the run is on it; `strength`: the
+      decades by which it is slower there than at the drops beside it.
+    - `epoch`: whether all drops beside it happen at boundaries of epochs. The loss of examples
+      falls when they are seen again: that is memory, and no saddle is passed.
+    - `step`: of the weights that stand for it, None where there are none.
+    - `layers`: of every hidden layer its name, how many units it has and how few would do.
+    - `kind`: how those few sit in the network, nothing where none can be spared; `confirmed`:
+      whether that is a fixed point, None where it was not asked; `slope`: how steep the loss is.
+    - `notes`: what else is to be said of the network.
+    """
+
+    level: float
+    start: float
+    end: float
+    strength: float
+    epoch: bool = False
+    step: int | None = None
+    layers: tuple[tuple[str, int, int], ...] = ()
+    kind: str = ""
+    confirmed: bool | None = None
+    slope: float | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Stairs:
+    """The plateaus of a run in the order of time, and what is to be said of them all."""
+
+    stairs: tuple[Stair, ...]
+    remarks: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.stairs)
+
+    def __getitem__(self, index: int) -> Stair:
+        return self.stairs[index]
+
+    def __str__(self) -> str:
+        layers = next((each.layers for each in self.stairs if each.layers), ())
+        names = [f"{name} ({units})" for name, units, _ in layers]
+        rows = [["level", "from", "to", "strength", *names, "type", "confirmed", "slope"]]
+        for each in self.stairs:
+            widths = [str(width) for *_, width in each.layers] or ["—"] * len(names)
+            sure = {True: "yes", False: "no", None: "—"}[each.confirmed]
+            slope = "—" if each.slope is None or np.isnan(each.slope) else f"{each.slope:.2g}"
+            span = f"{each.start:.0f}", f"{each.end:.0f}", f"{each.strength:.2f}"
+            rows.append([f"{each.level:.5g}", *span, *widths, _kind(each), sure, slope])
+        columns = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = (
+            "  ".join(cell.rjust(width) for cell, width in zip(row, columns, strict=True))
+            for row in rows
+        )
+        return "\n".join([*lines, *self.remarks])
+
+
+def _kind(stair: Stair) -> str:
+    if stair.epoch:
+        return "epoch"
+    return stair.kind or ("—" if stair.step is not None else "no weights")
+
+
+class AbstractRun(abc.ABC):
+    """A run of somebody's: its losses, and its weights at some steps."""
+
+    epoch: int | None
+
+    @property
+    @abc.abstractmethod
+    def curve(self) -> tuple[Float[np.ndarray, " sample"], Float[np.ndarray, " sample"]]:
+        """Steps, and the loss at each."""
+
+    @property
+    @abc.abstractmethod
+    def steps_with_weights(self) -> list[int]: ...
+
+    @abc.abstractmethod
+    def network(self, step: int) -> Any:
+        """The network with the weights of one of these steps."""
+
+    def plateaus(self, **options: Any) -> Plateaus:
+        """Where the loss rests, by the loss alone: `festina.diagnose.plateaus`, with its options.
+
+        Losses that are not finite are passed over, which a warning says.
+        """
+        return plateaus(*self._finite(), **options)
+
+    def stairs(
+        self,
+        data: Any = None,
+        *,
+        loss: Callable[..., Any] | None = None,
+        tolerance: float = 0.05,
+        **options: Any,
+    ) -> Stairs:
+        """Every plateau with what the network is there.
+
+        **Arguments:**
+
+        - `data`: inputs on which units are compared, or `(inputs, targets)`. Without them there are
+          plateaus only.
+        - `loss`: of outputs and targets, what was minimised: it is asked whether the network is at
+          a fixed point of so few units.
+        - `tolerance`: how far outputs of the narrower network may be off, as a fraction.
+        - `options`: others of `festina.shrink`, such as how a tree of weights is applied.
+
+        The weights of the snapshot nearest to the slowest moment of a plateau stand for it; where
+        there is none on the plateau, nothing is said of its widths.
+        """
+        found = self.plateaus()
+        beside = at_epochs(found, self.epoch, self._spacing())
+        moments, rows = np.array(self.steps_with_weights), list[Stair]()
+        for k in range(len(found)):
+            drops = beside[max(k - 1, 0) : k + 1]
+            row = {
+                "level": float(found.level[k]),
+                "start": float(found.start[k]),
+                "end": float(found.end[k]),
+                "strength": float(found.strength[k]),
+                "epoch": bool(drops.size and drops.all()),
+            }
+            here = moments[(moments >= found.start[k]) & (moments <= found.end[k])]
+            if here.size:
+                step = int(here[np.argmin(np.abs(here - found.time[k]))])
+                row |= {"step": step} | self._widths(
+                    step, data, loss=loss, tolerance=tolerance, **options
+                )
+            rows.append(Stair(**row))
+        notes = dict.fromkeys(note for row in rows for note in row.notes)
+        return Stairs(tuple(rows), (*_on_epochs(beside), *notes, *_in_words(found)))
+
+    def draw(self, ax: "Axes | None" = None, **options: Any) -> "Axes":
+        """The loss with its plateaus and drops; options are those of `plateaus`."""
+        steps, losses = self._finite()
+        ax = plateaus(steps, losses, **options).draw(steps, losses, ax)
+        ax.set(xlabel="step")
+        return ax
+
+    def _widths(self, step: int, data: Any, **options: Any) -> dict[str, Any]:
+        if data is None:
+            return {}
+        from ._widths import widths
+
+        x, y = data if isinstance(data, tuple | list) else (data, None)
+        found = widths(self.network(step), x, y=y, **options)
+        return {
+            "layers": tuple(found.layers),
+            "kind": found.kind or "",
+            "confirmed": found.confirmed,
+            "slope": found.slope,
+            "notes": tuple(found.notes),
+        }
+
+    def _finite(self) -> tuple[Float[np.ndarray, " sample"], Float[np.ndarray, " sample"]]:
+        steps, losses = self.curve
+        if not steps.size:
+            raise ValueError("There is no loss yet: call `.log(loss)` before each step.")
+        fine = np.isfinite(losses)
+        if not fine.any():
+            raise ValueError("None of the losses is finite: the run diverged from its first step.")
+        if not fine.all():
+            first = steps[np.argmin(fine)]
+            rest = "and all that follow" if not fine[np.argmin(fine) :].any() else "the first"
+            warnings.warn(
+                f"{np.sum(~fine)} of {fine.size} losses are not finite, {rest} at step {first:.0f}:"
+                " they are passed over."
+            )
+        return steps[fine], losses[fine]
+
+    def _spacing(self) -> float:
+        steps, _ = self.curve
+        return float(np.median(np.diff(steps))) if steps.size > 1 else 1.0
+
+
+def at_epochs(
+    found: Plateaus, epoch: int | None, spacing: float = 1.0
+) -> Bool[np.ndarray, " fall"]:
+    """Which drops begin and end where an epoch does.
+
+    Mostly it is the same boundary; two where an epoch between was too weak a plateau to count.
+    """
+    if epoch is None or epoch < _FEWEST * spacing:
+        return np.zeros(len(found) - 1, dtype=bool)
+    edges = np.stack([found.end[:-1], found.start[1:]])
+    away = np.abs(edges - epoch * np.round(edges / epoch))
+    return np.all(away <= max(_NEAR * epoch, _SEEN * spacing), axis=0)
+
+
+def _in_words(found: Plateaus) -> list[str]:
+    """What `plateaus` says below its own table."""
+    return str(found).splitlines()[2 + len(found) :]
+
+
+def _on_epochs(beside: Bool[np.ndarray, " fall"]) -> list[str]:
+    return [
+        f"{beside.sum()} of {beside.size} drops happen where epochs end: examples are seen again "
+        "and known. No saddle is left there."
+    ] * bool(beside.any())

@@ -1,0 +1,243 @@
+"""Watching a run of PyTorch's while it trains."""
+
+import copy
+import weakref
+from collections.abc import Callable
+from functools import partial
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from ..networks._given import whole_number
+from ._pytorch import is_module, is_tensor, torch, unwrapped
+from ._record import Record
+from ._snapshots import Snapshots, bytes_of
+from ._stairs import AbstractRun
+
+
+def watch(
+    model: Any,
+    optimizer: Any,
+    *,
+    every: int = 1,
+    snapshots: str | int | None = "256MB",
+    epoch: int | None = None,
+) -> "Watch":
+    """Watch a PyTorch run: its losses, gradient norms, and weights at some steps.
+
+    ```python
+    watch = festina.watch(model, optimizer)
+    for x, y in batches:
+        loss = criterion(model(x), y)
+        watch.log(loss)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    print(watch.stairs((x, y), loss=criterion))
+    ```
+
+    The optimiser is hooked (`register_step_pre_hook`), whichever it is; a step of it is a step
+    here, however many batches it takes. No step waits for an accelerator: numbers stay where they
+    were computed and are fetched in bunches.
+
+    **Arguments:**
+
+    - `model`: a `torch.nn.Module`. What a compiler or a distributor was wrapped around is found.
+    - `optimizer`: that trains it. Weights that it does not have are taken to be frozen.
+    - `every`: steps from one gradient norm, and one possible snapshot, to the next.
+    - `snapshots`: bytes that they may take, on the device of the weights: they thin out by
+      themselves. None for losses and norms alone.
+    - `epoch`: how many steps an epoch takes, if examples are seen again: drops of the loss at
+      its boundaries are then told apart.
+
+    **Returns:** the `Watch`.
+    """
+    return Watch(model, optimizer, every=every, snapshots=snapshots, epoch=epoch)
+
+
+class Watch(AbstractRun):
+    """What was seen of a run so far; see `watch`.
+
+    - `log(loss)`: before each step. Of several losses before one step (gradient accumulation)
+      the mean counts.
+    - `plateaus()`, `stairs(data)`, `draw()`: at any time, also while it trains.
+    - `curve`, `gradient_norm`: steps and values of what was recorded. Gradients are those that the
+      optimiser sees, clipped or scaled as they are then.
+    - `close()`: stop watching. What was seen stays; `with` does it too.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        optimizer: Any,
+        *,
+        every: int = 1,
+        snapshots: str | int | None = "256MB",
+        epoch: int | None = None,
+        hooked: bool = True,
+    ) -> None:
+        model = unwrapped(model)
+        if not is_module(model):
+            raise ValueError(
+                f"`model` must be a torch.nn.Module, got {type(model).__name__}. For JAX there is "
+                "`festina.own.watched(checkpoints, losses)`."
+            )
+        if not hasattr(optimizer, "param_groups"):
+            raise ValueError(
+                f"`optimizer` must be one of torch.optim, got {type(optimizer).__name__}."
+            )
+        self.model = model
+        self.every = whole_number("every", every)
+        self.epoch = None if epoch is None else whole_number("epoch", epoch)
+        self.steps = 0
+        self._trained = _trained(model, optimizer)
+        self._losses, self._norms = Record(), Record()
+        self._pending = list[Any]()
+        self._snapshots = (
+            None
+            if snapshots is None
+            else Snapshots(partial(_moving, model, self._trained), bytes_of(snapshots))
+        )
+        self._handle = optimizer.register_step_pre_hook(_hook_of(self)) if hooked else None
+
+    def log(self, loss: Any) -> None:
+        """The loss of a batch, as a tensor or a number, before the step that it leads to."""
+        if is_tensor(loss):
+            if loss.numel() != 1:
+                raise ValueError(
+                    f"`loss` must be one number, got shape {tuple(loss.shape)}: log its mean."
+                )
+            loss = loss.detach().clone()  # programs may use its memory again
+        self._pending.append(loss)
+
+    def before_step(self) -> None:
+        """Look at the run; called by the hook, or by whoever has no hook."""
+        with torch().no_grad():
+            self._take()
+            if self.steps % self.every == 0:
+                grads = [p.grad for p in self._trained.values() if p.grad is not None]
+                if grads:
+                    self._norms.add(self.steps, _norm(grads))
+                if self._snapshots is not None:
+                    self._snapshots.offer(self.steps // self.every)
+        self.steps += 1
+
+    def _take(self) -> None:
+        """The mean of what was logged since the step before."""
+        if self._pending:
+            first, *more = self._pending
+            mean = (first + sum(more)) / len(self._pending) if more else first
+            self._losses.add(self.steps, mean)
+            self._pending.clear()
+
+    @property
+    def curve(self) -> tuple[Float[np.ndarray, " sample"], Float[np.ndarray, " sample"]]:
+        self._take()
+        return self._losses.curve
+
+    @property
+    def gradient_norm(self) -> tuple[Float[np.ndarray, " sample"], Float[np.ndarray, " sample"]]:
+        """Steps, and the norm of the gradient at each."""
+        return self._norms.curve
+
+    @property
+    def snapshot_bytes(self) -> int:
+        """Memory that snapshots take."""
+        return 0 if self._snapshots is None else self._snapshots.bytes
+
+    @property
+    def steps_with_weights(self) -> list[int]:
+        kept = [] if self._snapshots is None else self._snapshots.steps
+        return [each * self.every for each in kept] + [self.steps]
+
+    def network(self, step: int) -> Any:
+        """A copy of the model with the weights before a step, in evaluation mode."""
+        if step not in self.steps_with_weights:
+            raise ValueError(
+                f"There are no weights of step {step}: `steps_with_weights` says of which."
+            )
+        network = copy.deepcopy(self.model).eval()
+        if step != self.steps and self._snapshots is not None:
+            names = dict(network.named_parameters())
+            names = {name: names[name] for name in self._trained}
+            with torch().no_grad():
+                kept = self._snapshots[step // self.every]
+                for place, tensor in zip(_moving(network, names), kept, strict=True):
+                    place.copy_(tensor)
+        return network
+
+    def close(self) -> None:
+        """Stop watching; what was seen stays."""
+        if self._handle is not None:
+            self._handle.remove()
+
+    def __enter__(self) -> "Watch":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        kept = len(self.steps_with_weights) - 1
+        return f"Watch({self.steps} steps, {kept} snapshots, {self.snapshot_bytes / 1e6:.1f} MB)"
+
+
+def _trained(model: Any, optimizer: Any) -> dict[str, Any]:
+    """The parameters of the model that the optimiser has, by name."""
+    has = {id(p) for group in optimizer.param_groups for p in group["params"]}
+    found = {name: p for name, p in model.named_parameters() if id(p) in has}
+    if not found:
+        raise ValueError(
+            "`optimizer` has none of the parameters of `model`. Was the model moved or copied "
+            "after the optimiser was made? Make the optimiser of `model.parameters()`."
+        )
+    return found
+
+
+def _moving(model: Any, trained: dict[str, Any]) -> list[Any]:
+    """What is trained, and running averages such as those of batch normalisation."""
+    return [*trained.values(), *model.buffers()]
+
+
+def _norm(tensors: list[Any]) -> Any:
+    """Of all of them together; `torch.nn.utils.get_total_norm` takes twice as long."""
+    each = torch()._foreach_norm(tensors)
+    return torch().linalg.vector_norm(torch().stack([one.to(each[0].device) for one in each]))
+
+
+def _hook_of(watch: Watch) -> Callable[..., Any]:
+    """What the optimiser calls. It does not keep the watch: who forgets it has closed it."""
+    found = weakref.ref(watch)
+
+    def hook(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        watch = found()
+        if watch is None:
+            return None
+        closure = args[1] if len(args) > 1 else kwargs.get("closure")
+        if closure is None:
+            watch.before_step()
+            return None
+        watch._pending.clear()  # what else the closure was asked for in the step before
+        first = True
+
+        def closure_and_look() -> Any:
+            nonlocal first
+            loss = closure()
+            if first:
+                first = False
+                if not watch._pending and loss is not None:
+                    watch.log(loss)
+                watch.before_step()
+            return loss
+
+        rest = {name: value for name, value in kwargs.items() if name != "closure"}
+        return (optimizer, closure_and_look), rest
+
+    return hook

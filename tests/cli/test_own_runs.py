@@ -1,0 +1,170 @@
+"""`festina watch`, `forecast`, `shrink`: on one's own files, and one line for what is wrong."""
+
+import sys
+import types
+
+import numpy as np
+import pytest
+
+import festina as library
+
+from .conftest import everything
+
+torch = pytest.importorskip("torch")
+
+MINE = """
+import torch
+
+def make():
+    return torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.ReLU(), torch.nn.Linear(3, 1))
+
+def wide(width):
+    return torch.nn.Linear(2, width)
+
+def tree():
+    return {"w": torch.zeros(2).numpy()}
+
+def tree_loss(model, x, y):
+    return ((x @ model["w"] - y[:, 0]) ** 2).mean()
+"""
+
+
+@pytest.fixture
+def run(here, monkeypatch):
+    """A module that makes a model, data, and checkpoints along a run of it."""
+    (here / "mine.py").write_text(MINE)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.delitem(sys.modules, "mine", raising=False)
+    torch.manual_seed(0)
+    x = torch.randn(32, 2)
+    np.savez(here / "d.npz", x=x.numpy().astype(float), y=(x.sum(1, keepdim=True)).numpy())
+    (here / "runs").mkdir()
+    linear = torch.nn.Linear
+    model = torch.nn.Sequential(linear(2, 3), torch.nn.ReLU(), linear(3, 1))
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    for step in range(40):
+        loss = torch.nn.functional.mse_loss(model(x), x.sum(1, keepdim=True))
+        weights = {name: each.clone() for name, each in model.state_dict().items()}
+        torch.save(weights, here / "runs" / f"{step}.pt")
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    saved = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": 40}
+    torch.save(saved, here / "last.pt")
+    library.own.save_weights(here / "last.npz", model)
+    return model, x
+
+
+WHOLE = ["--model", "mine:make", "--loss", "torch.nn.functional:mse_loss", "--data", "d.npz"]
+
+
+def test_watch_from_files(festina, run, here, monkeypatch):
+    def widths(model, x, *, y=None, loss=None, tolerance=0.05):
+        assert loss is torch.nn.functional.mse_loss
+        assert x.dtype == y.dtype == torch.float32
+        return types.SimpleNamespace(
+            layers=(("0", 3, 2),), kind="(3)", confirmed=False, slope=tolerance, notes=()
+        )
+
+    monkeypatch.setitem(sys.modules, "festina.own._widths", types.SimpleNamespace(widths=widths))
+    files = sorted(str(path) for path in (here / "runs").glob("*.pt"))  # 10 before 2
+    outcome = festina("watch", *files, *WHOLE, "--tolerance", "0.1", "--figure", "a.png")
+    assert outcome.status == 0, outcome.err
+    assert "0 (3)" in outcome.out
+    assert outcome.out.splitlines()[1].split()[-4:] == ["2", "(3)", "no", "0.1"]
+    assert outcome.out.splitlines()[-1] == "a.png"
+    assert (here / "a.png").stat().st_size > 0
+
+
+def test_watch_reads_losses_from_files(festina, here):
+    for step in range(60):
+        saved = {"model": {"w": torch.zeros(1)}, "step": 10 * step, "loss": 1.0 - (step >= 30)}
+        torch.save(saved, here / f"{step:03}.pt")
+    outcome = festina("watch", *(str(here / f"{step:03}.pt") for step in range(60)))
+    assert outcome.status == 0, outcome.err
+    first, last = (line.split() for line in outcome.out.splitlines()[1:3])
+    assert float(first[0]) == 1.0
+    assert float(first[2]) == pytest.approx(290, abs=10)
+    assert float(last[0]) == 0.0
+
+
+@pytest.mark.parametrize("kind", ["torch", "tree"])
+def test_forecast_hands_on_what_was_given(kind, festina, run, here, monkeypatch):
+    model, x = run
+    seen = {}
+
+    def forecast(model, loss, optimizer, data, **options):
+        seen.update(model=model, loss=loss, optimizer=optimizer, data=data, options=options)
+        return "leaves in 100 steps"
+
+    monkeypatch.setattr(library, "forecast", forecast, raising=False)
+    if kind == "torch":
+        line = "forecast last.pt --lr .02 --optimizer adam --betas .8 .99"
+        outcome = festina(*line.split(), *WHOLE)
+    else:
+        rule = types.SimpleNamespace
+        monkeypatch.setattr(library.own, "SGD", rule, raising=False)
+        np.savez(here / "w.npz", w=np.array([1.0, 2.0]))
+        line = "forecast w.npz --lr .02 --momentum .9 --model mine:tree --loss mine:tree_loss"
+        outcome = festina(*line.split(), "--data", "d.npz", "--max-gradients", "50")
+    assert (outcome.status, outcome.out) == (0, "leaves in 100 steps\n"), outcome.err
+    if kind == "torch":
+        group = seen["optimizer"].param_groups[0]
+        assert (group["lr"], group["betas"]) == (0.02, (0.8, 0.99))  # as asked, not as saved
+        state = next(iter(seen["optimizer"].state.values()))
+        assert state["step"] == 40
+        assert next(iter(seen["optimizer"].state)) is next(seen["model"].parameters())
+        assert torch.equal(seen["model"](x), model(x))
+        assert seen["options"] == {"max_gradients": 2000}
+    else:
+        assert seen["optimizer"].lr == 0.02
+        assert seen["optimizer"].momentum == 0.9
+        assert seen["model"]["w"].tolist() == [1.0, 2.0]
+        assert seen["options"] == {"max_gradients": 50}
+
+
+def test_shrink_saves_the_narrower_network(festina, run, here, monkeypatch):
+    def shrink(model, x, *, tolerance=0.05, tune=True):
+        assert (tolerance, tune) == (0.02, False)
+        return types.SimpleNamespace(model=model[:1])
+
+    monkeypatch.setattr(library, "shrink", shrink, raising=False)
+    line = "shrink last.npz --model mine:make --data d.npz --tolerance .02 --no-tune --out s.npz"
+    outcome = festina(*line.split())
+    assert outcome.status == 0, outcome.err
+    assert set(np.load(here / "s.npz")) == {"0.weight", "0.bias"}
+
+
+FORECAST = "forecast last.pt --lr .01"
+BAD = {
+    "watch": "Missing CHECKPOINTS",
+    "watch runs/0.pt": "'runs/0.pt' does not say its loss. Give `--model`, `--loss` and `--data`",
+    "watch runs/0.pt --data d.npz": "`--data` needs a `--model`",
+    "watch nothing.pt": "There is no file 'nothing.pt'.",
+    "watch mine.py": "'mine.py' must end in one of .pt, .pth, ",
+    "watch runs/0.pt --epoch 0": "`--epoch` must be a number from 1 up, got '0'.",
+    "shrink last.pt --model mine --data d.npz": "`--model` must be MODULE:FUNCTION, such as mine",
+    "shrink last.pt --model mine:nope --data d.npz": "`--model`: there is no 'nope' in 'mine'.",
+    "shrink last.pt --model mime:make --data d.npz": "`--model`: 'mime' cannot be imported: Modul",
+    "shrink last.pt --model mine:wide --data d.npz": "`--model`: 'mine:wide' must make it without",
+    "shrink last.pt --model mine:make --data e.npz": "There is no file 'e.npz'.",
+    "shrink last.pt --model mine:tree --data d.npz": "'last.pt' is of another model: it lacks 'w'",
+    "shrink last.pt --model mine:make": "`--data` needs a value.",
+    f"{FORECAST} --model mine:make --data d.npz --loss torch.nn:Nothing": "`--loss`: there is no",
+    "forecast last.pt --lr fast --model a:b --loss c:d --data e": "`--lr` must be a number from 0",
+    f"{FORECAST} --momentum .9 --optimizer adam --model a:b --loss c:d --data e": (
+        "`--momentum` does not go with `--optimizer adam`."
+    ),
+    f"{FORECAST} --optimizer lion --model a:b --loss c:d --data e": (
+        "`--optimizer` must be one of 'sgd', 'adam', 'adamw', got 'lion'."
+    ),
+}
+
+
+@pytest.mark.parametrize("line", BAD)
+def test_what_is_wrong_is_one_line(line, festina, run, here):
+    before = everything(here)
+    outcome = festina(*line.split())
+    assert outcome.complaint.startswith(BAD[line])
+    assert outcome.status == 2
+    assert [name for name in everything(here) if "__pycache__" not in name] == before

@@ -1,0 +1,201 @@
+"""Weights in files: what was saved comes back by its names, and nothing is executed."""
+
+import pickle
+import sys
+import types
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import festina
+from festina.own import load_weights, named_weights, read_checkpoint, save_weights
+from festina.own._files import read_data
+
+torch = pytest.importorskip("torch")
+
+
+def module(width=3):
+    return torch.nn.Sequential(
+        torch.nn.Linear(2, width), torch.nn.Tanh(), torch.nn.Linear(width, 1)
+    )
+
+
+def tree(seed=0):
+    first, second = jax.random.split(jax.random.key(seed))
+    return {"layers": [jax.random.normal(first, (3, 2)), jax.random.normal(second, (1, 3))]}
+
+
+def same(model, other):
+    mine, its = named_weights(model), named_weights(other)
+    return mine.keys() == its.keys() and all(
+        np.array_equal(np.asarray(mine[name]), np.asarray(its[name])) for name in mine
+    )
+
+
+@pytest.mark.parametrize("suffix", [".pt", ".safetensors", ".npz"])
+@pytest.mark.parametrize("make", [module, tree])
+def test_weights_come_back(make, suffix, tmp_path):
+    if make is tree and suffix == ".pt":
+        pytest.skip("trees of arrays are not saved by PyTorch")
+    if suffix == ".safetensors":
+        pytest.importorskip("safetensors")
+    model, file = make(), tmp_path / f"run-2-step-0400{suffix}"
+    save_weights(file, model)
+    found = read_checkpoint(file)
+    assert (found.step, found.loss) == (400, None)
+    other = tree(1) if make is tree else module()
+    assert not same(model, other)
+    assert same(load_weights(other, found.weights), model)
+    assert not same(model, other)  # a copy was loaded into
+
+
+def test_an_equinox_module_is_a_tree():
+    equinox = pytest.importorskip("equinox")
+    one, two = (equinox.nn.MLP(2, 1, 4, 1, key=jax.random.key(k)) for k in (0, 1))
+    names = named_weights(one)
+    assert "layers.0.weight" in names
+    x = jnp.ones(2)
+    assert load_weights(two, names)(x) == one(x)
+
+
+@pytest.mark.parametrize("key", ["state_dict", "model_state_dict", "model"])
+@pytest.mark.parametrize("prefix", ["", "module.", "_orig_mod."])
+def test_a_checkpoint_of_training_says_when_and_how_well(key, prefix, tmp_path):
+    model = module()
+    optimizer = torch.optim.Adam(model.parameters())
+    model(torch.ones(1, 2)).sum().backward()
+    optimizer.step()
+    weights = {prefix + name: each for name, each in model.state_dict().items()}
+    saved = {key: weights, "optimizer": optimizer.state_dict(), "global_step": 30}
+    torch.save(saved | {"loss": torch.tensor(0.25)}, tmp_path / "last.ckpt")
+    found = read_checkpoint(tmp_path / "last.ckpt")
+    assert (found.step, found.loss) == (30, 0.25)
+    assert same(load_weights(module(), found.weights), model)
+    assert found.optimizer["state"].keys() == optimizer.state_dict()["state"].keys()
+
+
+class Trap:
+    """Executed when it is unpickled."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return Path.touch, (Path(self.path),)
+
+
+@pytest.mark.parametrize("kind", ["module", "trap", "npz"])
+def test_what_would_be_executed_is_refused(kind, tmp_path):
+    sprung, file = tmp_path / "sprung", tmp_path / ("a.npz" if kind == "npz" else "a.pt")
+    if kind == "npz":
+        np.savez(file, x=np.array([Trap(sprung)], dtype=object))
+    else:
+        torch.save(module() if kind == "module" else {"weights": Trap(sprung)}, file)
+    with pytest.raises(ValueError, match=r"holds other things than weights.*model\.state_dict\(\)"):
+        read_checkpoint(file)
+    assert not sprung.exists()
+
+
+def test_bad_files(tmp_path):
+    def complaint(name, content=b""):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(ValueError, match=name) as error:
+            read_checkpoint(tmp_path / name)
+        return str(error.value)
+
+    assert "must end in one of .pt, " in complaint("a.h5")
+    for name in ("a.npz", "a.safetensors"):
+        assert "cannot be read as ." in complaint(name, b"nothing of the kind")
+    assert "holds other things than weights" in complaint("b.pt", pickle.dumps(Trap("never")))
+    torch.save({"notes": "none", "epoch": 3}, tmp_path / "c.pt")
+    with pytest.raises(ValueError, match=r"under one of state_dict, .*it holds 'notes', 'epoch'"):
+        read_checkpoint(tmp_path / "c.pt")
+    with pytest.raises(ValueError, match="There is no file"):
+        read_checkpoint(tmp_path / "nothing.pt")
+    np.savez(tmp_path / "d.npz", inputs=np.ones(3))
+    with pytest.raises(ValueError, match="inputs 'x' and targets 'y', it holds 'inputs'"):
+        read_data(tmp_path / "d.npz")
+
+
+def test_weights_of_another_model_are_named():
+    given = named_weights(module(5))
+    with pytest.raises(ValueError, match=r"of another model: '0.weight' has shape \(5, 2\) there"):
+        load_weights(module(), given)
+    given = {"fc1.weight": torch.ones(3, 2)}
+    with pytest.raises(ValueError, match=r"lacks '0.bias' and it has 'fc1.weight', which"):
+        load_weights(module(), given)
+
+
+def test_pytorch_that_is_missing_is_named(monkeypatch, tmp_path):
+    (tmp_path / "a.pt").touch()
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ValueError, match=r"not installed: pip install 'festina\[torch\]'"):
+        read_checkpoint(tmp_path / "a.pt")
+
+
+def course(steps=1200, rate=0.1):
+    """A linear network in JAX: two directions learned one after the other."""
+    targets = jnp.diag(jnp.array([3.0, 0.6]))
+
+    def loss(model, x, y):
+        first, second = model["layers"]
+        return jnp.sum((second @ first - targets) ** 2) / 2
+
+    first, second = jax.random.split(jax.random.key(0))
+    model = {"layers": [jax.random.normal(k, (2, 2)) * 1e-3 for k in (first, second)]}
+
+    @jax.jit
+    def step(model):
+        value, gradient = jax.value_and_grad(loss)(model, None, None)
+        return jax.tree.map(lambda w, g: w - rate * g, model, gradient), value
+
+    models, losses = [], []
+    for _ in range(steps // 4):
+        models.append(model)
+        for _ in range(4):
+            model, value = step(model)
+            losses.append(float(value))
+    return models, losses
+
+
+def test_a_run_in_jax_from_its_checkpoints(monkeypatch):
+    models, losses = course()
+    run = festina.own.watched(models, losses, at=range(0, 1200, 4))
+    asked = []
+
+    def widths(model, x, *, y=None, loss=None, tolerance=0.05):
+        first, second = model["layers"]
+        s = np.linalg.svd(second @ first, compute_uv=False)
+        asked.append((x, y, loss))
+        return types.SimpleNamespace(
+            layers=(("layers", 2, int(np.sum(s > 0.1))),),
+            kind="",
+            confirmed=None,
+            slope=None,
+            notes=(),
+        )
+
+    monkeypatch.setitem(sys.modules, "festina.own._widths", types.SimpleNamespace(widths=widths))
+    stairs = run.stairs(np.eye(2))
+    assert [stair.layers[0][2] for stair in stairs] == [0, 1, 2]
+    assert stairs[1].level == pytest.approx(0.18, rel=1e-2)
+    assert asked[0][1:] == (None, None)
+    assert all(stair.step % 4 == 0 for stair in stairs)
+    shuffled = np.random.default_rng(0).permutation(1200)
+    again = festina.own.watched(
+        [0], np.array(losses)[shuffled], steps=shuffled, at=[3], read=lambda _: models[3]
+    )
+    np.testing.assert_array_equal(again.curve[1], run.curve[1])
+    assert again.network(3) is models[3]
+
+
+def test_checkpoints_that_do_not_fit():
+    with pytest.raises(ValueError, match="There are 1 checkpoints and 2 steps at which"):
+        festina.own.watched([0], [1.0, 0.5])
+    with pytest.raises(ValueError, match=r"`losses` has shape \(2,\) and `steps` \(3,\)"):
+        festina.own.watched([0, 1], [1.0, 0.5], steps=[0, 1, 2])
+    with pytest.raises(ValueError, match="no checkpoint of step 7"):
+        festina.own.watched([0, 1], [1.0, 0.5]).network(7)
