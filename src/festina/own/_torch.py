@@ -1,0 +1,391 @@
+"""A network of PyTorch: read with hooks, run with weights of any width."""
+
+import copy
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import nn
+from torch.func import functional_call
+
+from ._heads import Heads
+from ._inputs import inputs_of
+from ._layers import AbstractModel, Hidden, Part, Rows, Weights, is_hidden
+
+_BATCH = 1024  # inputs at a time
+_PROBES = 16  # directions of the outputs along which units are weighed, where there are more
+_NORMS = (nn.BatchNorm1d,)
+_READERS = (nn.Linear, nn.Conv1d)
+
+
+class TorchModel(AbstractModel):
+    """A copy of a module in evaluation mode and double precision; the module stays as it is."""
+
+    def __init__(self, model: nn.Module, x: Any):
+        self._original = model
+        tensors = [*model.parameters(), *model.buffers()]
+        self._device = tensors[0].device if tensors else torch.device("cpu")
+        self._real = torch.float32 if self._device.type == "mps" else torch.float64
+        self._module = copy.deepcopy(model).eval()
+        Heads.replace(self._module)
+        self._module.to(self._real).requires_grad_(False)
+        self._x = inputs_of(x, self._device, self._real)
+        self.samples = len(self._x[0])
+        state = {**dict(self._module.named_parameters()), **dict(self._module.named_buffers())}
+        self.weights = {
+            name: value.detach().cpu().numpy().astype(float)
+            for name, value in state.items()
+            if value.is_floating_point()
+        }
+        self._parameters = [name for name, _ in self._module.named_parameters()]
+        self._modules = dict(self._module.named_modules())
+        self.notes = tuple(_notes(model))
+        self.hidden: tuple[Hidden, ...] = ()
+        self._check()
+        self.hidden = tuple(self._found())
+
+    # What it computes.
+
+    def outputs(self, weights: Weights, rows: Rows) -> Float[np.ndarray, "sample number"]:
+        with torch.no_grad():
+            return np.concatenate([_plain(y) for y in self._batches(self._tensors(weights), rows)])
+
+    def reads(
+        self, weights: Weights, rows: Rows, layers: tuple[Hidden, ...]
+    ) -> dict[str, np.ndarray]:
+        found: dict[str, list[np.ndarray]] = {layer.name: [] for layer in layers}
+        with torch.no_grad():
+            for layer in layers:
+                self._hook(layer, lambda r, name=layer.name: found[name].append(_plain(r)))
+            try:
+                for _ in self._batches(self._tensors(weights), rows):
+                    pass
+            finally:
+                self._unhook()
+        return {name: np.concatenate(each) for name, each in found.items()}
+
+    def contributions(self, rows: Rows) -> dict[str, np.ndarray]:
+        """By probes of random signs along the outputs, or along each of few outputs."""
+        total = {layer.name: np.zeros(layer.units) for layer in self.hidden}
+        tensors, count = self._tensors(self.weights), 0
+        for batch in self._index(rows):
+            given: dict[str, Any] = {}
+            for layer in self.hidden:
+                self._hook(layer, None, given)
+            try:
+                with torch.enable_grad():
+                    y = self._call(tensors, batch)
+            finally:
+                self._unhook()
+            count += len(y)
+            for probe in _probes(y.shape[1]):
+                along = torch.as_tensor(probe, dtype=y.dtype, device=y.device)
+                slopes = torch.autograd.grad(
+                    (y @ along).sum(), [eps for eps, _ in given.values()], retain_graph=True
+                )
+                for layer, slope in zip(self.hidden, slopes, strict=True):
+                    part = _plain(given[layer.name][1] * slope)
+                    part = part.reshape(len(part), layer.units, layer.block)
+                    total[layer.name] += (part.sum(-1) ** 2).sum(0)
+        return {name: each / count for name, each in total.items()}
+
+    def slope(
+        self, weights: Weights, rows: Rows, target: Any, loss: Callable[..., Any] | None = None
+    ) -> tuple[float, dict[str, np.ndarray]]:
+        tensors = self._tensors(weights)
+        moved = {name: tensors[name].requires_grad_() for name in self._parameters}
+        # The mean over batches is that over samples where all are of one size: else one is taken.
+        batches = self._index(rows) if loss is None else [self._all(rows)]
+        total, seen = 0.0, 0
+        slopes = {name: torch.zeros_like(each) for name, each in moved.items()}
+        with torch.enable_grad():
+            for batch in batches:
+                if loss is None:
+                    y = self._call(tensors, batch)
+                    goal = torch.as_tensor(target[seen : seen + len(y)], dtype=y.dtype)
+                    value = 0.5 * ((y - goal.to(y.device)) ** 2).sum() / len(target)
+                    seen += len(y)
+                else:
+                    value = loss(_first(self._raw(tensors, batch)), target[rows])
+                for (name, _), grad in zip(
+                    moved.items(),
+                    torch.autograd.grad(value, list(moved.values()), allow_unused=True),
+                    strict=True,
+                ):
+                    if grad is not None:
+                        slopes[name] += grad
+                total += float(value.detach())
+        return total, {name: _array(each) for name, each in slopes.items()}
+
+    def built(self, weights: Weights) -> nn.Module:
+        """A copy of the module as it was given, with narrower layers."""
+        model = copy.deepcopy(self._original)
+        narrow = {layer.name for layer in self.hidden if self._width(layer, weights) < layer.units}
+        for layer in self.hidden:
+            if layer.heads and layer.name in narrow:
+                Heads.replace(model, only=layer.name)
+        modules, old = dict(model.named_modules()), dict(model.state_dict())
+        for name, array in weights.items():
+            if name not in old:
+                continue
+            path, _, leaf = name.rpartition(".")
+            home, was = modules[path], old[name]
+            value = torch.as_tensor(array, dtype=was.dtype, device=was.device)
+            if leaf in home._parameters:
+                learns = home._parameters[leaf].requires_grad  # pyright: ignore
+                value = nn.Parameter(value, requires_grad=learns)
+            setattr(home, leaf, value)
+        for layer in self.hidden:
+            if layer.counted:
+                setattr(modules[layer.counted[0]], layer.counted[1], self._width(layer, weights))
+        for module in modules.values():
+            _sized(module)
+        return model
+
+    # How it is run.
+
+    def _tensors(self, weights: Weights) -> dict[str, torch.Tensor]:
+        return {
+            name: torch.as_tensor(each, dtype=self._real, device=self._device)
+            for name, each in weights.items()
+        }
+
+    def _all(self, rows: Rows) -> np.ndarray:
+        return np.arange(self.samples)[rows]
+
+    def _index(self, rows: Rows) -> Iterator[np.ndarray]:
+        every = self._all(rows)
+        for start in range(0, len(every), _BATCH):
+            yield every[start : start + _BATCH]
+
+    def _raw(self, tensors: dict[str, torch.Tensor], batch: np.ndarray) -> Any:
+        with self._counts(tensors):
+            chosen = tuple(each[torch.as_tensor(batch, device=each.device)] for each in self._x)
+            return functional_call(self._module, tensors, chosen)
+
+    def _call(self, tensors: dict[str, torch.Tensor], batch: np.ndarray) -> torch.Tensor:
+        return _first(self._raw(tensors, batch)).reshape(len(batch), -1)
+
+    def _batches(self, tensors: dict[str, torch.Tensor], rows: Rows) -> Iterator[torch.Tensor]:
+        for batch in self._index(rows):
+            yield self._call(tensors, batch)
+
+    @contextmanager
+    def _counts(self, tensors: dict[str, torch.Tensor]) -> Iterator[None]:
+        """Attention is told how many heads it has."""
+        held = [layer for layer in self.hidden if layer.counted]
+        for layer in held:
+            path, name = layer.counted  # pyright: ignore
+            setattr(self._modules[path], name, self._width(layer, tensors))
+        try:
+            yield
+        finally:
+            for layer in held:
+                path, name = layer.counted  # pyright: ignore
+                setattr(self._modules[path], name, layer.units)
+
+    def _width(self, layer: Hidden, weights: Any) -> int:
+        return weights[layer.reader.name].shape[layer.reader.axis] // layer.block
+
+    # What readers are given.
+
+    _hooks: tuple[Any, ...] = ()
+
+    def _hook(self, layer: Hidden, keep: Any, given: dict[str, Any] | None = None) -> None:
+        module = self._modules[layer.reader.name.rpartition(".")[0]]
+
+        def before(module: nn.Module, inputs: tuple[Any, ...]) -> Any:
+            rows = inputs[0]
+            if isinstance(module, nn.Conv1d):
+                rows = rows.movedim(-2, -1)
+            rows = rows.reshape(-1, rows.shape[-1])
+            if given is None:
+                keep(rows)
+                return None
+            nudge = torch.zeros_like(rows, requires_grad=True)
+            given[layer.name] = nudge, rows.detach()
+            moved = (rows + nudge).reshape(
+                inputs[0].movedim(-2, -1).shape
+                if isinstance(module, nn.Conv1d)
+                else inputs[0].shape
+            )
+            moved = moved.movedim(-1, -2) if isinstance(module, nn.Conv1d) else moved
+            return (moved, *inputs[1:])
+
+        self._hooks = (*self._hooks, module.register_forward_pre_hook(before))
+
+    def _unhook(self) -> None:
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks = ()
+
+    # What is hidden in it.
+
+    def _check(self) -> None:
+        few = slice(64)
+        try:
+            here = self.outputs(self.weights, few)
+        except (RuntimeError, TypeError, IndexError) as error:
+            raise ValueError(
+                f"`model` does not take these inputs {tuple(self._x[0].shape)}: "
+                f"{str(error).splitlines()[0]}"
+            ) from error
+        if not np.isfinite(here).all():
+            raise ValueError(
+                "The outputs of `model` are not finite. Its weights or `x` hold NaN or infinity: "
+                "take a checkpoint from before that."
+            )
+        if not np.array_equal(here, self.outputs(self.weights, few)):
+            raise ValueError(
+                "`model` gives other outputs when it is run again, though in evaluation mode: draw "
+                "what is random in it once, or leave it out in `eval()`."
+            )
+
+    def _found(self) -> Iterator[Hidden]:
+        order = self._order()
+        taken: set[str] = set()
+        for at, (name, module) in enumerate(order):
+            if not isinstance(module, _READERS):
+                continue
+            reads = module.weight.shape[1]
+            bias = f"{name}.bias" if module.bias is not None and not _padded(module) else None
+            for layer in self._candidates(order[:at], name, reads, bias):
+                if not taken & {part.name for part in layer.makers} and is_hidden(self, layer):
+                    taken |= {part.name for part in layer.makers}
+                    yield layer
+                    break
+
+    def _candidates(
+        self, before: list[tuple[str, nn.Module]], reader: str, reads: int, bias: str | None
+    ) -> Iterator[Hidden]:
+        read = Part(f"{reader}.weight", 1)
+        yield from self._heads(before, reader, reads, bias)
+        norms: list[str] = []
+        for name, module in reversed(before):
+            if isinstance(module, _NORMS):
+                norms.append(name)
+            elif isinstance(module, _READERS) and reads % module.weight.shape[0] == 0:
+                units = module.weight.shape[0]
+                between = [
+                    f"{norm}.{leaf}"
+                    for norm in norms
+                    for leaf in ("weight", "bias", "running_mean", "running_var")
+                ]
+                names = [f"{name}.weight", f"{name}.bias", *between]
+                parts = tuple(
+                    Part(each)
+                    for each in names
+                    if each in self.weights and len(self.weights[each]) == units
+                )
+                block = reads // units
+                yield Hidden(name, units, parts, read, bias, block, free=not between)
+
+    def _heads(
+        self, before: list[tuple[str, nn.Module]], reader: str, reads: int, bias: str | None
+    ) -> Iterator[Hidden]:
+        path = reader.rpartition(".")[0]
+        home = self._modules[path]
+        for attribute, units in vars(home).items():
+            if "head" not in attribute or type(units) is not int or units < 2 or reads % units:
+                continue
+            names = [
+                name
+                for name, each in before
+                if name.rpartition(".")[0] == path and isinstance(each, nn.Linear)
+            ]
+            leaves = [f"{name}.{leaf}" for name in names for leaf in ("weight", "bias")]
+            if isinstance(home, Heads):
+                leaves += [f"{path}.in_proj_weight", f"{path}.in_proj_bias"]
+            leaves = [leaf.removeprefix(".") for leaf in leaves]
+            parts = tuple(
+                Part(leaf, 0, self.weights[leaf].shape[0] // reads)
+                for leaf in leaves
+                if leaf in self.weights and self.weights[leaf].shape[0] % reads == 0
+            )
+            yield Hidden(
+                path or "heads",
+                units,
+                parts,
+                Part(f"{reader}.weight", 1),
+                bias,
+                reads // units,
+                free=False,
+                counted=(path, attribute),
+            )
+
+    def _order(self) -> list[tuple[str, nn.Module]]:
+        """Layers in the order in which they are called; those called twice are nobody's."""
+        called: list[tuple[str, nn.Module]] = []
+        hooks = [
+            module.register_forward_pre_hook(
+                lambda module, _, name=name: called.append((name, module))  # pyright: ignore
+            )
+            for name, module in self._modules.items()
+            if isinstance(module, _READERS + _NORMS)
+        ]
+        try:
+            with torch.no_grad():
+                self._call(self._tensors(self.weights), np.arange(min(2, self.samples)))
+        finally:
+            for hook in hooks:
+                hook.remove()
+        names = [name for name, _ in called]
+        return [
+            (name, module)
+            for name, module in called
+            if names.count(name) == 1 and getattr(module, "groups", 1) == 1
+        ]
+
+
+def _first(found: Any) -> torch.Tensor:
+    """The outputs, of models that give more."""
+    for name in ("logits", "last_hidden_state"):
+        if not isinstance(found, torch.Tensor) and hasattr(found, name):
+            return getattr(found, name)
+    return found[0] if isinstance(found, tuple | list) else found
+
+
+def _plain(rows: torch.Tensor) -> np.ndarray:
+    return _array(rows.reshape(-1, rows.shape[-1]))
+
+
+def _array(tensor: torch.Tensor) -> np.ndarray:
+    return tensor.detach().cpu().numpy().astype(float)
+
+
+def _probes(count: int) -> np.ndarray:
+    if count <= _PROBES:
+        return np.eye(count)
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(_PROBES, count))
+    return signs / math.sqrt(_PROBES)
+
+
+def _padded(module: nn.Module) -> bool:
+    """What is constant is not so at padded edges."""
+    return isinstance(module, nn.Conv1d) and module.padding not in (0, (0,), "valid")
+
+
+def _sized(module: nn.Module) -> None:
+    """A layer says how wide it is."""
+    match module:
+        case nn.Linear():
+            module.out_features, module.in_features = module.weight.shape
+        case nn.Conv1d() if module.groups == 1:
+            module.out_channels, module.in_channels = module.weight.shape[:2]
+        case nn.BatchNorm1d() if module.running_mean is not None:
+            module.num_features = len(module.running_mean)
+
+
+def _notes(model: nn.Module) -> Iterator[str]:
+    kinds = {type(module).__name__ for module in model.modules()}
+    drops = any(isinstance(module, nn.modules.dropout._DropoutNd) for module in model.modules())
+    norms = any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in model.modules())
+    if model.training and (drops or norms):
+        what = " and ".join(["dropout off"] * drops + ["batch norm with its running means"] * norms)
+        yield f"judged in evaluation mode: {what}"
+    if any("Norm" in kind for kind in kinds) and not norms:
+        yield "units in front of a normalisation over units are left as they are"
