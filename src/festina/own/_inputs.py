@@ -6,12 +6,14 @@ from typing import Any
 import numpy as np
 import torch
 
-MOST = 8192
+MOST = 4096
 """So many inputs are taken, evenly from all: what is asked here needs no more."""
 
 
-def inputs_of(x: Any, device: torch.device, real: torch.dtype) -> tuple[torch.Tensor, ...]:
-    """Tensors, one for each argument of the model."""
+def inputs_of(
+    x: Any, device: torch.device, real: torch.dtype
+) -> tuple[tuple[torch.Tensor, ...], np.ndarray]:
+    """Tensors, one for each argument of the model, and which of the samples they hold."""
     if isinstance(x, tuple):
         given = x
     elif isinstance(x, torch.Tensor | np.ndarray | list) or hasattr(x, "__array__"):
@@ -37,10 +39,11 @@ def inputs_of(x: Any, device: torch.device, real: torch.dtype) -> tuple[torch.Te
     if any(each.is_floating_point() and not each.isfinite().all() for each in tensors):
         raise ValueError("`x` must be finite: leave out the samples that hold NaN or infinity.")
     rows = torch.linspace(0, count - 1, min(count, MOST)).round().long()
-    return tuple(
-        each[rows.to(each.device)].to(device, real if each.is_floating_point() else None)
+    taken = tuple(
+        each[rows.to(each.device)].to(device, real if each.is_floating_point() else each.dtype)
         for each in tensors
     )
+    return taken, rows.numpy()
 
 
 def _from_batches(loader: Iterable[Any]) -> torch.Tensor:

@@ -70,12 +70,14 @@ class Hidden:
 class AbstractModel(ABC):
     """A network as what is asked of it here, whatever library it was written in.
 
-    Weights are float64 arrays by name, of any width; outputs `(sample, number)`.
+    Weights are float64 arrays by name, of any width; outputs `(sample, number)`. `taken` are the
+    inputs, of those that were given, that are used.
     """
 
     weights: dict[str, np.ndarray]
     hidden: tuple[Hidden, ...]
     samples: int
+    taken: np.ndarray
     notes: tuple[str, ...] = ()
 
     @abstractmethod
@@ -96,6 +98,10 @@ class AbstractModel(ABC):
         self, weights: Weights, rows: Rows, target: Any, loss: Callable[..., Any] | None = None
     ) -> tuple[float, dict[str, np.ndarray]]:
         """A loss of the outputs, half the mean square unless another is given, and its gradient."""
+
+    @abstractmethod
+    def targets(self, y: Any) -> Any:
+        """Targets as a loss is given them, for the inputs that were taken."""
 
     @abstractmethod
     def built(self, weights: Weights) -> Any:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from ._descent import descend
 from ._layers import AbstractModel, Weights
 from ._merge import Merging, Widths
 
@@ -95,42 +96,22 @@ class Narrowest:
         return found
 
     def _tune(self, start: Narrow, goal: float) -> Narrow:
-        from scipy.optimize import minimize
+        best, since, unit = start, 0, self.scale**2
 
-        names = list(start.weights)
-        shapes = [start.weights[name].shape for name in names]
-        cuts = np.cumsum([int(np.prod(shape)) for shape in shapes])[:-1]
-        best, looks, since = start, 0, 0
-
-        def apart(flat: np.ndarray) -> dict[str, np.ndarray]:
-            pieces = zip(names, np.split(flat, cuts), shapes, strict=True)
-            return {name: piece.reshape(shape) for name, piece, shape in pieces}
-
-        def loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
-            weights = apart(flat)
+        def slope(weights: Weights) -> tuple[float, dict[str, np.ndarray]]:
             value, slopes = self.network.slope(weights, self.fit, self._goal)
-            unit = self.scale**2
-            together = [slopes.get(name, np.zeros(weights[name].shape)).ravel() for name in names]
-            return value / unit, np.concatenate(together) / unit
+            return value / unit, {name: each / unit for name, each in slopes.items()}
 
-        def look(flat: np.ndarray) -> None:
-            nonlocal best, looks, since
-            looks += 1
-            if looks % _LOOK:
-                return
-            weights = apart(flat)
+        def look(weights: dict[str, np.ndarray]) -> bool:
+            nonlocal best, since
             error = self.error(weights)
             since = 0 if error < 0.99 * best.error else since + 1
             if error < best.error:
                 best = Narrow(start.widths, weights, error)
-            if best.error <= goal or since >= _PATIENCE:
-                raise StopIteration
+            return best.error > goal and since < _PATIENCE
 
-        flat = np.concatenate([start.weights[name].ravel() for name in names])
-        options = {"maxiter": self.steps, "maxcor": 20, "ftol": 1e-12, "gtol": 1e-12}
-        end = minimize(loss, flat, jac=True, method="L-BFGS-B", callback=look, options=options)
-        last = Narrow(start.widths, apart(end.x), self.error(apart(end.x)))
-        return min(best, last, key=_error)
+        end = descend(slope, start.weights, steps=self.steps, look=look, every=_LOOK)
+        return min(best, Narrow(start.widths, end, self.error(end)), key=_error)
 
 
 def rms(difference: Float[np.ndarray, "sample number"]) -> float:

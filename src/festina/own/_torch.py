@@ -1,6 +1,7 @@
 """A network of PyTorch: read with hooks, run with weights of any width."""
 
 import copy
+import functools
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -33,7 +34,7 @@ class TorchModel(AbstractModel):
         self._module = copy.deepcopy(model).eval()
         Heads.replace(self._module)
         self._module.to(self._real).requires_grad_(False)
-        self._x = inputs_of(x, self._device, self._real)
+        self._x, self.taken = inputs_of(x, self._device, self._real)
         self.samples = len(self._x[0])
         state = {**dict(self._module.named_parameters()), **dict(self._module.named_buffers())}
         self.weights = {
@@ -45,6 +46,7 @@ class TorchModel(AbstractModel):
         self._modules = dict(self._module.named_modules())
         self.notes = tuple(_notes(model))
         self.hidden: tuple[Hidden, ...] = ()
+        self._kept: dict[Any, tuple[torch.Tensor, ...]] = {}
         self._check()
         self.hidden = tuple(self._found())
 
@@ -58,39 +60,27 @@ class TorchModel(AbstractModel):
         self, weights: Weights, rows: Rows, layers: tuple[Hidden, ...]
     ) -> dict[str, np.ndarray]:
         found: dict[str, list[np.ndarray]] = {layer.name: [] for layer in layers}
-        with torch.no_grad():
-            for layer in layers:
-                self._hook(layer, lambda r, name=layer.name: found[name].append(_plain(r)))
-            try:
-                for _ in self._batches(self._tensors(weights), rows):
-                    pass
-            finally:
-                self._unhook()
+        with torch.no_grad(), self._hooked(layers, seen=found):
+            for _ in self._batches(self._tensors(weights), rows):
+                pass
         return {name: np.concatenate(each) for name, each in found.items()}
 
     def contributions(self, rows: Rows) -> dict[str, np.ndarray]:
         """By probes of random signs along the outputs, or along each of few outputs."""
         total = {layer.name: np.zeros(layer.units) for layer in self.hidden}
-        tensors, count = self._tensors(self.weights), 0
-        for batch in self._index(rows):
-            given: dict[str, Any] = {}
-            for layer in self.hidden:
-                self._hook(layer, None, given)
-            try:
-                with torch.enable_grad():
-                    y = self._call(tensors, batch)
-            finally:
-                self._unhook()
-            count += len(y)
-            for probe in _probes(y.shape[1]):
-                along = torch.as_tensor(probe, dtype=y.dtype, device=y.device)
-                slopes = torch.autograd.grad(
-                    (y @ along).sum(), [eps for eps, _ in given.values()], retain_graph=True
-                )
-                for layer, slope in zip(self.hidden, slopes, strict=True):
-                    part = _plain(given[layer.name][1] * slope)
-                    part = part.reshape(len(part), layer.units, layer.block)
-                    total[layer.name] += (part.sum(-1) ** 2).sum(0)
+        given: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
+        count = 0
+        with torch.enable_grad(), self._hooked(self.hidden, given=given):
+            for y in self._batches(self._tensors(self.weights), rows):
+                count += len(y)
+                nudges = [given[layer.name][0] for layer in self.hidden]
+                for probe in _probes(y.shape[1]):
+                    along = y @ torch.as_tensor(probe, dtype=y.dtype, device=y.device)
+                    slopes = torch.autograd.grad(along.sum(), nudges, retain_graph=True)
+                    for layer, slope in zip(self.hidden, slopes, strict=True):
+                        part = _plain(given[layer.name][1] * slope)
+                        part = part.reshape(len(part), layer.units, layer.block)
+                        total[layer.name] += (part.sum(-1) ** 2).sum(0)
         return {name: each / count for name, each in total.items()}
 
     def slope(
@@ -98,28 +88,25 @@ class TorchModel(AbstractModel):
     ) -> tuple[float, dict[str, np.ndarray]]:
         tensors = self._tensors(weights)
         moved = {name: tensors[name].requires_grad_() for name in self._parameters}
-        # The mean over batches is that over samples where all are of one size: else one is taken.
-        batches = self._index(rows) if loss is None else [self._all(rows)]
-        total, seen = 0.0, 0
-        slopes = {name: torch.zeros_like(each) for name, each in moved.items()}
         with torch.enable_grad():
-            for batch in batches:
-                if loss is None:
-                    y = self._call(tensors, batch)
-                    goal = torch.as_tensor(target[seen : seen + len(y)], dtype=y.dtype)
-                    value = 0.5 * ((y - goal.to(y.device)) ** 2).sum() / len(target)
-                    seen += len(y)
-                else:
-                    value = loss(_first(self._raw(tensors, batch)), target[rows])
-                for (name, _), grad in zip(
-                    moved.items(),
-                    torch.autograd.grad(value, list(moved.values()), allow_unused=True),
-                    strict=True,
-                ):
-                    if grad is not None:
-                        slopes[name] += grad
-                total += float(value.detach())
-        return total, {name: _array(each) for name, each in slopes.items()}
+            y = _first(self._raw(tensors, self._chosen(rows)))
+            if loss is None:
+                goal = torch.as_tensor(target, dtype=y.dtype, device=y.device)
+                value = 0.5 * (y.reshape(goal.shape) - goal).square().sum() / len(goal)
+            else:
+                value = loss(y, target[rows])
+            slopes = torch.autograd.grad(value, list(moved.values()), allow_unused=True)
+        found = zip(moved, slopes, strict=True)
+        return float(value.detach()), {name: _array(s) for name, s in found if s is not None}
+
+    def targets(self, y: Any) -> torch.Tensor:
+        found = torch.as_tensor(y)
+        if found.ndim == 0 or len(found) <= self.taken[-1]:
+            raise ValueError(
+                f"`y` must hold one target for each of the inputs, got shape {tuple(found.shape)}."
+            )
+        kept = found[torch.as_tensor(self.taken, device=found.device)]
+        return kept.to(self._device, self._real if kept.is_floating_point() else kept.dtype)
 
     def built(self, weights: Weights) -> nn.Module:
         """A copy of the module as it was given, with narrower layers."""
@@ -154,25 +141,21 @@ class TorchModel(AbstractModel):
             for name, each in weights.items()
         }
 
-    def _all(self, rows: Rows) -> np.ndarray:
-        return np.arange(self.samples)[rows]
+    def _chosen(self, rows: Rows) -> tuple[torch.Tensor, ...]:
+        """Inputs, kept: a fit asks for the same ones a thousand times."""
+        key = rows.tobytes() if isinstance(rows, np.ndarray) else str(rows)
+        if key not in self._kept:
+            index = rows if isinstance(rows, slice) else torch.as_tensor(rows, device=self._device)
+            self._kept[key] = tuple(each[index] for each in self._x)
+        return self._kept[key]
 
-    def _index(self, rows: Rows) -> Iterator[np.ndarray]:
-        every = self._all(rows)
-        for start in range(0, len(every), _BATCH):
-            yield every[start : start + _BATCH]
-
-    def _raw(self, tensors: dict[str, torch.Tensor], batch: np.ndarray) -> Any:
+    def _raw(self, tensors: dict[str, torch.Tensor], inputs: tuple[torch.Tensor, ...]) -> Any:
         with self._counts(tensors):
-            chosen = tuple(each[torch.as_tensor(batch, device=each.device)] for each in self._x)
-            return functional_call(self._module, tensors, chosen)
-
-    def _call(self, tensors: dict[str, torch.Tensor], batch: np.ndarray) -> torch.Tensor:
-        return _first(self._raw(tensors, batch)).reshape(len(batch), -1)
+            return functional_call(self._module, tensors, inputs)
 
     def _batches(self, tensors: dict[str, torch.Tensor], rows: Rows) -> Iterator[torch.Tensor]:
-        for batch in self._index(rows):
-            yield self._call(tensors, batch)
+        for batch in zip(*(each.split(_BATCH) for each in self._chosen(rows)), strict=True):
+            yield _first(self._raw(tensors, batch)).reshape(len(batch[0]), -1)
 
     @contextmanager
     def _counts(self, tensors: dict[str, torch.Tensor]) -> Iterator[None]:
@@ -193,35 +176,38 @@ class TorchModel(AbstractModel):
 
     # What readers are given.
 
-    _hooks: tuple[Any, ...] = ()
+    @contextmanager
+    def _hooked(
+        self,
+        layers: tuple[Hidden, ...],
+        *,
+        seen: dict[str, list[np.ndarray]] | None = None,
+        given: dict[str, tuple[torch.Tensor, torch.Tensor]] | None = None,
+    ) -> Iterator[None]:
+        """Notes what readers are given, or gives them something that slopes are taken of."""
 
-    def _hook(self, layer: Hidden, keep: Any, given: dict[str, Any] | None = None) -> None:
-        module = self._modules[layer.reader.name.rpartition(".")[0]]
+        def before(module: nn.Module, inputs: tuple[Any, ...], name: str) -> Any:
+            read = inputs[0]
+            last = read.movedim(-2, -1) if isinstance(module, nn.Conv1d) else read
+            if seen is not None:
+                seen[name].append(_plain(last))
+            if given is not None:
+                nudge = torch.zeros_like(last, requires_grad=True)
+                given[name] = nudge, last.detach()
+                moved = last + nudge
+                return moved.movedim(-1, -2) if isinstance(module, nn.Conv1d) else moved
+            return None
 
-        def before(module: nn.Module, inputs: tuple[Any, ...]) -> Any:
-            rows = inputs[0]
-            if isinstance(module, nn.Conv1d):
-                rows = rows.movedim(-2, -1)
-            rows = rows.reshape(-1, rows.shape[-1])
-            if given is None:
-                keep(rows)
-                return None
-            nudge = torch.zeros_like(rows, requires_grad=True)
-            given[layer.name] = nudge, rows.detach()
-            moved = (rows + nudge).reshape(
-                inputs[0].movedim(-2, -1).shape
-                if isinstance(module, nn.Conv1d)
-                else inputs[0].shape
-            )
-            moved = moved.movedim(-1, -2) if isinstance(module, nn.Conv1d) else moved
-            return (moved, *inputs[1:])
-
-        self._hooks = (*self._hooks, module.register_forward_pre_hook(before))
-
-    def _unhook(self) -> None:
-        for hook in self._hooks:
-            hook.remove()
-        self._hooks = ()
+        readers = [self._modules[layer.reader.name.rpartition(".")[0]] for layer in layers]
+        hooks = [
+            reader.register_forward_pre_hook(functools.partial(before, name=layer.name))
+            for reader, layer in zip(readers, layers, strict=True)
+        ]
+        try:
+            yield
+        finally:
+            for hook in hooks:
+                hook.remove()
 
     # What is hidden in it.
 
@@ -328,8 +314,7 @@ class TorchModel(AbstractModel):
             if isinstance(module, _READERS + _NORMS)
         ]
         try:
-            with torch.no_grad():
-                self._call(self._tensors(self.weights), np.arange(min(2, self.samples)))
+            self.outputs(self.weights, slice(2))
         finally:
             for hook in hooks:
                 hook.remove()
