@@ -1,7 +1,7 @@
 """A smaller network that computes the same."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -87,6 +87,7 @@ def shrink(
     tolerance: float = 0.05,
     tune: bool = True,
     widths: Mapping[str, int] | Sequence[int] | int | None = None,
+    apply: Callable[..., Any] | None = None,
     steps: int = 300,
 ) -> Shrunk:
     r"""The narrowest network of the same kind that computes what a trained one does.
@@ -104,12 +105,15 @@ def shrink(
 
     **Arguments:**
 
-    - `model`: a `torch.nn.Module`. Its hidden layers are found by their symmetry: units of linear
-      layers and 1-d convolutions, whatever activations follow, and heads of attention.
+    - `model`: a `torch.nn.Module`, or a tree of JAX's arrays. Its hidden layers are found by their
+      symmetry: units of linear layers, whatever activations follow, and in PyTorch those of 1-d
+      convolutions and heads of attention.
     - `x`: inputs, `(sample, …)`; a tuple for a model of several arguments, or a DataLoader.
     - `tolerance`: largest error.
     - `tune`: whether to tune; without it the answer takes a second, and is wider.
     - `widths`: so many units instead, for each hidden layer, or for all.
+    - `apply`: of a tree of weights, its outputs `apply(tree, x)`; left out, the tree is called with
+      one example at a time, as Equinox has it.
     - `steps`: most steps of tuning, each a gradient or two over the inputs.
 
     **Returns:** a `Shrunk`. The model that was given stays as it is. Magnitude pruning is tried
@@ -123,7 +127,7 @@ def shrink(
     tolerance, steps = real_number("tolerance", tolerance), whole_number("steps", steps)
     if not 0 < tolerance < math.inf:
         raise ValueError(f"`tolerance` must be positive, got {tolerance}.")
-    network = model_of(model, x)
+    network = model_of(model, x, apply)
     asked = None if widths is None else _asked(widths, {h.name: h.units for h in network.hidden})
     narrowest = Narrowest(network, steps=steps)
     chosen = asked or narrowest.search(tolerance, tune=tune).widths

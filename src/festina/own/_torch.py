@@ -111,7 +111,7 @@ class TorchModel(AbstractModel):
     def built(self, weights: Weights) -> nn.Module:
         """A copy of the module as it was given, with narrower layers."""
         model = copy.deepcopy(self._original)
-        narrow = {layer.name for layer in self.hidden if self._width(layer, weights) < layer.units}
+        narrow = {layer.name for layer in self.hidden if self._width(layer, weights) != layer.units}
         for layer in self.hidden:
             if layer.heads and layer.name in narrow:
                 Heads.replace(model, only=layer.name)

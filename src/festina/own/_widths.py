@@ -91,6 +91,7 @@ def widths(
     loss: Callable[..., Any] | None = None,
     tolerance: float = 0.1,
     tune: bool = True,
+    apply: Callable[..., Any] | None = None,
     steps: int = 300,
 ) -> EffectiveWidths:
     r"""How few units in every hidden layer compute what the network does.
@@ -117,14 +118,14 @@ def widths(
       differentiated and whose floor is about zero. What nobody can learn, noise say, is to be taken
       off: slopes and levels are judged against all that is left.
     - `tolerance`: largest error, as a fraction of the scale.
-    - `tune`, `steps`: as for `festina.shrink`.
+    - `tune`, `apply`, `steps`: as for `festina.shrink`.
     """
     tolerance, steps = real_number("tolerance", tolerance), whole_number("steps", steps)
     if not 0 < tolerance < math.inf:
         raise ValueError(f"`tolerance` must be positive, got {tolerance}.")
     if loss is not None and y is None:
         raise ValueError("`loss` needs targets as well: give `y`.")
-    network = model_of(model, x)
+    network = model_of(model, x, apply)
     has_bias = network.hidden[-1].bias is not None
     measure = spread if has_bias else rms
     outputs = network.outputs(network.weights, slice(None))
