@@ -2,3 +2,5 @@
 
 from ._shrink import Shrunk as Shrunk
 from ._shrink import shrink as shrink
+from ._widths import EffectiveWidths as EffectiveWidths
+from ._widths import widths as widths

@@ -60,13 +60,22 @@ class JaxModel(AbstractModel):
         }
         self._apply = apply or (lambda tree, x: jax.vmap(tree)(x))
         given = np.asarray(x)
+        if given.ndim == 0 or len(given) < 2 or given.dtype.kind not in "fiub":
+            raise ValueError(
+                f"`x` must be an array of two or more samples, got {given.dtype} {given.shape}."
+            )
         self.taken = np.linspace(0, len(given) - 1, min(len(given), 4096)).round().astype(int)
         kept = given[self.taken]
         self._x = kept.astype(float) if kept.dtype.kind == "f" else kept
         self.samples = len(self._x)
         self._products: list[Product] = []
         self._biases: dict[str, str] = {}
-        if not np.isfinite(self.outputs(self.weights, slice(64))).all():
+        try:
+            here = self.outputs(self.weights, slice(64))
+        except TypeError as error:
+            what = str(error).splitlines()[0]
+            raise ValueError(f"`model` does not take inputs {self._x.shape[1:]}: {what}") from error
+        if not np.isfinite(here).all():
             raise ValueError("The outputs of `model` are not finite: see to its weights and `x`.")
         self._run(self.weights, self._x[:2], note=True)
         self.hidden = tuple(self._found())

@@ -322,16 +322,24 @@ class TorchModel(AbstractModel):
         return [
             (name, module)
             for name, module in called
-            if names.count(name) == 1 and getattr(module, "groups", 1) == 1
+            if names.count(name) == 1
+            and getattr(module, "groups", 1) == 1
+            and (f"{name}.weight" in self.weights or isinstance(module, _NORMS))
         ]
 
 
 def _first(found: Any) -> torch.Tensor:
     """The outputs, of models that give more."""
+    if isinstance(found, dict):
+        found = found.get("logits", next(iter(found.values()), None))
     for name in ("logits", "last_hidden_state"):
-        if not isinstance(found, torch.Tensor) and hasattr(found, name):
-            return getattr(found, name)
-    return found[0] if isinstance(found, tuple | list) else found
+        found = getattr(found, name, found)
+    found = found[0] if isinstance(found, tuple | list) else found
+    if not isinstance(found, torch.Tensor):
+        raise ValueError(
+            f"`model` must give a tensor, or one first of all it gives, got {type(found).__name__}."
+        )
+    return found
 
 
 def _plain(rows: torch.Tensor) -> np.ndarray:

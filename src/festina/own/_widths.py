@@ -146,6 +146,10 @@ def widths(
         here, slope = _motion(wide, network.weights)
         if not math.isfinite(here):
             raise ValueError(f"The loss is {here}: nothing rests there. See to `loss` and `y`.")
+        if _motion(wide, network.weights) != (here, slope):
+            raise ValueError(
+                "`loss` gives another value when it is asked again: draw what is random in it once."
+            )
         confirmed = False
         if slope <= _REST:
             there, narrow_slope = _trained(network, found, targets, loss)
