@@ -191,3 +191,31 @@ def test_deep_networks_find_their_layers_and_all_planted_units():
     assert found.widths == {"first": 3, "second": 2}
     with torch.no_grad():
         assert torch.allclose(found.model(x), model(x), atol=1e-2)
+
+
+class LinearAttention(nn.Module):
+    """Heads of rank one as arrays of the module's own."""
+
+    def __init__(self, heads=6, size=4):
+        super().__init__()
+        self.key, self.query = (nn.Parameter(torch.randn(heads, size)) for _ in range(2))
+        self.value = nn.Parameter(torch.randn(size, heads))
+
+    def forward(self, x):
+        scores = torch.einsum("bnd,hd->bnh", x, self.key)
+        asked = torch.einsum("bd,hd->bh", x[:, -1], self.query)
+        return torch.einsum("bnh,bnd,bh,dh->b", scores, x, asked, self.value) / x.shape[1]
+
+
+def test_heads_that_are_no_layers_are_found_by_their_symmetry():
+    torch.manual_seed(0)
+    model = LinearAttention()
+    with torch.no_grad():  # three heads, the second time larger: Eq. (6)
+        for weight in (model.key, model.query):
+            weight[3:] = 1.5 * weight[:3]
+    x = torch.randn(300, 5, 4)
+    found = festina.shrink(model, x, tolerance=1e-6, tune=False)
+    assert found.widths == {"units": 3}
+    assert found.model.value.shape == (4, 3)
+    with torch.no_grad():
+        assert torch.allclose(found.model(x), model(x), rtol=1e-4, atol=1e-4)

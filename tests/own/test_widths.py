@@ -1,6 +1,7 @@
 """Effective widths at the outputs: planted saddles are known, moving networks are not confirmed."""
 
 import itertools
+import os
 
 import numpy as np
 import pytest
@@ -121,3 +122,28 @@ def test_a_bias_of_the_outputs_is_no_units_work(data, bias):
     with torch.no_grad():
         model[-1].bias += bias
     assert widths(model, x).widths == widths(model, x, y=y + bias).widths == (2,)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif("FESTINA_DATA" not in os.environ, reason="FESTINA_DATA names no MNIST folder")
+def test_the_plateaus_of_two_digits_are_one_and_two_units():
+    """784 inputs: a fixed angle between weights gathers nothing there, responses do."""
+    from festina.tasks import mnist
+
+    train = mnist((3, 5))
+    x, y = (torch.tensor(each[:1000]).float() for each in (train.x, train.y))
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(784, 200, bias=False), nn.ReLU(), nn.Linear(200, 2, bias=False))
+    for weight in model.parameters():
+        nn.init.normal_(weight, std=1e-5)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.02)
+    found = {}
+    for step in range(801):
+        if step in (20, 220, 800):
+            found[step] = widths(model, x, y=y, loss=half)
+        optimizer.zero_grad()
+        half(model(x), y).backward()
+        optimizer.step()
+    assert [each.widths for each in found.values()] == [(0,), (1,), (2,)]
+    # The loss still falls by a tenth in hundreds of steps at the end.
+    assert [each.confirmed for each in found.values()] == [True, True, False]

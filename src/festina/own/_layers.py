@@ -51,6 +51,8 @@ class Hidden:
     - `reader`: the array that reads them; `bias`, beside it, takes up what is constant.
     - `free`: whether units may be mixed, by their weights, or only be chosen.
     - `counted`: module and attribute that hold the number of heads, where something does.
+    - `summed`: where no layer reads them, but the outputs are linear in an array: what that is
+      multiplied with is what it reads. It is kept flat, unit after unit.
     """
 
     name: str
@@ -61,6 +63,7 @@ class Hidden:
     block: int = 1
     free: bool = True
     counted: tuple[str, str] | None = None
+    summed: bool = False
 
     @property
     def heads(self) -> bool:

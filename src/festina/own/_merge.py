@@ -80,6 +80,18 @@ class Merging:
         reading = "in sum" if kind == "equal" else "in proportion"
         return self._narrowed(widths, lambda layer, few: self._merged(layer, few), reading)
 
+    def copies(self, widths: Widths, tolerance: float) -> bool:
+        """Whether units that are merged respond not only alike, but as strongly."""
+        for layer in self.network.hidden:
+            census = self.census[layer.name]
+            label, weight = census.merges.clusters(widths[layer.name])[0], census.weight
+            total = np.maximum(np.bincount(label, weight), 1e-300)
+            mean = np.bincount(label, weight * census.size) / total
+            off = weight @ (census.size - mean[label]) ** 2
+            if off > tolerance**2 * (weight @ mean[label] ** 2):
+                return False
+        return True
+
     def _merged(self, layer: Hidden, few: int) -> list[Way]:
         """What may stand for each cluster: its most typical unit, or a mean of its weights.
 

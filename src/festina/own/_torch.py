@@ -47,8 +47,9 @@ class TorchModel(AbstractModel):
         self.notes = tuple(_notes(model))
         self.hidden: tuple[Hidden, ...] = ()
         self._kept: dict[Any, tuple[torch.Tensor, ...]] = {}
+        self._flat: dict[str, tuple[int, tuple[int, ...]]] = {}
         self._check()
-        self.hidden = tuple(self._found())
+        self.hidden = tuple(self._found()) or tuple(self._found_sums())
 
     # What it computes.
 
@@ -59,6 +60,8 @@ class TorchModel(AbstractModel):
     def reads(
         self, weights: Weights, rows: Rows, layers: tuple[Hidden, ...]
     ) -> dict[str, np.ndarray]:
+        if layers[0].summed:
+            return {layer.name: self._factors(weights, rows, layer) for layer in layers}
         found: dict[str, list[np.ndarray]] = {layer.name: [] for layer in layers}
         with torch.no_grad(), self._hooked(layers, seen=found):
             for _ in self._batches(self._tensors(weights), rows):
@@ -68,6 +71,15 @@ class TorchModel(AbstractModel):
     def contributions(self, rows: Rows) -> dict[str, np.ndarray]:
         """By probes of random signs along the outputs, or along each of few outputs."""
         total = {layer.name: np.zeros(layer.units) for layer in self.hidden}
+        if self.hidden[0].summed:
+            for layer, reads in zip(
+                self.hidden, self.reads(self.weights, rows, self.hidden).values(), strict=True
+            ):
+                part = (reads * self.weights[layer.reader.name]).reshape(
+                    -1, layer.units, layer.block
+                )
+                total[layer.name] = (part.sum(-1) ** 2).sum(0) / len(self._chosen(rows)[0])
+            return total
         given: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
         count = 0
         with torch.enable_grad(), self._hooked(self.hidden, given=given):
@@ -122,6 +134,7 @@ class TorchModel(AbstractModel):
             path, _, leaf = name.rpartition(".")
             home, was = modules[path], old[name]
             value = torch.as_tensor(array, dtype=was.dtype, device=was.device)
+            value = self._shaped(name, value).contiguous()
             if leaf in home._parameters:
                 learns = home._parameters[leaf].requires_grad  # pyright: ignore
                 value = nn.Parameter(value, requires_grad=learns)
@@ -150,8 +163,16 @@ class TorchModel(AbstractModel):
         return self._kept[key]
 
     def _raw(self, tensors: dict[str, torch.Tensor], inputs: tuple[torch.Tensor, ...]) -> Any:
+        shaped = {name: self._shaped(name, each) for name, each in tensors.items()}
         with self._counts(tensors):
-            return functional_call(self._module, tensors, inputs)
+            return functional_call(self._module, shaped, inputs)
+
+    def _shaped(self, name: str, tensor: torch.Tensor) -> torch.Tensor:
+        """As the module has it, what is kept flat."""
+        if name not in self._flat:
+            return tensor
+        axis, rest = self._flat[name]
+        return tensor.reshape(-1, *rest).movedim(0, axis)
 
     def _batches(self, tensors: dict[str, torch.Tensor], rows: Rows) -> Iterator[torch.Tensor]:
         for batch in zip(*(each.split(_BATCH) for each in self._chosen(rows)), strict=True):
@@ -209,6 +230,13 @@ class TorchModel(AbstractModel):
             for hook in hooks:
                 hook.remove()
 
+    def _factors(self, weights: Weights, rows: Rows, layer: Hidden) -> np.ndarray:
+        """What a flat array is multiplied with in the outputs, which are linear in it."""
+        name, size = layer.reader.name, weights[layer.reader.name].size
+        at = lambda flat: self.outputs({**weights, name: flat}, rows).ravel()
+        none = at(np.zeros(size))
+        return np.column_stack([at(each) - none for each in np.eye(size)])
+
     # What is hidden in it.
 
     def _check(self) -> None:
@@ -244,6 +272,44 @@ class TorchModel(AbstractModel):
                     taken |= {part.name for part in layer.makers}
                     yield layer
                     break
+
+    def _found_sums(self) -> Iterator[Hidden]:
+        """Units in arrays of a module's own, whose contributions are summed in the outputs."""
+        for path, module in self._modules.items():
+            front = f"{path}." if path else ""
+            arrays = {
+                f"{front}{leaf}": each for leaf, each in module.named_parameters(recurse=False)
+            }
+            for name, units in reversed(
+                [(n, size) for n, each in arrays.items() for size in each.shape]
+            ):
+                parts = {
+                    each: Part(each, list(array.shape).index(units))
+                    for each, array in arrays.items()
+                    if units in array.shape
+                }
+                reader = parts.pop(name)
+                if not parts:
+                    continue
+                wide = np.moveaxis(self.weights[name], reader.axis, 0)
+                held, self.weights[name] = self.weights[name], wide.ravel()
+                self._flat[name] = reader.axis, wide.shape[1:]
+                block = wide.size // units
+                makers = tuple(parts.values())
+                layer = Hidden(path or "units", units, makers, Part(name), None, block, summed=True)
+                if self._linear(name) and is_hidden(self, layer):
+                    yield layer
+                    return
+                self.weights[name] = held
+                del self._flat[name]
+
+    def _linear(self, name: str, rows: Rows = slice(8)) -> bool:
+        """Whether the outputs are linear in an array, but for a constant."""
+        none, one, two = (
+            self.outputs({**self.weights, name: factor * self.weights[name]}, rows)
+            for factor in (0.0, 1.0, 2.0)
+        )
+        return bool(np.abs(two - 2 * one + none).max() <= 1e-9 * np.abs(one - none).max())
 
     def _candidates(
         self, before: list[tuple[str, nn.Module]], reader: str, reads: int, bias: str | None

@@ -129,7 +129,8 @@ def widths(
     has_bias = network.hidden[-1].bias is not None
     measure = spread if has_bias else rms
     outputs = network.outputs(network.weights, slice(None))
-    scale = _scale(y, outputs, measure)
+    targets = None if y is None else network.targets(y)
+    scale = _scale(targets, outputs, measure)
     empty = measure(outputs) / scale if scale else 0.0
     if empty <= tolerance:
         found = Narrow({layer.name: 0 for layer in network.hidden}, {}, empty)
@@ -141,7 +142,6 @@ def widths(
     here = slope = there = narrow_slope = math.nan
     confirmed = None
     if loss is not None:
-        targets = network.targets(y)
         wide = lambda weights: network.slope(weights, slice(None), targets, loss)
         here, slope = _motion(wide, network.weights)
         if not math.isfinite(here):
@@ -184,6 +184,8 @@ def _kind(narrowest: Narrowest, found: Narrow, tolerance: float) -> Kind | Liter
     if found.widths == narrowest.merging.full:
         return None
     for kind in SIMPLEST_FIRST:
+        if kind == "equal" and not narrowest.merging.copies(found.widths, tolerance):
+            continue
         if narrowest.error(narrowest.merging.embedded(found.widths, kind)) <= tolerance:
             return kind
     return "fitted"
