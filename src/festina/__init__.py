@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from .dynamics import gradient_descent as gradient_descent
     from .dynamics import gradient_flow as gradient_flow
     from .networks import seeds as seeds
+    from .own import forecast as forecast
+    from .own import shrink as shrink
     from .own import watch as watch
 
 __version__ = "0.1.0"
@@ -28,12 +30,14 @@ __version__ = "0.1.0"
 _PACKAGES = ("diagnose", "dynamics", "networks", "own", "papers", "tasks", "theory")
 _HOMES = {
     "compilation_cache": "._cache",
+    "forecast": ".own",
     "gradient_descent": ".dynamics",
     "gradient_flow": ".dynamics",
     "load": "._run",
     "RunError": "._run",
     "save": "._run",
     "seeds": ".networks",
+    "shrink": ".own",
     "watch": ".own",
 }
 

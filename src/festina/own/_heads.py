@@ -1,0 +1,70 @@
+"""Multi-head attention whose heads can be fewer than the embedding has room for."""
+
+import math
+from typing import Any
+
+import torch
+from torch import nn
+
+
+class Heads(nn.MultiheadAttention):
+    """`torch.nn.MultiheadAttention` with the same arrays, and any number of heads.
+
+    PyTorch's own divides the embedding by the number of heads: it cannot have fewer of them of the
+    same size. This one keeps `head_dim`, and reads how many there are from `num_heads`.
+    """
+
+    @staticmethod
+    def replace(model: nn.Module, only: str | None = None) -> None:
+        """Turns attention in a model into this kind, where all of it is understood."""
+        for name, module in model.named_modules():
+            plain = type(module) is nn.MultiheadAttention
+            if plain and only in (None, name) and _understood(module):
+                module.__class__ = Heads
+
+    def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        key_padding_mask: torch.Tensor | None = None,
+        need_weights: bool = True,
+        attn_mask: torch.Tensor | None = None,
+        average_attn_weights: bool = True,
+        is_causal: bool = False,
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        single, turned = query.ndim == 2, not self.batch_first and query.ndim == 3
+        q, k, v = (each[None] if single else each for each in (query, key, value))
+        q, k, v = (each.transpose(0, 1) if turned else each for each in (q, k, v))
+        biases = (None,) * 3 if self.in_proj_bias is None else self.in_proj_bias.chunk(3)
+        q, k, v = (
+            nn.functional.linear(each, weight, bias)
+            .unflatten(-1, (self.num_heads, self.head_dim))
+            .transpose(1, 2)
+            for each, weight, bias in zip(
+                (q, k, v), self.in_proj_weight.chunk(3), biases, strict=True
+            )
+        )
+        scores = q @ k.transpose(-1, -2) / math.sqrt(self.head_dim)
+        for mask, shape in ((attn_mask, None), (key_padding_mask, (-1, 1, 1, k.shape[-2]))):
+            if mask is not None:
+                at = mask.reshape(shape) if shape else _for_heads(mask, self.num_heads)
+                scores = (
+                    scores.masked_fill(at, -math.inf) if at.dtype == torch.bool else scores + at
+                )
+        shares = nn.functional.dropout(scores.softmax(-1), self.dropout, self.training)
+        out = self.out_proj((shares @ v).transpose(1, 2).flatten(-2))
+        out = out.transpose(0, 1) if turned else out[0] if single else out
+        if not need_weights:
+            return out, None
+        shares = shares.mean(1) if average_attn_weights else shares
+        return out, shares[0] if single else shares
+
+
+def _understood(module: Any) -> bool:
+    return module._qkv_same_embed_dim and module.bias_k is None and not module.add_zero_attn
+
+
+def _for_heads(mask: torch.Tensor, heads: int) -> torch.Tensor:
+    """`(T, S)`, or one for each head."""
+    return mask if mask.ndim == 2 else mask.unflatten(0, (-1, heads))

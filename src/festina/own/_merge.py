@@ -1,0 +1,206 @@
+"""Few units for many: merged by what they respond, and read anew by least squares."""
+
+from collections.abc import Callable, Mapping
+from typing import Literal, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from ..theory.saddles._kinds import Kind
+from ._layers import AbstractModel, Hidden, Rows, Weights
+from ._ward import Merges, ward
+
+Widths = Mapping[str, int]
+Way = tuple[np.ndarray, np.ndarray]
+"""What each of the few is made of, `(few, unit)`, and for whom it stands, with their signs."""
+
+Reading = Literal["anew", "in sum", "in proportion"]
+
+_RIDGE = 1e-10
+"""Of the mean square of responses: copies of a unit have no least squares of their own."""
+
+
+class Census(NamedTuple):
+    """What is known of the units of a layer.
+
+    `cosine` of their responses on the data, `size` (root mean square) and `weight`, what each
+    contributes to the squared outputs; `norm`, the product of the norms of its weights.
+    """
+
+    cosine: Float[np.ndarray, "unit unit"]
+    size: Float[np.ndarray, " unit"]
+    weight: Float[np.ndarray, " unit"]
+    norm: Float[np.ndarray, " unit"]
+    merges: Merges
+
+
+class Merging:
+    """A wide network on data, from which narrow ones are made."""
+
+    def __init__(self, network: AbstractModel, fit: Rows):
+        self.network, self.fit = network, fit
+        self.reads = network.reads(network.weights, fit, network.hidden)
+        weights = network.contributions(fit)
+        self.census = {
+            layer.name: _census(layer, network.weights, self.reads[layer.name], weights[layer.name])
+            for layer in network.hidden
+        }
+
+    @property
+    def full(self) -> dict[str, int]:
+        return {layer.name: layer.units for layer in self.network.hidden}
+
+    def costs(self) -> list[tuple[float, str]]:
+        """What each merge costs at the outputs, and in which layer, the cheapest first."""
+        found = []
+        for name, census in self.census.items():
+            found += [(cost, name) for cost in np.maximum.accumulate(census.merges.cost)]
+        return sorted(found)
+
+    def merged(self, widths: Widths) -> dict[str, np.ndarray]:
+        """Units merged, layer after layer, each read anew."""
+        return self._narrowed(widths, lambda layer, few: self._merged(layer, few))
+
+    def pruned(self, widths: Widths) -> dict[str, np.ndarray]:
+        """The units of the largest weights, the product of both norms, read anew."""
+        chosen = lambda layer, few: [_chosen(self.census[layer.name].norm, few)]
+        return self._narrowed(widths, chosen)
+
+    def embedded(self, widths: Widths, kind: Kind) -> dict[str, np.ndarray]:
+        """The network that sits in the wide one if it is at a saddle of one kind (Theorem 1).
+
+        Silent units are left out; copies are read by the sum of what reads them, and proportional
+        units by the sum in proportion. Linear combinations are what least squares are for.
+        """
+        if kind == "zero":
+            loudest = lambda layer, few: [_chosen(self.census[layer.name].weight, few)]
+            return self._narrowed(widths, loudest, "in sum")
+        if kind == "linear":
+            return self.merged(widths)
+        reading = "in sum" if kind == "equal" else "in proportion"
+        return self._narrowed(widths, lambda layer, few: self._merged(layer, few), reading)
+
+    def copies(self, widths: Widths, tolerance: float) -> bool:
+        """Whether units that are merged respond not only alike, but as strongly."""
+        for layer in self.network.hidden:
+            census = self.census[layer.name]
+            label, weight = census.merges.clusters(widths[layer.name])[0], census.weight
+            total = np.maximum(np.bincount(label, weight), 1e-300)
+            mean = np.bincount(label, weight * census.size) / total
+            off = weight @ (census.size - mean[label]) ** 2
+            if off > tolerance**2 * (weight @ mean[label] ** 2):
+                return False
+        return True
+
+    def _merged(self, layer: Hidden, few: int) -> list[Way]:
+        """What may stand for each cluster: its most typical unit, or a mean of its weights.
+
+        The mean is of units of one response each where φ is homogeneous, and of units as they are
+        where copies are to be one; which of them is right the data say. A head is chosen.
+        """
+        census = self.census[layer.name]
+        label, sign = census.merges.clusters(few)
+        members = label == np.arange(few)[:, None]
+        weight = np.maximum(census.weight, 1e-300)
+        near = np.abs((members * (sign * weight)) @ census.cosine)
+        typical = np.where(members, near, -1.0).argmax(1)
+        stands = members * sign * sign[typical][:, None]  # a unit that is chosen is not turned
+        share = stands * weight
+        ways = [np.eye(layer.units)[typical]]
+        if layer.free:
+            of_one = share / np.where(census.size > 0, census.size, 1.0)
+            ways += [each / np.abs(each).sum(1, keepdims=True) for each in (share, of_one)]
+        return [*((way, stands) for way in ways), _chosen(census.norm, few)]
+
+    def _narrowed(
+        self,
+        widths: Widths,
+        shares: Callable[[Hidden, int], list[Way]],
+        reading: Reading = "anew",
+    ) -> dict[str, np.ndarray]:
+        weights = dict(self.network.weights)
+        for layer in self.network.hidden:
+            few = widths[layer.name]
+            alone = np.eye(few)
+            ways = [(alone, alone)] if few == layer.units else shares(layer, few)
+            tried = [self._with(weights, layer, *way, reading) for way in ways]
+            weights = min(tried, key=lambda each: each[0])[1]
+        return weights
+
+    def _with(
+        self,
+        weights: Weights,
+        layer: Hidden,
+        shares: np.ndarray,
+        stands: np.ndarray,
+        reading: Reading,
+    ) -> tuple[float, dict[str, np.ndarray]]:
+        r"""Few units in one layer, and what is lost of the sums that are made of them.
+
+        The reader's sums are $RV$; with responses $R'$ of the few, and a constant where there is a
+        bias to take it up, $V' = R'^+ R V$ comes nearest, whatever V is.
+        """
+        found = dict(weights)
+        for part in layer.makers:
+            found[part.name] = part.combined(found[part.name], shares)
+        held = found[layer.reader.name]  # its rows may be units of a layer behind, still wide
+        found[layer.reader.name] = layer.reader.read(held, np.kron(shares, np.eye(layer.block)))
+        many = self.reads[layer.name]
+        few = self.network.reads(found, self.fit, (layer,))[layer.name]
+        bias = layer.bias if reading == "anew" else None
+        if bias:
+            few = np.column_stack((few, np.ones(len(few))))
+        mixing = _mixing(few, many, np.kron(stands, np.eye(layer.block)), reading)
+        reader = np.moveaxis(self.network.weights[layer.reader.name], layer.reader.axis, 0)
+        sums = (many - few @ mixing) @ reader.reshape(many.shape[1], -1)
+        if bias:
+            shift = np.tensordot(mixing[-1], np.moveaxis(held, layer.reader.axis, 0), 1)
+            found[bias] = found[bias] + shift.reshape(len(shift), -1).sum(1)
+            mixing = mixing[:-1]
+        found[layer.reader.name] = layer.reader.read(held, mixing)
+        return float(np.sum(sums**2)), found
+
+
+def _mixing(
+    few: np.ndarray, many: np.ndarray, stands: np.ndarray, reading: Reading
+) -> Float[np.ndarray, "few many"]:
+    """How much of each of the few stands for each of the many."""
+    match reading:
+        case "in sum":
+            return stands
+        case "in proportion":
+            power = np.sum(few**2, axis=0)[:, None]
+            return (stands != 0) * (few.T @ many) / np.where(power > 0, power, 1.0)
+    gram, cross = few.T @ few, few.T @ many
+    power = gram.diagonal()
+    scale = 1 / np.sqrt(np.where(power > 0, power, 1.0))[:, None]
+    square = gram * scale * scale.T + _RIDGE * np.eye(len(gram))
+    return scale * np.linalg.solve(square, scale * cross)
+
+
+def _census(layer: Hidden, weights: Weights, reads: np.ndarray, weight: np.ndarray) -> Census:
+    reader = weights[layer.reader.name]
+    by_unit = np.moveaxis(reader, layer.reader.axis, 0).reshape(layer.units * layer.block, -1)
+    gram = reads.T @ reads / len(reads)
+    if layer.heads:  # values of heads have axes of their own: what they add to the sums is compared
+        gram = gram * (by_unit @ by_unit.T)
+    blocks = gram.reshape(layer.units, layer.block, layer.units, layer.block)
+    gram = blocks.sum((1, 3)) if layer.heads else np.einsum("iaja->ij", blocks)
+    size = np.sqrt(np.maximum(gram.diagonal(), 0.0))
+    inverse = np.where(size > 0, 1 / np.where(size > 0, size, 1.0), 0.0)
+    cosine = gram * inverse[:, None] * inverse
+    squares = [
+        np.square(np.moveaxis(weights[part.name], part.axis, 0))
+        .reshape(part.outer, layer.units, -1)
+        .sum((0, 2))
+        for part in layer.makers
+    ]
+    read = np.square(by_unit).reshape(layer.units, -1).sum(1)
+    norm = np.sqrt(np.sum(squares, 0) * read)
+    return Census(cosine, size, weight, norm, ward(cosine, weight))
+
+
+def _chosen(score: np.ndarray, few: int) -> Way:
+    """The units of the highest scores, each for itself."""
+    alone = np.eye(len(score))[np.sort(np.argsort(-score, kind="stable")[:few])]
+    return alone, alone

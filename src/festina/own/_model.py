@@ -1,0 +1,41 @@
+"""Whose network it is: that of PyTorch, or of JAX."""
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from ._layers import AbstractModel
+
+
+def model_of(model: Any, x: Any, apply: Callable[..., Any] | None = None) -> AbstractModel:
+    """Reads a network; raises where nothing in it is hidden."""
+    if "torch" in sys.modules and isinstance(model, sys.modules["torch"].nn.Module):
+        if apply is not None:
+            raise ValueError("`apply` is for trees of weights: a module of PyTorch calls itself.")
+        from ._torch import TorchModel
+
+        found: AbstractModel = TorchModel(model, x)
+    else:
+        found = _tree(model, x, apply)
+    if not found.hidden:
+        raise ValueError(
+            "No hidden layer was found in `model`: none whose units, the outputs of a linear "
+            "layer, a 1-d convolution or heads of attention, go each its own way to the next such "
+            "layer. Layers called twice, normalised over units or joined by a sum are none."
+        )
+    return found
+
+
+def _tree(model: Any, x: Any, apply: Callable[..., Any] | None) -> AbstractModel:
+    import jax
+
+    from ._jax import JaxModel
+
+    weights = [leaf for leaf in jax.tree.leaves(model) if hasattr(leaf, "dtype")]
+    if isinstance(model, type | str) or not weights or not (callable(model) or apply):
+        raise ValueError(
+            "`model` must be a `torch.nn.Module`, or a tree of JAX's arrays that can be called "
+            "with one example (Equinox) or comes with `apply=` of tree and inputs; got "
+            f"{type(model).__name__}."
+        )
+    return JaxModel(model, x, apply)

@@ -1,0 +1,143 @@
+"""The search for the narrowest network that computes the same, all hidden layers at once."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from ._descent import descend
+from ._layers import AbstractModel, Weights
+from ._merge import Merging, Widths
+
+_HELD = 5  # every so manieth input is held out
+_LOOK = 20  # steps of tuning between two looks at what was held out
+_PATIENCE = 3  # looks without a gain after which it ends
+
+
+class Narrow(NamedTuple):
+    """A narrow network and its error on the inputs held out, as a fraction of the scale."""
+
+    widths: dict[str, int]
+    weights: Weights
+    error: float
+
+
+class Narrowest:
+    """Narrow networks of every width that is asked for; errors are those of held-out inputs.
+
+    Layers are merged in the order of what that costs at the outputs, whichever they are in.
+    """
+
+    def __init__(self, network: AbstractModel, *, scale: float | None = None, steps: int = 300):
+        every = np.arange(network.samples)
+        few = network.samples < 2 * _HELD
+        self.fit = every if few else every[every % _HELD != 0]
+        self.held = every if few else every[every % _HELD == 0]
+        self.network, self.steps = network, steps
+        self.merging = Merging(network, self.fit)
+        self._goal = network.outputs(network.weights, self.fit)
+        self._wide = network.outputs(network.weights, self.held)
+        own = spread(np.concatenate((self._goal, self._wide)))
+        self.scale = (own if scale is None else scale) or 1.0
+        self._starts: dict[tuple[int, ...], tuple[Narrow, Narrow]] = {}
+        self._tuned: dict[tuple[int, ...], Narrow] = {}
+
+    def error(self, weights: Weights) -> float:
+        return float(rms(self.network.outputs(weights, self.held) - self._wide) / self.scale)
+
+    def starts(self, widths: Widths) -> tuple[Narrow, Narrow]:
+        """Before tuning: the better of both, and magnitude pruning with the same refit."""
+        key = tuple(widths.values())
+        if key not in self._starts:
+            pruned, merged = (
+                Narrow(dict(widths), weights, self.error(weights))
+                for weights in (self.merging.pruned(widths), self.merging.merged(widths))
+            )
+            self._starts[key] = min(merged, pruned, key=_error), pruned
+        return self._starts[key]
+
+    def tuned(self, widths: Widths, *, goal: float = 0.0, both: bool = False) -> Narrow:
+        """After tuning to the wide network's outputs, until the error is `goal`."""
+        key = tuple(widths.values())
+        best, pruned = self.starts(widths)
+        done = self._tuned.get(key, best)
+        if done.error <= goal or (key in self._tuned and not both):
+            return done
+        from_all = (best, pruned) if both and pruned is not best else (best,)
+        self._tuned[key] = min((done, *(self._tune(one, goal) for one in from_all)), key=_error)
+        return self._tuned[key]
+
+    def path(self, merges: int) -> dict[str, int]:
+        """How wide layers are after so many merges, the cheapest first."""
+        widths = self.merging.full
+        for _, name in self._order[:merges]:
+            widths[name] -= 1
+        return widths
+
+    @property
+    def _order(self) -> list[tuple[float, str]]:
+        return self.merging.costs()
+
+    def search(self, tolerance: float, *, tune: bool = True) -> Narrow:
+        """The narrowest within the tolerance that is found; the network itself if none is."""
+        whole = Narrow(self.merging.full, self.network.weights, 0.0)
+        plain = lambda widths: self.starts(widths)[0]
+        hard = lambda widths: self.tuned(widths, goal=0.9 * tolerance) if tune else plain(widths)
+        most = len(self._order)
+        merges, found = _furthest(lambda k: plain(self.path(k)), 0, most, whole, tolerance)
+        if tune:
+            found = _furthest(lambda k: hard(self.path(k)), merges, most, found, tolerance)[1]
+        names = list(found.widths)
+        for name in sorted(names, key=lambda each: -found.widths[each]) * (len(names) > 1):
+            here = found.widths
+            less = lambda k, name=name, here=here: hard({**here, name: here[name] - k})
+            found = _furthest(less, 0, here[name] - 1, found, tolerance)[1]
+        return found
+
+    def _tune(self, start: Narrow, goal: float) -> Narrow:
+        best, since, unit = start, 0, self.scale**2
+
+        def slope(weights: Weights) -> tuple[float, dict[str, np.ndarray]]:
+            value, slopes = self.network.slope(weights, self.fit, self._goal)
+            return value / unit, {name: each / unit for name, each in slopes.items()}
+
+        def look(weights: dict[str, np.ndarray]) -> bool:
+            nonlocal best, since
+            error = self.error(weights)
+            since = 0 if error < 0.99 * best.error else since + 1
+            if error < best.error:
+                best = Narrow(start.widths, weights, error)
+            return best.error > goal and since < _PATIENCE
+
+        end = descend(slope, start.weights, steps=self.steps, look=look, every=_LOOK)
+        return min(best, Narrow(start.widths, end, self.error(end)), key=_error)
+
+
+def rms(difference: Float[np.ndarray, "sample number"]) -> float:
+    """Root of the mean square over samples, summed over outputs."""
+    return float(np.sqrt(np.sum(difference**2) / len(difference)))
+
+
+def spread(outputs: Float[np.ndarray, "sample number"]) -> float:
+    """About their mean: a constant is for a bias, and no unit's work."""
+    return rms(outputs - outputs.mean(0))
+
+
+def _furthest(
+    at: Callable[[int], Narrow], fine: int, most: int, found: Narrow, tolerance: float
+) -> tuple[int, Narrow]:
+    """The largest k up to `most` within the tolerance, by bisection, from one that is."""
+    bad = most + 1
+    while bad - fine > 1:
+        middle = (fine + bad) // 2
+        one = at(middle)
+        if one.error <= tolerance:
+            fine, found = middle, one
+        else:
+            bad = middle
+    return fine, found
+
+
+def _error(one: Narrow) -> float:
+    return one.error if np.isfinite(one.error) else np.inf

@@ -1,0 +1,221 @@
+"""Smaller networks: planted units are found again, and nothing of the given one changes."""
+
+import numpy as np
+import pytest
+from scipy.cluster.hierarchy import fcluster, linkage
+
+import festina
+from festina.own._ward import ward
+
+torch = pytest.importorskip("torch")
+nn = torch.nn
+
+
+def planted(activation=nn.ReLU, *, units=4, copies=6, inputs=10, noise=0.0, bias=True, seed=0):
+    """A network in which every unit of a narrow one stands several times, with noise."""
+    g = torch.Generator().manual_seed(seed)
+    u = torch.randn(units, inputs, generator=g).repeat(copies, 1)
+    v = torch.randn(2, units, generator=g).repeat(1, copies) / copies
+    model = nn.Sequential(
+        nn.Linear(inputs, units * copies, bias=bias),
+        activation(),
+        nn.Linear(units * copies, 2, bias=bias),
+    )
+    with torch.no_grad():
+        model[0].weight.copy_(u + noise * torch.randn(u.shape, generator=g))
+        model[2].weight.copy_(v)
+        if bias:
+            model[0].bias.copy_(0.5 * torch.randn(units, generator=g).repeat(copies))
+    return model, torch.randn(1500, inputs, generator=g)
+
+
+def test_ward_with_equal_weights_is_that_of_scipy():
+    """Directions within a right angle: none is turned around."""
+    points = np.abs(np.random.default_rng(0).normal(size=(30, 3)))
+    points /= np.linalg.norm(points, axis=1, keepdims=True)
+    found = ward(points @ points.T, np.ones(30))
+    theirs = linkage(points, "ward")
+    assert np.allclose(np.sqrt(2 * found.cost), theirs[:, 2])
+    for count in (2, 7, 20):
+        label = found.clusters(count)[0]
+        same = fcluster(theirs, count, "maxclust")
+        assert np.array_equal(label[:, None] == label, same[:, None] == same)
+
+
+def test_a_unit_of_weight_two_is_two_units():
+    points = np.abs(np.random.default_rng(1).normal(size=(8, 3)))
+    points /= np.linalg.norm(points, axis=1, keepdims=True)
+    twice = np.concatenate((points, points[:3]))
+    weight = np.ones(8)
+    weight[:3] = 2.0
+    heavy, double = ward(points @ points.T, weight), ward(twice @ twice.T, np.ones(11))
+    assert np.allclose(double.cost[:3], 0.0)
+    assert np.allclose(heavy.cost, double.cost[3:])
+
+
+@pytest.mark.parametrize("activation", [nn.ReLU, nn.Tanh, nn.GELU])
+def test_copies_become_one_and_the_error_falls_with_their_noise(activation):
+    errors = []
+    for noise in (1e-2, 1e-4):
+        model, x = planted(activation, noise=noise)
+        found = festina.shrink(model, x, widths=4, tune=False)
+        errors.append(found.error)
+    assert errors[1] < 1e-3
+    assert errors[1] < 0.02 * errors[0]
+
+
+def test_the_model_is_narrower_and_computes_what_is_said():
+    model, x = planted(noise=0.02)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    found = festina.shrink(model, x, tolerance=0.02)
+    assert found.widths == {"0": 4}
+    assert found.model[0].out_features == found.model[2].in_features == 4
+    other = torch.randn(2000, 10, generator=torch.Generator().manual_seed(9))
+    with torch.no_grad():
+        wide, narrow = model(other), found.model(other)
+    error = ((wide - narrow).square().sum() / (wide - wide.mean(0)).square().sum()).sqrt()
+    assert np.isclose(float(error), found.error, rtol=0.3)
+    assert found.error < 0.01
+    assert model.training
+    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+    assert "24 → 4 units" in str(found)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_never_worse_than_magnitude_pruning(seed):
+    """A network of the default initialisation, in which nothing is a copy of anything."""
+    torch.manual_seed(seed)
+    model = nn.Sequential(nn.Linear(6, 64), nn.ReLU(), nn.Linear(64, 3))
+    found = festina.shrink(model, torch.randn(500, 6), widths=4)
+    assert all(point.merged <= point.pruned for point in found.curve)
+    assert found.error < 0.7 * found.pruned
+
+
+class Deep(nn.Module):
+    """Two hidden layers of copies, of a residual block with activations as functions."""
+
+    def __init__(self, seed=0, copies=5):
+        super().__init__()
+        g = torch.Generator().manual_seed(seed)
+        self.first, self.second = nn.Linear(6, 3 * copies), nn.Linear(3 * copies, 2 * copies)
+        self.last = nn.Linear(2 * copies, 6)
+        few = [torch.randn(shape, generator=g) for shape in ((3, 6), (2, 3), (6, 2))]
+        with torch.no_grad():
+            self.first.weight.copy_(few[0].repeat(copies, 1))
+            self.second.weight.copy_(few[1].repeat(copies, copies) / copies)
+            self.last.weight.copy_(few[2].repeat(1, copies) / copies)
+            self.first.bias.copy_(torch.randn(3, generator=g).repeat(copies))
+            self.second.bias.copy_(torch.randn(2, generator=g).repeat(copies))
+
+    def forward(self, x):
+        hidden = torch.tanh(self.first(x))
+        return x + self.last(torch.sigmoid(self.second(hidden)))
+
+
+class Attention(nn.Module):
+    """Heads of one's own, keys, queries and values of all in one array."""
+
+    def __init__(self, heads=4, size=3):
+        super().__init__()
+        self.n_head, self.head_dim = heads, size
+        self.qkv, self.out = nn.Linear(5, 3 * heads * size), nn.Linear(heads * size, 5)
+
+    def forward(self, x):
+        q, k, v = (
+            each.unflatten(-1, (self.n_head, self.head_dim)).transpose(1, 2)
+            for each in self.qkv(x).chunk(3, -1)
+        )
+        mixed = nn.functional.scaled_dot_product_attention(q, k, v)
+        return self.out(mixed.transpose(1, 2).flatten(-2))
+
+
+def attention_of_pytorch():
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.attention = nn.MultiheadAttention(8, 4, batch_first=True)
+
+        def forward(self, x):
+            return self.attention(x, x, x, need_weights=False)[0]
+
+    return Block()
+
+
+def convolutions():
+    return nn.Sequential(
+        nn.Conv1d(2, 6, 3), nn.ReLU(), nn.Conv1d(6, 8, 3, padding=1), nn.GELU(), nn.Flatten(),
+        nn.Linear(8 * 6, 2),
+    )  # fmt: skip
+
+
+def doubled(model, layer_count):
+    """The same function with every unit, or head, twice: each is read with half its weight."""
+    from festina.own._model import model_of
+
+    torch.manual_seed(0)
+    network = model_of(model, torch.randn(SHAPES[type(model).__name__]))
+    assert len(network.hidden) == layer_count
+    weights = dict(network.weights)
+    for layer in network.hidden:
+        twice = np.tile(np.eye(layer.units), (2, 1))
+        for part in layer.makers:
+            weights[part.name] = part.combined(weights[part.name], twice)
+        mixing = np.kron(twice, np.eye(layer.block)) / 2
+        weights[layer.reader.name] = layer.reader.read(weights[layer.reader.name], mixing)
+    return network.built(weights), {h.name: h.units for h in network.hidden}
+
+
+SHAPES = {"Attention": (80, 6, 5), "Block": (80, 6, 8), "Sequential": (80, 2, 8)}
+
+
+@pytest.mark.parametrize(
+    ("make", "layers"), [(Attention, 1), (attention_of_pytorch, 1), (convolutions, 2)]
+)
+def test_heads_and_channels_that_stand_twice_become_one(make, layers):
+    torch.manual_seed(1)
+    model = make()
+    x = torch.randn(SHAPES[type(model).__name__])
+    wide, few = doubled(model, layers)
+    with torch.no_grad():
+        assert torch.allclose(wide(x), model(x), atol=1e-5)
+    found = festina.shrink(wide, x, tolerance=1e-3, tune=False)
+    assert found.widths == few
+    with torch.no_grad():
+        assert torch.allclose(found.model(x), model(x), atol=1e-3)
+
+
+def test_deep_networks_find_their_layers_and_all_planted_units():
+    model = Deep()
+    x = torch.randn(400, 6, generator=torch.Generator().manual_seed(1))
+    found = festina.shrink(model, x, tolerance=1e-3)
+    assert found.widths == {"first": 3, "second": 2}
+    with torch.no_grad():
+        assert torch.allclose(found.model(x), model(x), atol=1e-2)
+
+
+class LinearAttention(nn.Module):
+    """Heads of rank one as arrays of the module's own."""
+
+    def __init__(self, heads=6, size=4):
+        super().__init__()
+        self.key, self.query = (nn.Parameter(torch.randn(heads, size)) for _ in range(2))
+        self.value = nn.Parameter(torch.randn(size, heads))
+
+    def forward(self, x):
+        scores = torch.einsum("bnd,hd->bnh", x, self.key)
+        asked = torch.einsum("bd,hd->bh", x[:, -1], self.query)
+        return torch.einsum("bnh,bnd,bh,dh->b", scores, x, asked, self.value) / x.shape[1]
+
+
+def test_heads_that_are_no_layers_are_found_by_their_symmetry():
+    torch.manual_seed(0)
+    model = LinearAttention()
+    with torch.no_grad():  # three heads, the second time larger: Eq. (6)
+        for weight in (model.key, model.query):
+            weight[3:] = 1.5 * weight[:3]
+    x = torch.randn(300, 5, 4)
+    found = festina.shrink(model, x, tolerance=1e-6, tune=False)
+    assert found.widths == {"units": 3}
+    assert found.model.value.shape == (4, 3)
+    with torch.no_grad():
+        assert torch.allclose(found.model(x), model(x), rtol=1e-4, atol=1e-4)

@@ -1,0 +1,99 @@
+"""Trees of JAX: the same layers, the same merging, and the same kind of tree back."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import festina
+from festina.own._model import model_of
+from festina.own._widths import widths
+
+
+def tree(copies=4, seed=1):
+    """Weights `(in, out)` by names in no order; every unit stands several times."""
+    r = np.random.default_rng(seed)
+    few = {
+        "z": {"kernel": r.normal(size=(5, 3)), "bias": r.normal(size=3)},
+        "a": {"kernel": r.normal(size=(3, 2)), "bias": r.normal(size=2)},
+        "last": r.normal(size=(2, 2)),
+    }
+    many = {
+        "z": jax.tree.map(lambda each: np.tile(each, copies), few["z"]),
+        "a": {
+            "kernel": np.tile(few["a"]["kernel"], (copies, copies)) / copies,
+            "bias": np.tile(few["a"]["bias"], copies),
+        },
+        "last": np.tile(few["last"], (copies, 1)) / copies,
+    }
+    return jax.tree.map(lambda each: jnp.asarray(each, jnp.float32), many)
+
+
+def apply(weights, x):
+    hidden = jax.nn.relu(x @ weights["z"]["kernel"] + weights["z"]["bias"])
+    hidden = jnp.tanh(hidden @ weights["a"]["kernel"] + weights["a"]["bias"])
+    return hidden @ weights["last"]
+
+
+X = np.random.default_rng(0).normal(size=(300, 5)).astype(np.float32)
+
+
+def test_a_dict_of_weights_is_read_from_its_program():
+    model = tree()
+    found = festina.shrink(model, X, apply=apply, tolerance=1e-3, tune=False)
+    assert list(found.widths.values()) == [3, 2]
+    shapes = jax.tree.map(jnp.shape, found.model)
+    assert shapes == {
+        "z": {"kernel": (5, 3), "bias": (3,)},
+        "a": {"kernel": (3, 2), "bias": (2,)},
+        "last": (2, 2),
+    }
+    assert found.model["last"].dtype == jnp.float32
+    assert np.allclose(apply(found.model, X), apply(model, X), atol=1e-4)
+
+
+def test_contributions_are_those_of_pytorch():
+    torch = pytest.importorskip("torch")
+    model = tree(seed=2)
+    same = torch.nn.Sequential(
+        torch.nn.Linear(5, 12),
+        torch.nn.ReLU(),
+        torch.nn.Linear(12, 8),
+        torch.nn.Tanh(),
+        torch.nn.Linear(8, 2, bias=False),
+    )
+    arrays = [model["z"]["kernel"].T, model["z"]["bias"], model["a"]["kernel"].T]
+    arrays += [model["a"]["bias"], model["last"].T]
+    for weight, array in zip(same.parameters(), arrays, strict=True):
+        weight.data = torch.tensor(np.asarray(array))
+    ours, theirs = model_of(model, X, apply), model_of(same, torch.tensor(X))
+    every = slice(None)
+    for one, two in zip(ours.hidden, theirs.hidden, strict=True):
+        a = ours.contributions(every)[one.name]
+        assert np.allclose(a, theirs.contributions(every)[two.name], rtol=1e-5)
+        a = ours.reads(ours.weights, every, (one,))[one.name]
+        assert np.allclose(a, theirs.reads(theirs.weights, every, (two,))[two.name], atol=1e-6)
+
+
+def test_equinox_is_given_back_as_equinox():
+    eqx = pytest.importorskip("equinox")
+    model = eqx.nn.MLP(5, 2, 8, 1, key=jax.random.key(0))
+    wide = np.tile(np.eye(8), (3, 1))
+    first, last = model.layers
+    places = lambda m: (m.layers[0].weight, m.layers[0].bias, m.layers[1].weight)
+    arrays = (wide @ first.weight, wide @ first.bias, last.weight @ wide.T / 3)
+    model = eqx.tree_at(places, model, tuple(jnp.asarray(each, jnp.float32) for each in arrays))
+    found = festina.shrink(model, X, tolerance=1e-4, tune=False)
+    assert list(found.widths.values()) == [8]
+    assert found.model.layers[0].out_features == found.model.layers[1].in_features == 8
+    assert np.allclose(jax.vmap(found.model)(X), jax.vmap(model)(X), atol=1e-4)
+
+
+def test_widths_of_a_tree_are_confirmed_by_its_own_loss():
+    model = tree()
+    y = np.asarray(apply(model, X))
+    half = lambda outputs, targets: 0.5 * jnp.mean(jnp.sum((outputs - targets) ** 2, -1))
+    found = widths(model, X, y=y + 1e-3, loss=half, apply=apply, tolerance=0.01)
+    assert found.widths == (3, 2)
+    assert found.slope > 1
+    assert found.confirmed is False
