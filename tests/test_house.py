@@ -17,6 +17,7 @@ ORDER = (
     {"_hessian"},
     {"dynamics", "theory"},
     {"diagnose"},
+    {"own"},
     {"papers"},
     {"cli"},
     {"__main__"},

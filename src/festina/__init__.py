@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from . import diagnose as diagnose
     from . import dynamics as dynamics
     from . import networks as networks
+    from . import own as own
     from . import papers as papers
     from . import tasks as tasks
     from . import theory as theory
@@ -20,12 +21,14 @@ if TYPE_CHECKING:
     from .dynamics import gradient_descent as gradient_descent
     from .dynamics import gradient_flow as gradient_flow
     from .networks import seeds as seeds
+    from .own import forecast as forecast
 
 __version__ = "0.1.0"
 
-_PACKAGES = ("diagnose", "dynamics", "networks", "papers", "tasks", "theory")
+_PACKAGES = ("diagnose", "dynamics", "networks", "own", "papers", "tasks", "theory")
 _HOMES = {
     "compilation_cache": "._cache",
+    "forecast": ".own",
     "gradient_descent": ".dynamics",
     "gradient_flow": ".dynamics",
     "load": "._run",
