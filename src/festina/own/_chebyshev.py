@@ -20,6 +20,7 @@ Field = Callable[[Vector], tuple[float, Vector]]
 _DAMPING = 2 / 13
 _MOST_STAGES = 60
 _LEAST = 0.2  # of the inverse sharpness: no step is shorter
+_SLACK, _KINKED = 2.0, 10  # of the tolerance, for so many steps after one across kinks
 _SAFETY = 1.2  # of the sharpness, which power iteration finds from below
 _FIRST_ITERATIONS = 12
 _NUDGE = 1e-3  # of the weights, by which they are moved to see how the gradient changes
@@ -43,44 +44,48 @@ class Ahead:
     weights: Vector
 
 
-def integrate(field: Field, start: Vector, *, tolerance: float) -> Iterator[Ahead]:
-    """The flow from `start`, one adaptive step after another, without end.
+def integrate(
+    field: Field, start: Vector, *, tolerance: float, shortest: float = 0.0
+) -> Iterator[Ahead]:
+    """The flow from `start`, one adaptive step after another, until it is no longer finite.
 
     `tolerance` is the error that a step may make, relative to the step itself: weights that rest
-    do not hide the error of those that grow. A step across kinks is in error however short it is;
-    one that was shortened to little avail is taken.
+    do not hide the error of those that grow. Rectifiers slide along their kinks, where a step is in
+    error however short it is: one that was shortened to little avail is taken as it was, with some
+    behind it, and so is every step of the length `shortest`.
     """
     w, (loss, f) = start, field(start)
     t, speed = 0.0, f.square
     yield Ahead(t, loss, speed, 0.0, w)
     sharpness = _Sharpness(field, w, f)
-    h, tried = 1.0 / sharpness.value, None
+    h, longer, kinked = 1.0 / sharpness.value, None, 0
     while True:
         rho = _SAFETY * sharpness.value
-        h = min(max(h, _LEAST / rho), (_MOST_STAGES**2 - 1) / 1.54 / rho)
-        stages = max(2, 1 + math.ceil(math.sqrt(1 + 1.54 * h * rho)))
-        new = _step(field, w, f, h, stages)
-        loss_new, f_new = field(new)
-        moved = new - w
-        error, size = (moved * -0.8 + (f + f_new) * (0.4 * h)).norm, moved.norm
-        ratio = error / (tolerance * size) if size > 0 else 0.0
-        if not (math.isfinite(ratio) and math.isfinite(loss_new)):
-            if h * rho <= _LEAST:
+        least = max(_LEAST / rho, shortest)
+        h = max(min(h, (_MOST_STAGES**2 - 1) / 1.54 / rho), least)
+        step = _step(field, w, f, h, rho)
+        if not step.finite:
+            if h <= least:
                 return
-            h, tried = 0.1 * h, None
+            h = max(0.1 * h, least)
             sharpness.renew(w, f)
             continue
-        kink = tried is not None and ratio > tried[1] * (h / tried[0])
-        if ratio > 1.0 and not kink and h * rho > _LEAST:
-            tried = h, ratio
-            h *= max(0.2, 0.8 / math.sqrt(ratio))
-            continue
-        before, speed = speed, f_new.square
-        taken, growth = _grown(speed, before, h, stages)
-        w, loss, f, t = new, loss_new, f_new, t + taken
+        ratio = step.error / (tolerance * (_SLACK if kinked else 1.0))
+        if ratio > 1.0:
+            shorter = longer is None or step.error < longer.error * (h / longer.length)
+            if shorter and h > least:
+                longer = step
+                h *= max(0.2, 0.8 / math.sqrt(ratio))
+                continue
+            if longer is not None and longer.error < 1.0:
+                step = longer
+            kinked, ratio = _KINKED, 0.64
+        before, speed = speed, step.f.square
+        taken, growth = _grown(speed, before, step.length, step.stages)
+        w, loss, f, t = step.w, step.loss, step.f, t + taken
         yield Ahead(t, loss, speed, growth, w)
-        h *= 1.0 if kink else min(4.0, 0.8 / math.sqrt(max(ratio, 1e-6)))
-        tried = None
+        h = step.length * min(4.0, 0.8 / math.sqrt(max(ratio, 1e-6)))
+        longer, kinked = None, max(kinked - 1, 0)
         sharpness.renew(w, f)
 
 
@@ -110,18 +115,35 @@ def _grows_by(s: int, z: float) -> float:
     return a + b * math.cosh(s * math.acosh(w0 + w1 * z))
 
 
-def _step(field: Field, w: Vector, f: Vector, h: float, stages: int) -> Vector:
+@dataclass(frozen=True)
+class _Step:
+    """Where a step has led, and its error relative to it."""
+
+    w: Vector
+    loss: float
+    f: Vector
+    length: float
+    stages: int
+    error: float
+
+    @property
+    def finite(self) -> bool:
+        return math.isfinite(self.error) and math.isfinite(self.loss)
+
+
+def _step(field: Field, w: Vector, f: Vector, h: float, rho: float) -> _Step:
+    stages = max(2, 1 + math.ceil(math.sqrt(1 + 1.54 * h * rho)))
     first, rows = _coefficients(stages)
     before, at = w, combination((1.0, w), (first * h, f))
     for mu, nu, mu_h, gamma_h in rows:
         _, slope = field(at)
-        before, at = (
-            at,
-            combination(
-                (1 - mu - nu, w), (mu, at), (nu, before), (mu_h * h, slope), (gamma_h * h, f)
-            ),
-        )
-    return at
+        terms = (1 - mu - nu, w), (mu, at), (nu, before), (mu_h * h, slope), (gamma_h * h, f)
+        before, at = at, combination(*terms)
+    loss, there = field(at)
+    moved = at - w
+    size = moved.norm
+    error = combination((-0.8, moved), (0.4 * h, f), (0.4 * h, there)).norm
+    return _Step(at, loss, there, h, stages, error / size if size else 0.0)
 
 
 @cache

@@ -17,6 +17,7 @@ from ._rules import SGD, Adam, parts, read, stated
 from ._vectors import Vector
 
 _TOLERANCE = 0.2  # of a step of the flow, relative to the step
+_SHORTEST = 8  # steps of the optimiser that a step of the flow stands for, or it were dearer
 _DILATION = 4.0  # of Adam's clock, and twice that once it has cost as many gradients as this
 _PATIENCE = 100
 _COARSER = 2.0  # of tolerance and dilation, to see what they do
@@ -113,7 +114,9 @@ def forecast(
     else:
         verdict = _without_drop(course)
     if left is not None:
-        spread = _changes(start, problem, course, drop, left, judge, not every_gradient)
+        spread = _changes(
+            start, problem, course, drop, left, judge, not every_gradient, 2.0 * max_gradients
+        )
         band = max(left - spread, 0.0), left + spread
     if verdict == "plateau" and watch is not None:
         since = watch.plateaus().start[-1]
@@ -212,7 +215,8 @@ def _descent(
         return loss, g.scaled(relative)
 
     before, steps = 0.0, 0.0
-    for here in integrate(field, problem.start, tolerance=tolerance):
+    shortest = _SHORTEST / rule.steps(0.0)
+    for here in integrate(field, problem.start, tolerance=tolerance, shortest=shortest):
         ahead = here.time - before
         if schedule is None:
             steps += ahead * rule.steps(here.growth)
@@ -297,6 +301,7 @@ def _changes(
     left: float,
     judge: Callable[[Vector], float] | None,
     coarser: bool,
+    most: float,
 ) -> float:
     """Half the width of the band: twice what half of the samples, and coarser steps, change."""
     if judge is not None:
@@ -307,7 +312,9 @@ def _changes(
         again = Course()
         for here in start(_COARSER, problem):
             again.add(here, judge(here.weights))
-            if (again.metric[-1] - values[0]) / change >= 1.0 or here.time > _LONGEST * left:
+            if (again.metric[-1] - values[0]) / change >= 1.0:
+                break
+            if here.time > _LONGEST * left or problem.spent[0] > most:
                 break
         return _WIDE * abs(again.time[-1] - left)
     assert drop is not None
@@ -319,12 +326,14 @@ def _changes(
             seen.add(here)
             if seen.fallen() > fall:
                 return seen.passage(int(np.argmin(seen.speed)), fall) or seen.time[-1]
-            if here.time > _LONGEST * left:
+            if here.time > _LONGEST * left or problem.spent[0] > most:
                 break
-        return _LONGEST * left
+        return max(seen.time[-1], left)
 
     halves = (
-        [until(start(1.0, half)) for half in problem.pieces(2)] if problem.samples > 1 else [left]
+        [until(start(_COARSER, half)) for half in problem.pieces(2)]
+        if problem.samples > 1
+        else [left]
     )
     spread = 0.5 * (max(halves) - min(halves))
     if coarser:
