@@ -1,7 +1,7 @@
 """When a plateau is left: `festina.forecast` at 25, 50 and 75 % of it, and what else is told.
 
-Left is when a tenth of the drop to the next plateau is made, in the run as it went on. |error| is
-relative to the steps that remained; the baselines are told the level that comes next, and the
+Left is when a tenth of the drop to the next plateau is made, in the run as it went on, counted from
+where its loss was flattest since the question. |error| is relative to the steps that remained; the baselines are told the level that comes next, and the
 growth fit and 'as long again' the past of the run.
 """
 
@@ -19,7 +19,7 @@ from festina.own._course import LEFT, Course
 from festina.own._curvature import ritz
 from festina.own._forecast import _look, _set_up
 
-from .own_runs import KINDS, Kind, Trained, train
+from .own_runs import GROKKING, KINDS, Kind, Trained, train
 from .timing import table
 
 SEEDS = range(5)
@@ -38,6 +38,7 @@ class Question:
     start: float
     share: float
     true: float
+    from_level: float
     fall: float
     level: float
 
@@ -47,20 +48,29 @@ def questions(run: Trained) -> Iterator[Question]:
     steps = np.array([snapshot[0] for snapshot in run.snapshots])
     for k in range(len(seen) - 1):
         above, below = seen.level[k : k + 2]
-        fall = LEFT * (above - below)
-        later = (run.time > seen.time[k]) & (run.loss < above - fall)
-        at = int(np.argmax(later))
-        (t0, t1), (l0, l1) = run.time[at - 1 : at + 1], run.loss[at - 1 : at + 1]
-        left = t0 + (t1 - t0) * (l0 - above + fall) / (l0 - l1)
+        left = _passage(run, seen.time[k], above - LEFT * (above - below))
         if left - seen.start[k] < _SHORTEST or seen.strength[k] < _WEAKEST:
             continue
         for share in SHARES:
             index = int(np.argmin(np.abs(steps - seen.start[k] - share * (left - seen.start[k]))))
-            if left > steps[index]:
-                remaining = left - steps[index]
-                yield Question(
-                    run, index, steps[index], seen.start[k], share, remaining, fall, below
-                )
+            now = steps[index]
+            if left <= now:
+                continue
+            # Whoever is past the flattest point sees less of a drop to come, and its tenth later.
+            from_now = (
+                min(above, np.interp(now, run.time, run.loss)) if now > seen.time[k] else above
+            )
+            fall = LEFT * (from_now - below)
+            later = _passage(run, max(now, seen.time[k]), from_now - fall)
+            yield Question(
+                run, index, now, seen.start[k], share, later - now, left - now, fall, below
+            )
+
+
+def _passage(run: Trained, since: float, level: float) -> float:
+    k = int(np.argmax((run.time > since) & (run.loss < level)))
+    (t0, t1), (l0, l1) = run.time[k - 1 : k + 1], run.loss[k - 1 : k + 1]
+    return t0 + (t1 - t0) * (l0 - level) / (l0 - l1)
 
 
 def own(q: Question) -> festina.own.Forecast:
@@ -146,6 +156,7 @@ def ask(kind: Kind, seeds=SEEDS, *, verbose: bool = False) -> list[dict]:
                 "seed": seed,
                 "share": q.share,
                 "true": q.true,
+                "from level": q.from_level,
                 "verdict": seen.verdict,
                 "own": left,
                 "covered": seen.band is not None and seen.band[0] <= q.true <= seen.band[1],
@@ -162,6 +173,23 @@ def ask(kind: Kind, seeds=SEEDS, *, verbose: bool = False) -> list[dict]:
             rows.append(row)
             if verbose:
                 print(row, flush=True)
+    return rows
+
+
+def grokking(seeds=SEEDS) -> list[dict]:
+    """When test accuracy is half-way up, asked at a quarter of the way there."""
+    rows = []
+    for seed in seeds:
+        run = train(GROKKING, seed)
+        half = float(run.time[np.argmax(run.metric > 0.5 * run.metric.max())])
+        steps = np.array([snapshot[0] for snapshot in run.snapshots])
+        index = int(np.argmin(np.abs(steps - 0.25 * half)))
+        model, optimiser = run.at(index)
+        x, y, *held = run.data
+        metric = lambda model, held=held: GROKKING.metric(model, *held)
+        seen = festina.forecast(model, GROKKING.loss, optimiser, (x, y), metric=metric)
+        true, guess = half - steps[index], math.inf if seen.half is None else seen.half
+        rows.append({"seed": seed, "true": true, "own": guess, "gradients": seen.gradients})
     return rows
 
 
@@ -185,7 +213,10 @@ def summary(rows: list[dict]) -> list[list]:
 def measure(kinds=KINDS) -> list[dict]:
     rows = [row for kind in kinds for row in ask(kind)]
     table(["run", "cases", *BASELINES, "own", "band covers", "gradients"], summary(rows))
-    return rows
+    grown = grokking()
+    error = [abs(row["own"] / row["true"] - 1) for row in grown]
+    print(f"grokking: {np.median(error):.3f}, at most {max(error):.3f}")
+    return rows + grown
 
 
 if __name__ == "__main__":

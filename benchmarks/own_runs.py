@@ -64,7 +64,7 @@ def train(kind: Kind, seed: int) -> Trained:
 
 
 def _train(kind: Kind, data: tuple) -> tuple:
-    model, (x, y) = kind.make(), data
+    model, (x, y, *held) = kind.make(), data
     optimiser = kind.optimiser(model.parameters())
     n, often, seldom = len(y), max(1, kind.steps // SEEN), max(1, kind.steps // KEPT)
     time, losses, metrics, snapshots = [], [], [], []
@@ -73,7 +73,7 @@ def _train(kind: Kind, data: tuple) -> tuple:
             with torch.no_grad():
                 time.append(step)
                 losses.append(kind.loss(model(x), y).item())
-                metrics.append(kind.metric(model) if kind.metric else np.nan)
+                metrics.append(kind.metric(model, *held) if kind.metric else np.nan)
         if step % seldom == 0:
             snapshots.append((step, _copy(model.state_dict()), _copy(optimiser.state_dict())))
         rows = slice(None) if kind.batch is None else torch.randint(n, (kind.batch,))
@@ -152,19 +152,24 @@ def digits(n: int = 1000) -> tuple:
     return torch.tensor(images.x[some]).float(), torch.tensor(images.y[some]).argmax(1)
 
 
+def accuracy(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> float:
+    with torch.no_grad():
+        return (model(x).argmax(1) == y.argmax(1)).float().mean().item()
+
+
 class Square(nn.Module):
     def forward(self, x):
         return x**2
 
 
-def clock(p: int = 29, shown: float = 0.6) -> tuple[tuple, tuple]:
+def clock(p: int = 29, shown: float = 0.6) -> tuple:
     """Pairs to add modulo p, shown and kept, of the seed."""
     order = torch.randperm(p * p)
     a, b = order // p, order % p
     x = torch.cat([nn.functional.one_hot(a, p), nn.functional.one_hot(b, p)], 1).float()
     y = nn.functional.one_hot((a + b) % p, p).float()
     m = int(shown * p * p)
-    return (x[:m], y[:m]), (x[m:], y[m:])
+    return x[:m], y[:m], x[m:], y[m:]
 
 
 def sgd(lr, **rest):
@@ -196,7 +201,7 @@ KINDS = (
         1500,
         32,
     ),
-    Kind("ReLU Adam", mlp(6, 30, 1, std=1e-5), teacher(), MSE, adam(2e-4), 5000, 32),
+    Kind("ReLU Adam", mlp(6, 30, 1, std=1e-3), teacher(), MSE, adam(5e-4), 3000, 32),
     Kind("three layers", mlp(6, 20, 20, 1, std=1e-2), teacher(2), MSE, sgd(0.05), 1500),
     Kind(
         "linear attention",
@@ -222,4 +227,14 @@ KINDS = (
         sgd(0.2),
         600,
     ),
+)
+
+GROKKING = Kind(
+    "grokking",
+    lambda: nn.Sequential(nn.Linear(58, 96, bias=False), Square(), nn.Linear(96, 29, bias=False)),
+    clock,
+    MSE,
+    lambda p: torch.optim.AdamW(p, lr=5e-4, weight_decay=1.0),
+    1500,
+    metric=accuracy,
 )

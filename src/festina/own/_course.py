@@ -64,7 +64,8 @@ class Course:
         fallen = above - self.loss[-1]
         slowed = speed[-1] < _SLOWED * speed[top]
         if slowed and fallen > least and to_come < _TO_COME * fallen:
-            return Drop(start, above, self.loss[-1] - to_come)
+            floor = 0.0 if self.loss[-1] >= 0.0 else -math.inf  # most losses have one
+            return Drop(start, above, max(self.loss[-1] - to_come, floor))
         return None
 
     def to_come(self) -> float:

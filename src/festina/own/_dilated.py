@@ -1,9 +1,9 @@
 r"""Adam ahead, by itself with a dilated clock.
 
 Adam is no flow of the loss alone: where it goes depends on what it remembers. The optimiser with
-the learning rate $c\eta$ and memories $1 - \beta \to c(1 - \beta)$ does in one step what it did in
-$c$, as long as it still remembers more than one gradient, $c < 1/(1 - \beta_1)$. Its gradient is
-that on all samples; what mini-batches add to the running mean of squares, their variance, is
+the learning rate $c\eta$ and memories that lag behind by as much, $\beta/(1-\beta)$ steps of old and
+a $c$-th of that in new ones, does in one step what it did in $c$. Its gradient is that on all
+samples; what mini-batches add to the running mean of squares, their variance, is
 measured from shares of the samples and added.
 """
 
@@ -36,8 +36,8 @@ def dilate(
             return
         if not rule.decoupled and any(decay):
             g = g + w.scaled(decay)
-        c = max(1.0, min(dilation(taken), 1.0 / (1.0 - rule.betas[0])))
-        one, two = (1.0 - c * (1.0 - beta) for beta in rule.betas)
+        c = dilation(taken)
+        one, two = (beta / (beta + c * (1.0 - beta)) for beta in rule.betas)
         m = m * one + g * (1.0 - one)
         v = v * two + (g * g if variance is None else g * g + variance) * (1.0 - two)
         seen += c

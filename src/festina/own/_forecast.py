@@ -25,6 +25,7 @@ _WIDE = 2.0  # the band, in what half the data and a coarser look-ahead change
 _LONGEST = 3.0  # how much later than with all samples half of them may leave, before it is given up
 _AT_REST = 1e-3  # of the loss, which is still to come
 _CERTAIN = 300  # gradients of rest, before curvature is asked whether it is one
+_CHANGE, _RESTS = 0.1, 0.02  # of a metric: less is none; and of its way, when it has made it
 _SETTLING = 0.05  # of the drop: if the loss has more than that to fall before it, it settles
 _RESTLESS = 0.3  # of the loss: one that falls by more, without a rest, is on no staircase
 
@@ -50,13 +51,12 @@ def forecast(
     The run is looked ahead of with gradients alone, on all `samples` at once. For descent that is
     gradient flow by Runge–Kutta–Chebyshev steps, on a clock that knows momentum: what grows as
     $e^{at}$ along the flow grows by the larger root of $\zeta^2 - (1+\mu+\eta a)\zeta + \mu = 0$ a
-    step. Adam and AdamW are run themselves on a dilated clock (learning rate $c\eta$, memories
-    $1 - \beta \to c(1-\beta)$), from the state that they are in. Linearising once at the plateau is
-    not enough: units turn while they wait.
+    step. Adam and AdamW are run themselves on a dilated clock, from the state that they are in.
+    Linearising once at the plateau is not enough: units turn while they wait.
 
     Left is when a tenth of the coming drop is made, where the drop is from the loss where it is
-    flattest to where it rests next. The band is twice what half of the samples (half of the
-    difference between the halves) and a coarser look-ahead change.
+    flattest from now on to where it rests next. The band is twice what half of the samples (half of
+    the difference between the halves) and a coarser look-ahead change.
 
     **Arguments:**
 
@@ -69,7 +69,8 @@ def forecast(
       or a dict are given to the module one by one.
     - `watch`: what `festina.watch` has seen of the run; since when it rests is said then.
     - `metric`: of the model, accuracy on a test set say. Times are then of the metric: when it has
-      made a tenth, and half, of its way to where it rests, as in grokking.
+      made a tenth, and half, of its way to where it rests, as in grokking. Between 0 and 1 it is
+      taken for a share, of which a tenth is no change.
     - `max_gradients`: at which it is given up.
     - `samples`: how many stand for all. Fewer than a thousand are a rough guide.
     - `batch`: size of mini-batches, of which Adam must know (a DataLoader says it); `None` for all
@@ -102,8 +103,7 @@ def forecast(
     verdict: Verdict
     left = half = band = level = None
     if judge:
-        way = course.metric[-1] - course.metric[0]
-        left, half = (_metric_passage(course, LEFT * way), _metric_passage(course, 0.5 * way))
+        left, half = _metric_passage(course, LEFT), _metric_passage(course, 0.5)
         verdict = _without_drop(course) if drop is None else "plateau"
     elif drop is not None:
         left = course.passage(drop.flattest, LEFT * drop.height)
@@ -265,24 +265,30 @@ def _first_drop(
     return course, None
 
 
+def _moved(values: np.ndarray) -> bool:
+    """Whether a metric has changed: by a tenth, of one if it is a share of something."""
+    largest = np.abs(values).max()
+    share = values.min() >= 0.0 and largest <= 1.0
+    return bool(abs(values[-1] - values[0]) > _CHANGE * (1.0 if share else largest))
+
+
 def _metric_done(course: Course) -> bool:
-    """Whether the metric has moved, and has rested since for a third of the time looked ahead."""
+    """Whether the metric has changed, and has rested since for a quarter of the time."""
     values = np.array(course.metric)
-    way = values[-1] - values[0]
-    if len(values) < 10 or abs(way) < 0.1 * max(abs(values[0]), abs(values[-1])):
+    late = np.array(course.time) > 0.75 * course.time[-1]
+    if not _moved(values) or late.sum() < 3:
         return False
-    late = np.array(course.time) > course.time[-1] * 0.75
-    return bool(np.ptp(values[late]) < 0.02 * abs(way)) and late.sum() >= 3
+    return bool(np.ptp(values[late]) < _RESTS * abs(values[-1] - values[0]))
 
 
-def _metric_passage(course: Course, change: float) -> float | None:
+def _metric_passage(course: Course, share: float) -> float | None:
     values, time = np.array(course.metric), np.array(course.time)
-    if abs(values[-1] - values[0]) < 0.1 * max(abs(values[0]), abs(values[-1]), 1e-300):
+    if not _moved(values):
         return None
-    made = (values - values[0]) / change
-    k = int(np.argmax(made >= 1.0))
-    share = (1.0 - made[k - 1]) / (made[k] - made[k - 1])
-    return float(time[k - 1] + share * (time[k] - time[k - 1]))
+    made = (values - values[0]) / (values[-1] - values[0])
+    k = int(np.argmax(made >= share))
+    between = (share - made[k - 1]) / (made[k] - made[k - 1])
+    return float(time[k - 1] + between * (time[k] - time[k - 1]))
 
 
 def _without_drop(course: Course) -> Verdict:
