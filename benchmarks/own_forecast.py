@@ -1,8 +1,9 @@
 """When a plateau is left: `festina.forecast` at 25, 50 and 75 % of it, and what else is told.
 
 Left is when a tenth of the drop to the next plateau is made, in the run as it went on, counted from
-where its loss was flattest since the question. |error| is relative to the steps that remained; the baselines are told the level that comes next, and the
-growth fit and 'as long again' the past of the run.
+where its loss was flattest since the question. |error| is relative to the steps that remained: its
+median, and the share of cases within 20 %. The baselines are told the level that comes next, and
+the growth fit and 'as long again' the past of the run.
 """
 
 import math
@@ -96,7 +97,7 @@ def as_long_again(q: Question) -> float:
 
 
 def growth_fit(q: Question) -> float:
-    """Squared gradient grows as it has since the middle of the time spent here, till it makes it."""
+    """The squared gradient grows as it has since the middle of the time spent here."""
     since = q.start + 0.5 * (q.now - q.start)
     picked = [k for k, s in enumerate(q.run.snapshots) if since <= s[0] <= q.now][-12:]
     if len(picked) < 3:
@@ -112,7 +113,7 @@ def growth_fit(q: Question) -> float:
 
 def linearised(q: Question) -> float:
     """Growth along the directions of negative curvature as they are now (40 of Lanczos)."""
-    problem, rule = _problem(q)
+    problem, _ = _problem(q)
     values, slopes = ritz(problem, problem.start)
     # Along an eigenvector of curvature λ with slope g the loss falls by g²(e^{-2λt} − 1)/(−2λ).
     growing = values < -1e-3 * values.max()
@@ -121,7 +122,9 @@ def linearised(q: Question) -> float:
     a, g2 = -values[growing], slopes[growing] ** 2
     low, high = 0.0, 1.0
     made = lambda t: float((g2 * np.expm1(np.minimum(2 * a * t, 600)) / (2 * a)).sum())
-    while made(high) < q.fall:
+    if not g2.sum() > 0:
+        return math.inf
+    while made(high) < q.fall and 2 * a.max() * high < 600:
         high *= 2
     for _ in range(60):
         middle = 0.5 * (low + high)

@@ -9,8 +9,11 @@ from .._drops import PROMINENCE
 from ._chebyshev import Ahead
 
 LEFT = 0.1  # of a drop, after which a plateau has been left
-LEAST_DROP = 0.01  # of the loss: less is none
+LEAST_DROP = 0.03  # of the loss: less is none
+LEAST_OF_ALL = 1e-3  # of the loss without a network: less is none either
 _RISE = 10**PROMINENCE
+_UNDER_WAY = 1.5, 0.1  # rise of speed since now, and fall of the loss by it, if it is left already
+_STANDSTILL = 1e-3  # of the loss: falling by less on all the way ahead is no speed
 _SLOWED = 0.3  # of its top speed, below which a drop may be at its end
 _TO_COME = 0.15  # of a drop, which may be extrapolated
 
@@ -30,8 +33,9 @@ class Drop:
 
 @dataclass
 class Course:
-    """Samples of a look-ahead, in steps of the optimiser."""
+    """Samples of a look-ahead, in steps of the optimiser; `scale` is the loss without a network."""
 
+    scale: float = 0.0
     time: list[float] = field(default_factory=list)
     loss: list[float] = field(default_factory=list)
     speed: list[float] = field(default_factory=list)
@@ -49,14 +53,19 @@ class Course:
         Speed rises by `PROMINENCE` decades above its valley, and falls again: until little is to
         come at the rate at which it does, or until it rises anew.
         """
-        speed = np.maximum(self.speed, 1e-300)
+        still = _STANDSTILL * abs(self.loss[0]) / max(self.time[-1], 1.0)
+        speed = np.maximum(self.speed, max(still, 1e-300))
         rise = speed / np.minimum.accumulate(speed)
         top = int(np.argmax(rise))
-        if rise[top] < _RISE or top == len(speed) - 1:
+        if top == len(speed) - 1:
             return None
         start = int(np.argmin(speed[: top + 1]))
         above = self.loss[start]
-        least = LEAST_DROP * abs(above)
+        least = max(LEAST_DROP * abs(above), LEAST_OF_ALL * self.scale)
+        if rise[top] < _RISE:
+            risen, fallen = _UNDER_WAY
+            if start > 0 or rise[top] < risen or above - self.loss[-1] < fallen * abs(above):
+                return None
         valley = top + int(np.argmin(speed[top:]))
         if speed[valley:].max() > _RISE * speed[valley] and above - self.loss[valley] > least:
             return Drop(start, above, self.loss[valley])
@@ -67,6 +76,16 @@ class Course:
             floor = 0.0 if self.loss[-1] >= 0.0 else -math.inf  # most losses have one
             return Drop(start, above, max(self.loss[-1] - to_come, floor))
         return None
+
+    def resting(self) -> bool:
+        """Whether the loss has all but stood still, and no faster of late, for half of the time."""
+        if len(self.time) < 4:
+            return False
+        ends = 0.5 * self.time[-1], 0.75 * self.time[-1], self.time[-1]
+        first, second, third = np.interp(ends, self.time, self.loss)
+        least = max(0.03 * LEAST_DROP * abs(third), 0.1 * LEAST_OF_ALL * self.scale)
+        faster = second - third > max(2.0 * (first - second), 0.1 * least)
+        return bool(first - third < least and not faster)
 
     def to_come(self) -> float:
         """How much further the loss falls if it goes on slowing down; infinite if it does not."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ._chebyshev import Ahead, integrate
-from ._course import LEAST_DROP, LEFT, Course, Drop
+from ._course import LEAST_DROP, LEAST_OF_ALL, LEFT, Course, Drop
 from ._curvature import negative_curvature
 from ._dilated import dilate
 from ._every import run_ahead
@@ -22,9 +22,9 @@ _DILATION = 4.0  # of Adam's clock, and twice that once it has cost as many grad
 _PATIENCE = 100
 _COARSER = 2.0  # of tolerance and dilation, to see what they do
 _WIDE = 2.0  # the band, in what half the data and a coarser look-ahead change
+_NARROW, _NARROW_IN_BATCHES = 0.05, 0.1  # of the time, which is added to it
 _LONGEST = 3.0  # how much later than with all samples half of them may leave, before it is given up
-_AT_REST = 1e-3  # of the loss, which is still to come
-_CERTAIN = 300  # gradients of rest, before curvature is asked whether it is one
+_CERTAIN = 200  # gradients of rest, before curvature is asked whether it is one
 _CHANGE, _RESTS = 0.1, 0.02  # of a metric: less is none; and of its way, when it has made it
 _SETTLING = 0.05  # of the drop: if the loss has more than that to fall before it, it settles
 _RESTLESS = 0.3  # of the loss: one that falls by more, without a rest, is on no staircase
@@ -56,7 +56,9 @@ def forecast(
 
     Left is when a tenth of the coming drop is made, where the drop is from the loss where it is
     flattest from now on to where it rests next. The band is twice what half of the samples (half of
-    the difference between the halves) and a coarser look-ahead change.
+    the difference between the halves) and a coarser look-ahead change, and a twentieth of the time
+    (a tenth in mini-batches, which differ from run to run). Losses are measured against that of a
+    network whose weights are all zero: what is below a thousandth of that is no drop.
 
     **Arguments:**
 
@@ -99,7 +101,7 @@ def forecast(
         start = lambda coarser, problem: _look(rule, problem, coarser, schedule)
     judge = metric and (lambda w: float(metric(problem.restore(w))))
 
-    course, drop = _first_drop(start(1.0, problem), problem, max_gradients, judge)
+    course, drop = _first_drop(start(1.0, problem), problem, float(max_gradients), judge)
     verdict: Verdict
     left = half = band = level = None
     if judge:
@@ -117,6 +119,7 @@ def forecast(
         spread = _changes(
             start, problem, course, drop, left, judge, not every_gradient, 2.0 * max_gradients
         )
+        spread += (_NARROW if problem.batch is None else _NARROW_IN_BATCHES) * left
         band = max(left - spread, 0.0), left + spread
     if verdict == "plateau" and watch is not None:
         since = watch.plateaus().start[-1]
@@ -215,7 +218,8 @@ def _descent(
         return loss, g.scaled(relative)
 
     before, steps = 0.0, 0.0
-    shortest = _SHORTEST / rule.steps(0.0)
+    per_step = 1.0 / rule.steps(0.0)
+    shortest = _SHORTEST * per_step
     for here in integrate(field, problem.start, tolerance=tolerance, shortest=shortest):
         ahead = here.time - before
         if schedule is None:
@@ -223,7 +227,7 @@ def _descent(
         else:
             steps = _scheduled(rule, schedule, steps, ahead, here.growth)
         before = here.time
-        yield Ahead(steps, here.loss, here.speed, here.growth, here.weights)
+        yield Ahead(steps, here.loss, here.speed * per_step, here.growth, here.weights)
 
 
 def _scheduled(rule: SGD, schedule: Schedule, steps: float, ahead: float, growth: float) -> float:
@@ -244,7 +248,7 @@ def _first_drop(
     look: Iterator[Ahead], problem: Problem, most: float, judge: Callable[[Vector], float] | None
 ) -> tuple[Course, Drop | None]:
     """The look-ahead until the first drop or the metric's way is made, or all is at rest."""
-    course, rested = Course(), None
+    course, rested = Course(problem.scale()), None
     for here in look:
         course.add(here, None if judge is None else judge(here.weights))
         drop = course.drop()
@@ -256,9 +260,12 @@ def _first_drop(
         spent = problem.spent[0]
         if spent > most or not math.isfinite(here.time):
             break
-        resting = course.to_come() < _AT_REST * abs(here.loss) or here.speed == 0.0
-        rested = None if not resting else spent if rested is None else rested
-        if judge is None and rested is not None and spent - rested > _CERTAIN:
+        if judge is not None:
+            continue
+        if 0.0 <= here.loss < LEAST_OF_ALL * course.scale:  # no drop is left that would count
+            break
+        rested = None if not course.resting() else spent if rested is None else rested
+        if rested is not None and spent - rested > _CERTAIN:
             if not negative_curvature(problem, here.weights):
                 break
             rested = math.inf
@@ -293,10 +300,10 @@ def _metric_passage(course: Course, share: float) -> float | None:
 
 def _without_drop(course: Course) -> Verdict:
     first, last = course.loss[0], course.loss[-1]
-    fallen = (first - last) / max(abs(first), 1e-300)
-    if fallen > _RESTLESS:
-        return "no staircase"
-    return "settling" if fallen > LEAST_DROP else "minimum"
+    fallen = first - last
+    if fallen < max(LEAST_DROP * abs(first), LEAST_OF_ALL * course.scale):
+        return "minimum"
+    return "no staircase" if fallen > _RESTLESS * abs(first) else "settling"
 
 
 def _changes(

@@ -56,6 +56,11 @@ class Problem:
             x, y = rows(self.x, slice(a, b)), rows(self.y, slice(a, b))
             yield replace(self, x=x, y=y, share=self.share * (b - a) / self.samples)
 
+    def scale(self) -> float:
+        """The loss when all weights are zero, to measure others by; zero if it is not finite."""
+        loss, _ = self(self.start * 0.0)
+        return abs(loss) if math.isfinite(loss) else 0.0
+
     def random(self) -> Vector:
         """A direction, the same each time, on the device where the weights are."""
         rng = np.random.default_rng(0)
@@ -214,7 +219,7 @@ def _torch_samples(
     elif isinstance(data, Dataset):
         source, collate = data, default_collate
     elif isinstance(data, (tuple, list)) and len(data) == 2:
-        order, word = shuffled(*data, most)
+        order, word = shuffled(data[0], data[1], most)
         notes += [word] if word else []
         x, y = (_mapped(d, lambda a: torch.as_tensor(a)[order]) for d in data)
         return put(x), put(y), batch
@@ -267,7 +272,7 @@ def tree_problem(model: Any, loss: Callable, data: Any, *, most: int, batch: int
 
     if not (isinstance(data, (tuple, list)) and len(data) == 2):
         raise ValueError(f"`data` is a {type(data).__name__}, expected inputs and targets (x, y).")
-    order, word = shuffled(*data, most)
+    order, word = shuffled(data[0], data[1], most)
     x, y = (_mapped(d, lambda a: jnp.asarray(np.asarray(a)[order])) for d in data)
     leaves, tree = jax.tree.flatten(model)
     named = [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(model)]
