@@ -1,0 +1,120 @@
+"""What a look-ahead shows: where the loss is flattest, and whether and when it drops from there."""
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from .._drops import PROMINENCE
+from ._chebyshev import Ahead
+
+LEFT = 0.1  # of a drop, after which a plateau has been left
+LEAST_DROP = 0.03  # of the loss: less is none
+LEAST_OF_ALL = 1e-3  # of the loss without a network: less is none either
+_RISE = 10**PROMINENCE
+_UNDER_WAY = 1.5, 0.1  # rise of speed since now, and fall of the loss by it, if it is left already
+_STANDSTILL = 1e-3  # of the loss: falling by less on all the way ahead is no speed
+_SLOWED = 0.3  # of its top speed, below which a drop may be at its end
+_TO_COME = 0.15  # of a drop, which may be extrapolated
+
+
+@dataclass(frozen=True)
+class Drop:
+    """From which level to which, and the sample at which the loss was flattest before it."""
+
+    flattest: int
+    above: float
+    below: float
+
+    @property
+    def height(self) -> float:
+        return self.above - self.below
+
+
+@dataclass
+class Course:
+    """Samples of a look-ahead, in steps of the optimiser; `scale` is the loss without a network."""
+
+    scale: float = 0.0
+    time: list[float] = field(default_factory=list)
+    loss: list[float] = field(default_factory=list)
+    speed: list[float] = field(default_factory=list)
+    metric: list[float] = field(default_factory=list)
+
+    def add(self, here: Ahead, metric: float | None = None) -> None:
+        self.time.append(here.time)
+        self.loss.append(here.loss)
+        self.speed.append(here.speed)
+        self.metric += [] if metric is None else [metric]
+
+    def drop(self) -> Drop | None:
+        """The first drop ahead, once it has been made; what is left of it is extrapolated.
+
+        Speed rises by `PROMINENCE` decades above its valley, and falls again: until little is to
+        come at the rate at which it does, or until it rises anew.
+        """
+        still = _STANDSTILL * abs(self.loss[0]) / max(self.time[-1], 1.0)
+        speed = np.maximum(self.speed, max(still, 1e-300))
+        rise = speed / np.minimum.accumulate(speed)
+        top = int(np.argmax(rise))
+        if top == len(speed) - 1:
+            return None
+        start = int(np.argmin(speed[: top + 1]))
+        above = self.loss[start]
+        least = max(LEAST_DROP * abs(above), LEAST_OF_ALL * self.scale)
+        if rise[top] < _RISE:
+            risen, fallen = _UNDER_WAY
+            if start > 0 or rise[top] < risen or above - self.loss[-1] < fallen * abs(above):
+                return None
+        valley = top + int(np.argmin(speed[top:]))
+        if speed[valley:].max() > _RISE * speed[valley] and above - self.loss[valley] > least:
+            return Drop(start, above, self.loss[valley])
+        to_come = self.to_come()
+        fallen = above - self.loss[-1]
+        slowed = speed[-1] < _SLOWED * speed[top]
+        if slowed and fallen > least and to_come < _TO_COME * fallen:
+            floor = 0.0 if self.loss[-1] >= 0.0 else -math.inf  # most losses have one
+            return Drop(start, above, max(self.loss[-1] - to_come, floor))
+        return None
+
+    def resting(self) -> bool:
+        """Whether the loss has all but stood still, and no faster of late, for half of the time."""
+        if len(self.time) < 4:
+            return False
+        ends = 0.5 * self.time[-1], 0.75 * self.time[-1], self.time[-1]
+        first, second, third = np.interp(ends, self.time, self.loss)
+        least = max(0.03 * LEAST_DROP * abs(third), 0.1 * LEAST_OF_ALL * self.scale)
+        faster = second - third > max(2.0 * (first - second), 0.1 * least)
+        return bool(first - third < least and not faster)
+
+    def to_come(self) -> float:
+        """How much further the loss falls if it goes on slowing down; infinite if it does not."""
+        if len(self.time) < 3:
+            return math.inf
+        (t0, t1), (l0, l1), (s0, s1) = self.time[-2:], self.loss[-2:], self.speed[-2:]
+        if not 0.0 < s1 < s0 or t1 <= t0:
+            return 0.0 if s1 == 0.0 else math.inf
+        return max(l0 - l1, 0.0) * s1 / (s0 - s1)
+
+    def passage(self, flattest: int, fall: float) -> float | None:
+        """When the loss has fallen by that much since the flattest sample.
+
+        Between two samples the loss falls at a speed that changes exponentially.
+        """
+        level = self.loss[flattest] - fall
+        for k in range(flattest + 1, len(self.time)):
+            if self.loss[k] > level:
+                continue
+            (t0, t1), (l0, l1) = self.time[k - 1 : k + 1], self.loss[k - 1 : k + 1]
+            share = (l0 - level) / (l0 - l1)
+            growth = math.log(max(self.speed[k], 1e-300) / max(self.speed[k - 1], 1e-300))
+            growth = min(max(growth, -30.0), 30.0)
+            if abs(growth) > 1e-6:
+                share = math.log1p(share * math.expm1(growth)) / growth
+            return t0 + (t1 - t0) * share
+        return None
+
+    def fallen(self) -> float:
+        """By how much the loss has fallen since it was flattest, where it has sped up since."""
+        flattest = int(np.argmin(self.speed))
+        return self.loss[flattest] - self.loss[-1]

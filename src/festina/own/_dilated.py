@@ -1,0 +1,82 @@
+r"""Adam ahead, by itself with a dilated clock.
+
+Adam is no flow of the loss alone: where it goes depends on what it remembers. The optimiser with
+the learning rate $c\eta$ and memories that lag by as much, $\beta/(1-\beta)$ steps of old and
+a $c$-th of that in new ones, does in one step what it did in $c$. Its gradient is that on all
+samples; mini-batches add their variance to the running mean of squares and kick the weights, which
+is what moves those that have next to no gradient. Both are measured from shares of the samples.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from ._chebyshev import Ahead
+from ._problem import Problem
+from ._rules import Adam, parts
+from ._vectors import Vector, combination
+
+_PIECES = 8  # shares of the samples, from which the variance of gradients is measured
+_SMOOTH = 10  # steps over which speed is smoothed
+_RISEN = 1.1  # by which a loss that rises is given away
+
+
+def dilate(
+    rule: Adam,
+    problem: Problem,
+    dilation: Callable[[int], float],
+    schedule: Callable[[float], float] | None,
+) -> Iterator[Ahead]:
+    """Adam's course ahead, until it is no longer finite.
+
+    `dilation` says by how much, given the steps so far; it is halved where the loss begins to rise
+    as it does beyond the edge of stability.
+    """
+    w = problem.start
+    lr, decay = parts(rule.lr, len(w.parts)), parts(rule.weight_decay, len(w.parts))
+    m, v = rule.moments or (w * 0.0, w * 0.0)
+    rng = np.random.default_rng(0)
+    time, seen, taken, brake, lowest, speed = 0.0, rule.step, 0, 1.0, math.inf, None
+    while True:
+        loss, g, shares = _gradient(problem, w)
+        if not math.isfinite(loss):
+            return
+        lowest = min(lowest, loss)
+        if loss > _RISEN * lowest:
+            brake, lowest = 2.0 * brake, loss
+        if not rule.decoupled and any(decay):
+            g = g + w.scaled(decay)
+        c = max(1.0, dilation(taken) / brake)
+        one, two = (beta / (beta + c * (1.0 - beta)) for beta in rule.betas)
+        kicked, square = g, g * g
+        if shares:
+            # c mini-batches of a step: a c-th of the variance in their mean, all of it in squares.
+            kick = combination(*zip(rng.normal(size=len(shares)).tolist(), shares, strict=True))
+            kicked = g + kick * c**-0.5
+            square = sum((off * off for off in shares), square)
+        m = m * one + kicked * (1.0 - one)
+        v = v * two + square * (1.0 - two)
+        seen += c
+        left = [1.0 - beta**seen for beta in rule.betas]
+        step = m.with_(lambda a, b: a / left[0] / ((b / left[1]) ** 0.5 + rule.eps), v)  # noqa: B023
+        now = c * (schedule(time) if schedule else 1.0)
+        moved = step.scaled([-now * each for each in lr])
+        if rule.decoupled and any(decay):
+            moved = moved - w.scaled([now * a * b for a, b in zip(lr, decay, strict=True)])
+        falls = -g.dot(moved) / c
+        speed = falls if speed is None else speed + (falls - speed) / _SMOOTH
+        yield Ahead(time, loss, max(speed, 0.0), 0.0, w)
+        w, time, taken = w + moved, time + c, taken + 1
+
+
+def _gradient(problem: Problem, w: Vector) -> tuple[float, Vector, list[Vector]]:
+    """Loss, gradient, and vectors whose outer products sum to the covariance of a mini-batch's."""
+    n, batch = problem.samples, problem.batch
+    if batch is None or batch >= n or n < 2 * _PIECES:
+        return *problem(w), []
+    shares = [(piece.samples / n, *piece(w)) for piece in problem.pieces(_PIECES)]
+    loss = sum(p * value for p, value, _ in shares)
+    g = combination(*((p, each) for p, _, each in shares))
+    scale = (n / _PIECES / batch / (_PIECES - 1)) ** 0.5
+    return loss, g, [(each - g) * scale for _, _, each in shares]

@@ -1,0 +1,108 @@
+"""What `forecast` hands out."""
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from .._axes import axes
+from ._course import LEFT, Course
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Verdict = Literal["plateau", "settling", "minimum", "no staircase"]
+
+
+@dataclass(frozen=True, eq=False)
+class Forecast:
+    """What comes next in a training run, in steps of its optimiser from now.
+
+    - `verdict`: `"plateau"`, a drop is coming; `"settling"`, the loss is still on its way down to
+      where it will rest, and a drop may follow; `"minimum"`, it rests and none was seen ahead;
+      `"no staircase"`, it goes on falling without a rest.
+    - `left`: when a tenth of the coming drop is made, the plateau left; `None` without one.
+    - `half`: when half of it is made.
+    - `band`: between which `left` lies.
+    - `loss`: now, on the samples that were looked at.
+    - `level`: of the loss after the drop. The plateau behind it may be a weak one.
+    - `wider_level`: that of a network with one unit more than are in use, where it was asked for.
+    - `metric`: the metric now and where the look-ahead ended; with one, times and band are its.
+    - `ahead`: how far was looked.
+    - `gradients`: spent, in passes through the samples.
+    - `notes`: what was assumed.
+    - `course`: the look-ahead itself.
+    """
+
+    verdict: Verdict
+    left: float | None
+    half: float | None
+    band: tuple[float, float] | None
+    loss: float
+    level: float | None
+    wider_level: float | None
+    metric: tuple[float, float] | None
+    ahead: float
+    gradients: float
+    notes: tuple[str, ...]
+    course: Course
+
+    def __str__(self) -> str:
+        lines = [
+            self._in_words(),
+            f"{self.gradients:.0f} gradients, looked {_steps(self.ahead)} ahead",
+        ]
+        return "\n".join([*lines, *self.notes])
+
+    def _in_words(self) -> str:
+        if self.left is None:
+            return {
+                "minimum": f"minimum: the loss rests at {self.loss:.4g}, no drop is coming",
+                "settling": f"settling: the loss of {self.loss:.4g} still falls to "
+                f"{self.course.loss[-1]:.4g}; no drop was seen behind it",
+                "no staircase": f"no staircase: the loss falls from {self.loss:.4g} to "
+                f"{self.course.loss[-1]:.4g} without a rest",
+                "plateau": f"plateau: loss {self.loss:.4g}, no end of it was seen",
+            }[self.verdict]
+        assert self.half is not None
+        assert self.band is not None
+        about = f"in {_steps(self.left)} ({_number(self.band[0])} to {_number(self.band[1])})"
+        if self.metric is not None:
+            a, b = self.metric
+            return (
+                f"{self.verdict}: the metric of {a:.4g} leaves {about}, is half-way to {b:.4g} in "
+                f"{_steps(self.half)}"
+            )
+        return (
+            f"{self.verdict}: the loss of {self.loss:.4g} is left {about}, half of the drop to "
+            f"{self.level:.4g} is made in {_steps(self.half)}"
+        )
+
+    def draw(self, ax: "Axes | None" = None) -> "Axes":
+        """The loss ahead, or the metric: dashed, as all that is predicted."""
+        ax = axes(ax)
+        of_metric = self.metric is not None
+        values = self.course.metric if of_metric else self.course.loss
+        ax.plot(self.course.time, values, color="black", lw=1, ls="--")
+        if self.left is not None and self.band is not None:
+            low, high = self.band
+            end = self.course.time[-1]
+            ax.axvspan(low, min(high, end), color="C0", alpha=0.2, lw=0)
+            ax.axvline(self.left, color="C0", lw=1)
+        ax.set(xlabel="steps from now", ylabel="metric" if of_metric else "loss")
+        return ax
+
+
+def _steps(value: float) -> str:
+    return f"{_number(value)} steps"
+
+
+def _number(value: float) -> str:
+    if not math.isfinite(value):
+        return "never"
+    digits = 3 - 1 - int(np.floor(np.log10(max(abs(value), 1.0))))
+    return f"{round(value, min(digits, 0)):,.0f}"
+
+
+__all__ = ["LEFT", "Forecast", "Verdict"]

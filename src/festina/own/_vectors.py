@@ -1,0 +1,61 @@
+"""Weights as one vector made of arrays of any library: all that is asked of them is + * sum."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+Array = Any
+"""A tensor of PyTorch or an array of JAX."""
+
+
+@dataclass(frozen=True, eq=False)
+class Vector:
+    """A vector in parts, on whatever device they lie; numbers are taken off it by `dot` alone."""
+
+    parts: tuple[Array, ...]
+
+    def __add__(self, other: "Vector") -> "Vector":
+        return self.with_(lambda a, b: a + b, other)
+
+    def __sub__(self, other: "Vector") -> "Vector":
+        return self.with_(lambda a, b: a - b, other)
+
+    def __mul__(self, by: "float | Vector") -> "Vector":
+        """By a number, or entry by entry."""
+        if isinstance(by, Vector):
+            return self.with_(lambda a, b: a * b, by)
+        return Vector(tuple(a * by for a in self.parts))
+
+    __rmul__ = __mul__
+
+    def with_(self, what: Callable[..., Array], *others: "Vector") -> "Vector":
+        """`what` of each part and its likes in the others."""
+        them = (other.parts for other in others)
+        return Vector(tuple(what(*each) for each in zip(self.parts, *them, strict=True)))
+
+    def scaled(self, factors: Iterable[float]) -> "Vector":
+        """Each part by a number of its own."""
+        return Vector(tuple(a * c for a, c in zip(self.parts, factors, strict=True)))
+
+    def dot(self, other: "Vector") -> float:
+        products = zip(self.parts, other.parts, strict=True)
+        return sum(float((a * b).sum()) for a, b in products)
+
+    @property
+    def square(self) -> float:
+        return self.dot(self)
+
+    @property
+    def norm(self) -> float:
+        return self.square**0.5
+
+
+def combination(*terms: tuple[float, Vector]) -> Vector:
+    """Σ c v, without what has no weight."""
+    kept = [(c, v) for c, v in terms if c]
+    return Vector(
+        tuple(
+            sum(c * part for c, part in zip([c for c, _ in kept], parts, strict=True))
+            for parts in zip(*(v.parts for _, v in kept), strict=True)
+        )
+    )
