@@ -219,3 +219,16 @@ def test_heads_that_are_no_layers_are_found_by_their_symmetry():
     assert found.model.value.shape == (4, 3)
     with torch.no_grad():
         assert torch.allclose(found.model(x), model(x), rtol=1e-4, atol=1e-4)
+
+
+def test_an_encoder_layer_loses_heads_and_units_and_still_runs_in_evaluation():
+    torch.manual_seed(0)
+    model = nn.TransformerEncoderLayer(8, 4, 12, batch_first=True, dropout=0.0)
+    x = torch.randn(60, 5, 8)
+    found = festina.shrink(model, x, widths={"self_attn": 2, "linear1": 6}, tune=False)
+    assert list(found.full.values()) == [4, 12]
+    for mode in (True, False):
+        with torch.inference_mode():
+            assert found.model.train(mode)(x).shape == x.shape
+    same = festina.shrink(model, x, widths={"self_attn": 4, "linear1": 12}, tune=False).model
+    assert torch.allclose(same(x), model(x), atol=1e-5)
