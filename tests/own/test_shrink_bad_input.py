@@ -1,7 +1,5 @@
 """What nobody should give, and what is assumed of what people do give."""
 
-import os
-
 import numpy as np
 import pytest
 
@@ -118,27 +116,3 @@ def test_a_picture():
     assert ax.get_xlabel() == "hidden units"
     assert len(ax.lines) == 3
     plt.close(ax.figure)
-
-
-@pytest.mark.slow
-@pytest.mark.skipif("FESTINA_DATA" not in os.environ, reason="FESTINA_DATA names no MNIST folder")
-def test_digits_by_cross_entropy_from_256_units_to_16():
-    from festina.tasks import mnist
-
-    train, test = mnist(range(10)), mnist(range(10), split="test")
-    x, y = torch.tensor(train.x[:1000]).float(), torch.tensor(train.y[:1000]).argmax(1)
-    torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 10))
-    for weight in model.parameters():
-        nn.init.normal_(weight, std=0.01 * (weight.ndim > 1))
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    for _ in range(40):
-        for batch in torch.randperm(1000).split(64):
-            optimizer.zero_grad()
-            nn.functional.cross_entropy(model(x[batch]), y[batch]).backward()
-            optimizer.step()
-    found = festina.shrink(model, x, widths=16)
-    there, right = torch.tensor(test.x).float(), torch.tensor(test.y).argmax(1)
-    wide, narrow = ((m(there).argmax(1) == right).double().mean() for m in (model, found.model))
-    assert found.error < 0.07 < found.pruned
-    assert narrow > wide - 0.005

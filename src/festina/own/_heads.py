@@ -21,6 +21,7 @@ class Heads(nn.MultiheadAttention):
             plain = type(module) is nn.MultiheadAttention
             if plain and only in (None, name) and _understood(module):
                 module.__class__ = Heads
+                module._qkv_same_embed_dim = False  # keeps encoders off their own fast path
 
     def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
         self,

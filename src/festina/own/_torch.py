@@ -309,7 +309,8 @@ class TorchModel(AbstractModel):
             self.outputs({**self.weights, name: factor * self.weights[name]}, rows)
             for factor in (0.0, 1.0, 2.0)
         )
-        return bool(np.abs(two - 2 * one + none).max() <= 1e-9 * np.abs(one - none).max())
+        moves = np.abs(one - none).max()
+        return bool(moves > 0 and np.abs(two - 2 * one + none).max() <= 1e-9 * moves)
 
     def _candidates(
         self, before: list[tuple[str, nn.Module]], reader: str, reads: int, bias: str | None
