@@ -152,6 +152,16 @@ def test_where_no_drop_is_coming_none_is_forecast():
     assert "no drop" in str(seen)
 
 
+def test_adam_beyond_the_edge_of_stability_is_no_drop():
+    model = nn.Sequential(nn.Linear(5, 20), nn.Tanh(), nn.Linear(20, 1))
+    torch.manual_seed(1)
+    for weight in model.parameters():
+        nn.init.normal_(weight, std=0.4)
+    optimiser = torch.optim.Adam(model.parameters(), lr=5e-3)
+    train(model, optimiser, 400)
+    assert festina.forecast(model, MSE, optimiser, task(), max_gradients=400).left is None
+
+
 def test_a_metric_is_forecast_in_its_own_right():
     model = network()
     optimiser = torch.optim.SGD(model.parameters(), lr=0.05)

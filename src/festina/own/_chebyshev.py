@@ -21,6 +21,7 @@ _DAMPING = 2 / 13
 _MOST_STAGES = 60
 _LEAST = 0.2  # of the inverse sharpness: no step is shorter
 _SLACK, _KINKED = 2.0, 10  # of the tolerance, for so many steps after one across kinks
+_FAILURES = 20  # steps in a row that were not finite, however short
 _SAFETY = 1.2  # of the sharpness, which power iteration finds from below
 _FIRST_ITERATIONS = 12
 _NUDGE = 1e-3  # of the weights, by which they are moved to see how the gradient changes
@@ -58,18 +59,20 @@ def integrate(
     t, speed = 0.0, f.square
     yield Ahead(t, loss, speed, 0.0, w)
     sharpness = _Sharpness(field, w, f)
-    h, longer, kinked = 1.0 / sharpness.value, None, 0
+    h, longer, kinked, failed = 1.0 / sharpness.value, None, 0, 0
     while True:
         rho = _SAFETY * sharpness.value
         least = max(_LEAST / rho, shortest)
         h = max(min(h, (_MOST_STAGES**2 - 1) / 1.54 / rho), least)
         step = _step(field, w, f, h, rho)
         if not step.finite:
-            if h <= least:
+            failed += 1
+            if h <= least or failed > _FAILURES:
                 return
             h = max(0.1 * h, least)
             sharpness.renew(w, f)
             continue
+        failed = 0
         ratio = step.error / (tolerance * (_SLACK if kinked else 1.0))
         if ratio > 1.0:
             shorter = longer is None or step.error < longer.error * (h / longer.length)
@@ -197,4 +200,5 @@ class _Sharpness:
         nudge = _NUDGE * max(w.norm, 1e-30)
         _, there = self._field(combination((1.0, w), (nudge / length, self._direction)))
         change = (there - f) * (1.0 / nudge)
-        self.value, self._direction = max(change.norm, 1e-30), change
+        if math.isfinite(change.norm):
+            self.value, self._direction = max(change.norm, 1e-30), change

@@ -19,7 +19,7 @@ from ._vectors import Vector, combination
 
 _PIECES = 8  # shares of the samples, from which the variance of gradients is measured
 _SMOOTH = 10  # steps over which speed is smoothed
-_RISEN = 1.1  # by which a loss that rises is given away
+_RISEN, _RISEN_IN_BATCHES = 0.02, 0.1  # of the loss, by which it rises when steps are too long
 
 
 def dilate(
@@ -37,14 +37,19 @@ def dilate(
     lr, decay = parts(rule.lr, len(w.parts)), parts(rule.weight_decay, len(w.parts))
     m, v = rule.moments or (w * 0.0, w * 0.0)
     rng = np.random.default_rng(0)
-    time, seen, taken, brake, lowest, speed = 0.0, rule.step, 0, 1.0, math.inf, None
+    time, seen, taken, brake = 0.0, rule.step, 0, 1.0
+    lowest, low, since, speed = math.inf, 0.0, 0, 0.0
     while True:
         loss, g, shares = _gradient(problem, w)
         if not math.isfinite(loss):
             return
-        lowest = min(lowest, loss)
-        if loss > _RISEN * lowest:
-            brake, lowest = 2.0 * brake, loss
+        if taken and loss < lowest:  # a burst that is over by then has no speed
+            share = 1.0 - math.exp((since - taken) / _SMOOTH)
+            speed += share * ((lowest - loss) / (time - low) - speed)
+        if loss < lowest:
+            lowest, low, since = loss, time, taken
+        if loss > lowest + (_RISEN_IN_BATCHES if shares else _RISEN) * abs(lowest):
+            brake = 2.0 * brake
         if not rule.decoupled and any(decay):
             g = g + w.scaled(decay)
         c = max(1.0, dilation(taken) / brake)
@@ -64,9 +69,9 @@ def dilate(
         moved = step.scaled([-now * each for each in lr])
         if rule.decoupled and any(decay):
             moved = moved - w.scaled([now * a * b for a, b in zip(lr, decay, strict=True)])
-        falls = -g.dot(moved) / c
-        speed = falls if speed is None else speed + (falls - speed) / _SMOOTH
-        yield Ahead(time, loss, max(speed, 0.0), 0.0, w)
+        if taken == 0:
+            speed = max(-g.dot(moved) / c, 0.0)
+        yield Ahead(time, loss, speed, 0.0, w)
         w, time, taken = w + moved, time + c, taken + 1
 
 

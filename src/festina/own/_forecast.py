@@ -73,7 +73,7 @@ def forecast(
     - `metric`: of the model, accuracy on a test set say. Times are then of the metric: when it has
       made a tenth, and half, of its way to where it rests, as in grokking. Between 0 and 1 it is
       taken for a share, of which a tenth is no change.
-    - `max_gradients`: at which it is given up.
+    - `max_gradients`: at which it is given up; the band may take as many again.
     - `samples`: how many stand for all. Fewer than a thousand are a rough guide.
     - `batch`: size of mini-batches, of which Adam must know (a DataLoader says it); `None` for all
       samples.

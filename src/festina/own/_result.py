@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from .._axes import axes
-from ._course import LEFT, Course
+from ._course import Course
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -103,6 +103,3 @@ def _number(value: float) -> str:
         return "never"
     digits = 3 - 1 - int(np.floor(np.log10(max(abs(value), 1.0))))
     return f"{round(value, min(digits, 0)):,.0f}"
-
-
-__all__ = ["LEFT", "Forecast", "Verdict"]
