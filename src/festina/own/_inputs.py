@@ -38,7 +38,7 @@ def inputs_of(
         raise ValueError(f"`x` must have at least two samples, got {count}: one says nothing.")
     if any(each.is_floating_point() and not each.isfinite().all() for each in tensors):
         raise ValueError("`x` must be finite: leave out the samples that hold NaN or infinity.")
-    rows = torch.linspace(0, count - 1, min(count, MOST)).round().long()
+    rows = torch.linspace(0, count - 1, min(count, MOST), device="cpu").round().long()
     taken = tuple(
         each[rows.to(each.device)].to(device, real if each.is_floating_point() else each.dtype)
         for each in tensors
