@@ -21,7 +21,7 @@ _DAMPING = 2 / 13
 _MOST_STAGES = 60
 _LEAST = 0.2  # of the inverse sharpness: no step is shorter
 _SLACK, _KINKED = 2.0, 10  # of the tolerance, for so many steps after one across kinks
-_FAILURES = 20  # steps in a row that were not finite, however short
+_FAILURES = 20  # steps in a row that were given up, after which one is taken or all is over
 _SAFETY = 1.2  # of the sharpness, which power iteration finds from below
 _FIRST_ITERATIONS = 12
 _NUDGE = 1e-3  # of the weights, by which they are moved to see how the gradient changes
@@ -72,17 +72,18 @@ def integrate(
             h = max(0.1 * h, least)
             sharpness.renew(w, f)
             continue
-        failed = 0
         ratio = step.error / (tolerance * (_SLACK if kinked else 1.0))
         if ratio > 1.0:
             shorter = longer is None or step.error < longer.error * (h / longer.length)
-            if shorter and h > least:
+            if shorter and h > least and failed < _FAILURES:
+                failed += 1
                 longer = step
                 h *= max(0.2, 0.8 / math.sqrt(ratio))
                 continue
             if longer is not None and longer.error < 1.0:
                 step = longer
             kinked, ratio = _KINKED, 0.64
+        failed = 0
         before, speed = speed, step.f.square
         taken, growth = _grown(speed, before, step.length, step.stages)
         w, loss, f, t = step.w, step.loss, step.f, t + taken
