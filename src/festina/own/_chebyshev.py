@@ -22,6 +22,7 @@ _MOST_STAGES = 60
 _LEAST = 0.2  # of the inverse sharpness: no step is shorter
 _SLACK, _KINKED = 2.0, 10  # of the tolerance, for so many steps after one across kinks
 _FAILURES = 20  # steps in a row that were given up, after which one is taken or all is over
+_RISE = 0.1  # of the loss, in a step: too much
 _SAFETY = 1.2  # of the sharpness, which power iteration finds from below
 _FIRST_ITERATIONS = 12
 _NUDGE = 1e-3  # of the weights, by which they are moved to see how the gradient changes
@@ -59,17 +60,19 @@ def integrate(
     t, speed = 0.0, f.square
     yield Ahead(t, loss, speed, 0.0, w)
     sharpness = _Sharpness(field, w, f)
-    h, longer, kinked, failed = 1.0 / sharpness.value, None, 0, 0
+    h, longer, kinked, failed, blown = 1.0 / sharpness.value, None, 0, 0, False
     while True:
         rho = _SAFETY * sharpness.value
-        least = max(_LEAST / rho, shortest)
+        # What blew up is tried again shorter than any other step: along a flow the loss falls.
+        least = _LEAST / rho if blown else max(_LEAST / rho, shortest)
         h = max(min(h, (_MOST_STAGES**2 - 1) / 1.54 / rho), least)
         step = _step(field, w, f, h, rho)
-        if not step.finite:
+        blown = not step.finite or step.loss > loss + _RISE * abs(loss)
+        if blown:
             failed += 1
-            if h <= least or failed > _FAILURES:
+            if h <= _LEAST / rho or failed > _FAILURES:
                 return
-            h = max(0.1 * h, least)
+            h = max(0.25 * h, _LEAST / rho)
             sharpness.renew(w, f)
             continue
         ratio = step.error / (tolerance * (_SLACK if kinked else 1.0))

@@ -1,7 +1,9 @@
 """When the plateau that somebody's network sits on will be left."""
 
+import contextlib
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,7 @@ from ._course import LEAST_DROP, LEAST_OF_ALL, LEFT, Course, Drop
 from ._curvature import negative_curvature
 from ._dilated import dilate
 from ._every import run_ahead
-from ._problem import Problem, is_torch, torch_problem, tree_problem
+from ._problem import Exhausted, Problem, is_torch, torch_problem, tree_problem
 from ._result import Forecast, Verdict
 from ._rules import SGD, Adam, parts, read, stated
 from ._vectors import Vector
@@ -20,6 +22,7 @@ _TOLERANCE = 0.2  # of a step of the flow, relative to the step
 _SHORTEST = 8  # steps of the optimiser that a step of the flow stands for, or it were dearer
 _DILATION = 4.0  # of Adam's clock, and twice that once it has cost as many gradients as this
 _PATIENCE = 100
+_OVER = 1.2  # of the gradients allowed, to end the step that is under way
 _COARSER = 2.0  # of tolerance and dilation, to see what they do
 _WIDE = 2.0  # the band, in what half the data and a coarser look-ahead change
 _NARROW, _NARROW_IN_BATCHES = 0.05, 0.1  # of the time, which is added to it
@@ -101,7 +104,8 @@ def forecast(
         start = lambda coarser, problem: _look(rule, problem, coarser, schedule)
     judge = metric and (lambda w: float(metric(problem.restore(w))))
 
-    course, drop = _first_drop(start(1.0, problem), problem, float(max_gradients), judge)
+    look = _affordable(start(1.0, replace(problem, most=_OVER * max_gradients)))
+    course, drop = _first_drop(look, problem, float(max_gradients), judge)
     verdict: Verdict
     left = half = band = level = None
     if judge:
@@ -116,8 +120,9 @@ def forecast(
     else:
         verdict = _without_drop(course)
     if left is not None:
+        again = replace(problem, most=2.0 * _OVER * max_gradients)
         spread = _changes(
-            start, problem, course, drop, left, judge, not every_gradient, 2.0 * max_gradients
+            start, again, course, drop, left, judge, not every_gradient, 2.0 * max_gradients
         )
         spread += (_NARROW if problem.batch is None else _NARROW_IN_BATCHES) * left
         band = max(left - spread, 0.0), left + spread
@@ -244,6 +249,11 @@ def _scheduled(rule: SGD, schedule: Schedule, steps: float, ahead: float, growth
     return math.inf
 
 
+def _affordable(look: Iterator[Ahead]) -> Iterator[Ahead]:
+    with contextlib.suppress(Exhausted):
+        yield from look
+
+
 def _first_drop(
     look: Iterator[Ahead], problem: Problem, most: float, judge: Callable[[Vector], float] | None
 ) -> tuple[Course, Drop | None]:
@@ -323,7 +333,7 @@ def _changes(
         values = np.array(course.metric)
         change = LEFT * (values[-1] - values[0])
         again = Course()
-        for here in start(_COARSER, problem):
+        for here in _affordable(start(_COARSER, problem)):
             again.add(here, judge(here.weights))
             if (again.metric[-1] - values[0]) / change >= 1.0:
                 break
@@ -335,13 +345,13 @@ def _changes(
 
     def until(look: Iterator[Ahead]) -> float:
         seen = Course()
-        for here in look:
+        for here in _affordable(look):
             seen.add(here)
             if seen.fallen() > fall:
                 return seen.passage(int(np.argmin(seen.speed)), fall) or seen.time[-1]
             if here.time > _LONGEST * left or problem.spent[0] > most:
                 break
-        return max(seen.time[-1], left)
+        return max([left, *seen.time])
 
     halves = (
         [until(start(_COARSER, half)) for half in problem.pieces(2)]

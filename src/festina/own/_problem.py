@@ -15,13 +15,18 @@ Evaluate = Callable[[tuple[Array, ...], Any, Any], tuple[float, tuple[Array, ...
 """Loss and its gradient by the parts of the weights, on inputs and targets."""
 
 
+class Exhausted(Exception):
+    """As many gradients as were allowed have been spent."""
+
+
 @dataclass
 class Problem:
     """Loss and gradient of weights on some of the samples.
 
     - `start`: the weights as they are.
     - `samples`: how many.
-    - `spent`: gradients so far, in passes through all samples; shared by the halves.
+    - `spent`: gradients so far, in passes through all samples; shared by the halves. After `most`
+      of them it is `Exhausted`, also in the middle of a step.
     - `restore`: somebody's model again, with other weights in it.
     - `array`: numbers as an array like one that is given.
     - `names`: of the parts of the weights, in the words of their owner.
@@ -38,6 +43,7 @@ class Problem:
     batch: int | None = None
     notes: list[str] = field(default_factory=list)
     spent: list[float] = field(default_factory=lambda: [0.0])
+    most: float = math.inf
     share: float = 1.0
 
     @property
@@ -45,6 +51,8 @@ class Problem:
         return length(self.y)
 
     def __call__(self, w: Vector) -> tuple[float, Vector]:
+        if self.spent[0] > self.most:
+            raise Exhausted
         self.spent[0] += self.share
         loss, parts = self.evaluate(w.parts, self.x, self.y)
         return loss, Vector(parts)
