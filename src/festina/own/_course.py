@@ -13,6 +13,7 @@ LEAST_DROP = 0.03  # of the loss: less is none
 LEAST_OF_ALL = 1e-3  # of the loss without a network: less is none either
 _RISE = 10**PROMINENCE
 _UNDER_WAY = 1.5, 0.1  # rise of speed since now, and fall of the loss by it, if it is left already
+_SEEN = 3  # samples, before which no rise is known
 _STANDSTILL = 1e-3  # of the loss: falling by less on all the way ahead is no speed
 _SLOWED = 0.3  # of its top speed, below which a drop may be at its end
 _TO_COME = 0.15  # of a drop, which may be extrapolated
@@ -64,7 +65,8 @@ class Course:
         least = max(LEAST_DROP * abs(above), LEAST_OF_ALL * self.scale)
         if rise[top] < _RISE:
             risen, fallen = _UNDER_WAY
-            if start > 0 or rise[top] < risen or above - self.loss[-1] < fallen * abs(above):
+            slower = start > 0 or top < _SEEN or rise[top] < risen
+            if slower or above - self.loss[-1] < fallen * abs(above):
                 return None
         valley = top + int(np.argmin(speed[top:]))
         if speed[valley:].max() > _RISE * speed[valley] and above - self.loss[valley] > least:

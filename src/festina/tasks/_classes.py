@@ -41,8 +41,8 @@ def classification(
     found = finite_array("classes", given)
     if found.shape != np.shape(x)[:1] or (found % 1 != 0).any() or (found < 0).any():
         raise ValueError(
-            f"`classes` must be a whole number from 0 up for each of {len(x)} samples, got shape "
-            f"{found.shape} with values from {found.min():g} to {found.max():g}."
+            f"`classes` must be a whole number from 0 up for each sample of {np.shape(x)}, got "
+            f"shape {found.shape} with values from {found.min():g} to {found.max():g}."
         )
     which = found.astype(int)
     sizes = np.bincount(which)

@@ -20,7 +20,8 @@ def advanced(
 
     Groups do not depend on how many cores there are: rounding does on the size of a group.
     """
-    device = jax.config.jax_default_device  # which another thread does not inherit
+    # Which another thread does not inherit.
+    device = jax.config.jax_default_device  # pyright: ignore[reportAttributeAccessIssue]
 
     def group_of(first: int) -> Chains:
         return chains._replace(
