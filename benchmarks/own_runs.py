@@ -148,7 +148,7 @@ def digits(n: int = 1000) -> tuple:
     from festina.tasks import mnist
 
     images = mnist(range(10))
-    some = torch.randperm(len(images.x))[:n].numpy()
+    some = torch.randperm(len(images.x))[:n].cpu().numpy()
     return torch.tensor(images.x[some]).float(), torch.tensor(images.y[some]).argmax(1)
 
 
