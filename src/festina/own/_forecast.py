@@ -136,7 +136,6 @@ def forecast(
         band,
         now,
         level,
-        None,
         (course.metric[0], course.metric[-1]) if judge else None,
         course.time[-1],
         problem.spent[0],

@@ -27,7 +27,6 @@ class Forecast:
     - `band`: between which `left` lies.
     - `loss`: now, on the samples that were looked at.
     - `level`: of the loss after the drop. The plateau behind it may be a weak one.
-    - `wider_level`: that of a network with one unit more than are in use, where it was asked for.
     - `metric`: the metric now and where the look-ahead ended; with one, times and band are its.
     - `ahead`: how far was looked.
     - `gradients`: spent, in passes through the samples.
@@ -41,7 +40,6 @@ class Forecast:
     band: tuple[float, float] | None
     loss: float
     level: float | None
-    wider_level: float | None
     metric: tuple[float, float] | None
     ahead: float
     gradients: float
