@@ -234,7 +234,7 @@ def test_an_error_leaves_the_users_precision_alone():
 
 def test_whatever_breaks_off_stops_all_threads(monkeypatch):
     """What is raised while reporting, Ctrl-C for one, comes out, and nobody trains on."""
-    monkeypatch.setattr(_drive, "_cores", lambda: 3)
+    monkeypatch.setattr(_drive, "cores", lambda: 3)
     monkeypatch.setattr(_drive, "_CACHE", 100)  # few lanes for each
     calls, threads, before = [], [], threading.active_count()
 
@@ -255,7 +255,7 @@ def test_threads_change_nothing(monkeypatch):
     monkeypatch.setattr(_drive, "_CACHE", 100)
     results = []
     for cores in (1, 3):
-        monkeypatch.setattr(_drive, "_cores", lambda cores=cores: cores)
+        monkeypatch.setattr(_drive, "cores", lambda cores=cores: cores)
         results.append(festina.gradient_flow(MANY, TASK))
     one, three = results
     np.testing.assert_array_equal(one.saves, three.saves)

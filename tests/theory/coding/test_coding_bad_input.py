@@ -40,7 +40,10 @@ Y = np.repeat(class_targets(3), 2, axis=0)
         (lambda: temperature_sweep([5, 5], temperatures=[[0.1]]), "must be a list"),
         (lambda: linear_code(task(X, Y), temperature=-1.0), "must not be negative"),
         (lambda: linear_code(task(X, Y), depth=2, temperature=0.1), "two at `temperature=0`"),
-        (lambda: linear_code(linear_teacher(np.eye(2), np.eye(2))), "`task` must be finite"),
+        (
+            lambda: linear_code(linear_teacher(np.eye(2), np.eye(2))),
+            "must be a task of examples",
+        ),
         (lambda: linear_code(task(0 * X, Y)), "All inputs are zero"),
         (lambda: linear_code_from(np.eye(3), np.eye(2)), "got shapes"),
         (lambda: linear_code_from([[1, 0.5], [0, 1]], [1, 2]), "must be symmetric"),

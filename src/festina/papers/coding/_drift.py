@@ -57,7 +57,7 @@ class Parameters(BaseParameters):
 PRESETS: dict[str, dict[str, Any]] = {
     "uneven": {"activations": ("sigmoid",), "sizes": (50, 25, 25), "seeds": 4}
 }
-QUICK: dict[str, Any] = {"activations": ("linear", "sigmoid"), "moves": 800}
+QUICK: dict[str, Any] = {"activations": ("linear", "sigmoid"), "moves": 500}
 
 
 @experiment("coding/drift")
