@@ -249,3 +249,13 @@ def test_it_draws_itself():
     ax = forecast().draw()
     assert ax.get_xlabel() == "steps from now"
     plt.close(ax.figure)
+
+
+def test_weights_that_are_never_used_leave_adam_its_memory():
+    model = network(1e-3)
+    model.unused = torch.nn.Parameter(torch.ones(3))
+    optimiser = torch.optim.Adam(model.parameters(), lr=5e-4)
+    train(model, optimiser, 10)
+    _, rule = _set_up(model, MSE, optimiser, task(), 300, None, every_gradient=False)
+    assert rule.step == 10
+    assert [float(each.square) > 0 for each in rule.moments] == [True, True]

@@ -352,3 +352,11 @@ def test_sizes(size, bytes_):
             bytes_of(size)
     else:
         assert bytes_of(size) == bytes_
+
+
+def test_what_is_logged_after_the_end_is_not_kept():
+    model = torch.nn.Linear(2, 1)
+    watch = festina.watch(model, torch.optim.SGD(model.parameters(), lr=0.1))
+    watch.close()
+    watch.log(1.0)
+    assert not watch.curve[0].size

@@ -151,12 +151,18 @@ def read(optimizer: Any, model: Any, names: tuple[str, ...]) -> SGD | Adam:
         )
     states = [optimizer.state.get(named[name], {}) for name in names]
     moments, step = None, 0.0
-    if all("exp_avg" in state for state in states):
+    if any("exp_avg" in state for state in states):
+        # What never had a gradient has no memories of one.
         moments = tuple(
-            Vector(tuple(state[key].detach().clone() for state in states))
+            Vector(
+                tuple(
+                    state.get(key, 0.0 * named[name]).detach().clone()
+                    for name, state in zip(names, states, strict=True)
+                )
+            )
             for key in ("exp_avg", "exp_avg_sq")
         )
-        step = float(states[0]["step"])
+        step = max(float(state.get("step", 0.0)) for state in states)
     decoupled = kind == "AdamW" or bool(first.get("decoupled_weight_decay"))
     betas = tuple(float(beta) for beta in first["betas"])
     return Adam(lr, betas, float(first["eps"]), decay, decoupled, moments, step)  # pyright: ignore

@@ -100,10 +100,13 @@ class Watch(AbstractRun):
             if snapshots is None
             else Snapshots(partial(_moving, model, self._trained), bytes_of(snapshots))
         )
+        self._closed = False
         self._handle = optimizer.register_step_pre_hook(_hook_of(self)) if hooked else None
 
     def log(self, loss: Any) -> None:
         """The loss of a batch, as a tensor or a number, before the step that it leads to."""
+        if self._closed:
+            return
         if is_tensor(loss):
             if loss.numel() != 1:
                 raise ValueError(
@@ -170,6 +173,7 @@ class Watch(AbstractRun):
 
     def close(self) -> None:
         """Stop watching; what was seen stays."""
+        self._closed = True
         if self._handle is not None:
             self._handle.remove()
 
