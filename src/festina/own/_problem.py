@@ -221,6 +221,7 @@ def _torch_samples(
     from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
 
     put = lambda d: _mapped(d, lambda a: torch.as_tensor(a).to(device))
+    source: Any  # PyTorch's datasets need not say how many samples they have, but most do
     if isinstance(data, DataLoader):
         batch = data.batch_size if batch is None else batch
         source, collate = data.dataset, data.collate_fn
@@ -248,9 +249,10 @@ def _torch_samples(
             notes.append(f"the first {n} samples of a stream stand for all")
             x, y = (_joined([pair[k] for pair in pairs]) for k in (0, 1))
         else:
-            order = np.random.default_rng(0).permutation(len(source))[:most]  # type: ignore[arg-type]
-            if len(order) < len(source):  # type: ignore[arg-type]
-                notes.append(f"{len(order)} of {len(source)} samples stand for all")  # type: ignore[arg-type]
+            count = len(source)
+            order = np.random.default_rng(0).permutation(count)[:most]
+            if len(order) < count:
+                notes.append(f"{len(order)} of {count} samples stand for all")
             x, y = collate([source[int(k)] for k in order])
     return put(x), put(y), batch
 
