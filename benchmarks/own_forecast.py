@@ -16,9 +16,9 @@ import torch
 
 import festina
 from festina.diagnose import plateaus
-from festina.own._course import LEFT, Course
-from festina.own._curvature import ritz
-from festina.own._forecast import _look, _set_up
+from festina.own.forecasting._course import LEFT, Course
+from festina.own.forecasting._curvature import ritz
+from festina.own.forecasting._forecast import _look, _set_up
 
 from .own_runs import GROKKING, KINDS, Kind, Trained, train
 from .timing import table

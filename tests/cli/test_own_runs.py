@@ -66,7 +66,9 @@ def test_watch_from_files(festina, run, here, monkeypatch):
             layers=(("0", 3, 2),), kind="(3)", confirmed=False, slope=tolerance, notes=()
         )
 
-    monkeypatch.setitem(sys.modules, "festina.own._widths", types.SimpleNamespace(widths=widths))
+    monkeypatch.setitem(
+        sys.modules, "festina.own.shrinking._widths", types.SimpleNamespace(widths=widths)
+    )
     files = sorted(str(path) for path in (here / "runs").glob("*.pt"))  # 10 before 2
     outcome = festina("watch", *files, *WHOLE, "--tolerance", "0.1", "--figure", "a.png")
     assert outcome.status == 0, outcome.err

@@ -12,8 +12,8 @@ from torch import nn  # noqa: E402
 
 import festina  # noqa: E402
 from festina.own import SGD, Adam  # noqa: E402
-from festina.own._dilated import dilate  # noqa: E402
-from festina.own._forecast import _set_up  # noqa: E402
+from festina.own.forecasting._dilated import dilate  # noqa: E402
+from festina.own.forecasting._forecast import _set_up  # noqa: E402
 
 MSE = nn.MSELoss()
 

@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from festina.own._chebyshev import _coefficients, _grows_by, integrate
-from festina.own._course import Course
-from festina.own._rules import SGD
-from festina.own._vectors import Vector
+from festina.own.forecasting._chebyshev import _coefficients, _grows_by, integrate
+from festina.own.forecasting._course import Course
+from festina.own.forecasting._rules import SGD
+from festina.own.forecasting._vectors import Vector
 
 
 def saddle(rates):

@@ -7,7 +7,7 @@ import pytest
 from scipy.cluster.hierarchy import fcluster, linkage
 
 import festina
-from festina.own._ward import ward
+from festina.own.shrinking._ward import ward
 
 torch = pytest.importorskip("torch")
 nn = torch.nn
@@ -152,7 +152,7 @@ def convolutions():
 
 def doubled(model, layer_count):
     """The same function with every unit, or head, twice: each is read with half its weight."""
-    from festina.own._model import model_of
+    from festina.own.shrinking._model import model_of
 
     torch.manual_seed(0)
     network = model_of(model, torch.randn(SHAPES[type(model).__name__]))

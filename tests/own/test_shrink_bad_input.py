@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import festina
-from festina.own._widths import widths
+from festina.own.shrinking._widths import widths
 
 torch = pytest.importorskip("torch")
 nn = torch.nn

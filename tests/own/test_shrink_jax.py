@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import festina
-from festina.own._model import model_of
-from festina.own._widths import widths
+from festina.own.shrinking._model import model_of
+from festina.own.shrinking._widths import widths
 
 
 def tree(copies=4, seed=1):

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import festina
-from festina.own._record import Record
-from festina.own._snapshots import Snapshots, bytes_of
-from festina.own._stairs import at_epochs
+from festina.own.watching._record import Record
+from festina.own.watching._snapshots import Snapshots, bytes_of
+from festina.own.watching._stairs import at_epochs
 
 torch = pytest.importorskip("torch")
 
@@ -281,7 +281,7 @@ def test_stairs_ask_for_widths_of_the_weights_on_each_plateau(monkeypatch):
         )
 
     stand_in = types.SimpleNamespace(widths=widths)
-    monkeypatch.setitem(sys.modules, "festina.own._widths", stand_in)
+    monkeypatch.setitem(sys.modules, "festina.own.shrinking._widths", stand_in)
     criterion = torch.nn.functional.mse_loss
     stairs = watch.stairs((x, y), loss=criterion, tolerance=0.1)
     assert model.training

@@ -178,7 +178,9 @@ def test_a_run_in_jax_from_its_checkpoints(monkeypatch):
             notes=(),
         )
 
-    monkeypatch.setitem(sys.modules, "festina.own._widths", types.SimpleNamespace(widths=widths))
+    monkeypatch.setitem(
+        sys.modules, "festina.own.shrinking._widths", types.SimpleNamespace(widths=widths)
+    )
     stairs = run.stairs(np.eye(2))
     assert [stair.layers[0][2] for stair in stairs] == [0, 1, 2]
     assert stairs[1].level == pytest.approx(0.18, rel=1e-2)

@@ -6,7 +6,7 @@ import os
 import numpy as np
 import pytest
 
-from festina.own._widths import widths
+from festina.own.shrinking._widths import widths
 
 torch = pytest.importorskip("torch")
 nn = torch.nn

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from ._pytorch import is_tensor, torch
+from .._pytorch import is_tensor, torch
 
 _BUNCH = 256  # numbers fetched at once: whoever asks an accelerator for one waits for all its work
 _MOST = 2**16  # samples; neighbours are averaged beyond

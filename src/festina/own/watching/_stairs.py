@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Bool, Float
 
-from ..diagnose import Plateaus, plateaus
+from ...diagnose import Plateaus, plateaus
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -163,7 +163,7 @@ class AbstractRun(abc.ABC):
     def _widths(self, step: int, data: Any, **options: Any) -> dict[str, Any]:
         if data is None:
             return {}
-        from ._widths import widths
+        from ..shrinking._widths import widths
 
         x, y = data if isinstance(data, tuple | list) else (data, None)
         found = widths(self.network(step), x, y=y, **options)

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from ..theory.saddles._kinds import Kind
+from ...theory.saddles._kinds import Kind
 from ._layers import AbstractModel, Hidden, Rows, Weights
 from ._ward import Merges, ward
 

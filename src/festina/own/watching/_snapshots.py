@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ._pytorch import torch
+from .._pytorch import torch
 
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _LEAST = 4  # snapshots, of which anything can be told

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from .._axes import axes
+from ..._axes import axes
 from ._course import Course
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from ..networks._given import real_number, whole_number
+from ...networks._given import real_number, whole_number
 from ._model import model_of
 from ._narrow import Narrowest
 

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..networks._given import real_number, whole_number
-from ..theory.saddles._kinds import SIMPLEST_FIRST, Kind
+from ...networks._given import real_number, whole_number
+from ...theory.saddles._kinds import SIMPLEST_FIRST, Kind
 from ._descent import Slope, descend
 from ._layers import AbstractModel, Weights
 from ._model import model_of

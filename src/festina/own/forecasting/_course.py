@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .._drops import PROMINENCE
+from ..._drops import PROMINENCE
 from ._chebyshev import Ahead
 
 LEFT = 0.1  # of a drop, after which a plateau has been left

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from ..networks._given import whole_number
-from ._pytorch import is_module, is_tensor, torch, unwrapped
+from ...networks._given import whole_number
+from .._pytorch import is_module, is_tensor, torch, unwrapped
 from ._record import Record
 from ._snapshots import Snapshots, bytes_of
 from ._stairs import AbstractRun

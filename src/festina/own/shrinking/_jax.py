@@ -15,7 +15,7 @@ import numpy as np
 from jax.extend.core import Literal
 from jaxtyping import Float
 
-from .._precision import float64
+from ..._precision import float64
 from ._layers import AbstractModel, Hidden, Part, Rows, Weights, is_hidden
 
 _PROBES = 16

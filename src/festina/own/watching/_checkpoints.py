@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from .._types import ArrayLike
-from ..networks._given import real_array, whole_number
+from ..._types import ArrayLike
+from ...networks._given import real_array, whole_number
 from ._stairs import AbstractRun
 
 

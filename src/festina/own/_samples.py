@@ -1,0 +1,188 @@
+"""Samples as people have them: arrays, several in a tuple or dict, a dataset, a loader."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+MOST = 4096
+"""So many samples stand for all, unless said."""
+
+_TARGETS = ("labels", "label", "targets", "target", "y")
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Some of the samples that were given, in random order (always the same).
+
+    - `x`: an array, or a tuple or dict of them, one for each argument of a model.
+    - `y`: targets that belong to them; None where there are none.
+    - `batch`: how many a loader hands out at once.
+    - `notes`: a word where not all are here.
+    """
+
+    x: Any
+    y: Any = None
+    batch: int | None = None
+    notes: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return length(self.x)
+
+
+def arrays(
+    x: Any,
+    y: Any = None,
+    *,
+    most: int = MOST,
+    place: Callable[[Any], Any] = np.asarray,
+) -> Samples:
+    """Those of arrays; `place` puts what was taken to where it is needed."""
+    n = length(x)
+    if any(len(each) != n for each in _leaves(x)):
+        counts = ", ".join(str(len(each)) for each in _leaves(x))
+        raise ValueError(f"The inputs have {counts} samples: as many were expected in each.")
+    if y is not None and length(y) != n:
+        raise ValueError(f"There are {n} inputs and {length(y)} targets: as many were expected.")
+    order = _order(n, most)
+    take = lambda data: mapped(data, lambda a: place(a[order]))
+    return Samples(take(x), None if y is None else take(y), None, _fewer(n, len(order)))
+
+
+def torch_samples(
+    x: Any, y: Any = None, *, most: int = MOST, device: Any = None, real: Any = None
+) -> Samples:
+    """Those of tensors, a Dataset or a DataLoader of PyTorch: real numbers in one precision."""
+    import torch
+    from torch.utils import data as torch_data
+
+    def place(a: Any) -> Any:
+        kind = real if a.is_floating_point() else a.dtype
+        return a.to(device, kind)
+
+    if not isinstance(x, torch_data.Dataset | torch_data.DataLoader):
+        tensor = lambda a: torch.as_tensor(a)
+        y = None if y is None else mapped(y, tensor)
+        return arrays(mapped(x, tensor), y, most=most, place=place)
+    if y is not None:
+        raise ValueError(
+            f"A {type(x).__name__} has its own targets, in its own order: leave `y` out."
+        )
+    loader = x if isinstance(x, torch_data.DataLoader) else torch_data.DataLoader(x, 64)
+    with _untouched(loader):
+        pairs, notes = _indexed(loader, most) if _plain(loader) else _streamed(loader, most)
+    xs, ys = zip(*(_pair(each) for each in pairs), strict=True)
+    joined = lambda parts: mapped(_joined(parts), place)
+    batch = x.batch_size if isinstance(x, torch_data.DataLoader) else None
+    return Samples(joined(xs), None if ys[0] is None else joined(ys), batch, notes)
+
+
+def length(data: Any) -> int:
+    """Number of samples."""
+    return len(next(_leaves(data)))
+
+
+def rows(data: Any, which: Any) -> Any:
+    """Some samples of all arrays."""
+    return mapped(data, lambda a: a[which])
+
+
+def mapped(data: Any, what: Callable[[Any], Any]) -> Any:
+    """`what` of each array, in the tuple or dict that it is in."""
+    if isinstance(data, dict):
+        return {key: mapped(value, what) for key, value in data.items()}
+    if isinstance(data, tuple):
+        return tuple(mapped(value, what) for value in data)
+    return what(data)
+
+
+def _leaves(data: Any) -> Iterator[Any]:
+    if isinstance(data, dict | tuple):
+        for each in data.values() if isinstance(data, dict) else data:
+            yield from _leaves(each)
+    elif not getattr(data, "shape", ()):
+        raise ValueError(
+            f"Samples must be arrays with one row for each, got {type(data).__name__}."
+        )
+    else:
+        yield data
+
+
+def _order(count: int, most: int) -> np.ndarray:
+    return np.random.default_rng(0).permutation(count)[:most]
+
+
+def _fewer(count: int, taken: int) -> tuple[str, ...]:
+    return (f"{taken} of {count} samples stand for all",) if taken < count else ()
+
+
+def _plain(loader: Any) -> bool:
+    """Whether each sample of its dataset comes as often as any other."""
+    from torch.utils import data
+
+    plain = isinstance(loader.sampler, data.SequentialSampler) or (
+        isinstance(loader.sampler, data.RandomSampler) and not loader.sampler.replacement
+    )
+    return plain and type(loader.batch_sampler) is data.BatchSampler
+
+
+def _indexed(loader: Any, most: int) -> tuple[list[Any], tuple[str, ...]]:
+    count = len(loader.dataset)
+    order = _order(count, most)
+    if not count:
+        raise ValueError("The dataset is empty.")
+    batch = loader.collate_fn([loader.dataset[int(k)] for k in order])
+    return [batch], _fewer(count, len(order))
+
+
+def _streamed(loader: Any, most: int) -> tuple[list[Any], tuple[str, ...]]:
+    batches, count = [], 0
+    for batch in loader:
+        batches.append(batch)
+        count += length(_pair(batch)[0])
+        if count >= most:
+            return batches, (f"the first {count} samples of the loader stand for all",)
+    if not batches:
+        raise ValueError("The loader is empty: there is no batch in it.")
+    return batches, ()
+
+
+def _pair(batch: Any) -> tuple[Any, Any]:
+    """Inputs and targets: of a tuple the last, of a dict what is called so."""
+    if isinstance(batch, dict):
+        name = next((name for name in _TARGETS if name in batch), None)
+        return {key: each for key, each in batch.items() if key != name}, batch.get(name)
+    if not isinstance(batch, tuple | list):
+        return batch, None
+    *x, y = batch
+    if not x:
+        return y, None
+    return x[0] if len(x) == 1 else tuple(x), y
+
+
+def _joined(parts: tuple[Any, ...]) -> Any:
+    import torch
+
+    if isinstance(parts[0], dict):
+        return {key: _joined(tuple(part[key] for part in parts)) for key in parts[0]}
+    if isinstance(parts[0], tuple | list):
+        return tuple(_joined(each) for each in zip(*parts, strict=True))
+    return torch.cat([torch.as_tensor(part) for part in parts])
+
+
+@contextmanager
+def _untouched(loader: Any) -> Iterator[None]:
+    """The run's own random numbers are left alone."""
+    import torch
+
+    owners = (loader, loader.sampler)
+    own = [found for each in owners if (found := getattr(each, "generator", None)) is not None]
+    states = [generator.get_state() for generator in own]
+    with torch.random.fork_rng(devices=[]):
+        try:
+            yield
+        finally:
+            for generator, state in zip(own, states, strict=True):
+                generator.set_state(state)

@@ -1,0 +1,1 @@
+"""When the plateau that a run sits on is left."""

@@ -1,0 +1,1 @@
+"""Networks with fewer units that compute the same."""
