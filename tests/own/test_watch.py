@@ -121,6 +121,17 @@ def test_accumulated_gradients_are_one_step():
         np.testing.assert_allclose(one, four, rtol=1e-10)
 
 
+def test_looking_between_two_batches_of_a_step_changes_nothing():
+    model, x, y = problem()
+    optimizer = OPTIMIZERS["sgd"](model.parameters())
+    watch = festina.watch(model, optimizer)
+    for loss, seen in ((1.0, 1.0), (2.0, 1.5), (6.0, 3.0)):
+        watch.log(loss)
+        assert [each.tolist() for each in watch.curve] == [[0], [seen]]
+    optimizer.step()
+    assert [each.tolist() for each in watch.curve] == [[0], [3.0]]
+
+
 def test_single_and_double_precision_see_the_same_staircase():
     found = []
     for dtype in (torch.float32, torch.float64):

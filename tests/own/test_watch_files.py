@@ -194,6 +194,12 @@ def test_a_run_in_jax_from_its_checkpoints(monkeypatch):
     assert again.network(3) is models[3]
 
 
+def test_checkpoints_may_lie_between_whole_steps():
+    run = festina.own.watched(["early", "late"], [1.0, 0.5], steps=[0.25, 0.75])
+    assert run.steps_with_weights == [0.25, 0.75]
+    assert run.network(0.75) == "late"
+
+
 def test_checkpoints_that_do_not_fit():
     with pytest.raises(ValueError, match="There are 1 checkpoints and 2 steps at which"):
         festina.own.watched([0], [1.0, 0.5])

@@ -73,7 +73,7 @@ class Watched(AbstractRun):
         read: Callable[[Any], Any] | None,
     ) -> None:
         self.epoch = epoch
-        self._checkpoints = dict(zip(at.astype(int).tolist(), checkpoints, strict=True))
+        self._checkpoints = dict(zip(at.tolist(), checkpoints, strict=True))
         self._curve = curve
         self._read = read
 
@@ -82,10 +82,10 @@ class Watched(AbstractRun):
         return self._curve
 
     @property
-    def steps_with_weights(self) -> list[int]:
+    def steps_with_weights(self) -> list[float]:
         return sorted(self._checkpoints)
 
-    def network(self, step: int) -> Any:
+    def network(self, step: float) -> Any:
         """The network of a checkpoint."""
         if step not in self._checkpoints:
             raise ValueError(

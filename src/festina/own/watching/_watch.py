@@ -12,7 +12,7 @@ from jaxtyping import Float
 
 from ...networks._given import whole_number
 from .._pytorch import is_module, is_tensor, torch, unwrapped
-from ._record import Record
+from ._record import Record, numbers
 from ._snapshots import Snapshots, bytes_of
 from ._stairs import AbstractRun
 
@@ -118,7 +118,9 @@ class Watch(AbstractRun):
     def before_step(self) -> None:
         """Look at the run; called by the hook, or by whoever has no hook."""
         with torch().no_grad():
-            self._take()
+            if self._pending:
+                self._losses.add(self.steps, self._mean())
+                self._pending.clear()
             if self.steps % self.every == 0:
                 grads = [p.grad for p in self._trained.values() if p.grad is not None]
                 if grads:
@@ -127,18 +129,18 @@ class Watch(AbstractRun):
                     self._snapshots.offer(self.steps // self.every)
         self.steps += 1
 
-    def _take(self) -> None:
-        """The mean of what was logged since the step before."""
-        if self._pending:
-            first, *more = self._pending
-            mean = (first + sum(more)) / len(self._pending) if more else first
-            self._losses.add(self.steps, mean)
-            self._pending.clear()
+    def _mean(self) -> Any:
+        """Of what was logged since the step before."""
+        first, *more = self._pending
+        return (first + sum(more)) / len(self._pending) if more else first
 
     @property
     def curve(self) -> tuple[Float[np.ndarray, " sample"], Float[np.ndarray, " sample"]]:
-        self._take()
-        return self._losses.curve
+        """Steps and losses; what was logged since the last step is there, and still counts."""
+        steps, losses = self._losses.curve
+        if not self._pending:
+            return steps, losses
+        return np.append(steps, self.steps), np.append(losses, numbers((self._mean(),)))
 
     @property
     def gradient_norm(self) -> tuple[Float[np.ndarray, " sample"], Float[np.ndarray, " sample"]]:
@@ -151,11 +153,11 @@ class Watch(AbstractRun):
         return 0 if self._snapshots is None else self._snapshots.bytes
 
     @property
-    def steps_with_weights(self) -> list[int]:
+    def steps_with_weights(self) -> list[float]:
         kept = [] if self._snapshots is None else self._snapshots.steps
         return [each * self.every for each in kept] + [self.steps]
 
-    def network(self, step: int) -> Any:
+    def network(self, step: float) -> Any:
         """A copy of the model with the weights before a step, in evaluation mode."""
         if step not in self.steps_with_weights:
             raise ValueError(
@@ -166,7 +168,7 @@ class Watch(AbstractRun):
             names = dict(network.named_parameters())
             names = {name: names[name] for name in self._trained}
             with torch().no_grad():
-                kept = self._snapshots[step // self.every]
+                kept = self._snapshots[int(step) // self.every]
                 for place, tensor in zip(_moving(network, names), kept, strict=True):
                     place.copy_(tensor)
         return network
