@@ -122,7 +122,7 @@ def test_accumulated_gradients_are_one_step():
 
 
 def test_looking_between_two_batches_of_a_step_changes_nothing():
-    model, x, y = problem()
+    model, *_ = problem()
     optimizer = OPTIMIZERS["sgd"](model.parameters())
     watch = festina.watch(model, optimizer)
     for loss, seen in ((1.0, 1.0), (2.0, 1.5), (6.0, 3.0)):

@@ -82,10 +82,10 @@ class Watched(AbstractRun):
         return self._curve
 
     @property
-    def steps_with_weights(self) -> list[float]:
+    def steps_with_weights(self) -> Sequence[float | int]:
         return sorted(self._checkpoints)
 
-    def network(self, step: float) -> Any:
+    def network(self, step: float | int) -> Any:
         """The network of a checkpoint."""
         if step not in self._checkpoints:
             raise ValueError(

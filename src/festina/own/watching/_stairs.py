@@ -2,7 +2,7 @@
 
 import abc
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +39,7 @@ class Stair:
     end: float
     strength: float
     epoch: bool = False
-    step: float | None = None
+    step: float | int | None = None
     layers: tuple[tuple[str, int, int], ...] = ()
     kind: str = ""
     confirmed: bool | None = None
@@ -96,10 +96,10 @@ class AbstractRun(abc.ABC):
 
     @property
     @abc.abstractmethod
-    def steps_with_weights(self) -> list[float]: ...
+    def steps_with_weights(self) -> Sequence[float | int]: ...
 
     @abc.abstractmethod
-    def network(self, step: float) -> Any:
+    def network(self, step: float | int) -> Any:
         """The network with the weights of one of these steps."""
 
     def plateaus(self, **options: Any) -> Plateaus:
@@ -145,7 +145,7 @@ class AbstractRun(abc.ABC):
             }
             here = moments[(moments >= found.start[k]) & (moments <= found.end[k])]
             if here.size:
-                step = float(here[np.argmin(np.abs(here - found.time[k]))])
+                step = here[np.argmin(np.abs(here - found.time[k]))].item()
                 row |= {"step": step} | self._widths(
                     step, data, loss=loss, tolerance=tolerance, **options
                 )
@@ -160,7 +160,7 @@ class AbstractRun(abc.ABC):
         ax.set(xlabel="step")
         return ax
 
-    def _widths(self, step: float, data: Any, **options: Any) -> dict[str, Any]:
+    def _widths(self, step: float | int, data: Any, **options: Any) -> dict[str, Any]:
         if data is None:
             return {}
         from ..shrinking._widths import widths

@@ -2,7 +2,7 @@
 
 import copy
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from types import TracebackType
 from typing import Any
@@ -153,11 +153,11 @@ class Watch(AbstractRun):
         return 0 if self._snapshots is None else self._snapshots.bytes
 
     @property
-    def steps_with_weights(self) -> list[float]:
+    def steps_with_weights(self) -> Sequence[float | int]:
         kept = [] if self._snapshots is None else self._snapshots.steps
         return [each * self.every for each in kept] + [self.steps]
 
-    def network(self, step: float) -> Any:
+    def network(self, step: float | int) -> Any:
         """A copy of the model with the weights before a step, in evaluation mode."""
         if step not in self.steps_with_weights:
             raise ValueError(
