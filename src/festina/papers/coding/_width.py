@@ -41,7 +41,7 @@ class Parameters(BaseParameters):
     size: int = Field(default=20, ge=18)
     """Examples of each class."""
 
-    widths: Annotated[tuple[int, ...], increasing(20)] = (40, 100, 250)
+    widths: Annotated[tuple[int, ...], increasing(20)] = (40, 80, 160)
     """Hidden neurons N."""
 
     variances: Annotated[tuple[float, ...], increasing(0.1, 100.0)] = (1.0, 4.0, 16.0)
