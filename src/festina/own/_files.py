@@ -48,14 +48,12 @@ def read_checkpoint(path: str | Path) -> Checkpoint:
     digits = re.findall(r"\d+", path.stem)
     if step is None and digits:
         step = float(digits[-1])
-    state = next((others[name] for name in _OPTIMISERS if name in others), None)
+    state: Any = next((others[name] for name in _OPTIMISERS if name in others), None)
     if isinstance(state, list):  # Lightning's, of which there may be none
         state = next(iter(state), None)
-    if not (isinstance(state, Mapping) and "param_groups" in state):
-        state = None
-    return Checkpoint(
-        dict(weights), None if step is None else int(step), loss, state and dict(state)
-    )
+    known = isinstance(state, Mapping) and "param_groups" in state
+    at = None if step is None else int(step)
+    return Checkpoint(dict(weights), at, loss, dict(state) if known else None)
 
 
 def read_data(path: str | Path) -> tuple[Any, Any | None]:
