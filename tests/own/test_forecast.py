@@ -276,6 +276,36 @@ def test_weights_that_are_frozen_are_used_and_stay():
     assert seen.notes == ("2 parameters are frozen and stay (3.weight, 3.bias …)",)
 
 
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_next_level_is_that_of_a_network_of_so_few_units(seed):
+    import jax
+    import jax.numpy as jnp
+
+    model = network(seed=seed)
+    seen = forecast(model)
+    level, widths = seen.next_level(*task(), MSE)
+    (few,) = widths.values()
+    alone = network(0.3, hidden=few)
+    optimiser = torch.optim.SGD(alone.parameters(), lr=0.05)
+    trained = train(alone, optimiser, 2000)[-1]
+    assert few == 1
+    assert level == pytest.approx(trained, rel=1e-3)
+    assert abs(seen.level - trained) > 3 * abs(level - trained)
+
+    x, y = (a.numpy() for a in task())
+    tree = {name: p.detach().numpy() for name, p in zip("uv", model.parameters(), strict=True)}
+    apply = lambda tree, x: jax.nn.relu(x @ tree["u"].T) @ tree["v"].T
+    mean = lambda outputs, y: jnp.mean((outputs - y) ** 2)
+    whole = lambda tree, x, y: mean(apply(tree, x), y)
+    plain = festina.forecast(tree, whole, SGD(0.05), (x, y))
+    assert plain.next_level(x, y, mean, apply=apply)[0] == pytest.approx(level, rel=1e-4)
+
+
+def test_there_is_no_next_level_without_a_drop():
+    with pytest.raises(ValueError, match="No drop"):
+        forecast(network(None), max_gradients=20).next_level(*task(), MSE)
+
+
 def test_a_schedule_is_followed():
     model = network()
     optimiser = torch.optim.SGD(model.parameters(), lr=0.05)

@@ -40,18 +40,23 @@ class Drop:
 
 @dataclass
 class Course:
-    """Samples of a look-ahead, in steps of the optimiser; `scale` is the loss without a network."""
+    """Samples of a look-ahead, in steps of the optimiser, and the weights at its end.
+
+    `scale` is the loss without a network.
+    """
 
     scale: float = 0.0
     time: list[float] = field(default_factory=list)
     loss: list[float] = field(default_factory=list)
     speed: list[float] = field(default_factory=list)
     metric: list[float] = field(default_factory=list)
+    weights: Vector = field(default=Vector(()), repr=False)
 
     def add(self, here: Ahead, judge: Judge | None = None) -> None:
         self.time.append(here.time)
         self.loss.append(here.loss)
         self.speed.append(here.speed)
+        self.weights = here.weights
         self.metric += [] if judge is None else [judge(here.weights)]
 
     def drop(self) -> Drop | None:

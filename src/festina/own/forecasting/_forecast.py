@@ -94,7 +94,8 @@ def forecast(
     !!! note "When to doubt it"
 
         Just after a drop, while the verdict is 'settling'. Which level comes next is less certain
-        than when this one is left: weak plateaus lie between. Learning rates beyond the edge of
+        than when this one is left: weak plateaus lie between. `Forecast.next_level` asks the
+        network of so few units, which is nearer. Learning rates beyond the edge of
         stability are no flow. Rectifiers that slide along their kinks cost many gradients.
     """
     most = float(whole_number("max_gradients", max_gradients, 20))
@@ -140,6 +141,7 @@ def forecast(
         problem.spent[0],
         tuple(problem.notes),
         course,
+        problem.restore(course.weights),
     )
 
 
