@@ -85,8 +85,9 @@ def told(q: Question) -> float:
     seen = Course()
     for here in _look(rule, problem, 1.0, None):
         seen.add(here)
-        if seen.fallen() > q.fall:
-            return seen.passage(int(np.argmin(seen.speed)), q.fall) or math.inf
+        left = seen.passage(int(np.argmin(seen.speed)), q.fall)
+        if left is not None:
+            return left
         if problem.spent[0] > 2000:
             break
     return math.inf

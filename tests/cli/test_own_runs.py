@@ -90,39 +90,64 @@ def test_watch_reads_losses_from_files(festina, here):
     assert float(last[0]) == 0.0
 
 
-@pytest.mark.parametrize("kind", ["torch", "tree"])
-def test_forecast_hands_on_what_was_given(kind, festina, run, here, monkeypatch):
+OPTIMISERS = {
+    "SGD": {"momentum": 0.8, "dampening": 0.1, "weight_decay": 0.3},
+    "Adam": {"betas": (0.8, 0.95), "weight_decay": 0.3},
+    "AdamW": {"betas": (0.8, 0.95), "weight_decay": 0.3},
+}
+
+
+@pytest.mark.parametrize("name", OPTIMISERS)
+def test_forecast_goes_on_from_the_optimiser_in_the_checkpoint(name, festina, run, here):
     model, x = run
-    seen = {}
+    y = x.sum(1, keepdim=True)
+    mse = torch.nn.functional.mse_loss
+    optimizer = getattr(torch.optim, name)(model.parameters(), lr=0.005, **OPTIMISERS[name])
+    for _ in range(3):
+        optimizer.zero_grad()
+        mse(model(x), y).backward()
+        optimizer.step()
+    saved = {"state_dict": model.state_dict(), "optimizer_states": [optimizer.state_dict()]}
+    torch.save(saved, here / "mine.ckpt")
+    line = ["forecast", "mine.ckpt", *WHOLE, "--max-gradients", "40"]
+    expected = []
+    for given, change in {
+        "": {},
+        "--lr .02 --weight-decay .1": {"lr": 0.02, "weight_decay": 0.1},
+        "--nesterov --momentum .5" if name == "SGD" else "--betas .5 .6": (
+            {"nesterov": True, "momentum": 0.5} if name == "SGD" else {"betas": (0.5, 0.6)}
+        ),
+    }.items():
+        optimizer.param_groups[0].update(change)
+        expected.append(str(library.forecast(model, mse, optimizer, (x, y), max_gradients=40)))
+        line += given.split()
+        outcome = festina(*line)
+        assert (outcome.status, outcome.out) == (0, expected[-1] + "\n"), outcome.err
+    assert len(set(expected)) == 3  # each of them is something else
 
-    def forecast(model, loss, optimizer, data, **options):
-        seen.update(model=model, loss=loss, optimizer=optimizer, data=data, options=options)
-        return "leaves in 100 steps"
 
-    monkeypatch.setattr(library, "forecast", forecast, raising=False)
-    if kind == "torch":
-        line = "forecast last.pt --lr .02 --optimizer adam --betas .8 .99"
-        outcome = festina(*line.split(), *WHOLE)
-    else:
-        rule = types.SimpleNamespace
-        monkeypatch.setattr(library.own, "SGD", rule, raising=False)
-        np.savez(here / "w.npz", w=np.array([1.0, 2.0]))
-        line = "forecast w.npz --lr .02 --momentum .9 --model mine:tree --loss mine:tree_loss"
-        outcome = festina(*line.split(), "--data", "d.npz", "--max-gradients", "50")
-    assert (outcome.status, outcome.out) == (0, "leaves in 100 steps\n"), outcome.err
-    if kind == "torch":
-        group = seen["optimizer"].param_groups[0]
-        assert (group["lr"], group["betas"]) == (0.02, (0.8, 0.99))  # as asked, not as saved
-        state = next(iter(seen["optimizer"].state.values()))
-        assert state["step"] == 40
-        assert next(iter(seen["optimizer"].state)) is next(seen["model"].parameters())
-        assert torch.equal(seen["model"](x), model(x))
-        assert seen["options"] == {"max_gradients": 2000}
-    else:
-        assert seen["optimizer"].lr == 0.02
-        assert seen["optimizer"].momentum == 0.9
-        assert seen["model"]["w"].tolist() == [1.0, 2.0]
-        assert seen["options"] == {"max_gradients": 50}
+def test_forecast_of_what_has_no_optimiser(festina, run, here):
+    model, x = run
+    y = x.sum(1, keepdim=True)
+    torch.save({"state_dict": model.state_dict(), "optimizer_states": []}, here / "mine.ckpt")
+    line = "forecast mine.ckpt --optimizer adam --lr .02 --batch 8 --max-gradients 40"
+    outcome = festina(*line.split(), *WHOLE)
+    rule, mse = library.own.Adam(0.02), torch.nn.functional.mse_loss
+    expected = library.forecast(model, mse, rule, (x, y), batch=8, max_gradients=40)
+    assert (outcome.status, outcome.out) == (0, f"{expected}\n"), outcome.err
+    assert str(library.forecast(model, mse, rule, (x, y), max_gradients=40)) != str(expected)
+
+
+def test_forecast_of_a_tree(festina, run, here):
+    _, x = run
+    np.savez(here / "w.npz", w=np.array([1.0, 2.0]))
+    line = "forecast w.npz --lr .002 --momentum .9 --model mine:tree --loss mine:tree_loss"
+    outcome = festina(*line.split(), "--data", "d.npz", "--max-gradients", "50")
+    tree, rule = {"w": np.array([1.0, 2.0], np.float32)}, library.own.SGD(0.002, momentum=0.9)
+    data = x.numpy().astype(float), x.sum(1, keepdim=True).numpy()
+    loss = sys.modules["mine"].tree_loss
+    expected = library.forecast(tree, loss, rule, data, max_gradients=50)
+    assert (outcome.status, outcome.out) == (0, f"{expected}\n"), outcome.err
 
 
 def test_shrink_saves_the_narrower_network(festina, run, here, monkeypatch):
@@ -154,9 +179,14 @@ BAD = {
     "shrink last.pt --model mine:make": "`--data` needs a value.",
     f"{FORECAST} --model mine:make --data d.npz --loss torch.nn:Nothing": "`--loss`: there is no",
     "forecast last.pt --lr fast --model a:b --loss c:d --data e": "`--lr` must be a number from 0",
-    f"{FORECAST} --momentum .9 --optimizer adam --model a:b --loss c:d --data e": (
+    f"forecast last.pt --momentum .9 {' '.join(WHOLE)}": (
         "`--momentum` does not go with `--optimizer adam`."
     ),
+    f"forecast last.pt --optimizer sgd {' '.join(WHOLE)}": (
+        "`--optimizer sgd`: the checkpoint has the state of adam."
+    ),
+    f"forecast last.npz {' '.join(WHOLE)}": "`--lr` is needed: the checkpoint has no state of an",
+    f"{FORECAST} --batch 0 --model a:b --loss c:d --data e": "`--batch` must be a number from 1 up",
     f"{FORECAST} --optimizer lion --model a:b --loss c:d --data e": (
         "`--optimizer` must be one of 'sgd', 'adam', 'adamw', got 'lion'."
     ),

@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 import festina  # noqa: E402
-from festina.own import SGD, Adam  # noqa: E402
+from festina.own import SGD, Adam, AdamW  # noqa: E402
 from festina.own.forecasting._dilated import dilate  # noqa: E402
 from festina.own.forecasting._forecast import _set_up  # noqa: E402
 
@@ -49,12 +49,26 @@ def train(model, optimiser, steps):
     return np.array(losses)
 
 
+def forecast(model=None, loss=MSE, optimiser=None, data=None, **rest):
+    model = network() if model is None else model
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.05) if optimiser is None else optimiser
+    return festina.forecast(model, loss, optimiser, task() if data is None else data, **rest)
+
+
 MAKERS = {
     "descent": lambda p: torch.optim.SGD(p, lr=0.05),
     "momentum": lambda p: torch.optim.SGD(p, lr=0.005, momentum=0.9),
     "nesterov": lambda p: torch.optim.SGD(p, lr=0.005, momentum=0.9, nesterov=True),
+    "dampening": lambda p: torch.optim.SGD(p, lr=0.01, momentum=0.9, dampening=0.5),
+    "two rates": lambda p: torch.optim.SGD([{"params": [next(p)], "lr": 0.1}, {"params": p}], 0.03),
     "adam": lambda p: torch.optim.Adam(p, lr=5e-4),
 }
+
+
+def tensors(model, optimiser):
+    states = optimiser.state_dict()["state"].values()
+    kept = [each for state in states for each in state.values() if each is not None]
+    return [*model.state_dict().values(), *kept]
 
 
 @pytest.mark.parametrize("name", MAKERS)
@@ -62,9 +76,11 @@ def test_the_plateau_is_left_when_forecast(name):
     model = network()
     optimiser = MAKERS[name](model.parameters())
     train(model, optimiser, 25)
-    before = copy.deepcopy((model.state_dict(), optimiser.state_dict()["state"]))
+    before = copy.deepcopy(tensors(model, optimiser))
     seen = festina.forecast(model, MSE, optimiser, task())
-    assert str(before) == str((model.state_dict(), optimiser.state_dict()["state"]))
+    after = tensors(model, optimiser)
+    assert len(before) == len(after)
+    assert all(map(torch.equal, before, after))
     losses = train(model, optimiser, 1200)
     level = losses[0] - 0.1 * (losses[0] - seen.level)
     true = np.argmax(losses < level)
@@ -174,6 +190,122 @@ def test_a_metric_is_forecast_in_its_own_right():
     assert seen.half == pytest.approx(np.argmax(way > 0.5), rel=0.06)
 
 
+class Noisy(nn.Module):
+    """What differs in training: dropout of three kinds, and normalisation by the batch."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.encoder = nn.TransformerEncoderLayer(4, 2, 8, batch_first=True)
+        self.recurrent = nn.LSTM(4, 4, 2, dropout=0.5, batch_first=True)
+        self.norm, self.read = nn.BatchNorm1d(4), nn.Linear(4, 1)
+
+    def forward(self, x):
+        seen, _ = self.recurrent(self.encoder(x.unfold(1, 4, 1)))
+        return self.read(nn.functional.dropout(self.norm(seen[:, -1]), training=self.training))
+
+
+def test_a_model_in_training_is_looked_ahead_of_without_its_noise():
+    model = Noisy()
+    notes = " ".join(forecast(model, max_gradients=20).notes)
+    assert "dropout is off" in notes
+    assert "batch normalisation" in notes
+    assert all(module.training for module in model.modules())
+    problem, _ = _set_up(model, MSE, SGD(0.1), task(), 300, None, every_gradient=False)
+    # The samples have been shuffled, and normalisation is by all of them.
+    still = copy.deepcopy(model).eval()
+    still.norm.train()
+    assert problem.check()[0] == pytest.approx(MSE(still(task()[0]), task()[1]).item(), rel=1e-5)
+    assert any("eval mode" in note for note in forecast(model.eval(), max_gradients=20).notes)
+
+
+def test_a_metric_is_given_a_model_as_it_is_and_may_do_to_it_what_it_likes():
+    model = nn.Sequential(nn.Linear(5, 4), nn.BatchNorm1d(4), nn.Dropout(0.5), nn.Linear(4, 1))
+    modes = []
+
+    def rude(shown):
+        modes.append([module.training for module in shown.modules()])
+        shown.eval().requires_grad_(False)
+        for weight in shown.parameters():
+            weight.zero_()
+        return 0.0
+
+    quiet = forecast(model, max_gradients=40, metric=lambda shown: 0.0)
+    assert forecast(model, max_gradients=40, metric=rude).course.loss == quiet.course.loss
+    assert all(map(all, modes))
+
+
+def test_weights_that_are_tied_stay_tied():
+    class Tied(nn.Module):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(0)
+            self.up, self.down, self.read = nn.Linear(5, 3), nn.Linear(3, 5), nn.Linear(5, 1)
+            self.back = nn.Linear(5, 3)
+            self.back.weight = self.up.weight
+
+        def forward(self, x):
+            return self.read(self.down(torch.tanh(self.back(self.down(torch.tanh(self.up(x)))))))
+
+    model = Tied()
+    optimiser = torch.optim.RMSprop(model.parameters(), lr=1e-3)
+    seen = forecast(model, optimiser=optimiser, every_gradient=True, max_gradients=30)
+    assert seen.course.loss == pytest.approx(
+        train(model, optimiser, len(seen.course.loss)), rel=1e-4
+    )
+    problem, _ = _set_up(model, MSE, SGD(0.1), task(), 300, None, every_gradient=False)
+    assert "up.weight" in problem.names
+    assert "back.weight" not in problem.names
+    moved = copy.deepcopy(model)
+    with torch.no_grad():
+        moved.up.weight.mul_(2.0)
+    factors = [2.0 if name == "up.weight" else 1.0 for name in problem.names]
+    loss, _ = problem(problem.start.scaled(factors))
+    assert loss == pytest.approx(MSE(moved(task()[0]), task()[1]).item(), rel=1e-5)
+
+
+def test_weights_that_are_frozen_are_used_and_stay():
+    model = nn.Sequential(*network(), nn.Linear(1, 1))
+    nn.init.constant_(model[3].weight, -2.0).requires_grad_(False)
+    nn.init.zeros_(model[3].bias).requires_grad_(False)
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.05)
+    seen = forecast(model, optimiser=optimiser)
+    losses = train(model, optimiser, 1200)
+    true = np.argmax(losses < losses[0] - 0.1 * (losses[0] - seen.level))
+    assert seen.left == pytest.approx(true, rel=0.06)
+    assert seen.notes == ("2 parameters are frozen and stay (3.weight, 3.bias …)",)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_next_level_is_that_of_a_network_of_so_few_units(seed):
+    import jax
+    import jax.numpy as jnp
+
+    model = network(seed=seed)
+    seen = forecast(model)
+    level, widths = seen.next_level(*task(), MSE)
+    (few,) = widths.values()
+    alone = network(0.3, hidden=few)
+    optimiser = torch.optim.SGD(alone.parameters(), lr=0.05)
+    trained = train(alone, optimiser, 2000)[-1]
+    assert few == 1
+    assert level == pytest.approx(trained, rel=1e-3)
+    assert abs(seen.level - trained) > 3 * abs(level - trained)
+
+    x, y = (a.numpy() for a in task())
+    tree = {name: p.detach().numpy() for name, p in zip("uv", model.parameters(), strict=True)}
+    apply = lambda tree, x: jax.nn.relu(x @ tree["u"].T) @ tree["v"].T
+    mean = lambda outputs, y: jnp.mean((outputs - y) ** 2)
+    whole = lambda tree, x, y: mean(apply(tree, x), y)
+    plain = festina.forecast(tree, whole, SGD(0.05), (x, y))
+    assert plain.next_level(x, y, mean, apply=apply)[0] == pytest.approx(level, rel=1e-4)
+
+
+def test_there_is_no_next_level_without_a_drop():
+    with pytest.raises(ValueError, match="No drop"):
+        forecast(network(None), max_gradients=20).next_level(*task(), MSE)
+
+
 def test_a_schedule_is_followed():
     model = network()
     optimiser = torch.optim.SGD(model.parameters(), lr=0.05)
@@ -195,10 +327,112 @@ def test_a_loader_says_its_batch_and_its_random_numbers_are_left_alone():
     assert torch.equal(state, torch.get_rng_state())
 
 
-def forecast(model=None, loss=MSE, optimiser=None, data=None, **rest):
-    model = network() if model is None else model
-    optimiser = torch.optim.SGD(model.parameters(), lr=0.05) if optimiser is None else optimiser
-    return festina.forecast(model, loss, optimiser, data or task(), **rest)
+class Named(torch.utils.data.Dataset):
+    """Samples by names, as trainers of language models have them."""
+
+    def __init__(self, *names):
+        self.names = names
+
+    def __len__(self):
+        return len(task()[0])
+
+    def __getitem__(self, k):
+        x, y = task()
+        return {name: (y if name == "labels" else x)[k].double() for name in self.names}
+
+
+def test_samples_of_any_kind_are_the_same_samples():
+    class ByName(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = network()
+
+        def forward(self, tokens):
+            return self.inner(tokens)
+
+    plain, _ = _set_up(network(), MSE, SGD(0.1), task(), 300, None, every_gradient=False)
+    longer = tuple(a.numpy().astype(float) for a in task())
+    numbers, _ = _set_up(network(), MSE, SGD(0.1), longer, 300, None, every_gradient=False)
+    by_name = Named("tokens", "labels")
+    named, _ = _set_up(ByName(), MSE, SGD(0.1), by_name, 300, None, every_gradient=False)
+    assert plain.check() == numbers.check() == named.check()
+    with pytest.raises(ValueError, match="no targets"):
+        forecast(ByName(), data=Named("tokens"))
+    with pytest.raises(ValueError, match="no targets"):
+        forecast(data=task()[0])
+
+
+def test_the_samples_are_those_that_a_loader_draws():
+    x, y = task()
+    data = torch.utils.data.TensorDataset(x, y)
+    sampler = torch.utils.data.SubsetRandomSampler(range(40))
+    loader = torch.utils.data.DataLoader(data, batch_size=8, sampler=sampler)
+    problem, _ = _set_up(network(0.3), MSE, SGD(0.1), loader, 300, None, every_gradient=False)
+    assert (problem.samples, problem.batch) == (40, 8)
+    some = MSE(network(0.3)(x[:40]), y[:40]).item()
+    assert problem.check()[0] == pytest.approx(some, rel=1e-5)
+
+
+def test_losses_that_differ_by_rounding_are_the_same_loss():
+    jitter = lambda a, b: MSE(a, b) * (1 + 1e-6 * torch.rand(()))
+    assert forecast(loss=jitter, max_gradients=20).loss > 0
+    x, _ = task()
+    model = network(0.3)
+    y = model(x).detach()  # where nothing is left of the loss, rounding is all of it
+    rounded = lambda a, b: MSE(a, b) + 1e-9 * torch.rand(())
+    assert forecast(model, rounded, data=(x, y), max_gradients=20).left is None
+
+
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16])
+def test_short_weights_are_looked_ahead_of_in_float32(kind):
+    model = network(0.3).to(kind)
+    optimiser = torch.optim.Adam(model.parameters(), lr=1e-3, eps=1e-4)
+    MSE(model(task()[0].to(kind)), task()[1].to(kind)).backward()
+    optimiser.step()
+    long = copy.deepcopy(model).float()
+    seen = forecast(model, optimiser=optimiser, max_gradients=20)
+    assert seen.loss == pytest.approx(MSE(long(task()[0]), task()[1]).item(), rel=1e-5)
+    assert any("float32" in note for note in seen.notes)
+    tree = {"w": np.ones(5, np.float16)}
+    mean = lambda tree, x, y: ((x @ tree["w"] - y[:, 0]) ** 2).mean()
+    data = tuple(a.numpy() for a in task())
+    assert "float16" in festina.forecast(tree, mean, SGD(0.1), data, max_gradients=20).notes[0]
+
+
+WRONG = {
+    "`momentum` is 1": lambda: SGD(0.1, momentum=1.0),
+    "`momentum` is -0.5": lambda: SGD(0.1, momentum=-0.5),
+    "`dampening` is 1": lambda: SGD(0.1, momentum=0.9, dampening=1.0),
+    "`beta_2` is 1": lambda: Adam(0.1, betas=(0.9, 1.0)),
+    "`beta_1` is -0.1": lambda: AdamW(0.1, betas=(-0.1, 0.9)),
+    "`lr` must be a number": lambda: SGD(math.nan),
+    r"`lr` is \(1.0, -1.0\)": lambda: SGD((1.0, -1.0)),
+    "learning rate is 0": lambda: Adam(0.0),
+    "`weight_decay` is -1": lambda: SGD(0.1, weight_decay=-1.0),
+    r"`lr` is \(0.1, 0.1, 0.1\), expected one number, or one for each of the 2 arrays": (
+        lambda: forecast(optimiser=SGD((0.1, 0.1, 0.1)))
+    ),
+    r"`weight_decay` is \(0.1,\)": lambda: forecast(optimiser=Adam(0.1, weight_decay=(0.1,))),
+    "`every_gradient` runs an optimiser of PyTorch": (
+        lambda: forecast(optimiser=SGD(0.1), every_gradient=True)
+    ),
+    "LBFGS, whose steps ask": lambda: forecast(
+        model := network(),
+        optimiser=torch.optim.LBFGS(model.parameters()),
+        every_gradient=True,
+    ),
+    "does not depend on the weights": lambda: forecast(loss=lambda a, b: MSE(a, b).detach()),
+    "gave float": lambda: forecast(loss=lambda a, b: MSE(a, b).item()),
+    "expected inputs and targets": lambda: forecast(data=(*task(), task()[1])),
+    "`batch` must be a whole number": lambda: forecast(batch=0),
+}
+
+
+@pytest.mark.parametrize("words", WRONG)
+def test_what_is_wrong_is_said_in_a_line(words):
+    with pytest.raises(ValueError, match=words) as complaint:
+        WRONG[words]()
+    assert "\n" not in str(complaint.value)
 
 
 def test_what_cannot_be_forecast_is_said_in_a_line():
@@ -226,16 +460,7 @@ def test_what_cannot_be_forecast_is_said_in_a_line():
         festina.forecast({}, lambda m, x, y: 0.0, Adam(0.1), (x.numpy(), y.numpy()))
 
 
-def test_what_is_assumed_is_said():
-    frozen = network()
-    frozen[0].weight.requires_grad_(False)
-    assert any("frozen" in note for note in forecast(frozen, max_gradients=20).notes)
-    noisy = nn.Sequential(nn.Linear(5, 4), nn.BatchNorm1d(4), nn.Dropout(0.5), nn.Linear(4, 1))
-    notes = " ".join(forecast(noisy, max_gradients=20).notes)
-    assert "dropout is off" in notes
-    assert "batch normalisation" in notes
-    assert noisy[2].training
-    assert any("eval mode" in note for note in forecast(noisy.eval(), max_gradients=20).notes)
+def test_a_schedule_that_is_not_known_is_warned_of():
     model = network()
     optimiser = torch.optim.SGD(model.parameters(), lr=0.05)
     torch.optim.lr_scheduler.StepLR(optimiser, 10)

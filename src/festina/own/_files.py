@@ -48,9 +48,12 @@ def read_checkpoint(path: str | Path) -> Checkpoint:
     digits = re.findall(r"\d+", path.stem)
     if step is None and digits:
         step = float(digits[-1])
-    states = [others[name] for name in _OPTIMISERS if name in others]
-    state = states[0][0] if states and isinstance(states[0], list) else (states or [None])[0]
-    return Checkpoint(dict(weights), None if step is None else int(step), loss, state)
+    state: Any = next((others[name] for name in _OPTIMISERS if name in others), None)
+    if isinstance(state, list):  # Lightning's, of which there may be none
+        state = next(iter(state), None)
+    known = isinstance(state, Mapping) and "param_groups" in state
+    at = None if step is None else int(step)
+    return Checkpoint(dict(weights), at, loss, dict(state) if known else None)
 
 
 def read_data(path: str | Path) -> tuple[Any, Any | None]:

@@ -102,24 +102,17 @@ def _grown(speed: float, before: float, h: float, stages: int) -> tuple[float, f
     A step of length h makes P(ah) of what grows at the rate a, where e^{ah} was due: it lags
     behind, and it is by the growth that we know when a plateau ends.
     """
-    if not 0.0 < before < speed:
-        rate = 0.5 * math.log(speed / before) / h if speed > 0.0 < before else 0.0
-        return h, rate
-    made = math.sqrt(speed / before)
-    low, high = 0.0, math.log(made) + 1.0
-    while _grows_by(stages, high) < made:
-        high *= 2.0
-    for _ in range(50):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if _grows_by(stages, middle) < made else (low, middle)
-    rate = high / h
+    made = math.sqrt(speed / before) if speed > 0.0 < before else 1.0
+    if made < 1.0 + 1e-9:
+        return h, math.log(made) / h
+    rate = _made_by(stages, made) / h
     return math.log(made) / rate, rate
 
 
-def _grows_by(s: int, z: float) -> float:
-    """P(z) = a + b T(w₀ + w₁z), what s stages make of w' = zw in a unit of time."""
-    w0, w1, a, b = _polynomial(s)
-    return a + b * math.cosh(s * math.acosh(w0 + w1 * z))
+def _made_by(s: int, made: float) -> float:
+    """z of P(z) = a + b T(w₀ + w₁z), what s stages make of w' = zw in a unit of time."""
+    w0, T, w1, b = _chebyshev(s)
+    return (math.cosh(math.acosh(T[s] + (made - 1.0) / b[s]) / s) - w0) / w1
 
 
 @dataclass(frozen=True)
@@ -165,11 +158,6 @@ def _coefficients(s: int) -> tuple[float, list[tuple[float, float, float, float]
 
 
 @cache
-def _polynomial(s: int) -> tuple[float, float, float, float]:
-    w0, T, w1, b = _chebyshev(s)
-    return w0, w1, 1 - b[s] * T[s], b[s]
-
-
 def _chebyshev(s: int) -> tuple[float, list[float], float, list[float]]:
     """w₀, T_j(w₀), w₁ and b_j, in the letters of the source."""
     w0 = 1 + _DAMPING / s**2

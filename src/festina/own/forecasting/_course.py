@@ -1,12 +1,14 @@
 """What a look-ahead shows: where the loss is flattest, and whether and when it drops from there."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from ..._drops import PROMINENCE
 from ._chebyshev import Ahead
+from ._vectors import Vector
 
 LEFT = 0.1  # of a drop, after which a plateau has been left
 LEAST_DROP = 0.03  # of the loss: less is none
@@ -17,6 +19,10 @@ _SEEN = 3  # samples, before which no rise is known
 _STANDSTILL = 1e-3  # of the loss: falling by less on all the way ahead is no speed
 _SLOWED = 0.3  # of its top speed, below which a drop may be at its end
 _TO_COME = 0.15  # of a drop, which may be extrapolated
+_CHANGE, _RESTS = 0.1, 0.02  # of a metric: less is none; and of its way, when it has made it
+
+Judge = Callable[[Vector], float]
+"""The metric of weights."""
 
 
 @dataclass(frozen=True)
@@ -34,19 +40,24 @@ class Drop:
 
 @dataclass
 class Course:
-    """Samples of a look-ahead, in steps of the optimiser; `scale` is the loss without a network."""
+    """Samples of a look-ahead, in steps of the optimiser, and the weights at its end.
+
+    `scale` is the loss without a network.
+    """
 
     scale: float = 0.0
     time: list[float] = field(default_factory=list)
     loss: list[float] = field(default_factory=list)
     speed: list[float] = field(default_factory=list)
     metric: list[float] = field(default_factory=list)
+    weights: Vector = field(default=Vector(()), repr=False)
 
-    def add(self, here: Ahead, metric: float | None = None) -> None:
+    def add(self, here: Ahead, judge: Judge | None = None) -> None:
         self.time.append(here.time)
         self.loss.append(here.loss)
         self.speed.append(here.speed)
-        self.metric += [] if metric is None else [metric]
+        self.weights = here.weights
+        self.metric += [] if judge is None else [judge(here.weights)]
 
     def drop(self) -> Drop | None:
         """The first drop ahead, once it has been made; what is left of it is extrapolated.
@@ -116,7 +127,25 @@ class Course:
             return t0 + (t1 - t0) * share
         return None
 
-    def fallen(self) -> float:
-        """By how much the loss has fallen since it was flattest, where it has sped up since."""
-        flattest = int(np.argmin(self.speed))
-        return self.loss[flattest] - self.loss[-1]
+    def metric_passage(self, before: float, after: float, share: float) -> float | None:
+        """When the metric has made a share of its way from one value to another."""
+        made = (np.array(self.metric) - before) / (after - before)
+        k = int(np.argmax(made >= share))
+        if k == 0:
+            return None
+        return float(np.interp(share, made[k - 1 : k + 1], self.time[k - 1 : k + 1]))
+
+    @property
+    def metric_moved(self) -> bool:
+        """Whether the metric has changed: by a tenth, of one if it is a share of something."""
+        largest = np.abs(self.metric).max()
+        share = min(self.metric) >= 0.0 and largest <= 1.0
+        return bool(abs(self.metric[-1] - self.metric[0]) > _CHANGE * (1.0 if share else largest))
+
+    @property
+    def metric_rests(self) -> bool:
+        """Whether the metric has changed, and has rested since for a quarter of the time."""
+        late = np.array(self.metric)[np.array(self.time) > 0.75 * self.time[-1]]
+        if not self.metric_moved or len(late) < 3:
+            return False
+        return bool(np.ptp(late) < _RESTS * abs(self.metric[-1] - self.metric[0]))

@@ -34,7 +34,7 @@ def dilate(
     as it does beyond the edge of stability.
     """
     w = problem.start
-    lr, decay = parts(rule.lr, len(w.parts)), parts(rule.weight_decay, len(w.parts))
+    lr, decay = parts(rule.lr), parts(rule.weight_decay)
     m, v = rule.moments or (w * 0.0, w * 0.0)
     rng = np.random.default_rng(0)
     time, seen, taken, brake = 0.0, rule.step, 0, 1.0

@@ -1,10 +1,13 @@
 """Any optimiser of PyTorch, run ahead on a copy of the model: one gradient a step."""
 
 import copy
+import inspect
+import itertools
 import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from .._pytorch import unwrapped
 from ._chebyshev import Ahead
 from ._problem import Problem
 from ._vectors import Vector
@@ -14,22 +17,26 @@ def run_ahead(
     model: Any, optimizer: Any, problem: Problem, schedule: Callable[[float], float] | None
 ) -> Iterator[Ahead]:
     """Its steps on all samples of the problem, without end."""
-    twin, own = copy.deepcopy((model, optimizer))  # together, so that one still holds the other's
+    closure = inspect.signature(optimizer.step).parameters.get("closure")
+    if closure is not None and closure.default is inspect.Parameter.empty:
+        raise ValueError(
+            f"`optimizer` is {type(optimizer).__name__}, whose steps ask for the loss again and "
+            "again (a closure): it cannot be run ahead."
+        )
+    twin, own = copy.deepcopy((unwrapped(model), optimizer))  # together: one holds the other's
     named = dict(twin.named_parameters())
-    moving = [named[name] for name in problem.names]
+    pairs = [(named[n], w) for n, w in zip(problem.names, problem.start.parts, strict=True)]
     rates = [group["lr"] for group in own.param_groups]
-    step = 0
-    while True:
-        w = Vector(tuple(p.detach().clone() for p in moving))
+    here = lambda: Vector(tuple(p.detach().to(w, copy=True) for p, w in pairs))
+    for step in itertools.count():
+        w = here()
         loss, g = problem(w)
         if not math.isfinite(loss):
             return
-        for parameter, slope in zip(moving, g.parts, strict=True):
-            parameter.grad = slope.clone()
+        for (parameter, _), slope in zip(pairs, g.parts, strict=True):
+            parameter.grad = slope.to(parameter, copy=True)
         if schedule is not None:
             for group, rate in zip(own.param_groups, rates, strict=True):
                 group["lr"] = rate * schedule(step)
         own.step()
-        moved = Vector(tuple(p.detach().clone() for p in moving)) - w
-        yield Ahead(float(step), loss, max(-g.dot(moved), 0.0), 0.0, w)
-        step += 1
+        yield Ahead(float(step), loss, max(-g.dot(here() - w), 0.0), 0.0, w)

@@ -9,10 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from .._pytorch import unwrapped
+from .._samples import Samples, arrays, length, rows, torch_samples
 from ._vectors import Array, Vector
 
 Evaluate = Callable[[tuple[Array, ...], Any, Any], tuple[float, tuple[Array, ...]]]
 """Loss and its gradient by the parts of the weights, on inputs and targets."""
+
+_SAME = 1e-4  # of a loss: accelerators do not add in the same order twice
+_NOTHING = 1e-3  # of the loss without a network, which is not looked at closer
 
 
 class Exhausted(Exception):
@@ -39,7 +44,7 @@ class Problem:
     y: Any
     restore: Callable[[Vector], Any]
     names: tuple[str, ...]
-    array: Callable[[np.ndarray, Array], Array]
+    array: Callable[[Any, Array], Array]
     batch: int | None = None
     notes: list[str] = field(default_factory=list)
     spent: list[float] = field(default_factory=lambda: [0.0])
@@ -48,10 +53,10 @@ class Problem:
 
     @property
     def samples(self) -> int:
-        return length(self.y)
+        return length(self.x)
 
     def __call__(self, w: Vector) -> tuple[float, Vector]:
-        if self.spent[0] > self.most:
+        if self.spent[0] >= self.most:
             raise Exhausted
         self.spent[0] += self.share
         loss, parts = self.evaluate(w.parts, self.x, self.y)
@@ -64,38 +69,35 @@ class Problem:
             x, y = rows(self.x, slice(a, b)), rows(self.y, slice(a, b))
             yield replace(self, x=x, y=y, share=self.share * (b - a) / self.samples)
 
-    def scale(self) -> float:
-        """The loss when all weights are zero, to measure others by; zero if it is not finite."""
-        loss, _ = self(self.start * 0.0)
-        return abs(loss) if math.isfinite(loss) else 0.0
-
     def random(self) -> Vector:
         """A direction, the same each time, on the device where the weights are."""
         rng = np.random.default_rng(0)
         draw = lambda w: self.array(rng.normal(size=tuple(w.shape)).astype(np.float32), w)
         return Vector(tuple(draw(w) for w in self.start.parts))
 
-    def check(self) -> float:
-        """The loss as it is, if it is one that can be looked ahead of."""
-        (first, g), (again, _) = self(self.start), self(self.start)
+    def check(self) -> tuple[float, float]:
+        """The loss as it is, and that of weights which are all zero, to measure others by.
+
+        Raises where it is none that can be looked ahead of. The second is zero if it is not finite.
+        """
+        (first, g), (again, _), (scale, _) = (
+            self(w) for w in (self.start, self.start, self.start * 0.0)
+        )
+        scale = abs(scale) if math.isfinite(scale) else 0.0
         if not (math.isfinite(first) and math.isfinite(g.square)):
-            bad = [
-                n
-                for n, p in zip(self.names, g.parts, strict=True)
-                if not np.isfinite(float(p.sum()))
-            ]
-            what = f"the gradient by {bad[0]}" if math.isfinite(first) and bad else f"{first}"
+            parts = zip(self.names, g.parts, strict=True)
+            bad = [f" by {n}" for n, p in parts if not math.isfinite(float(p.sum()))]
             raise ValueError(
-                f"The loss at these weights is {first}, its gradient of squared length "
-                f"{g.square:.3g} ({what}): there is nothing to look ahead of. Give weights from "
+                f"The loss at these weights is {first}, its gradient{''.join(bad[:1])} of squared "
+                f"length {g.square:.3g}: there is nothing to look ahead of. Give weights from "
                 "before training diverged."
             )
-        if abs(first - again) > 1e-4 * max(abs(first), abs(again)):
+        if abs(first - again) > _SAME * max(abs(first), abs(again), _NOTHING * scale):
             raise ValueError(
                 f"The loss of the same weights on the same samples was {first:.6g} and then "
                 f"{again:.6g}: `loss` or the model draws at random, and what is looked ahead of "
-                "would be another loss at every step. Switch the noise off (`model.eval()`), or "
-                "draw it once and keep it with the data."
+                "would be another loss at every step. Switch the noise off, or draw it once and "
+                "keep it with the data."
             )
         if self.samples >= 2 and first:
             halves = [half(self.start)[0] for half in self.pieces(2)]
@@ -105,36 +107,7 @@ class Problem:
                     f"{halves[1]:.4g} on the halves, so that the learning rate would mean "
                     "something else in a batch. Give the mean over samples."
                 )
-        return first
-
-
-def length(data: Any) -> int:
-    """Number of samples, of an array or of arrays in a tuple or dict."""
-    while isinstance(data, (tuple, list, dict)):
-        data = next(iter(data.values())) if isinstance(data, dict) else data[0]
-    return int(data.shape[0])
-
-
-def rows(data: Any, which: Any) -> Any:
-    if isinstance(data, dict):
-        return {key: rows(value, which) for key, value in data.items()}
-    if isinstance(data, (tuple, list)):
-        return tuple(rows(value, which) for value in data)
-    return data[which]
-
-
-def shuffled(x: Any, y: Any, most: int) -> tuple[np.ndarray, str | None]:
-    """Which samples stand for all, in random order (always the same), and a word if not all do."""
-    n = length(y)
-    if length(x) != n:
-        raise ValueError(f"`data` has {length(x)} inputs and {n} targets: as many were expected.")
-    order = np.random.default_rng(0).permutation(n)[:most]
-    return order, f"{most} of {n} samples stand for all" if n > most else None
-
-
-def is_torch(model: Any) -> bool:
-    """Whether it is a module of PyTorch, without importing that for those who have it not."""
-    return any(c.__module__.startswith("torch.nn") for c in type(model).__mro__)
+        return first, scale
 
 
 def torch_problem(
@@ -142,137 +115,55 @@ def torch_problem(
 ) -> Problem:
     """`loss(model(x), y)` of a module; only what is in `trained` (ids of parameters) moves."""
     import torch
+    from torch.func import functional_call
 
-    notes: list[str] = []
-    moving = [(n, p) for n, p in model.named_parameters() if p.requires_grad and id(p) in trained]
+    model = unwrapped(model)
+    every = dict(model.named_parameters())
+    moving = {n: p for n, p in every.items() if p.requires_grad and id(p) in trained}
     if not moving:
         raise ValueError(
             "No parameter of `model` is trained by `optimizer`: all are frozen, or it holds those "
             "of another model. Make it of `model.parameters()`."
         )
-    names = tuple(name for name, _ in moving)
-    frozen = [n for n, _ in model.named_parameters() if n not in names]
+    first = next(iter(moving.values()))
+    short = {p.dtype for p in every.values()} & {torch.float16, torch.bfloat16}
+    real = torch.float32 if short else first.dtype
+    samples = _with_targets(torch_samples, data, most=most, device=first.device, real=real)
+    notes = list(samples.notes)
+    frozen = [n for n in every if n not in moving]
     if frozen:
         notes.append(f"{len(frozen)} parameters are frozen and stay ({', '.join(frozen[:3])} …)")
-    device = moving[0][1].device
-    x, y, batch = _torch_samples(data, most, batch, device, notes)
     twin = copy.deepcopy(model)
     _still(twin, notes)
-    parameters = dict(twin.named_parameters())
-    own = [parameters[name] for name in names]
-
-    def put(parts: tuple[Array, ...]) -> None:
-        with torch.no_grad():
-            for parameter, part in zip(own, parts, strict=True):
-                parameter.copy_(part)
+    if short:
+        notes.append(_longer(str(short.pop()).removeprefix("torch.")))
+        twin.float()
 
     def evaluate(parts: tuple[Array, ...], x: Any, y: Any) -> tuple[float, tuple[Array, ...]]:
-        put(parts)
+        own = tuple(p.detach().requires_grad_() for p in parts)
+        args, named = ((), x) if isinstance(x, dict) else (x if isinstance(x, tuple) else (x,), {})
         with torch.enable_grad():
-            value = loss(_called(twin, x), y)
-            if value.dim():
-                raise ValueError(
-                    f"`loss` gave {tuple(value.shape)} numbers, expected one: take the mean."
-                )
-            g = torch.autograd.grad(value, own, allow_unused=True)
-        zero = (torch.zeros_like(p) if d is None else d for d, p in zip(g, own, strict=True))
-        return value.item(), tuple(zero)
+            weights = dict(zip(moving, own, strict=True))
+            value = _one_number(loss(functional_call(twin, weights, args, named), y))
+            if not getattr(value, "requires_grad", False):
+                raise ValueError("`loss` does not depend on the weights: is it detached?")
+            g = torch.autograd.grad(value, own, allow_unused=True, materialize_grads=True)
+        return value.item(), g
 
     def restore(w: Vector) -> Any:
-        put(w.parts)
-        return twin
+        shown = copy.deepcopy(model)
+        named = dict(shown.named_parameters())
+        with torch.no_grad():
+            for name, part in zip(moving, w.parts, strict=True):
+                named[name].copy_(part)
+        return shown
 
-    start = Vector(tuple(p.detach().clone() for _, p in moving))
+    start = Vector(tuple(p.detach().to(real, copy=True) for p in moving.values()))
     array = lambda a, like: torch.as_tensor(a).to(like)
-    return Problem(evaluate, start, x, y, restore, names, array, batch, notes)
-
-
-def _called(model: Any, x: Any) -> Any:
-    if isinstance(x, dict):
-        return model(**x)
-    return model(*x) if isinstance(x, tuple) else model(x)
-
-
-def _still(model: Any, notes: list[str]) -> None:
-    """Dropout off, and a word on what depends on the mode of training."""
-    kinds = {name: [] for name in ("Dropout", "BatchNorm")}
-    for module in model.modules():
-        for kind, found in kinds.items():
-            if kind in type(module).__name__:
-                found.append(module)
-    if not any(kinds.values()):
-        return
-    if not model.training:
-        notes.append("the model is in eval mode, and is looked ahead of as if trained in it")
-        return
-    for module in kinds["Dropout"]:
-        module.eval()
-    if kinds["Dropout"]:
-        notes.append("dropout is off while looking ahead")
-    if kinds["BatchNorm"]:
-        notes.append("batch normalisation is by the statistics of all samples, not of a batch")
-
-
-def _torch_samples(
-    data: Any, most: int, batch: int | None, device: Any, notes: list[str]
-) -> tuple[Any, Any, int | None]:
-    """Inputs, targets and the size of a batch, from tensors, a dataset or a loader."""
-    import torch
-    from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
-
-    put = lambda d: _mapped(d, lambda a: torch.as_tensor(a).to(device))
-    source: Any  # PyTorch's datasets need not say how many samples they have, but most do
-    if isinstance(data, DataLoader):
-        batch = data.batch_size if batch is None else batch
-        source, collate = data.dataset, data.collate_fn
-    elif isinstance(data, Dataset):
-        source, collate = data, default_collate
-    elif isinstance(data, (tuple, list)) and len(data) == 2:
-        order, word = shuffled(data[0], data[1], most)
-        notes += [word] if word else []
-        x, y = (_mapped(d, lambda a: torch.as_tensor(a)[order]) for d in data)
-        return put(x), put(y), batch
-    else:
-        raise ValueError(
-            f"`data` is a {type(data).__name__}, expected inputs and targets `(x, y)`, a Dataset "
-            "or a DataLoader."
-        )
-    with torch.random.fork_rng(devices=[]):  # the run's own numbers are left alone
-        if isinstance(source, IterableDataset):
-            loader = data if isinstance(data, DataLoader) else DataLoader(source, batch_size=64)
-            pairs, n = [], 0
-            for pair in loader:
-                pairs.append(pair)
-                n += length(pair[1])
-                if n >= most:
-                    break
-            notes.append(f"the first {n} samples of a stream stand for all")
-            x, y = (_joined([pair[k] for pair in pairs]) for k in (0, 1))
-        else:
-            count = len(source)
-            order = np.random.default_rng(0).permutation(count)[:most]
-            if len(order) < count:
-                notes.append(f"{len(order)} of {count} samples stand for all")
-            x, y = collate([source[int(k)] for k in order])
-    return put(x), put(y), batch
-
-
-def _mapped(data: Any, what: Callable) -> Any:
-    if isinstance(data, dict):
-        return {key: _mapped(value, what) for key, value in data.items()}
-    if isinstance(data, (tuple, list)):
-        return tuple(_mapped(value, what) for value in data)
-    return what(data)
-
-
-def _joined(parts: list) -> Any:
-    import torch
-
-    if isinstance(parts[0], dict):
-        return {key: _joined([part[key] for part in parts]) for key in parts[0]}
-    if isinstance(parts[0], (tuple, list)):
-        return tuple(_joined(list(each)) for each in zip(*parts, strict=True))
-    return torch.cat(parts)
+    batch = samples.batch if batch is None else batch
+    return Problem(
+        evaluate, start, samples.x, samples.y, restore, tuple(moving), array, batch, notes
+    )
 
 
 def tree_problem(model: Any, loss: Callable, data: Any, *, most: int, batch: int | None) -> Problem:
@@ -280,39 +171,104 @@ def tree_problem(model: Any, loss: Callable, data: Any, *, most: int, batch: int
     import jax
     import jax.numpy as jnp
 
-    if not (isinstance(data, (tuple, list)) and len(data) == 2):
-        raise ValueError(f"`data` is a {type(data).__name__}, expected inputs and targets (x, y).")
-    order, word = shuffled(data[0], data[1], most)
-    x, y = (_mapped(d, lambda a: jnp.asarray(np.asarray(a)[order])) for d in data)
-    leaves, tree = jax.tree.flatten(model)
-    named = [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(model)]
-    real = [hasattr(leaf, "dtype") and jnp.issubdtype(leaf.dtype, jnp.inexact) for leaf in leaves]
-    if not any(real):
+    samples = _with_targets(arrays, data, most=most, place=jnp.asarray)
+    named, tree = jax.tree_util.tree_flatten_with_path(model)
+    real = {k: leaf for k, (_, leaf) in enumerate(named) if is_real(leaf)}
+    if not real:
         raise ValueError(
             f"`model` is a {type(model).__name__} without arrays of real numbers: expected a "
             "module of PyTorch, or a tree (dict, Equinox, Flax) with the weights as its leaves."
         )
+    short = {str(leaf.dtype) for leaf in real.values() if leaf.dtype.itemsize < 4}
+    longer = lambda leaf: jnp.asarray(leaf, jnp.promote_types(leaf.dtype, jnp.float32))
 
     def whole(parts: Any) -> Any:
-        moving = iter(parts)
-        return tree.unflatten(
-            next(moving) if r else leaf for leaf, r in zip(leaves, real, strict=True)
-        )
+        moved = dict(zip(real, parts, strict=True))
+        return tree.unflatten(moved.get(k, leaf) for k, (_, leaf) in enumerate(named))
 
-    graded = jax.jit(jax.value_and_grad(lambda parts, x, y: loss(whole(parts), x, y)))
+    graded = jax.jit(jax.value_and_grad(lambda w, x, y: _one_number(loss(whole(w), x, y))))
 
     def evaluate(parts: tuple[Array, ...], x: Any, y: Any) -> tuple[float, tuple[Array, ...]]:
         value, g = graded(parts, x, y)
         return float(value), tuple(g)
 
+    def restore(w: Vector) -> Any:
+        pairs = zip(w.parts, real.values(), strict=True)
+        return whole([part.astype(leaf.dtype) for part, leaf in pairs])
+
     return Problem(
         evaluate,
-        Vector(tuple(jnp.asarray(leaf) for leaf, r in zip(leaves, real, strict=True) if r)),
-        x,
-        y,
-        lambda w: whole(w.parts),
-        tuple(name for name, r in zip(named, real, strict=True) if r),
+        Vector(tuple(longer(leaf) for leaf in real.values())),
+        samples.x,
+        samples.y,
+        restore,
+        tuple(jax.tree_util.keystr(named[k][0]) for k in real),
         lambda a, like: jnp.asarray(a, like.dtype),
         batch,
-        [word] if word else [],
+        [*samples.notes, *map(_longer, short)],
     )
+
+
+def is_real(leaf: Any) -> bool:
+    """Whether it is an array of real numbers, of NumPy or JAX."""
+    from jax.numpy import floating, issubdtype
+
+    return hasattr(leaf, "dtype") and bool(issubdtype(leaf.dtype, floating))
+
+
+def _with_targets(take: Callable[..., Samples], data: Any, **options: Any) -> Samples:
+    given = data if isinstance(data, tuple | list) else (data,)
+    if len(given) not in (1, 2):
+        raise ValueError(f"`data` has {len(given)} parts, expected inputs and targets `(x, y)`.")
+    samples = take(*given, **options)
+    if samples.y is None:
+        raise ValueError(
+            "`data` has no targets, which `loss` needs: expected inputs and targets `(x, y)`, or "
+            "a Dataset or DataLoader of PyTorch that gives both. Where inputs are their own "
+            "targets give them twice."
+        )
+    return samples
+
+
+def _longer(kind: str) -> str:
+    return f"weights of {kind} are looked ahead of in float32, where no small step is rounded away"
+
+
+def _one_number(value: Any) -> Any:
+    shape = getattr(value, "shape", None)
+    if shape is None or len(shape):
+        what = type(value).__name__ if shape is None else f"numbers of shape {tuple(shape)}"
+        raise ValueError(f"`loss` gave {what}, expected one number in an array: take the mean.")
+    return value
+
+
+def _still(model: Any, notes: list[str]) -> None:
+    """Evaluation mode, but for normalisation by the batch in training; and a word on both."""
+    from torch import nn
+
+    modules = list(model.modules())
+    drops = [m for m in modules if _left_out(m) > 0]
+    norms = [m for m in modules if isinstance(m, nn.modules.batchnorm._BatchNorm)]
+    training: list[nn.Module] = [m for m in norms if m.training]
+    if not model.training and (drops or norms):
+        notes.append("the model is in eval mode, and is looked ahead of as if trained in it")
+    if any(m.training for m in drops):
+        notes.append("dropout is off while looking ahead")
+    if training:
+        notes.append("batch normalisation is by the statistics of all samples, not of a batch")
+    model.eval()
+    for module in modules:
+        if isinstance(module, nn.RNNBase):  # cuDNN has gradients of these in training mode only
+            module.dropout = 0.0
+            training.append(module)
+    for module in training:
+        module.training = True
+
+
+def _left_out(module: Any) -> float:
+    """Which share a layer of dropout, of attention or a recurrent one leaves out in training."""
+    from torch import nn
+
+    dropout = isinstance(module, nn.modules.dropout._DropoutNd)
+    share = getattr(module, "p" if dropout else "dropout", 0.0)
+    return share if isinstance(share, int | float) else 0.0

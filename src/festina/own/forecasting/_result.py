@@ -1,8 +1,9 @@
 """What `forecast` hands out."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -32,6 +33,7 @@ class Forecast:
     - `gradients`: spent, in passes through the samples.
     - `notes`: what was assumed.
     - `course`: the look-ahead itself.
+    - `after`: the model where it ended.
     """
 
     verdict: Verdict
@@ -45,6 +47,7 @@ class Forecast:
     gradients: float
     notes: tuple[str, ...]
     course: Course
+    after: Any
 
     def __str__(self) -> str:
         lines = [
@@ -76,6 +79,31 @@ class Forecast:
             f"{self.verdict}: the loss of {self.loss:.4g} is left {about}, half of the drop to "
             f"{self.level:.4g} is made in {_steps(self.half)}"
         )
+
+    def next_level(
+        self,
+        x: Any,
+        y: Any,
+        loss: Callable[..., Any],
+        *,
+        tolerance: float = 0.1,
+        apply: Callable[..., Any] | None = None,
+    ) -> tuple[float, dict[str, int]]:
+        """The level after the drop by the network of the units that it uses then, and how many.
+
+        On a plateau the network does what a narrow one does at rest. The look-ahead ends before the
+        loss has come down to it; the narrow network that computes what `after` does is small enough
+        to be trained to its rest. It is off by a third of what `level` is, on plateaus of rectified
+        and linear units (docs/own-runs.md); only a weak plateau between is missed by both.
+
+        `x`, `y`, `loss` (of outputs and targets), `tolerance` and `apply` as for
+        `festina.own.widths`; the model must be one whose hidden layers that can read.
+        """
+        if self.level is None:
+            raise ValueError(f"No drop of the loss is ahead, the verdict is '{self.verdict}'.")
+        from ._settled import settled
+
+        return settled(self.after, x, y, loss, tolerance, apply)
 
     def draw(self, ax: "Axes | None" = None) -> "Axes":
         """The loss ahead, or the metric: dashed, as all that is predicted."""

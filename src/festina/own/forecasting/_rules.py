@@ -1,9 +1,12 @@
 """By which rule somebody's weights move: stated, or read from an optimiser of PyTorch."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from ...networks._given import real_number
+from .._pytorch import unwrapped
+from ._problem import Problem, is_real
 from ._vectors import Vector
 
 _KNOWN = "SGD (with momentum or Nesterov's), Adam and AdamW"
@@ -17,7 +20,8 @@ class SGD:
     r"""Gradient descent, in mini-batches or not, with momentum or not.
 
     - `lr`: learning rate $\eta$.
-    - `momentum`: $\mu$ of the heavy ball.
+    - `momentum`: $\mu$ of the heavy ball. Its velocity is not read but taken to have grown with the
+      weights, as it does within $1/(1-\mu)$ steps: in the first of a run forecasts are early.
     - `nesterov`: whether the gradient is taken ahead of it.
     - `dampening`: of the gradient as it enters the momentum.
     - `weight_decay`: $\lambda$ of $\lambda w$, added to the gradient.
@@ -29,6 +33,9 @@ class SGD:
     dampening: float = 0.0
     weight_decay: Rates = 0.0
 
+    def __post_init__(self) -> None:
+        _check(self, momentum=self.momentum, dampening=self.dampening)
+
     def steps(self, growth: float, rate: float = 1.0) -> float:
         r"""Steps that a unit of flow time takes where the gradient grows at the rate `growth`.
 
@@ -38,7 +45,7 @@ class SGD:
         before $\mu$ as well. `rate` is by how much the learning rate is another one by now.
         """
         mu = self.momentum
-        eta = rate * max(parts(self.lr, 1)) * (1.0 - self.dampening if mu else 1.0)
+        eta = rate * max(parts(self.lr)) * (1.0 - self.dampening if mu else 1.0)
         slow = (1.0 - mu) / eta
         a = eta * growth
         b, c = ((1 + mu) * (1 + a), mu * (1 + a)) if self.nesterov else (1 + mu + a, mu)
@@ -54,8 +61,8 @@ class Adam:
 
     - `lr`, `betas`, `eps`: as everywhere.
     - `weight_decay`: added to the gradient, or with `decoupled` taken off the weights (AdamW).
-    - `moments`: the running means of the gradient and of its square, each a tree like the model's;
-      without them both start anew.
+    - `moments`: the running means of the gradient and of its square, each a tree like the model's
+      (`mu` and `nu` of Optax's `ScaleByAdamState`); without them both start anew.
     - `step`: how many steps they have seen.
     """
 
@@ -67,67 +74,81 @@ class Adam:
     moments: tuple[Any, Any] | None = None
     step: float = 0.0
 
+    def __post_init__(self) -> None:
+        one, two = self.betas
+        _check(self, beta_1=one, beta_2=two)
+
 
 def AdamW(lr: Rates, *, weight_decay: Rates = 0.01, **rest: Any) -> Adam:
     """`Adam` with decoupled weight decay."""
     return Adam(lr, weight_decay=weight_decay, decoupled=True, **rest)
 
 
-def parts(value: Rates, count: int) -> tuple[float, ...]:
-    """A number for each part."""
-    return tuple(value) if isinstance(value, tuple) else (float(value),) * count
+def _check(rule: SGD | Adam, **shares: float) -> None:
+    for name, value in shares.items():
+        if not 0 <= real_number(name, value) < 1:
+            raise ValueError(f"`{name}` is {value}, expected a number from 0 to below 1.")
+    for name, value in (("lr", rule.lr), ("weight_decay", rule.weight_decay)):
+        if not all(0 <= real_number(name, each) < math.inf for each in parts(value)):
+            raise ValueError(f"`{name}` is {value}, expected no negative number.")
+    if not any(parts(rule.lr)):
+        raise ValueError(f"The learning rate is {rule.lr}, expected a positive number.")
 
 
-def stated(rule: Any, weights: Vector) -> SGD | Adam:
-    """A rule that was stated for a tree of arrays, with its state in parts like the weights'."""
-    if not isinstance(rule, (SGD, Adam)):
+def parts(value: Rates, count: int = 1) -> tuple[float, ...]:
+    """A number for each part; as they are, where there are many."""
+    return tuple(value) if isinstance(value, tuple | list) else (value,) * count
+
+
+def stated(rule: Any, problem: Problem) -> SGD | Adam:
+    """A rule that was stated, with its rates and its state in parts like the weights'."""
+    if not isinstance(rule, SGD | Adam):
         raise ValueError(
             f"`optimizer` is a {type(rule).__name__}, which is not known; {_KNOWN} are. State it, "
             "as in `festina.own.SGD(lr=0.01)` or `festina.own.Adam(lr=1e-3)`."
         )
-    if any(not lr > 0 for lr in parts(rule.lr, 1)):
-        raise ValueError(f"The learning rate is {rule.lr}, expected a positive number.")
-    if isinstance(rule, SGD) or rule.moments is None:
-        return rule
-    from jax import tree
-    from jax.numpy import inexact, issubdtype
-
-    moments = []
-    for given in rule.moments:
-        leaves = [
-            a for a in tree.leaves(given) if hasattr(a, "dtype") and issubdtype(a.dtype, inexact)
-        ]
-        if [a.shape for a in leaves] != [w.shape for w in weights.parts]:
+    count, found = len(problem.names), {}
+    for name in ("lr", "weight_decay"):
+        found[name] = parts(getattr(rule, name), count)
+        if len(found[name]) != count:
             raise ValueError(
-                "`moments` have other shapes than the weights: expected those of this model, as "
-                "two trees like it (`mu` and `nu` of Optax's `ScaleByAdamState`)."
+                f"`{name}` is {found[name]}, expected one number, or one for each of the {count} "
+                f"arrays of weights: {', '.join(problem.names)}."
             )
-        moments.append(Vector(tuple(leaves)))
-    return Adam(
-        rule.lr,
-        rule.betas,
-        rule.eps,
-        rule.weight_decay,
-        rule.decoupled,
-        (moments[0], moments[1]),
-        rule.step,
-    )
+    if isinstance(rule, Adam) and rule.moments is not None:
+        found["moments"] = tuple(_like(problem, each) for each in rule.moments)
+    return replace(rule, **found)
 
 
-def read(optimizer: Any, model: Any, names: tuple[str, ...]) -> SGD | Adam:
-    """The rule and the state of an optimiser of PyTorch, for the parameters of these names."""
+def _like(problem: Problem, given: Any) -> Vector:
+    """A tree like the model's, as a vector like the weights."""
+    from jax import tree
+
+    leaves = [leaf for leaf in tree.leaves(given) if is_real(leaf)]
+    weights = problem.start.parts
+    if [leaf.shape for leaf in leaves] != [w.shape for w in weights]:
+        raise ValueError(
+            "`moments` have other shapes than the weights: expected those of this model, as two "
+            "trees like it (`mu` and `nu` of Optax's `ScaleByAdamState`)."
+        )
+    return Vector(tuple(problem.array(a, w) for a, w in zip(leaves, weights, strict=True)))
+
+
+def read(optimizer: Any, model: Any, problem: Problem) -> SGD | Adam:
+    """The rule and the state of an optimiser of PyTorch."""
     kind = type(optimizer).__name__
     if kind not in ("SGD", "Adam", "AdamW"):
         raise ValueError(
             f"`optimizer` is {kind}, which is not known; {_KNOWN} are. With `every_gradient=True` "
             "it is run ahead itself, one gradient a step."
         )
-    named = dict(model.named_parameters())
+    named = dict(unwrapped(model).named_parameters())
+    moving = [named[name] for name in problem.names]
     group_of = {id(p): group for group in optimizer.param_groups for p in group["params"]}
-    groups = [group_of[id(named[name])] for name in names]
+    groups = [group_of[id(p)] for p in moving]
     first = groups[0]
-    for key, refused in (("maximize", True), ("amsgrad", True)):
-        if any(group.get(key) is refused for group in groups):
+    for key in ("maximize", "amsgrad"):
+        if any(group.get(key) for group in groups):
             raise ValueError(
                 f"`optimizer` has `{key}`, which is not known. Try every_gradient=True."
             )
@@ -137,32 +158,23 @@ def read(optimizer: Any, model: Any, names: tuple[str, ...]) -> SGD | Adam:
                 f"The groups of `optimizer` differ in `{key}`: only learning rates and weight "
                 "decay may. `every_gradient=True` runs it ahead itself."
             )
-    lr = tuple(float(group["lr"]) for group in groups)
-    decay = tuple(float(group["weight_decay"]) for group in groups)
-    if not max(lr) > 0:
-        raise ValueError(f"The learning rate is {max(lr)}, expected a positive number.")
+
+    def kept(key: str) -> Vector:
+        """What never had a gradient has no memories of one."""
+        found = (optimizer.state.get(p, {}).get(key) for p in moving)
+        pairs = zip(found, problem.start.parts, strict=True)
+        return Vector(tuple(w * 0.0 if a is None else problem.array(a, w) for a, w in pairs))
+
+    rates = {name: tuple(float(group[name]) for group in groups) for name in ("lr", "weight_decay")}
     if kind == "SGD":
-        return SGD(
-            lr,
-            momentum=float(first["momentum"]),
-            nesterov=first["nesterov"],
-            dampening=float(first["dampening"]),
-            weight_decay=decay,
-        )
-    states = [optimizer.state.get(named[name], {}) for name in names]
-    moments, step = None, 0.0
-    if any("exp_avg" in state for state in states):
-        # What never had a gradient has no memories of one.
-        moments = tuple(
-            Vector(
-                tuple(
-                    state.get(key, 0.0 * named[name]).detach().clone()
-                    for name, state in zip(names, states, strict=True)
-                )
-            )
-            for key in ("exp_avg", "exp_avg_sq")
-        )
-        step = max(float(state.get("step", 0.0)) for state in states)
-    decoupled = kind == "AdamW" or bool(first.get("decoupled_weight_decay"))
-    betas = tuple(float(beta) for beta in first["betas"])
-    return Adam(lr, betas, float(first["eps"]), decay, decoupled, moments, step)  # pyright: ignore
+        options = {key: float(first[key]) for key in ("momentum", "dampening")}
+        return SGD(**rates, **options, nesterov=bool(first["nesterov"]))
+    one, two = first["betas"]
+    return Adam(
+        **rates,
+        betas=(float(one), float(two)),
+        eps=float(first["eps"]),
+        decoupled=kind == "AdamW" or bool(first.get("decoupled_weight_decay")),
+        moments=(kept("exp_avg"), kept("exp_avg_sq")),
+        step=max(float(optimizer.state.get(p, {}).get("step", 0.0)) for p in moving),
+    )
