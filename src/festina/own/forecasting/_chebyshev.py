@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import count
+from typing import NamedTuple
 
 from ._vectors import Vector, combination
 
@@ -67,7 +68,7 @@ def integrate(
         least = _LEAST / rho if blown else max(_LEAST / rho, shortest)
         h = max(min(h, (_MOST_STAGES**2 - 1) / 1.54 / rho), least)
         step = _step(field, w, f, h, rho)
-        blown = not step.finite or step.loss > loss + _RISE * abs(loss)
+        blown = not math.isfinite(step.error + step.loss) or step.loss > loss + _RISE * abs(loss)
         if blown:
             failed += 1
             if h <= _LEAST / rho or failed > _FAILURES:
@@ -115,8 +116,7 @@ def _made_by(s: int, made: float) -> float:
     return (math.cosh(math.acosh(T[s] + (made - 1.0) / b[s]) / s) - w0) / w1
 
 
-@dataclass(frozen=True)
-class _Step:
+class _Step(NamedTuple):
     """Where a step has led, and its error relative to it."""
 
     w: Vector
@@ -125,10 +125,6 @@ class _Step:
     length: float
     stages: int
     error: float
-
-    @property
-    def finite(self) -> bool:
-        return math.isfinite(self.error) and math.isfinite(self.loss)
 
 
 def _step(field: Field, w: Vector, f: Vector, h: float, rho: float) -> _Step:

@@ -245,10 +245,12 @@ def _one_number(value: Any) -> Any:
 def _still(model: Any, notes: list[str]) -> None:
     """Evaluation mode, but for normalisation by the batch in training; and a word on both."""
     from torch import nn
+    from torch.nn.modules import batchnorm, dropout
 
     modules = list(model.modules())
-    drops = [m for m in modules if _left_out(m) > 0]
-    norms = [m for m in modules if isinstance(m, nn.modules.batchnorm._BatchNorm)]
+    share = lambda m: getattr(m, "p" if isinstance(m, dropout._DropoutNd) else "dropout", 0.0)
+    drops = [m for m in modules if isinstance(share(m), int | float) and share(m) > 0]
+    norms = [m for m in modules if isinstance(m, batchnorm._BatchNorm)]
     training: list[nn.Module] = [m for m in norms if m.training]
     if not model.training and (drops or norms):
         notes.append("the model is in eval mode, and is looked ahead of as if trained in it")
@@ -263,12 +265,3 @@ def _still(model: Any, notes: list[str]) -> None:
             training.append(module)
     for module in training:
         module.training = True
-
-
-def _left_out(module: Any) -> float:
-    """Which share a layer of dropout, of attention or a recurrent one leaves out in training."""
-    from torch import nn
-
-    dropout = isinstance(module, nn.modules.dropout._DropoutNd)
-    share = getattr(module, "p" if dropout else "dropout", 0.0)
-    return share if isinstance(share, int | float) else 0.0

@@ -8,10 +8,16 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ..._axes import axes
+from .._pytorch import is_module
+from ..shrinking._descent import descend
+from ..shrinking._model import model_of
+from ..shrinking._narrow import Narrowest
 from ._course import Course
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+_DESCENT = 500  # steps of a narrow network to its rest, at most
 
 Verdict = Literal["plateau", "settling", "minimum", "no staircase"]
 
@@ -101,9 +107,13 @@ class Forecast:
         """
         if self.level is None:
             raise ValueError(f"No drop of the loss is ahead, the verdict is '{self.verdict}'.")
-        from ._settled import settled
-
-        return settled(self.after, x, y, loss, tolerance, apply)
+        network = model_of(self.after, x, apply)
+        targets = network.targets(y)
+        found = Narrowest(network).search(tolerance)
+        named = dict(self.after.named_parameters()) if is_module(self.after) else {}
+        free = {n: w for n, w in found.weights.items() if n not in named or named[n].requires_grad}
+        slope = lambda w: network.slope({**found.weights, **w}, slice(None), targets, loss)
+        return slope(descend(slope, free, steps=_DESCENT))[0], found.widths
 
     def draw(self, ax: "Axes | None" = None) -> "Axes":
         """The loss ahead, or the metric: dashed, as all that is predicted."""

@@ -26,8 +26,6 @@ class Vector:
             return self.with_(lambda a, b: a * b, by)
         return Vector(tuple(a * by for a in self.parts))
 
-    __rmul__ = __mul__
-
     def with_(self, what: Callable[..., Array], *others: "Vector") -> "Vector":
         """`what` of each part and its likes in the others."""
         them = (other.parts for other in others)
@@ -52,10 +50,6 @@ class Vector:
 
 def combination(*terms: tuple[float, Vector]) -> Vector:
     """Σ c v, without what has no weight."""
-    kept = [(c, v) for c, v in terms if c]
-    return Vector(
-        tuple(
-            sum(c * part for c, part in zip([c for c, _ in kept], parts, strict=True))
-            for parts in zip(*(v.parts for _, v in kept), strict=True)
-        )
-    )
+    weights, vectors = zip(*(term for term in terms if term[0]), strict=True)
+    summed = lambda *parts: sum(c * part for c, part in zip(weights, parts, strict=True))
+    return vectors[0].with_(summed, *vectors[1:])
