@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ...networks._given import real_number, whole_number
 from ._model import model_of
-from ._narrow import Narrowest
+from ._narrow import Narrowest, rms
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,8 +27,8 @@ class Shrunk:
 
     - `model`: of the same kind, with narrower layers.
     - `widths`: units of every hidden layer now; `full`: before.
-    - `error`: root mean square of the difference between the outputs of both on inputs held out, as
-      a fraction of the spread of the outputs about their mean.
+    - `error`: root mean square of the difference between the outputs of both, each as it is, on
+      inputs held out, as a fraction of the spread of the outputs about their mean.
     - `pruned`: the same of magnitude pruning with the same refit, at the same widths.
     - `curve`: both at other widths, before tuning.
     - `tolerance`: that was asked for; NaN where widths were.
@@ -108,7 +108,8 @@ def shrink(
     - `model`: a `torch.nn.Module`, or a tree of JAX's arrays. Its hidden layers are found by their
       symmetry: units of linear layers, whatever activations follow, and in PyTorch those of 1-d
       convolutions and heads of attention.
-    - `x`: inputs, `(sample, …)`; a tuple for a model of several arguments, or a DataLoader.
+    - `x`: inputs, `(sample, …)`; a tuple or a dict for a model of several arguments; a Dataset or
+      a DataLoader.
     - `tolerance`: largest error.
     - `tune`: whether to tune; without it the answer takes a second, and is wider.
     - `widths`: so many units instead, for each hidden layer, or for all.
@@ -127,17 +128,19 @@ def shrink(
     tolerance, steps = real_number("tolerance", tolerance), whole_number("steps", steps)
     if not 0 < tolerance < math.inf:
         raise ValueError(f"`tolerance` must be positive, got {tolerance}.")
-    network = model_of(model, x, apply)
+    network = model_of(model, x, apply=apply)
     asked = None if widths is None else _asked(widths, {h.name: h.units for h in network.hidden})
     narrowest = Narrowest(network, steps=steps)
     chosen = asked or narrowest.search(tolerance, tune=tune).widths
     narrow = chosen != narrowest.merging.full
-    found = narrowest.tuned(chosen, both=True) if tune and narrow else narrowest.starts(chosen)[0]
+    found = narrowest.tuned(chosen, both=True) if tune and narrow else narrowest.start(chosen)
+    built = network.built(found.weights)
+    here, there = (network.computed(each, narrowest.held) for each in (network.original, built))
     return Shrunk(
-        model=network.built(found.weights),
+        model=built,
         widths=found.widths,
         full=narrowest.merging.full,
-        error=found.error,
+        error=rms(there - here) / narrowest.scale,
         pruned=narrowest.starts(found.widths)[1].error,
         curve=_curve(narrowest, found.widths),
         tolerance=tolerance if asked is None else math.nan,
@@ -156,11 +159,10 @@ def _curve(narrowest: Narrowest, chosen: Mapping[str, int]) -> tuple[Point, ...]
     asked = [narrowest.path(total - units) for units in sorted(left)]
     if dict(chosen) not in asked:
         asked = sorted([*asked, dict(chosen)], key=lambda each: sum(each.values()))
-    points = []
-    for each in asked:
-        best, pruned = narrowest.starts(each)
-        points.append(Point(tuple(each.values()), best.error, pruned.error))
-    return tuple(points)
+    errors = ([start.error for start in narrowest.starts(each)] for each in asked)
+    return tuple(
+        Point(tuple(each.values()), *both) for each, both in zip(asked, errors, strict=True)
+    )
 
 
 def _asked(widths: Any, full: Mapping[str, int]) -> dict[str, int]:
