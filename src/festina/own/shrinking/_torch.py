@@ -79,7 +79,7 @@ class TorchModel(AbstractModel):
             for y in self._batches(self._tensors(self.weights), rows):
                 reads = {name: _plain(read) for name, (read, _) in given.items()}
                 nudges = {name: nudge for name, (_, nudge) in given.items()}
-                yield Pull(*y.shape, reads, functools.partial(_slopes, y, nudges))
+                yield Pull(len(y), y.shape[1], reads, functools.partial(_slopes, y, nudges))
 
     def slope(
         self, weights: Weights, rows: Rows, goal: np.ndarray | Callable[..., Any]

@@ -113,7 +113,7 @@ def widths(
     **Arguments:**
 
     - `model`, `x`: as for `festina.shrink`.
-    - `y`: targets, as the loss takes them.
+    - `y`: targets, as the loss takes them; a Dataset or a DataLoader has its own.
     - `loss`: of outputs and targets, `loss(model(x), y)`, its mean over samples: any that can be
       differentiated and whose floor is about zero. What nobody can learn, noise say, is to be taken
       off: slopes and levels are judged against all that is left.
