@@ -7,6 +7,7 @@ import pytest
 from scipy.cluster.hierarchy import fcluster, linkage
 
 import festina
+from festina.own._samples import arrays
 from festina.own.shrinking._ward import ward
 
 torch = pytest.importorskip("torch")
@@ -88,9 +89,12 @@ def test_never_worse_than_magnitude_pruning(seed):
     """A network of the default initialisation, in which nothing is a copy of anything."""
     torch.manual_seed(seed)
     model = nn.Sequential(nn.Linear(6, 64), nn.ReLU(), nn.Linear(64, 3))
-    found = festina.shrink(model, torch.randn(500, 6), widths=4)
-    assert all(point.merged <= point.pruned for point in found.curve)
+    x = torch.randn(500, 6)
+    found = festina.shrink(model, x, widths=4)
     assert found.error < 0.7 * found.pruned
+    for point in found.curve[:-1]:  # merging alone is worse at some widths
+        answer = festina.shrink(model, x, widths=point.widths, tune=False)
+        assert answer.error == pytest.approx(min(point.merged, point.pruned), rel=1e-3)
 
 
 class Deep(nn.Module):
@@ -193,6 +197,80 @@ def test_deep_networks_find_their_layers_and_all_planted_units():
     assert found.widths == {"first": 3, "second": 2}
     with torch.no_grad():
         assert torch.allclose(found.model(x), model(x), atol=1e-2)
+
+
+class Tied(nn.Module):
+    """First and last layer share their weights; so do two that make the same hidden units."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.up, self.also = nn.Linear(6, 6), nn.Linear(6, 24), nn.Linear(6, 24)
+        self.down, self.last = nn.Linear(24, 6), nn.Linear(6, 6)
+        self.last.weight = self.first.weight
+        self.also.weight, self.also.bias = self.up.weight, self.up.bias
+
+    def forward(self, x):
+        x = self.first(x)
+        return self.last(self.down(torch.tanh(self.up(x)) + torch.relu(self.also(-x))))
+
+
+def small_mlp():
+    return nn.Sequential(nn.Linear(6, 24), nn.ReLU(), nn.Linear(24, 3))
+
+
+@pytest.mark.parametrize(
+    ("make", "shape", "widths"),
+    [
+        (small_mlp, (200, 6), 5),
+        (Tied, (200, 6), 5),
+        (Attention, (80, 6, 5), 2),
+        (attention_of_pytorch, (80, 6, 8), 2),
+        (convolutions, (80, 2, 8), 3),
+    ],
+)
+def test_the_error_said_is_that_of_the_model_given_back(make, shape, widths):
+    torch.manual_seed(3)
+    model = make()
+    x = torch.randn(shape)
+    found = festina.shrink(model, x, widths=widths, steps=30)
+    with torch.no_grad():
+        held = arrays(x, place=torch.as_tensor).x[::5]
+        apart = (model(held) - found.model(held)).flatten(1).square().sum(1).mean().sqrt()
+        outputs = model(x).flatten(1)
+        scale = (outputs - outputs.mean(0)).square().sum(1).mean().sqrt()
+    assert found.error == pytest.approx(float(apart / scale), rel=1e-3)
+    assert found.error > 0.01
+
+
+def test_what_is_tied_stays_tied():
+    torch.manual_seed(3)
+    model = Tied()
+    found = festina.shrink(model, torch.randn(200, 6), widths=5, steps=30)
+    assert found.widths == {"up": 5}
+    assert found.model.last.weight is found.model.first.weight
+    assert found.model.also.weight is found.model.up.weight
+    assert found.model.also.out_features == 5
+    assert not torch.equal(found.model.last.weight, model.last.weight)  # it was tuned
+
+
+def test_frozen_weights_are_merged_and_not_tuned():
+    torch.manual_seed(3)
+    model, x = small_mlp(), torch.randn(200, 6)
+
+    def layers(tune):
+        return festina.shrink(model, x, widths=5, tune=tune, steps=30).model[::2]
+
+    moved = lambda: [
+        not torch.equal(a.weight, b.weight)
+        for a, b in zip(layers(True), layers(False), strict=True)
+    ]
+    assert moved() == [True, True]
+    model[0].requires_grad_(False)
+    assert moved()[0] is False
+    model.requires_grad_(False)
+    assert moved() == [False, False]
+    notes = festina.shrink(model, x, widths=5).notes
+    assert "frozen weights are merged, not tuned" in notes
 
 
 class LinearAttention(nn.Module):

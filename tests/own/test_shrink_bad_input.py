@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import festina
+from festina.own._samples import arrays
 from festina.own.shrinking._widths import widths
 
 torch = pytest.importorskip("torch")
@@ -40,9 +41,11 @@ def broken():
         (mlp(nn.LayerNorm(6)), X, "No hidden layer"),
         (mlp(), X[:, :2], "does not take these inputs"),
         (mlp(), X[:1], "at least two samples"),
-        (mlp(), X / 0, "must be finite"),
+        (mlp(), X / 0, "not finite"),
         (mlp(), 3, "got int"),
+        (mlp(), (each for each in X), "got generator"),
         (mlp(), [], "at least two samples"),
+        (mlp(), {"x": X}, "does not take these inputs"),
         (Noisy(), X, "other outputs when it is run again"),
         (broken(), X, "not finite"),
     ],
@@ -73,8 +76,12 @@ def test_losses_that_say_nothing():
     y = torch.zeros(40, 2)
     with pytest.raises(ValueError, match="give `y`"):
         widths(mlp(), X, loss=nn.MSELoss())
-    with pytest.raises(ValueError, match="one target for each"):
+    with pytest.raises(ValueError, match="40 inputs and 5 targets"):
         widths(mlp(), X, y=y[:5], loss=nn.MSELoss())
+    with pytest.raises(ValueError, match="`loss` does not take these outputs and targets"):
+        widths(mlp(), X, y=torch.zeros(40, 3), loss=lambda outputs, y: (outputs - y).mean())
+    with pytest.raises(ValueError, match="leave `y` out"):
+        widths(mlp(), torch.utils.data.TensorDataset(X, y), y=y, loss=nn.MSELoss())
     with pytest.raises(ValueError, match="The loss is nan"):
         widths(mlp(), X, y=y, loss=lambda outputs, y: (outputs - y).mean() * float("nan"))
     with pytest.raises(ValueError, match="another value"):
@@ -102,10 +109,70 @@ def test_frozen_weights_stay_frozen_and_loaders_are_read():
     assert np.allclose([each.error for each in found], found[0].error)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_precision_is_given_back(dtype):
-    found = festina.shrink(mlp().to(dtype), X, widths=4, tune=False)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("data", [torch.float32, torch.float64])
+def test_precision_is_given_back_and_the_error_is_that_of_it(dtype, data):
+    model = mlp().to(dtype)
+    found = festina.shrink(model, X.to(data), widths=5, tune=False)
     assert {each.dtype for each in found.model.parameters()} == {dtype}
+    held = arrays(X, place=torch.as_tensor).x[::5].to(dtype)
+    y = model(X.to(dtype)).detach()
+    apart = (model(held) - found.model(held)).double().square().sum(1).mean().sqrt()
+    scale = (y - y.mean(0)).double().square().sum(1).mean().sqrt()
+    assert found.error == pytest.approx(apart.item() / scale.item(), rel=0.01)
+    assert widths(model, X.to(data), y=y + 1, loss=nn.MSELoss()).loss == pytest.approx(1, rel=0.02)
+
+
+class Jitter(nn.Module):
+    """As sums on an accelerator, whose order nobody knows."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = mlp()
+
+    def forward(self, x):
+        return self.layers(x) * (1 + 1e-9 * torch.randn(()))
+
+
+def test_rounding_that_is_another_each_time_is_no_randomness():
+    loss = lambda outputs, y: nn.functional.mse_loss(outputs, y) * (1 + 1e-9 * torch.rand(()))
+    found = widths(Jitter(), X, y=torch.zeros(40, 2), loss=loss)
+    assert found.layers[0][:2] == ("layers.0", 6)
+
+
+def test_wrappers_are_taken_off():
+    model = mlp()
+    both = (nn.DataParallel(model), model)
+    found, same = (festina.shrink(each, X, widths=3, tune=False).model for each in both)
+    assert type(found) is nn.Sequential
+    assert torch.equal(found[0].weight, same[0].weight)
+
+
+class Named(nn.Module):
+    """Arguments by name, and outputs as transformers give them."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = mlp()
+
+    def forward(self, inputs, scale):
+        return {"loss": None, "logits": scale * self.layers(inputs)}
+
+
+def test_batches_may_be_dicts():
+    rows = [{"inputs": x, "scale": torch.tensor([2.0]), "labels": 1} for x in X]
+    loader = torch.utils.data.DataLoader(rows, batch_size=7)
+    found = widths(Named(), loader, loss=nn.functional.cross_entropy)
+    logits = Named()(X, 2.0)["logits"]
+    expected = nn.functional.cross_entropy(logits, torch.ones(40, dtype=torch.long)).item()
+    assert found.loss == pytest.approx(expected, rel=1e-5)
+
+
+def test_classes_may_have_weights_in_single_precision():
+    labels = (X[:, 0] > 0).long()
+    loss = nn.CrossEntropyLoss(weight=torch.tensor([0.2, 0.8]))
+    found = widths(mlp(), X, y=labels, loss=loss)
+    assert found.loss == pytest.approx(loss(mlp()(X), labels).item(), rel=1e-5)
 
 
 def test_a_picture():

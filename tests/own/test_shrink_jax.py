@@ -1,5 +1,8 @@
 """Trees of JAX: the same layers, the same merging, and the same kind of tree back."""
 
+import gc
+import weakref
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -66,7 +69,7 @@ def test_contributions_are_those_of_pytorch():
     arrays += [model["a"]["bias"], model["last"].T]
     for weight, array in zip(same.parameters(), arrays, strict=True):
         weight.data = torch.tensor(np.asarray(array))
-    ours, theirs = model_of(model, X, apply), model_of(same, torch.tensor(X))
+    ours, theirs = model_of(model, X, apply=apply), model_of(same, torch.tensor(X))
     every = slice(None)
     for one, two in zip(ours.hidden, theirs.hidden, strict=True):
         a = ours.contributions(every)[one.name]
@@ -89,11 +92,46 @@ def test_equinox_is_given_back_as_equinox():
     assert np.allclose(jax.vmap(found.model)(X), jax.vmap(model)(X), atol=1e-4)
 
 
+def half(outputs, targets):
+    return 0.5 * jnp.mean(jnp.sum((outputs - targets) ** 2, -1))
+
+
 def test_widths_of_a_tree_are_confirmed_by_its_own_loss():
     model = tree()
     y = np.asarray(apply(model, X))
-    half = lambda outputs, targets: 0.5 * jnp.mean(jnp.sum((outputs - targets) ** 2, -1))
     found = widths(model, X, y=y + 1e-3, loss=half, apply=apply, tolerance=0.01)
     assert found.widths == (3, 2)
     assert found.slope > 1
     assert found.confirmed is False
+
+
+def test_copies_of_the_best_line_are_a_fixed_point():
+    """One linear unit has the minimum of least squares; four copies of it rest there too."""
+    y = X @ np.array([[1.0], [-2.0], [0.5], [0.0], [1.0]]) + np.cos(3 * X[:, :1])
+    best = np.linalg.lstsq(X, y, rcond=None)[0]
+    model = {"in": jnp.asarray(np.tile(best, 4)), "out": jnp.full((4, 1), 0.25)}
+    line = lambda weights, x: x @ weights["in"] @ weights["out"]
+    found = widths(model, X, y=y, loss=half, apply=line)
+    assert found.layers == (("['in']", 4, 1),)
+    assert found.kind == "equal"
+    assert found.confirmed is True
+    assert found.narrow_loss == pytest.approx(found.loss, rel=1e-3)
+
+
+def test_a_model_is_not_kept_alive():
+    network = model_of(tree(), X, X[:, :2], apply)
+    network.slope(network.weights, slice(None), half)
+    network.contributions(slice(None))
+    seen = weakref.ref(network)
+    del network
+    gc.collect()
+    assert seen() is None
+
+
+def test_several_inputs_and_short_numbers():
+    model = jax.tree.map(lambda each: each.astype(jnp.bfloat16), tree())
+    two = lambda weights, x, scale: apply(weights, x) * scale
+    scale = np.full((300, 1), 2.0, np.float32)
+    found = festina.shrink(model, (X, scale), apply=two, tolerance=0.02, tune=False)
+    assert list(found.widths.values()) == [3, 2]
+    assert found.model["last"].dtype == jnp.bfloat16

@@ -3,8 +3,6 @@
 import copy
 import gc
 import re
-import sys
-import types
 import weakref
 
 import numpy as np
@@ -272,40 +270,33 @@ def test_two_ends_of_epochs_may_be_one_drop():
     assert at_epochs(found, 250).all()
 
 
-def test_stairs_ask_for_widths_of_the_weights_on_each_plateau(monkeypatch):
+@pytest.mark.parametrize("kind", ["arrays", "loader"])
+def test_stairs_have_the_widths_of_the_weights_on_each_plateau(kind):
     model, x, y = problem(torch.float64)
+    with torch.no_grad():
+        for p in model.parameters():
+            p.mul_(1e-2)
     optimizer = OPTIMIZERS["sgd"](model.parameters())
-    watch = festina.watch(model, optimizer, snapshots="40KB")
-    train(model, optimizer, x, y, 300, watch)
-    asked = []
-
-    def widths(model, x, *, y=None, loss=None, tolerance=0.05):
-        assert not model.training
-        asked.append((torch.nn.functional.mse_loss(model(x), y).item(), loss, tolerance))
-        layer = ("0", 8, torch.linalg.matrix_rank(model[1].weight @ model[0].weight, rtol=0.1))
-        return types.SimpleNamespace(
-            layers=((*layer[:2], int(layer[2])),),
-            kind="(3)",
-            confirmed=True,
-            slope=1e-3,
-            notes=("so",),
-        )
-
-    stand_in = types.SimpleNamespace(widths=widths)
-    monkeypatch.setitem(sys.modules, "festina.own.shrinking._widths", stand_in)
+    watch = festina.watch(model, optimizer, snapshots="100KB")
+    train(model, optimizer, x, y, 400, watch)
     criterion = torch.nn.functional.mse_loss
-    stairs = watch.stairs((x, y), loss=criterion, tolerance=0.1)
+    pairs = torch.utils.data.TensorDataset(x, y)
+    loader = torch.utils.data.DataLoader(pairs, batch_size=16, shuffle=True)
+    stairs = watch.stairs((x, y) if kind == "arrays" else loader, loss=criterion)
     assert model.training
-    for stair, (loss, given, tolerance) in zip(stairs, asked, strict=True):
+    for stair in stairs:
         assert stair.start <= stair.step <= stair.end
-        assert loss == pytest.approx(stair.level, rel=0.05, abs=1e-3)
-        assert given is criterion
-        assert tolerance == 0.1
-    assert [stair.layers[0][2] for stair in stairs][1:] == [1, 2]
-    head, *rows, note = str(stairs).splitlines()
-    assert note == "so"  # once for all
+        here = festina.own.widths(watch.network(stair.step), x, y=y, loss=criterion)
+        assert here.loss == pytest.approx(stair.level, rel=0.05, abs=1e-3)
+        assert (here.layers, here.kind or "") == (stair.layers, stair.kind)
+        assert here.slope == pytest.approx(stair.slope, rel=1e-6)
+    assert [stair.layers[0][2] for stair in stairs] == [0, 1, 2]
+    assert [stair.confirmed for stair in stairs][:2] == [True, True]
+    head, *rows = str(stairs).splitlines()
     assert " ".join(head.split()) == "level from to strength 0 (8) type confirmed slope"
-    assert rows[1].split()[4:] == ["1", "(3)", "yes", "0.001"]
+    assert rows[1].split()[4:7] == ["1", stairs[1].kind, "yes"]
+    with pytest.raises(ValueError, match="`data` must be inputs and targets, got 3"):
+        watch.stairs((x, x, y))
 
 
 def test_running_averages_are_kept_and_frozen_weights_are_not():

@@ -114,6 +114,44 @@ def test_small_weights_in_a_deep_network_are_no_units(data):
     assert found.confirmed is True
 
 
+def test_what_is_frozen_does_not_move(data):
+    """Only the last layer was trained, to its minimum: the slope of the first is nobody's."""
+    x, y = data
+    torch.manual_seed(6)
+    model = mlp(4, 6, 2)
+    model[0].requires_grad_(False)
+    rested(model, x, y, half)
+    found = widths(model, x, y=y, loss=half)
+    assert found.slope < 1e-3
+    assert found.rests
+    model[0].requires_grad_(True)
+    assert widths(model, x, y=y, loss=half).slope > 0.1
+    model.requires_grad_(False)
+    none = widths(model, x, y=y, loss=half)
+    assert none.confirmed is none.rests is None
+    assert "nothing that is trained" in str(none)
+
+
+@pytest.mark.parametrize("kind", ["arrays", "dataset", "loader"])
+def test_targets_belong_to_their_inputs_whatever_the_order(kind):
+    """Of more samples than are taken; and the random numbers of the run are not drawn."""
+    torch.manual_seed(7)
+    model = mlp(4, 6, 2)
+    x = torch.randn(5000, 4, dtype=torch.double)
+    y = model(x).detach() + 0.01
+    pairs = torch.utils.data.TensorDataset(x, y)
+    given = {
+        "arrays": (x, y),
+        "dataset": (pairs, None),
+        "loader": (torch.utils.data.DataLoader(pairs, batch_size=64, shuffle=True), None),
+    }[kind]
+    before = torch.get_rng_state()
+    found = widths(model, given[0], y=given[1], loss=half, tune=False)
+    assert torch.equal(before, torch.get_rng_state())
+    assert found.loss == pytest.approx(0.01**2, rel=1e-6)
+    assert "4096 of 5000 samples stand for all" in found.notes
+
+
 @pytest.mark.parametrize("bias", [0.0, 20.0, 60.0])
 def test_a_bias_of_the_outputs_is_no_units_work(data, bias):
     x, y = data

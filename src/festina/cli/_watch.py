@@ -38,8 +38,8 @@ def watch(
         Whole | None, Parameter(help="Steps in an epoch: drops at its boundaries are told apart.")
     ] = None,
     tolerance: Annotated[
-        Number, Parameter(help="How far outputs of a narrower network may be off.")
-    ] = "0.05",
+        Number | None, Parameter(help="How far outputs of a narrower network may be off.")
+    ] = None,
     figure: Figure = None,
     debug: Debug = False,
 ) -> None:
@@ -49,7 +49,7 @@ def watch(
     losses are computed from `--model`, `--loss` and `--data`, and steps are the numbers in the
     names of files. Effective widths need `--model` and `--data`.
     """
-    close = number("--tolerance", tolerance, most=1.0)
+    close = {} if tolerance is None else {"tolerance": number("--tolerance", tolerance, most=1.0)}
     steps_each = None if epoch is None else int(number("--epoch", epoch, least=1.0))
     if data is not None and model is None:
         raise Complaint("`--data` needs a `--model`: MODULE:FUNCTION that makes the network.")
@@ -73,7 +73,7 @@ def watch(
     run = watched(files, losses, steps=_steps(seen), epoch=steps_each, read=read)
     whole = None if given is None else given[0] if given[1] is None else given
     # Of a tree the loss is one of weights, and not of outputs: nothing is confirmed.
-    print(run.stairs(whole, loss=criterion if is_module(network) else None, tolerance=close))
+    print(run.stairs(whole, loss=criterion if is_module(network) else None, **close))
     if figure is not None:
         save_axes(run.draw(), figure)
 

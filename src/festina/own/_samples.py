@@ -55,7 +55,6 @@ def torch_samples(
     x: Any, y: Any = None, *, most: int = MOST, device: Any = None, real: Any = None
 ) -> Samples:
     """Those of tensors, a Dataset or a DataLoader of PyTorch: real numbers in one precision."""
-    import torch
     from torch.utils import data as torch_data
 
     def place(a: Any) -> Any:
@@ -63,9 +62,8 @@ def torch_samples(
         return a.to(device, kind)
 
     if not isinstance(x, torch_data.Dataset | torch_data.DataLoader):
-        tensor = lambda a: torch.as_tensor(a)
-        y = None if y is None else mapped(y, tensor)
-        return arrays(mapped(x, tensor), y, most=most, place=place)
+        y = None if y is None else mapped(y, _tensor)
+        return arrays(mapped(x, _tensor), y, most=most, place=place)
     if y is not None:
         raise ValueError(
             f"A {type(x).__name__} has its own targets, in its own order: leave `y` out."
@@ -96,6 +94,21 @@ def mapped(data: Any, what: Callable[[Any], Any]) -> Any:
     if isinstance(data, tuple):
         return tuple(mapped(value, what) for value in data)
     return what(data)
+
+
+def _tensor(array: Any) -> Any:
+    import torch
+
+    try:
+        found = torch.as_tensor(array)
+    except (TypeError, ValueError, RuntimeError):
+        found = None
+    if found is None or not found.ndim:
+        raise ValueError(
+            "Samples must be arrays with one row for each, in a tuple or a dict if they are "
+            f"several, a Dataset or a DataLoader; got {type(array).__name__}."
+        )
+    return found
 
 
 def _leaves(data: Any) -> Iterator[Any]:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ..._axes import axes
-from .._pytorch import is_module
 from ..shrinking._descent import descend
 from ..shrinking._model import model_of
 from ..shrinking._narrow import Narrowest
@@ -107,13 +106,11 @@ class Forecast:
         """
         if self.level is None:
             raise ValueError(f"No drop of the loss is ahead, the verdict is '{self.verdict}'.")
-        network = model_of(self.after, x, apply)
-        targets = network.targets(y)
+        network = model_of(self.after, x, y, apply)
         found = Narrowest(network).search(tolerance)
-        named = dict(self.after.named_parameters()) if is_module(self.after) else {}
-        free = {n: w for n, w in found.weights.items() if n not in named or named[n].requires_grad}
-        slope = lambda w: network.slope({**found.weights, **w}, slice(None), targets, loss)
-        return slope(descend(slope, free, steps=_DESCENT))[0], found.widths
+        slope = lambda weights: network.slope(weights, slice(None), loss)
+        rested = descend(slope, found.weights, network.trained, steps=_DESCENT)
+        return slope(rested)[0], found.widths
 
     def draw(self, ax: "Axes | None" = None) -> "Axes":
         """The loss ahead, or the metric: dashed, as all that is predicted."""

@@ -5,17 +5,22 @@ are permuted alike, the outputs stay. This is asked of every pair of layers, and
 network was written; what does not pass is left as it is.
 """
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
+from .._samples import Samples, mapped
+
 Weights = Mapping[str, np.ndarray]
 Rows = slice | np.ndarray
 """Which of the inputs."""
+
+_PROBES = 16  # directions of the outputs along which units are weighed, where there are more
 
 
 @dataclass(frozen=True)
@@ -69,19 +74,52 @@ class Hidden:
     def heads(self) -> bool:
         return self.counted is not None
 
+    def combined(self, weights: Weights, shares: np.ndarray) -> dict[str, np.ndarray]:
+        """Units that are `shares` `(few, unit)` of those that are there, and read so."""
+        found = dict(weights)
+        for part in self.makers:
+            found[part.name] = part.combined(found[part.name], shares)
+        mixing = np.kron(shares, np.eye(self.block))
+        found[self.reader.name] = self.reader.read(found[self.reader.name], mixing)
+        return found
+
+
+class Pull(NamedTuple):
+    """Some samples, how many numbers come out of each, what readers are given, and their slopes.
+
+    `slopes` are those of a probe's product with the outputs by what readers are given, by layer.
+    """
+
+    samples: int
+    numbers: int
+    reads: dict[str, np.ndarray]
+    slopes: Callable[[np.ndarray], dict[str, np.ndarray]]
+
+
+def called(model: Callable[..., Any], x: Any) -> Any:
+    """Of a tuple or a dict each is an argument."""
+    if isinstance(x, dict):
+        return model(**x)
+    return model(*x) if isinstance(x, tuple) else model(x)
+
 
 class AbstractModel(ABC):
     """A network as what is asked of it here, whatever library it was written in.
 
-    Weights are float64 arrays by name, of any width; outputs `(sample, number)`. `taken` are the
-    inputs, of those that were given, that are used.
+    Weights are float64 arrays by name, of any width; outputs `(sample, number)`. Those `trained`
+    are tuned, what is frozen is only combined; `original` is the network as it was given.
     """
 
+    original: Any
+    samples: Samples
     weights: dict[str, np.ndarray]
-    hidden: tuple[Hidden, ...]
-    samples: int
-    taken: np.ndarray
+    trained: frozenset[str]
+    hidden: tuple[Hidden, ...] = ()
     notes: tuple[str, ...] = ()
+
+    @abstractmethod
+    def layers(self) -> Iterator[Hidden]:
+        """What is hidden in it."""
 
     @abstractmethod
     def outputs(self, weights: Weights, rows: Rows) -> Float[np.ndarray, "sample number"]: ...
@@ -93,56 +131,85 @@ class AbstractModel(ABC):
         """What the reader of each of these layers is given, `(row, unit · block)`, by layer."""
 
     @abstractmethod
-    def contributions(self, rows: Rows) -> dict[str, np.ndarray]:
-        """Of each unit to the squared outputs, to first order: ⟨(r ∂f/∂r)²⟩, by layer."""
+    def pulls(self, rows: Rows) -> Iterator[Pull]: ...
 
     @abstractmethod
     def slope(
-        self, weights: Weights, rows: Rows, target: Any, loss: Callable[..., Any] | None = None
+        self, weights: Weights, rows: Rows, goal: np.ndarray | Callable[..., Any]
     ) -> tuple[float, dict[str, np.ndarray]]:
-        """A loss of the outputs, half the mean square unless another is given, and its gradient."""
-
-    @abstractmethod
-    def targets(self, y: Any) -> Any:
-        """Targets as a loss is given them, for the inputs that were taken."""
+        """Half the mean square to outputs, or a loss, and its gradient by what is trained."""
 
     @abstractmethod
     def built(self, weights: Weights) -> Any:
         """A network of the same kind with these weights."""
 
+    @abstractmethod
+    def computed(self, model: Any, rows: Rows) -> Float[np.ndarray, "sample number"]:
+        """What a network of the same kind gives as it is, in its own precision."""
 
-def permuted(network: AbstractModel, layer: Hidden, order: np.ndarray) -> dict[str, np.ndarray]:
-    """The same network with the units of one layer in another order."""
-    chosen = np.eye(layer.units)[order]
-    weights = dict(network.weights)
-    for part in layer.makers:
-        weights[part.name] = part.combined(weights[part.name], chosen)
-    mixing = np.kron(chosen, np.eye(layer.block))
-    weights[layer.reader.name] = layer.reader.read(weights[layer.reader.name], mixing)
-    return weights
+    def contributions(self, rows: Rows) -> dict[str, np.ndarray]:
+        """Of each unit to the squared outputs, to first order: ⟨(r ∂f/∂r)²⟩, by layer.
+
+        By probes of random signs along the outputs, or along each of few outputs.
+        """
+        total = {layer.name: np.zeros(layer.units) for layer in self.hidden}
+        count = 0
+        for samples, numbers, reads, slopes in self.pulls(rows):
+            count += samples
+            few = numbers <= _PROBES
+            signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(_PROBES, numbers))
+            for probe in np.eye(numbers) if few else signs / math.sqrt(_PROBES):
+                along = slopes(probe)
+                for layer in self.hidden:
+                    part = reads[layer.name] * along[layer.name]
+                    part = part.reshape(-1, layer.units, layer.block).sum(-1)
+                    total[layer.name] += (part**2).sum(0)
+        return {name: each / count for name, each in total.items()}
+
+    def check(self) -> None:
+        """Raises where there is nothing to compare, or nothing that is the same twice."""
+        if len(self.samples) < 2:
+            raise ValueError(
+                f"`x` must have at least two samples, got {len(self.samples)}: one says nothing."
+            )
+        try:
+            here = self.outputs(self.weights, slice(None))
+        except (RuntimeError, TypeError, IndexError, KeyError) as error:
+            shapes: list[tuple[int, ...]] = []
+            mapped(self.samples.x, lambda a: shapes.append(tuple(a.shape)))
+            what = (str(error).splitlines() or [repr(error)])[0]
+            raise ValueError(
+                f"`model` does not take these inputs {', '.join(map(str, shapes))}: {what}"
+            ) from error
+        if not np.isfinite(here).all():
+            raise ValueError(
+                "The outputs of `model` are not finite. Its weights or `x` hold NaN or infinity: "
+                "leave such samples out, or take a checkpoint from before that."
+            )
+        if not close(here, self.outputs(self.weights, slice(None)), 1e-4):
+            raise ValueError(
+                "`model` gives other outputs when it is run again, though in evaluation mode: draw "
+                "what is random in it once, or leave it out in `eval()`."
+            )
 
 
 def is_hidden(network: AbstractModel, layer: Hidden, *, rows: Rows = slice(8)) -> bool:
     """Whether its units can be permuted, and whether each goes its own way to the reader."""
     if layer.units < 2:
         return False
-    order = np.roll(np.arange(layer.units), 1)
+    permuted = layer.combined(network.weights, np.roll(np.eye(layer.units), 1, axis=0))
     here = network.outputs(network.weights, rows)
-    there = network.outputs(permuted(network, layer, order), rows)
-    if not _close(here, there):
+    if not close(here, network.outputs(permuted, rows)):
         return False
-    silenced = dict(network.weights)
     half = np.diag((np.arange(layer.units) % 2).astype(float))
-    for part in layer.makers:
-        silenced[part.name] = part.combined(silenced[part.name], half)
+    silenced = layer.combined(network.weights, half)
     before, after = (
-        network.reads(weights, rows, (layer,))[layer.name].reshape(-1, layer.units, layer.block)[
-            :, 1::2
-        ]
+        network.reads(weights, rows, (layer,))[layer.name].reshape(-1, layer.units, layer.block)
         for weights in (network.weights, silenced)
     )
-    return _close(before, after)
+    return close(before[:, 1::2], after[:, 1::2])
 
 
-def _close(a: np.ndarray, b: np.ndarray) -> bool:
-    return a.shape == b.shape and bool(np.abs(a - b).max() <= 1e-6 * max(np.abs(a).max(), 1e-300))
+def close(a: np.ndarray, b: np.ndarray, within: float = 1e-6) -> bool:
+    """To a fraction of the largest: what is computed twice on an accelerator is not equal."""
+    return a.shape == b.shape and bool(np.abs(a - b).max() <= within * np.abs(a).max())

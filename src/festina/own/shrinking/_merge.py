@@ -39,6 +39,7 @@ class Merging:
 
     def __init__(self, network: AbstractModel, fit: Rows):
         self.network, self.fit = network, fit
+        self.full = {layer.name: layer.units for layer in network.hidden}
         self.reads = network.reads(network.weights, fit, network.hidden)
         weights = network.contributions(fit)
         self.census = {
@@ -46,51 +47,39 @@ class Merging:
             for layer in network.hidden
         }
 
-    @property
-    def full(self) -> dict[str, int]:
-        return {layer.name: layer.units for layer in self.network.hidden}
-
     def costs(self) -> list[tuple[float, str]]:
         """What each merge costs at the outputs, and in which layer, the cheapest first."""
-        found = []
-        for name, census in self.census.items():
-            found += [(cost, name) for cost in np.maximum.accumulate(census.merges.cost)]
-        return sorted(found)
+        rising = {name: np.maximum.accumulate(c.merges.cost) for name, c in self.census.items()}
+        return sorted((float(cost), name) for name, costs in rising.items() for cost in costs)
 
     def merged(self, widths: Widths) -> dict[str, np.ndarray]:
         """Units merged, layer after layer, each read anew."""
-        return self._narrowed(widths, lambda layer, few: self._merged(layer, few))
+        return self._narrowed(widths, self._merged)
 
     def pruned(self, widths: Widths) -> dict[str, np.ndarray]:
         """The units of the largest weights, the product of both norms, read anew."""
-        chosen = lambda layer, few: [_chosen(self.census[layer.name].norm, few)]
-        return self._narrowed(widths, chosen)
+        return self._narrowed(widths, lambda layer, few: [_chosen(self._of(layer).norm, few)])
 
     def embedded(self, widths: Widths, kind: Kind) -> dict[str, np.ndarray]:
         """The network that sits in the wide one if it is at a saddle of one kind (Theorem 1).
 
-        Silent units are left out; copies are read by the sum of what reads them, and proportional
-        units by the sum in proportion. Linear combinations are what least squares are for.
+        Silent units are left out; copies are read by the sum of what reads them, each standing for
+        all, and proportional units by the sum in proportion. Linear combinations are what least
+        squares are for.
         """
-        if kind == "zero":
-            loudest = lambda layer, few: [_chosen(self.census[layer.name].weight, few)]
-            return self._narrowed(widths, loudest, "in sum")
-        if kind == "linear":
-            return self.merged(widths)
-        reading = "in sum" if kind == "equal" else "in proportion"
-        return self._narrowed(widths, lambda layer, few: self._merged(layer, few), reading)
+        match kind:
+            case "zero":
+                loudest = lambda layer, few: [_chosen(self._of(layer).weight, few)]
+                return self._narrowed(widths, loudest, "in sum")
+            case "equal":
+                typical = lambda layer, few: self._merged(layer, few)[:1]
+                return self._narrowed(widths, typical, "in sum")
+            case "proportional":
+                return self._narrowed(widths, self._merged, "in proportion")
+        return self.merged(widths)
 
-    def copies(self, widths: Widths, tolerance: float) -> bool:
-        """Whether units that are merged respond not only alike, but as strongly."""
-        for layer in self.network.hidden:
-            census = self.census[layer.name]
-            label, weight = census.merges.clusters(widths[layer.name])[0], census.weight
-            total = np.maximum(np.bincount(label, weight), 1e-300)
-            mean = np.bincount(label, weight * census.size) / total
-            off = weight @ (census.size - mean[label]) ** 2
-            if off > tolerance**2 * (weight @ mean[label] ** 2):
-                return False
-        return True
+    def _of(self, layer: Hidden) -> Census:
+        return self.census[layer.name]
 
     def _merged(self, layer: Hidden, few: int) -> list[Way]:
         """What may stand for each cluster: its most typical unit, or a mean of its weights.
@@ -98,19 +87,19 @@ class Merging:
         The mean is of units of one response each where φ is homogeneous, and of units as they are
         where copies are to be one; which of them is right the data say. A head is chosen.
         """
-        census = self.census[layer.name]
+        census = self._of(layer)
         label, sign = census.merges.clusters(few)
         members = label == np.arange(few)[:, None]
         weight = np.maximum(census.weight, 1e-300)
         near = np.abs((members * (sign * weight)) @ census.cosine)
         typical = np.where(members, near, -1.0).argmax(1)
         stands = members * sign * sign[typical][:, None]  # a unit that is chosen is not turned
-        share = stands * weight
         ways = [np.eye(layer.units)[typical]]
         if layer.free:
+            share = stands * weight
             of_one = share / np.where(census.size > 0, census.size, 1.0)
             ways += [each / np.abs(each).sum(1, keepdims=True) for each in (share, of_one)]
-        return [*((way, stands) for way in ways), _chosen(census.norm, few)]
+        return [(way, stands) for way in ways]
 
     def _narrowed(
         self,
@@ -119,6 +108,8 @@ class Merging:
         reading: Reading = "anew",
     ) -> dict[str, np.ndarray]:
         weights = dict(self.network.weights)
+        if widths == self.full:
+            return weights
         for layer in self.network.hidden:
             few = widths[layer.name]
             alone = np.eye(few)
@@ -140,11 +131,8 @@ class Merging:
         The reader's sums are $RV$; with responses $R'$ of the few, and a constant where there is a
         bias to take it up, $V' = R'^+ R V$ comes nearest, whatever V is.
         """
-        found = dict(weights)
-        for part in layer.makers:
-            found[part.name] = part.combined(found[part.name], shares)
-        held = found[layer.reader.name]  # its rows may be units of a layer behind, still wide
-        found[layer.reader.name] = layer.reader.read(held, np.kron(shares, np.eye(layer.block)))
+        found = layer.combined(weights, shares)
+        held = weights[layer.reader.name]  # its rows may be units of a layer behind, still wide
         many = self.reads[layer.name]
         few = self.network.reads(found, self.fit, (layer,))[layer.name]
         bias = layer.bias if reading == "anew" else None
@@ -165,39 +153,34 @@ def _mixing(
     few: np.ndarray, many: np.ndarray, stands: np.ndarray, reading: Reading
 ) -> Float[np.ndarray, "few many"]:
     """How much of each of the few stands for each of the many."""
-    match reading:
-        case "in sum":
-            return stands
-        case "in proportion":
-            power = np.sum(few**2, axis=0)[:, None]
-            return (stands != 0) * (few.T @ many) / np.where(power > 0, power, 1.0)
+    if reading == "in sum":
+        return stands
     gram, cross = few.T @ few, few.T @ many
-    power = gram.diagonal()
-    scale = 1 / np.sqrt(np.where(power > 0, power, 1.0))[:, None]
+    power = np.where(gram.diagonal() > 0, gram.diagonal(), 1.0)[:, None]
+    if reading == "in proportion":
+        return (stands != 0) * cross / power
+    scale = 1 / np.sqrt(power)
     square = gram * scale * scale.T + _RIDGE * np.eye(len(gram))
     return scale * np.linalg.solve(square, scale * cross)
 
 
 def _census(layer: Hidden, weights: Weights, reads: np.ndarray, weight: np.ndarray) -> Census:
-    reader = weights[layer.reader.name]
-    by_unit = np.moveaxis(reader, layer.reader.axis, 0).reshape(layer.units * layer.block, -1)
+    reader = np.moveaxis(weights[layer.reader.name], layer.reader.axis, 0)
+    reader = reader.reshape(layer.units * layer.block, -1)
     gram = reads.T @ reads / len(reads)
     if layer.heads:  # values of heads have axes of their own: what they add to the sums is compared
-        gram = gram * (by_unit @ by_unit.T)
+        gram = gram * (reader @ reader.T)
     blocks = gram.reshape(layer.units, layer.block, layer.units, layer.block)
     gram = blocks.sum((1, 3)) if layer.heads else np.einsum("iaja->ij", blocks)
     size = np.sqrt(np.maximum(gram.diagonal(), 0.0))
     inverse = np.where(size > 0, 1 / np.where(size > 0, size, 1.0), 0.0)
     cosine = gram * inverse[:, None] * inverse
-    squares = [
-        np.square(np.moveaxis(weights[part.name], part.axis, 0))
-        .reshape(part.outer, layer.units, -1)
-        .sum((0, 2))
-        for part in layer.makers
-    ]
-    read = np.square(by_unit).reshape(layer.units, -1).sum(1)
-    norm = np.sqrt(np.sum(squares, 0) * read)
-    return Census(cosine, size, weight, norm, ward(cosine, weight))
+    made = np.zeros(layer.units)
+    for part in layer.makers:
+        front = np.moveaxis(weights[part.name], part.axis, 0)
+        made += np.square(front.reshape(part.outer, layer.units, -1)).sum((0, 2))
+    read = np.square(reader).reshape(layer.units, -1).sum(1)
+    return Census(cosine, size, weight, np.sqrt(made * read), ward(cosine, weight))
 
 
 def _chosen(score: np.ndarray, few: int) -> Way:

@@ -1,22 +1,26 @@
 """Whose network it is: that of PyTorch, or of JAX."""
 
-import sys
 from collections.abc import Callable
 from typing import Any
 
+from .._pytorch import is_module, unwrapped
 from ._layers import AbstractModel
 
 
-def model_of(model: Any, x: Any, apply: Callable[..., Any] | None = None) -> AbstractModel:
+def model_of(
+    model: Any, x: Any, y: Any = None, apply: Callable[..., Any] | None = None
+) -> AbstractModel:
     """Reads a network; raises where nothing in it is hidden."""
-    if "torch" in sys.modules and isinstance(model, sys.modules["torch"].nn.Module):
+    if is_module(model):
         if apply is not None:
             raise ValueError("`apply` is for trees of weights: a module of PyTorch calls itself.")
         from ._torch import TorchModel
 
-        found: AbstractModel = TorchModel(model, x)
+        found: AbstractModel = TorchModel(unwrapped(model), x, y)
     else:
-        found = _tree(model, x, apply)
+        found = _tree(model, x, y, apply)
+    found.check()
+    found.hidden = tuple(found.layers())
     if not found.hidden:
         raise ValueError(
             "No hidden layer was found in `model`: none whose units, the outputs of a linear "
@@ -26,7 +30,7 @@ def model_of(model: Any, x: Any, apply: Callable[..., Any] | None = None) -> Abs
     return found
 
 
-def _tree(model: Any, x: Any, apply: Callable[..., Any] | None) -> AbstractModel:
+def _tree(model: Any, x: Any, y: Any, apply: Callable[..., Any] | None) -> AbstractModel:
     import jax
 
     from ._jax import JaxModel
@@ -38,4 +42,4 @@ def _tree(model: Any, x: Any, apply: Callable[..., Any] | None) -> AbstractModel
             "with one example (Equinox) or comes with `apply=` of tree and inputs; got "
             f"{type(model).__name__}."
         )
-    return JaxModel(model, x, apply)
+    return JaxModel(model, x, y, apply)

@@ -30,8 +30,8 @@ class Narrowest:
     """
 
     def __init__(self, network: AbstractModel, *, scale: float | None = None, steps: int = 300):
-        every = np.arange(network.samples)
-        few = network.samples < 2 * _HELD
+        every = np.arange(len(network.samples))
+        few = len(every) < 2 * _HELD
         self.fit = every if few else every[every % _HELD != 0]
         self.held = every if few else every[every % _HELD == 0]
         self.network, self.steps = network, steps
@@ -40,6 +40,7 @@ class Narrowest:
         self._wide = network.outputs(network.weights, self.held)
         own = spread(np.concatenate((self._goal, self._wide)))
         self.scale = (own if scale is None else scale) or 1.0
+        self._order = self.merging.costs()
         self._starts: dict[tuple[int, ...], tuple[Narrow, Narrow]] = {}
         self._tuned: dict[tuple[int, ...], Narrow] = {}
 
@@ -47,45 +48,43 @@ class Narrowest:
         return float(rms(self.network.outputs(weights, self.held) - self._wide) / self.scale)
 
     def starts(self, widths: Widths) -> tuple[Narrow, Narrow]:
-        """Before tuning: the better of both, and magnitude pruning with the same refit."""
+        """Before tuning: by merging, and by magnitude pruning with the same refit."""
         key = tuple(widths.values())
         if key not in self._starts:
-            pruned, merged = (
-                Narrow(dict(widths), weights, self.error(weights))
-                for weights in (self.merging.pruned(widths), self.merging.merged(widths))
-            )
-            self._starts[key] = min(merged, pruned, key=_error), pruned
+            merged, pruned = self.merging.merged(widths), self.merging.pruned(widths)
+            named = lambda weights: Narrow(dict(widths), weights, self.error(weights))
+            self._starts[key] = named(merged), named(pruned)
         return self._starts[key]
+
+    def start(self, widths: Widths) -> Narrow:
+        """The better of both."""
+        return min(self.starts(widths), key=_error)
 
     def tuned(self, widths: Widths, *, goal: float = 0.0, both: bool = False) -> Narrow:
         """After tuning to the wide network's outputs, until the error is `goal`."""
         key = tuple(widths.values())
-        best, pruned = self.starts(widths)
-        done = self._tuned.get(key, best)
+        done = self._tuned.get(key, self.start(widths))
         if done.error <= goal or (key in self._tuned and not both):
             return done
-        from_all = (best, pruned) if both and pruned is not best else (best,)
-        self._tuned[key] = min((done, *(self._tune(one, goal) for one in from_all)), key=_error)
+        starts = self.starts(widths) if both else (self.start(widths),)
+        self._tuned[key] = min((done, *(self._tune(one, goal) for one in starts)), key=_error)
         return self._tuned[key]
 
     def path(self, merges: int) -> dict[str, int]:
         """How wide layers are after so many merges, the cheapest first."""
-        widths = self.merging.full
+        widths = dict(self.merging.full)
         for _, name in self._order[:merges]:
             widths[name] -= 1
         return widths
 
-    @property
-    def _order(self) -> list[tuple[float, str]]:
-        return self.merging.costs()
-
     def search(self, tolerance: float, *, tune: bool = True) -> Narrow:
         """The narrowest within the tolerance that is found; the network itself if none is."""
         whole = Narrow(self.merging.full, self.network.weights, 0.0)
-        plain = lambda widths: self.starts(widths)[0]
-        hard = lambda widths: self.tuned(widths, goal=0.9 * tolerance) if tune else plain(widths)
+        hard = lambda widths: (
+            self.tuned(widths, goal=0.9 * tolerance) if tune else self.start(widths)
+        )
         most = len(self._order)
-        merges, found = _furthest(lambda k: plain(self.path(k)), 0, most, whole, tolerance)
+        merges, found = _furthest(lambda k: self.start(self.path(k)), 0, most, whole, tolerance)
         if tune:
             found = _furthest(lambda k: hard(self.path(k)), merges, most, found, tolerance)[1]
         names = list(found.widths)
@@ -102,7 +101,7 @@ class Narrowest:
             value, slopes = self.network.slope(weights, self.fit, self._goal)
             return value / unit, {name: each / unit for name, each in slopes.items()}
 
-        def look(weights: dict[str, np.ndarray]) -> bool:
+        def look(weights: Weights) -> bool:
             nonlocal best, since
             error = self.error(weights)
             since = 0 if error < 0.99 * best.error else since + 1
@@ -110,7 +109,8 @@ class Narrowest:
                 best = Narrow(start.widths, weights, error)
             return best.error > goal and since < _PATIENCE
 
-        end = descend(slope, start.weights, steps=self.steps, look=look, every=_LOOK)
+        free = self.network.trained
+        end = descend(slope, start.weights, free, steps=self.steps, look=look, every=_LOOK)
         return min(best, Narrow(start.widths, end, self.error(end)), key=_error)
 
 

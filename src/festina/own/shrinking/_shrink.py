@@ -3,11 +3,11 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...networks._given import real_number, whole_number
 from ._model import model_of
-from ._narrow import Narrowest
+from ._narrow import Narrowest, rms
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,8 +27,8 @@ class Shrunk:
 
     - `model`: of the same kind, with narrower layers.
     - `widths`: units of every hidden layer now; `full`: before.
-    - `error`: root mean square of the difference between the outputs of both on inputs held out, as
-      a fraction of the spread of the outputs about their mean.
+    - `error`: root mean square of the difference between the outputs of both, each as it is, on
+      inputs held out, as a fraction of the spread of the outputs about their mean.
     - `pruned`: the same of magnitude pruning with the same refit, at the same widths.
     - `curve`: both at other widths, before tuning.
     - `tolerance`: that was asked for; NaN where widths were.
@@ -108,7 +108,8 @@ def shrink(
     - `model`: a `torch.nn.Module`, or a tree of JAX's arrays. Its hidden layers are found by their
       symmetry: units of linear layers, whatever activations follow, and in PyTorch those of 1-d
       convolutions and heads of attention.
-    - `x`: inputs, `(sample, …)`; a tuple for a model of several arguments, or a DataLoader.
+    - `x`: inputs, `(sample, …)`, of which 4,096 at most are used; a tuple or a dict for a model of
+      several arguments; a Dataset or a DataLoader of PyTorch, whose last entries are targets.
     - `tolerance`: largest error.
     - `tune`: whether to tune; without it the answer takes a second, and is wider.
     - `widths`: so many units instead, for each hidden layer, or for all.
@@ -118,6 +119,8 @@ def shrink(
 
     **Returns:** a `Shrunk`. The model that was given stays as it is. Magnitude pruning is tried
     with the same refit and is taken where it comes closer, so that the answer is never worse.
+    Weights that are frozen are merged but not tuned, and those that are tied stay so. Attention of
+    PyTorch's that loses heads becomes one that need not divide its embedding by their number.
 
     !!! note "When to doubt it"
 
@@ -127,17 +130,19 @@ def shrink(
     tolerance, steps = real_number("tolerance", tolerance), whole_number("steps", steps)
     if not 0 < tolerance < math.inf:
         raise ValueError(f"`tolerance` must be positive, got {tolerance}.")
-    network = model_of(model, x, apply)
+    network = model_of(model, x, apply=apply)
     asked = None if widths is None else _asked(widths, {h.name: h.units for h in network.hidden})
     narrowest = Narrowest(network, steps=steps)
     chosen = asked or narrowest.search(tolerance, tune=tune).widths
     narrow = chosen != narrowest.merging.full
-    found = narrowest.tuned(chosen, both=True) if tune and narrow else narrowest.starts(chosen)[0]
+    found = narrowest.tuned(chosen, both=True) if tune and narrow else narrowest.start(chosen)
+    built = network.built(found.weights)
+    here, there = (network.computed(each, narrowest.held) for each in (network.original, built))
     return Shrunk(
-        model=network.built(found.weights),
+        model=built,
         widths=found.widths,
         full=narrowest.merging.full,
-        error=found.error,
+        error=rms(there - here) / narrowest.scale,
         pruned=narrowest.starts(found.widths)[1].error,
         curve=_curve(narrowest, found.widths),
         tolerance=tolerance if asked is None else math.nan,
@@ -145,40 +150,29 @@ def shrink(
     )
 
 
-def _curve(narrowest: Narrowest, chosen: Mapping[str, int]) -> tuple[Point, ...]:
+def _curve(narrowest: Narrowest, chosen: dict[str, int]) -> tuple[Point, ...]:
     """From one unit in each layer on, twice as many at a time."""
-    full = narrowest.merging.full
-    total, least = sum(full.values()), len(full)
-    left = {total}
-    while least < total:
-        left.add(least)
-        least *= 2
-    asked = [narrowest.path(total - units) for units in sorted(left)]
-    if dict(chosen) not in asked:
-        asked = sorted([*asked, dict(chosen)], key=lambda each: sum(each.values()))
-    points = []
-    for each in asked:
-        best, pruned = narrowest.starts(each)
-        points.append(Point(tuple(each.values()), best.error, pruned.error))
-    return tuple(points)
+    total, least = sum(narrowest.merging.full.values()), len(chosen)
+    doubled = [least * 2**k for k in range(total.bit_length()) if least * 2**k < total]
+    asked = [narrowest.path(total - units) for units in (*doubled, total)]
+    asked += [chosen] * (chosen not in asked)
+    asked.sort(key=lambda each: sum(each.values()))
+    errors = lambda each: (start.error for start in narrowest.starts(each))
+    return tuple(Point(tuple(each.values()), *errors(each)) for each in asked)
 
 
 def _asked(widths: Any, full: Mapping[str, int]) -> dict[str, int]:
-    names, given = list(full), dict[str, Any]()
+    given: dict[str, Any] = {name: widths for name in full}
     if isinstance(widths, Mapping):
         given = {**full, **widths}
-    elif isinstance(widths, Sequence) and not isinstance(widths, str):
-        given = dict(zip(names, widths, strict=False)) if len(widths) == len(names) else {}
-    else:
-        given = {name: widths for name in names}
+    elif isinstance(widths, Sequence):
+        given = dict(zip(full, widths, strict=False)) if len(widths) == len(full) else {}
     if set(given) != set(full):
-        raise ValueError(
-            f"`widths` must be one for each hidden layer, {', '.join(map(repr, names))}; got "
-            f"{widths!r}."
-        )
+        names = ", ".join(map(repr, full))
+        raise ValueError(f"`widths` must be one for each hidden layer, {names}; got {widths!r}.")
     for name, width in given.items():
-        if whole_number("widths", cast(Any, width)) > full[name]:
+        if whole_number("widths", width) > full[name]:
             raise ValueError(
                 f"`widths` of {name!r} is {width}, but it has only {full[name]} units."
             )
-    return {name: int(given[name]) for name in names}
+    return {name: int(given[name]) for name in full}

@@ -1,7 +1,7 @@
 """How many units a network uses, judged at its outputs, and whether it rests there."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -9,8 +9,8 @@ import numpy as np
 
 from ...networks._given import real_number, whole_number
 from ...theory.saddles._kinds import SIMPLEST_FIRST, Kind
-from ._descent import Slope, descend
-from ._layers import AbstractModel, Weights
+from ._descent import descend
+from ._layers import AbstractModel, Weights, close
 from ._model import model_of
 from ._narrow import Narrow, Narrowest, rms, spread
 
@@ -69,7 +69,7 @@ class EffectiveWidths:
     @property
     def _verdict(self) -> str:
         if self.confirmed is None:
-            return "without `y` and `loss` nothing says whether it is at rest"
+            return "no loss, or nothing that is trained, says whether it is at rest"
         if not self.rests:
             return (
                 f"not confirmed: the network moves, its slope is {self.slope:.2g} where at rest it "
@@ -113,7 +113,7 @@ def widths(
     **Arguments:**
 
     - `model`, `x`: as for `festina.shrink`.
-    - `y`: targets, as the loss takes them.
+    - `y`: targets, as the loss takes them; a Dataset or a DataLoader has its own.
     - `loss`: of outputs and targets, `loss(model(x), y)`, its mean over samples: any that can be
       differentiated and whose floor is about zero. What nobody can learn, noise say, is to be taken
       off: slopes and levels are judged against all that is left.
@@ -123,14 +123,12 @@ def widths(
     tolerance, steps = real_number("tolerance", tolerance), whole_number("steps", steps)
     if not 0 < tolerance < math.inf:
         raise ValueError(f"`tolerance` must be positive, got {tolerance}.")
-    if loss is not None and y is None:
+    network = model_of(model, x, y, apply)
+    if loss is not None and network.samples.y is None:
         raise ValueError("`loss` needs targets as well: give `y`.")
-    network = model_of(model, x, apply)
-    has_bias = network.hidden[-1].bias is not None
-    measure = spread if has_bias else rms
+    measure = rms if network.hidden[-1].bias is None else spread
     outputs = network.outputs(network.weights, slice(None))
-    targets = None if y is None else network.targets(y)
-    scale = _scale(targets, outputs, measure)
+    scale = _scale(network.samples.y, outputs, measure)
     empty = measure(outputs) / scale if scale else 0.0
     if empty <= tolerance:
         found = Narrow({layer.name: 0 for layer in network.hidden}, {}, empty)
@@ -141,18 +139,11 @@ def widths(
         kind = _kind(narrowest, found, tolerance)
     here = slope = there = narrow_slope = math.nan
     confirmed = None
-    if loss is not None:
-        wide = lambda weights: network.slope(weights, slice(None), targets, loss)
-        here, slope = _motion(wide, network.weights)
-        if not math.isfinite(here):
-            raise ValueError(f"The loss is {here}: nothing rests there. See to `loss` and `y`.")
-        if _motion(wide, network.weights) != (here, slope):
-            raise ValueError(
-                "`loss` gives another value when it is asked again: draw what is random in it once."
-            )
+    if loss is not None and network.trained:
+        here, slope = _checked(network, loss)
         confirmed = False
         if slope <= _REST:
-            there, narrow_slope = _trained(network, found, targets, loss)
+            there, narrow_slope = _trained(network, found, loss)
             confirmed = abs(there - here) <= _LEVEL * here and narrow_slope <= _STILL
     return EffectiveWidths(
         layers=tuple(
@@ -172,7 +163,7 @@ def widths(
 
 
 def _scale(y: Any, outputs: np.ndarray, measure: Callable[[np.ndarray], float]) -> float:
-    if y is None:
+    if y is None or isinstance(y, tuple | dict):
         return measure(outputs)
     targets = np.asarray(y.detach().cpu() if hasattr(y, "detach") else y)
     if targets.size == outputs.size and targets.dtype.kind == "f":
@@ -184,37 +175,49 @@ def _kind(narrowest: Narrowest, found: Narrow, tolerance: float) -> Kind | Liter
     if found.widths == narrowest.merging.full:
         return None
     for kind in SIMPLEST_FIRST:
-        if kind == "equal" and not narrowest.merging.copies(found.widths, tolerance):
-            continue
         if narrowest.error(narrowest.merging.embedded(found.widths, kind)) <= tolerance:
             return kind
     return "fitted"
 
 
-def _motion(slope: Slope, weights: Weights) -> tuple[float, float]:
+def _checked(network: AbstractModel, loss: Callable[..., Any]) -> tuple[float, float]:
+    """Loss and slope of the network, where the loss takes its outputs and is the same twice."""
+    motion = lambda: _motion(network, network.weights, loss, network.trained)
+    try:
+        here, slope = motion()
+    except (RuntimeError, TypeError, IndexError, ValueError) as error:
+        what = (str(error).splitlines() or [repr(error)])[0]
+        raise ValueError(f"`loss` does not take these outputs and targets: {what}") from error
+    if not math.isfinite(here):
+        raise ValueError(f"The loss is {here}: nothing rests there. See to `loss` and `y`.")
+    if not close(np.array(motion()), np.array((here, slope)), 1e-4):
+        raise ValueError(
+            "`loss` gives another value when it is asked again: draw what is random in it once."
+        )
+    return here, slope
+
+
+def _motion(
+    network: AbstractModel, weights: Weights, loss: Callable[..., Any], free: Collection[str]
+) -> tuple[float, float]:
     """Loss and slope: to first order no relative change of the weights changes more of it."""
-    here, slopes = slope(weights)
-    norm = lambda arrays: math.sqrt(sum(float(np.sum(each**2)) for each in arrays))
-    steep = norm(slopes.values()) * norm(weights[name] for name in slopes)
+    here, slopes = network.slope(weights, slice(None), loss)
+    norm = lambda by_name: math.sqrt(
+        sum(float(np.sum(by_name[name] ** 2)) for name in free if name in slopes)
+    )
+    steep = norm(slopes) * norm(weights)
     return here, steep / here if here > 0 else (0.0 if steep == 0 else math.inf)
 
 
 def _trained(
-    network: AbstractModel, found: Narrow, y: Any, loss: Callable[..., Any]
+    network: AbstractModel, found: Narrow, loss: Callable[..., Any]
 ) -> tuple[float, float]:
     """Where the narrow network comes to rest on the loss, and its slope there."""
-    weights, free = found.weights, set(found.weights)
+    weights, free = found.weights, network.trained
     if not weights:  # no units: silence is read, and a bias is all that moves
-        weights = dict(network.weights)
-        for layer in network.hidden:
-            weights[layer.reader.name] = np.zeros_like(weights[layer.reader.name])
-        free = {network.hidden[-1].bias} - {None}
-
-    def slope(moved: Weights) -> tuple[float, dict[str, np.ndarray]]:
-        value, slopes = network.slope({**weights, **moved}, slice(None), y, loss)
-        return value, {name: each for name, each in slopes.items() if name in free}
-
-    moved = {name: each for name, each in weights.items() if name in free}
-    if moved:
-        moved = descend(slope, moved, steps=_STEPS)
-    return _motion(slope, moved)
+        readers = (layer.reader.name for layer in network.hidden)
+        silent = {name: np.zeros_like(network.weights[name]) for name in readers}
+        weights = {**network.weights, **silent}
+        free = free & {network.hidden[-1].bias}
+    slope = lambda moved: network.slope(moved, slice(None), loss)
+    return _motion(network, descend(slope, weights, free, steps=_STEPS), loss, free)

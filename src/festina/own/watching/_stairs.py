@@ -114,19 +114,18 @@ class AbstractRun(abc.ABC):
         data: Any = None,
         *,
         loss: Callable[..., Any] | None = None,
-        tolerance: float = 0.05,
         **options: Any,
     ) -> Stairs:
         """Every plateau with what the network is there.
 
         **Arguments:**
 
-        - `data`: inputs on which units are compared, or `(inputs, targets)`. Without them there are
-          plateaus only.
+        - `data`: inputs on which units are compared, `(inputs, targets)`, or a Dataset or a
+          DataLoader of PyTorch. Without them there are plateaus only.
         - `loss`: of outputs and targets, what was minimised: it is asked whether the network is at
           a fixed point of so few units.
-        - `tolerance`: how far outputs of the narrower network may be off, as a fraction.
-        - `options`: others of `festina.shrink`, such as how a tree of weights is applied.
+        - `options`: others of `festina.own.widths`: its `tolerance`, or how a tree of weights is
+          applied.
 
         The weights of the snapshot nearest to the slowest moment of a plateau stand for it; where
         there is none on the plateau, nothing is said of its widths.
@@ -146,9 +145,7 @@ class AbstractRun(abc.ABC):
             here = moments[(moments >= found.start[k]) & (moments <= found.end[k])]
             if here.size:
                 step = here[np.argmin(np.abs(here - found.time[k]))].item()
-                row |= {"step": step} | self._widths(
-                    step, data, loss=loss, tolerance=tolerance, **options
-                )
+                row |= {"step": step} | self._widths(step, data, loss=loss, **options)
             rows.append(Stair(**row))
         notes = dict.fromkeys(note for row in rows for note in row.notes)
         return Stairs(tuple(rows), (*_on_epochs(beside), *notes, *_in_words(found)))
@@ -165,7 +162,13 @@ class AbstractRun(abc.ABC):
             return {}
         from ..shrinking._widths import widths
 
-        x, y = data if isinstance(data, tuple | list) else (data, None)
+        paired = isinstance(data, tuple | list)
+        if paired and len(data) != 2:
+            raise ValueError(
+                f"`data` must be inputs and targets, got {len(data)} of them. Several inputs are a "
+                "tuple of their own: ((x, mask), y)."
+            )
+        x, y = data if paired else (data, None)
         found = widths(self.network(step), x, y=y, **options)
         return {
             "layers": tuple(found.layers),

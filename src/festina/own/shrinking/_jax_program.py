@@ -1,0 +1,106 @@
+"""The program that a function makes in JAX, read as it runs.
+
+JAX has no hooks, but it shows the program of a function: there, products with weights are found
+whoever wrote them (a dict of arrays, Equinox, Flax), and what they are given is taken down.
+"""
+
+import itertools
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+from jax.extend.core import Literal
+
+_INSIDE = ("jaxpr", "call_jaxpr", "fun_jaxpr")  # what programs in programs are called
+
+
+class Seen(NamedTuple):
+    """A number of a program: its value, and whose weights or product with weights it is.
+
+    `axes` are those of the weights that its own stand for.
+    """
+
+    value: Any
+    weight: str | None = None
+    product: str | None = None
+    axes: tuple[int, ...] = ()
+
+
+class Product(NamedTuple):
+    """Weights that read something, along an axis, and make units along another."""
+
+    name: str
+    reads: int
+    makes: int
+
+
+class Program:
+    """One run of a program, in which what products are given can be nudged.
+
+    - `read`: what each product with weights is given, by their name, units along the last axis;
+    - `products`: in their order; `biases`: what is added to each, by its name.
+    """
+
+    def __init__(self, nudges: Mapping[str, Any]):
+        self._nudges = nudges
+        self.read: dict[str, Any] = {}
+        self.products: list[Product] = []
+        self.biases: dict[str, str] = {}
+
+    def run(self, program: Any, constants: Any, inputs: list[Seen]) -> list[Seen]:
+        known: dict[Any, Seen] = dict(zip(program.invars, inputs, strict=True))
+        known |= zip(program.constvars, map(Seen, constants), strict=True)
+        look = lambda atom: Seen(atom.val) if isinstance(atom, Literal) else known[atom]
+        for step in program.eqns:
+            given = [look(atom) for atom in step.invars]
+            inside = next((step.params[name] for name in _INSIDE if name in step.params), None)
+            if inside is not None and step.primitive.name not in ("scan", "while", "cond"):
+                body, held = getattr(inside, "jaxpr", inside), getattr(inside, "consts", ())
+                out = self.run(body, held, given)
+            else:
+                given = self._taken_down(step, given)
+                done = step.primitive.bind(*(each.value for each in given), **step.params)
+                done = done if step.primitive.multiple_results else [done]
+                out = [self._origin(step, given, each) for each in done]
+            known |= zip(step.outvars, out, strict=True)
+        return [look(atom) for atom in program.outvars]
+
+    def _taken_down(self, step: Any, given: list[Seen]) -> list[Seen]:
+        """Notes what is multiplied with weights along one axis."""
+        if step.primitive.name != "dot_general":
+            return given
+        contracted, batch = step.params["dimension_numbers"]
+        sides = [side for side in (0, 1) if given[side].weight]
+        if len(sides) != 1 or any(map(len, batch)) or len(contracted[0]) != 1:
+            return given
+        (side,) = sides
+        weight, other = given[side], given[1 - side]
+        name = str(weight.weight)
+        axis, along = weight.axes[contracted[side][0]], contracted[1 - side][0]
+        if len(weight.axes) == 2:
+            self.products.append(Product(name, axis, 1 - axis))
+        self.read[name] = jnp.moveaxis(other.value, along, -1)
+        if name in self._nudges:
+            value = self.read[name] + self._nudges[name]
+            other = other._replace(value=jnp.moveaxis(value, -1, along))
+        return [weight, other] if side == 0 else [other, weight]
+
+    def _origin(self, step: Any, given: list[Seen], value: Any) -> Seen:
+        """Whose weights these are still, or whose product; a bias is what is added to one."""
+        first = given[0] if given else Seen(None)
+        match step.primitive.name:
+            case "transpose" if first.weight or first.product:
+                axes = tuple(first.axes[axis] for axis in step.params["permutation"] if first.axes)
+                return first._replace(value=value, axes=axes)
+            case "convert_element_type" | "copy":
+                return first._replace(value=value)
+            case "broadcast_in_dim" | "reshape" if first.weight and len(first.axes) == 1:
+                return first._replace(value=value)
+            case "dot_general":
+                names = [each.weight for each in given if each.weight]
+                return Seen(value, product=names[0] if len(names) == 1 else None)
+            case "add" | "add_any":
+                for product, bias in itertools.permutations(given, 2):
+                    if product.product and bias.weight and len(bias.axes) == 1:
+                        self.biases.setdefault(product.product, bias.weight)
+        return Seen(value)
