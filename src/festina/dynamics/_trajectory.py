@@ -2,7 +2,7 @@
 
 import functools
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Generic, Literal
 
@@ -98,7 +98,7 @@ class Trajectory(Generic[Network]):
     squared_gradient: Float[np.ndarray, "*batch save"]
     weights: Callable[[slice], Network]
     saves: Int[np.ndarray, "*batch"]
-    endings: tuple[Ending, ...]
+    endings: Sequence[Ending]
     floor: float
     evaluations: Int[np.ndarray, "*batch"]
     convention: str
