@@ -23,6 +23,7 @@ from ._worker import Judge, Progress, Shared, Watch, Worker
 _CACHE = 3_600  # numbers: a batch with more weights than this falls out of the processor's cache
 _MOST_NUMBERS = 4_000_000  # of samples on the device
 _MOST_ROWS = 512
+_STATE = 30  # arrays like the weights, that a step works with
 
 
 def initial_state(
@@ -70,7 +71,7 @@ def drive(
 ) -> Logbook:
     """Run every lane to its end."""
     weights, total = everyone.weights.shape
-    slots, workers, rows = _sizes(weights, total)
+    slots, workers, rows = _sizes(weights, total, 3 + weights * keeps_weights)
     book = Logbook(everyone, note, keeps_weights=keeps_weights)
     every = np.arange(total)
     if not controls.at_stops:
@@ -110,18 +111,31 @@ class _Sizes(NamedTuple):
     rows: int  # samples of each lane between two looks, at most
 
 
-def _sizes(weights: int, total: int) -> _Sizes:
-    """As many lanes together as the cache holds, and room for samples.
+def _sizes(weights: int, total: int, kept: int) -> _Sizes:
+    """How many lanes run together, and for how many samples, of `kept` numbers each, there is room.
 
-    What programs depend on, slots and rows, is the same from one power of two lanes to the next.
+    A processor has a worker for each core, with as many lanes as its cache holds; an accelerator
+    one worker with all lanes, as far as its memory goes. What programs depend on, slots and rows,
+    is the same from one power of two lanes to the next.
     """
     most = places(total)
+    if (room := _accelerator_numbers()) is not None:
+        slots = min(most, 2 ** int(np.log2(room / (_STATE * weights + _MOST_ROWS * kept))))
+        return _Sizes(slots, 1, _MOST_ROWS)
     slots = min(most, int(np.clip(2 ** round(np.log2(_CACHE / weights)), 8, 64)))
     while slots > 1 and 8 * slots * weights > _MOST_NUMBERS:
         slots //= 2
     workers = min(cores(), math.ceil(total / slots))
-    rows = _MOST_NUMBERS // (min(cores(), most // slots) * slots * weights)
+    rows = _MOST_NUMBERS // (min(cores(), most // slots) * slots * kept)
     return _Sizes(slots, workers, int(np.clip(rows, 8, _MOST_ROWS)))
+
+
+def _accelerator_numbers() -> int | None:
+    """How many an accelerator has room for, half of its memory; None of a processor."""
+    device = jax.config.jax_default_device or jax.devices()[0]  # pyright: ignore[reportAttributeAccessIssue]
+    if device.platform == "cpu":
+        return None
+    return device.memory_stats()["bytes_limit"] // 16
 
 
 def cores() -> int:

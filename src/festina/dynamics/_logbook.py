@@ -5,9 +5,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from ._program import State
+
+NOBODY = -1
+"""The lane of a slot without one."""
 
 _DECADES = 20  # between the rate of a drop and that of convergence
 
@@ -65,7 +68,8 @@ class Logbook:
         self._pieces: list[Piece] = []
         self.initial = np.asarray(start.weights)
         self.last = State(*(np.array(part) for part in start))
-        self.sampled = self.initial.copy()  # weights at the latest sample, where they were kept
+        # Weights at the latest sample; where none are kept, where they are now.
+        self.sampled = self.initial.copy() if keeps_weights else self.last.weights
 
     @property
     def latest(self) -> Float[np.ndarray, "3 lane"]:
@@ -81,10 +85,18 @@ class Logbook:
         """Where one lane is."""
         return State(*(part[..., lane] for part in self.last))
 
-    def follow(self, lanes: Int[np.ndarray, " lane"], state: State) -> None:
-        """Where some lanes are."""
+    def follow(
+        self, lanes: Int[np.ndarray, " slot"], running: Bool[np.ndarray, " slot"], state: State
+    ) -> None:
+        """Where some lanes are, but for their weights: there may be too many to look at often."""
         for mine, theirs in zip(self.last, state, strict=True):
-            mine[..., lanes] = theirs
+            if theirs.ndim == 1:
+                mine[lanes[running]] = np.asarray(theirs)[running]
+
+    def rest(self, lanes: Int[np.ndarray, " slot"], state: State) -> None:
+        """And their weights."""
+        whose = lanes != NOBODY
+        self.last.weights[:, lanes[whose]] = np.asarray(state.weights)[:, whose]
 
     def add(
         self,
@@ -96,7 +108,7 @@ class Logbook:
         weights, ends = rows[:, 3:], np.cumsum(counts)
         if self._keeps_weights:
             self.sampled[:, lanes] = weights[ends - 1].T
-        if self._note is not None:
+        if self._note is not None and self._keeps_weights:
             seen = [
                 self._note(int(lane), weights[end - count : end])
                 for lane, count, end in zip(lanes, counts, ends, strict=True)

@@ -62,9 +62,10 @@ def simulate(
         progress=course.progress,
         watch=None if course.patience is None else watch,
         note=None if observation is None else note,
+        keeps_weights=course.observe != {},
     )
     table, saves = book.table()
-    weights, observed = table.weights, {}
+    weights, observed = table.weights, None
     if observation is not None:
         observed = observation.arrays(weights.reshape(*network.batch_shape, *weights.shape[1:]))
         weights = np.where(saves > 0, book.sampled, np.nan).T[:, None]
@@ -76,7 +77,7 @@ def simulate(
         time=time.reshape(over),
         loss=table.loss.reshape(over) + problem.floor,
         squared_gradient=table.rate.reshape(over),
-        weights=Samples(networks(weights), widen, batch, last_alone=bool(observed)),
+        weights=Samples(networks(weights), widen, batch, last_alone=observed is not None),
         saves=saves.reshape(batch),
         endings=verdict.endings(book, table.loss, saves),
         floor=problem.floor,

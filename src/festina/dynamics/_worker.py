@@ -18,7 +18,7 @@ from jaxtyping import Int
 
 from .._objective import Objective
 from .._precision import float64
-from ._logbook import Logbook
+from ._logbook import NOBODY, Logbook
 from ._program import (
     FINISHED,
     OUT_OF_STEPS,
@@ -41,6 +41,7 @@ Watch = Callable[[Logbook], None]
 """Looks at how it stands, now and then, and raises what ends it all."""
 
 _SHORT, _LONG = 0.1, 0.5  # seconds, between which the host is to look again
+_WIDE, _FEWER = 1024, 8  # programs for more lanes than this make way for one of an eighth of them
 _FEWEST_STEPS, _MOST_STEPS = 8, 4096  # between two looks
 
 
@@ -92,9 +93,9 @@ class Worker:
         self.shared = shared
         self.limit = _MOST_STEPS // 8
         first = list(itertools.islice(shared.queue, slots))
-        self.lanes = np.resize(first, slots)  # what is left over holds copies, and stands still
-        self.running = np.arange(slots) < len(first)
-        self.state = _of(shared.everyone, self.lanes)
+        self.lanes = np.array(first + [NOBODY] * (slots - len(first)))
+        self.running = self.lanes != NOBODY
+        self.state = _of(shared.everyone, self.lanes)  # of nobody, any
         self.state.status[~self.running] = FINISHED
 
     def work(self) -> None:
@@ -125,7 +126,7 @@ class Worker:
             self._pace(time.perf_counter() - start)
 
     def _take_steps(self) -> None:
-        state, self.kept = advance(
+        self.state, self.kept = advance(
             self.state,
             self.kept,
             self.shared.objective.data,
@@ -135,7 +136,7 @@ class Worker:
             step=self.shared.step,
             structure=self.shared.objective.structure,
         )
-        self.state = State(*(np.asarray(part) for part in state))
+        jax.block_until_ready(self.kept.counts)
 
     def _pace(self, seconds: float) -> None:
         """Steps between two looks: few enough to be broken off, enough that looks cost nothing."""
@@ -146,11 +147,14 @@ class Worker:
 
     def _judge(self) -> int:
         """Which of the lanes that have stopped go on, and which have ended; how many these are."""
-        status = self.state.status.copy()
-        for slot in np.flatnonzero(self.running & (status == STATIONARY)):
-            status[slot] = self._after_standstill(int(self.lanes[slot]), _of(self.state, slot))
+        book, status = self.shared.book, np.array(self.state.status)
+        book.follow(self.lanes, self.running, self.state)
+        still = np.flatnonzero(self.running & (status == STATIONARY))
+        if still.size:
+            book.rest(self.lanes, self.state)
+        for slot, lane in zip(still, self.lanes[still].tolist(), strict=True):
+            status[slot] = book.last.status[lane] = self._after_standstill(lane, book.of(lane))
         self.state = self.state._replace(status=status)
-        self.shared.book.follow(self.lanes[self.running], _of(self.state, self.running))
         ended = self.running & (status != RUNNING)
         self.running &= ~ended
         return int(ended.sum())
@@ -167,18 +171,40 @@ class Worker:
         """For the next lanes of the queue in place of those that have ended, and for samples."""
         free = np.flatnonzero(~self.running)
         following = list(itertools.islice(self.shared.queue, len(free)))
+        left, slots = len(self.lanes) - len(free), len(self.lanes)
+        few = not following and slots > _WIDE and left <= slots // _FEWER
         counts = np.asarray(self.kept.counts)
-        if following or not self.running.any() or counts.max() == self.shared.rows:
-            there = np.arange(self.shared.rows) < counts[:, None]
-            some, rows = counts > 0, np.asarray(self.kept.rows)[there]
-            self.shared.book.add(self.lanes[some], counts[some], rows)
-            self.kept = self._room()
+        if following or few or not left or counts.max() == self.shared.rows:
+            self._fetch(counts)
+        if few:
+            self._close_up()
         if following:
             slots = free[: len(following)]
             self.lanes[slots], self.running[slots] = following, True
             self.state = State(*(np.array(part) for part in self.state))
             for part, at_start in zip(self.state, self.shared.everyone, strict=True):
                 part[..., slots] = at_start[..., following]
+
+    def _fetch(self, counts: Int[np.ndarray, " slot"]) -> None:
+        """Samples and weights, to the logbook."""
+        self.shared.book.rest(self.lanes, self.state)
+        some, most = counts > 0, 1 << int(counts.max()).bit_length()
+        rows: Any = self.kept.rows
+        if rows.device.platform == "cpu":
+            rows = np.from_dlpack(rows)  # unlike `asarray`, it is not held on to
+        else:
+            rows = np.asarray(rows[:, :most])
+        there = np.arange(rows.shape[1]) < counts[:, None]
+        self.shared.book.add(self.lanes[some], counts[some], rows[there])
+        self.kept = self.kept._replace(counts=np.zeros_like(counts))
+
+    def _close_up(self) -> None:
+        """A program for fewer lanes, that those which will not end do not hold up the rest."""
+        slots = len(self.lanes) // _FEWER
+        first = np.argsort(~self.running, kind="stable")[:slots]
+        self.lanes, self.running = self.lanes[first], self.running[first]
+        self.state = _of(self.state, first)
+        self.kept = self._room()
 
     def _room(self) -> Kept:
         slots, weights = len(self.lanes), len(self.shared.everyone.weights)
