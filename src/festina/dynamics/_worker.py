@@ -190,10 +190,9 @@ class Worker:
         self.shared.book.rest(self.lanes, self.state)
         some, most = counts > 0, 1 << int(counts.max()).bit_length()
         rows: Any = self.kept.rows
-        if rows.device.platform == "cpu":
-            rows = np.from_dlpack(rows)  # unlike `asarray`, it is not held on to
-        else:
-            rows = np.asarray(rows[:, :most])
+        here = rows.device.platform == "cpu"
+        # Unlike what `asarray` makes, it is not held on to, and its memory can be used again.
+        rows = np.from_dlpack(rows) if here else np.asarray(rows[:, :most])
         there = np.arange(rows.shape[1]) < counts[:, None]
         self.shared.book.add(self.lanes[some], counts[some], rows[there])
         self.kept = self.kept._replace(counts=np.zeros_like(counts))
