@@ -105,6 +105,8 @@ class Logbook:
         rows: Float[np.ndarray, "save number"],
     ) -> None:
         """Samples of some lanes, one lane after the other, of each at least one."""
+        if not lanes.size:
+            return
         weights, ends = rows[:, 3:], np.cumsum(counts)
         if self._keeps_weights:
             self.sampled[:, lanes] = weights[ends - 1].T
@@ -113,7 +115,7 @@ class Logbook:
                 self._note(int(lane), weights[end - count : end])
                 for lane, count, end in zip(lanes, counts, ends, strict=True)
             ]
-            weights = np.concatenate(seen) if seen else weights[:, :0]
+            weights = np.concatenate(seen)
         self._pieces.append(Piece(lanes, counts, rows[:, :3], weights))
 
     def add_states(self, lanes: Int[np.ndarray, " lane"]) -> None:
@@ -121,6 +123,11 @@ class Logbook:
         parts = (self.latest, self.last.weights) if self._keeps_weights else (self.latest,)
         rows = np.vstack([part[:, lanes] for part in parts]).T
         self.add(lanes, np.ones(len(lanes), int), rows)
+
+    def _width(self) -> int:
+        """How many numbers a sample would have."""
+        first = self.initial[:, :1].T
+        return (first if self._note is None else self._note(0, first)).shape[1]
 
     def table(self) -> tuple[Samples, Int[np.ndarray, " lane"]]:
         """Everything kept, `(lane, save, …)`, short lanes padded with their last; and counts.
@@ -131,7 +138,7 @@ class Logbook:
         for piece in self._pieces:
             total[piece.lanes] += piece.counts
         longest = max(1, total.max())
-        width = max((piece.weights.shape[1] for piece in self._pieces), default=0)
+        width = self._pieces[0].weights.shape[1] if self._pieces else self._width()
         numbers = np.empty((len(total), longest, 3))
         weights = np.empty((len(total), longest, width))
         filled = np.zeros_like(total)

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from .._objective import Objective
+from .._precision import float64
 from ._course import Method
 from ._curvature import extreme_curvatures, slow_way_out
 from ._logbook import Logbook
@@ -45,7 +46,10 @@ class Endings(Sequence[Ending]):
     """How every lane ended, put into words when it is asked for."""
 
     def __init__(self, count: int, ending: Callable[[int], Ending]):
-        self._count, self._ending = count, functools.cache(ending)
+        self._count, self._ending = count, functools.cache(float64(ending))
+
+    def __reduce__(self) -> tuple[type, tuple[tuple[Ending, ...]]]:
+        return tuple, (tuple(self),)
 
     def __len__(self) -> int:
         return self._count
