@@ -113,11 +113,24 @@ def test_where_there_is_no_sample_nothing_is_observed():
         _ = run.final
 
 
+@pytest.mark.parametrize("train", [flow, flow_at_times, descent, mini_batches])
+def test_losses_alone(train):
+    """With nothing to observe there are the same losses, and the trained networks."""
+    batch = fully_connected(2, 9, 2, activation="tanh", scale=0.1, key=festina.seeds(3))
+    whole, alone = train(batch, POINTS), train(batch, POINTS, observe={})
+    np.testing.assert_array_equal(alone.loss, whole.loss)
+    np.testing.assert_array_equal(alone.final.u, whole.final.u)
+    assert alone.observed == {}
+    assert whole.observed is None
+    assert not {"u", "v"} & {*alone.to_dataset()}
+    with pytest.raises(ValueError, match="of the weights only `final` is"):
+        _ = alone.network
+
+
 @pytest.mark.parametrize(
     ("observe", "words"),
     [
         ("u", "must be a function"),
-        ({}, "must be a function"),
         ({"u": 3}, "must hold functions"),
         ({1: products}, "1 is no name"),
         ({"loss": products}, "'loss' is no name"),

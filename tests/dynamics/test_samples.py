@@ -10,8 +10,6 @@ import xarray as xr
 import festina
 from festina.diagnose import passage_time
 from festina.dynamics import Resolution, Trajectory
-from festina.dynamics._logbook import Logbook
-from festina.dynamics._program import ACCEPTED, State
 from festina.networks import Neuron, attention, convolutional, fully_connected, layer
 from festina.tasks import convolutional_teacher, in_context_regression, linear_teacher
 
@@ -199,21 +197,6 @@ def test_a_lane_that_fails_before_the_first_time_has_no_sample():
         _ = none.final
 
 
-def test_a_loss_that_overflows_in_units_of_a_save_is_no_warning():
-    """It grows a hundredfold a step, up to the largest number that there is."""
-    loss = np.array([1.0, 1e302, 1e304, 1e306, 1e308])
-    ones = dict.fromkeys(State._fields, np.ones(1))
-    start = State(**ones | {"weights": np.ones((1, 1))})
-    book = Logbook(start, Resolution())
-    step = np.arange(2.0, 6.0)
-    numbers = np.stack((step, loss[1:], loss[1:], np.full(4, ACCEPTED), np.ones(4)))[:, :, None]
-    book.write([(0, 0)], step[None, :, None], numbers)
-    book.close(0)
-    samples, _ = book.table()
-    assert set(samples.loss[0]) >= {1.0, 1e302, 1e308}
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("rate", [4.0, 30.0])
 def test_divergence_is_an_ending_and_no_warning(rate):
     network = fully_connected(2, 5, 2, activation="tanh", scale=0.3, key=jax.random.key(0))

@@ -84,7 +84,19 @@ def test_steps_of_equal_length_are_of_fourth_order():
         weights = problem.structure.columns(*network.parts)
         one = np.ones(1)
         loose = Controls(
-            np.array([np.inf]), np.asarray(0.1), 1e9 * one, -one, -one, one, 0 * one, 0 * one
+            stops=np.array([np.inf]),
+            at_stops=np.asarray(False),
+            rtol=np.asarray(0.1),
+            most_steps=np.asarray(10**6),
+            most_samples=np.asarray(np.inf),
+            rate_resolution=np.asarray(1.0),
+            loss_resolution=one,
+            atol=1e9 * one,
+            loss_tolerance=-one,
+            gain_tolerance=-one,
+            learning_rate=one,
+            elapsed=0 * one,
+            momentum=0 * one,
         )
 
         @jax.jit

@@ -16,13 +16,14 @@ from jaxtyping import Float
 
 from .._lanes import places
 from .._objective import Objective
-from ._logbook import Logbook, Note, Resolution
+from ._logbook import Logbook, Note
 from ._program import Controls, State, Step, start
 from ._worker import Judge, Progress, Shared, Watch, Worker
 
 _CACHE = 3_600  # numbers: a batch with more weights than this falls out of the processor's cache
-_MOST_NUMBERS = 4_000_000  # of a record on the device
+_MOST_NUMBERS = 4_000_000  # of samples on the device
 _MOST_ROWS = 512
+_STATE = 30  # arrays like the weights, that a step works with
 
 
 def initial_state(
@@ -47,6 +48,12 @@ def initial_state(
         roughness=np.zeros(loss.shape),
         kinks=np.zeros(loss.shape),
         slack=np.ones(loss.shape),
+        loosest=np.ones(loss.shape),
+        steps=zeros,
+        path=np.zeros(loss.shape),
+        samples=zeros + 1,
+        sampled=np.zeros(loss.shape),
+        lowest=loss,
     )
 
 
@@ -56,25 +63,28 @@ def drive(
     controls: Controls,
     *,
     step: Step,
-    judge: Judge,
-    resolution: Resolution | None,
-    max_steps: int,
+    goes_on: Judge,
     progress: Progress | None,
     watch: Watch | None = None,
     note: Note | None = None,
+    keeps_weights: bool = True,
 ) -> Logbook:
-    """Run every lane to its end. `resolution` None keeps exactly the requested times."""
+    """Run every lane to its end."""
     weights, total = everyone.weights.shape
-    slots, workers, rows = _sizes(weights, total)
+    slots, workers, rows = _sizes(weights, total, 3 + weights * keeps_weights)
+    book = Logbook(everyone, note, keeps_weights=keeps_weights)
+    every = np.arange(total)
+    if not controls.at_stops:
+        book.add_states(every)
     shared = Shared(
         objective=objective,
         everyone=everyone,
         controls=controls,
         step=step,
-        judge=judge,
-        book=Logbook(everyone, resolution, note),
+        goes_on=goes_on,
+        book=book,
         rows=rows,
-        max_steps=max_steps,
+        keeps_weights=keeps_weights,
         progress=progress,
         watch=watch,
         queue=iter(range(total)),
@@ -83,36 +93,49 @@ def drive(
     crew = [Worker(shared, slots) for _ in range(workers)]
     if workers == 1:
         crew[0].work()
-        return shared.book
-    with concurrent.futures.ThreadPoolExecutor(workers) as pool:
-        try:
-            for finished in [pool.submit(worker.work) for worker in crew]:
-                finished.result()
-        finally:
-            shared.interrupted.set()  # where the user broke off
-    return shared.book
+    else:
+        with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+            try:
+                for finished in [pool.submit(worker.work) for worker in crew]:
+                    finished.result()
+            finally:
+                shared.interrupted.set()  # where the user broke off
+    if not controls.at_stops:  # the end of a trajectory is always a sample
+        book.add_states(np.flatnonzero(book.last.time > book.last.sampled))
+    return book
 
 
 class _Sizes(NamedTuple):
     slots: int  # lanes that one worker runs together
     workers: int
-    rows: int  # of a record
+    rows: int  # samples of each lane between two looks, at most
 
 
-def _sizes(weights: int, total: int) -> _Sizes:
-    """As many lanes together as the cache holds, and records that the device has room for.
+def _sizes(weights: int, total: int, kept: int) -> _Sizes:
+    """How many lanes run together, and for how many samples, of `kept` numbers each, there is room.
 
-    Where lanes wait in a queue records are short: the slot of one that has ended idles until the
-    record is full. What programs depend on, slots and rows, is the same from one power of two lanes
-    to the next.
+    A processor has a worker for each core, with as many lanes as its cache holds; an accelerator
+    one worker with all lanes, as far as its memory goes. What programs depend on, slots and rows,
+    is the same from one power of two lanes to the next.
     """
     most = places(total)
+    if (room := _accelerator_numbers()) is not None:
+        slots = min(most, 2 ** int(np.log2(room / (_STATE * weights + _MOST_ROWS * kept))))
+        return _Sizes(slots, 1, _MOST_ROWS)
     slots = min(most, int(np.clip(2 ** round(np.log2(_CACHE / weights)), 8, 64)))
     while slots > 1 and 8 * slots * weights > _MOST_NUMBERS:
         slots //= 2
     workers = min(cores(), math.ceil(total / slots))
-    rows = _MOST_NUMBERS // (min(cores(), most // slots) * slots * weights)
-    return _Sizes(slots, workers, int(np.clip(rows, 8, 64 if most > slots else _MOST_ROWS)))
+    rows = _MOST_NUMBERS // (min(cores(), most // slots) * slots * kept)
+    return _Sizes(slots, workers, int(np.clip(rows, 8, _MOST_ROWS)))
+
+
+def _accelerator_numbers() -> int | None:
+    """How many an accelerator has room for, half of its memory; None of a processor."""
+    device = jax.config.jax_default_device or jax.devices()[0]  # pyright: ignore[reportAttributeAccessIssue]
+    if device.platform == "cpu":
+        return None
+    return device.memory_stats()["bytes_limit"] // 16
 
 
 def cores() -> int:

@@ -102,7 +102,7 @@ def minibatch_descent(
     samples = max(1, int(saves.max()))
     kept = np.minimum(np.arange(samples), np.maximum(saves, 1)[:, None] - 1)
     losses, rate = (np.take_along_axis(part, kept, axis=1) for part in (losses, rate))
-    known, observed = noted[:, :samples], {}
+    known, observed = noted[:, :samples], None
     if observation is not None:
         observed = observation.arrays(known.reshape(*batch, *known.shape[1:]))
         known = last.T[:, None]
@@ -111,7 +111,7 @@ def minibatch_descent(
         loss=losses.reshape(*batch, samples) + whole.floor,
         squared_gradient=rate.reshape(*batch, samples),
         weights=Samples(
-            networks(np.moveaxis(known, -1, 0)), as_it_is, batch, last_alone=bool(observed)
+            networks(np.moveaxis(known, -1, 0)), as_it_is, batch, last_alone=observed is not None
         ),
         saves=saves.reshape(batch),
         endings=tuple(

@@ -12,7 +12,7 @@ from ..networks import AbstractNetwork
 from ..networks._past import MEMORY
 
 Observe: TypeAlias = Callable[[Any], Any] | Mapping[str, Callable[[Any], Any]]
-"""From one network to an array; or several such functions, by name."""
+"""From one network to an array; or several such functions, by name; or none of them."""
 
 _ALONE = "observed"
 _TAKEN = (
@@ -41,6 +41,8 @@ class Observation:
 
     def rows(self, networks: AbstractNetwork) -> Float[np.ndarray, "network number"]:
         """All that is observed of each network of a batch with one axis, one after the other."""
+        if not self._functions:
+            return np.empty((*networks.batch_shape, 0))
         with self._seeing:
             return np.stack([self._row(networks.lane(i)) for i in range(*networks.batch_shape)])
 
@@ -48,6 +50,8 @@ class Observation:
         self, rows: Float[np.ndarray, "*batch number"]
     ) -> dict[str, Float[np.ndarray, "..."]]:
         """By name and in their shapes again."""
+        if not self._functions:
+            return {}
         sizes = [math.prod(shape) for shape in self._shapes.values()]
         parts = np.split(rows, np.cumsum(sizes)[:-1], axis=-1)
         return {
@@ -81,7 +85,7 @@ class Observation:
 
 def _named(observe: Observe) -> dict[str, Callable[[Any], Any]]:
     functions = {_ALONE: observe} if callable(observe) else observe
-    if not isinstance(functions, Mapping) or not functions:
+    if not isinstance(functions, Mapping):
         raise ValueError(
             "`observe` must be a function from a network to an array, or a dictionary of such "
             f"functions by name, got {observe!r}."

@@ -1,4 +1,4 @@
-"""The compiled part of a simulation: a chunk of steps for a batch of lanes, every one recorded."""
+"""The compiled part of a simulation: steps of a batch of lanes, and samples where they move."""
 
 import functools
 from collections.abc import Callable
@@ -14,14 +14,16 @@ from .._objective import Data, descent
 from .._types import Array
 from ..networks._structure import AbstractStructure
 
-RUNNING, AT_FLOOR, STATIONARY, FINISHED, NOT_FINITE, STEP_UNDERFLOW = range(6)
+RUNNING, AT_FLOOR, STATIONARY, FINISHED, NOT_FINITE, STEP_UNDERFLOW, OUT_OF_STEPS = range(7)
 """Status of a lane; all but the first end it."""
 
-IDLE, REJECTED, ACCEPTED, AT_STOP = range(-1, 3)
-"""What a recorded step is: none, thrown away, taken, taken and landing on a requested time."""
+REJECTED, ACCEPTED, AT_STOP = range(3)
+"""What a step is: thrown away, taken, taken and landing on a requested time."""
 
 NEVER = -1.0
 """A tolerance that nothing meets."""
+
+_LATER = 1.01  # times the time of the last sample: when there is another, whatever happens
 
 
 class State(NamedTuple):
@@ -40,13 +42,24 @@ class State(NamedTuple):
     roughness: Float[Array, "*lane"]  # error of the last step tried over its square
     kinks: Float[Array, "*lane"]  # how often it was a kink that stopped us lately
     slack: Float[Array, "*lane"]  # factor by which the tolerance is loosened there
+    loosest: Float[Array, "*lane"]  # the largest of these so far
+    steps: Int[Array, "*lane"]  # taken or thrown away
+    path: Float[Array, "*lane"]  # length of the way through (loss, log rate), in samples
+    samples: Int[Array, "*lane"]  # so far, that at the start included
+    sampled: Float[Array, "*lane"]  # time of the last of them
+    lowest: Float[Array, "*lane"]  # and the smallest loss of all
 
 
 class Controls(NamedTuple):
     """What a user can turn without recompiling; the per-lane ones are arrays over lanes."""
 
     stops: Float[Array, " stop"]
+    at_stops: Bool[Array, ""]  # samples are taken there, and nowhere else
     rtol: Float[Array, ""]
+    most_steps: Int[Array, ""]
+    most_samples: Float[Array, ""]  # after which only what is new is worth another
+    rate_resolution: Float[Array, ""]  # of log₁₀ of the rate, between two samples
+    loss_resolution: Float[Array, "*lane"]
     atol: Float[Array, "*lane"]
     loss_tolerance: Float[Array, "*lane"]
     gain_tolerance: Float[Array, "*lane"]
@@ -59,20 +72,16 @@ class Controls(NamedTuple):
         """Time of the flow in one tick of the clock; momentum adds up the steps before."""
         return self.learning_rate / (1.0 - self.momentum)
 
-    def of(self, lanes: int | list[int]) -> "Controls":
+    def of(self, lanes: int | Int[np.ndarray, " lane"]) -> "Controls":
         """The controls of some of the lanes."""
-        return Controls(self.stops, self.rtol, *(part[lanes] for part in self[2:]))
+        return Controls(*self[:6], *(part[lanes] for part in self[6:]))
 
 
-class Record(NamedTuple):
-    """What is kept of each step.
+class Kept(NamedTuple):
+    """Samples that the host has not fetched yet: time, loss, rate, and weights where wanted."""
 
-    Time, loss, rate, event and slack travel together in `numbers`: fetching an array costs more
-    than it holds.
-    """
-
-    weights: Float[Array, "lane step weight"]
-    numbers: Float[Array, "5 step lane"]
+    rows: Float[Array, "*lane row number"]
+    counts: Int[Array, "*lane"]
 
 
 class Field(NamedTuple):
@@ -92,54 +101,84 @@ Step = Callable[[State, Field, Controls], State]
 """One step of every lane: by Runge–Kutta, by Rosenbrock or by gradient descent."""
 
 
-@functools.partial(jax.jit, static_argnames=("step", "structure", "length"))
+@functools.partial(jax.jit, static_argnames=("step", "structure"), donate_argnames="kept")
 def advance(
     state: State,
+    kept: Kept,
     data: Data,
     controls: Controls,
     limit: Int[Array, ""],
+    enough: Int[Array, ""],
     *,
     step: Step,
     structure: AbstractStructure,
-    length: int,
-) -> tuple[State, Record, Int[Array, ""]]:
-    """Take up to `limit` ≤ `length` steps of every lane that is still running; record each.
+) -> tuple[State, Kept]:
+    """Take steps of every lane that is still running, and keep samples where it has moved.
 
-    The recorded row is the loop's counter, common to all lanes, so that saving is an update in
-    place; a lane that rejected its step or has ended says so in `event`.
+    Until no more than `enough` of them are running, one has no room for a sample, or `limit` steps
+    are taken.
     """
     alone = state.time.shape == (1,)
     if alone:
         # A batch of one is slower than no batch.
-        state = jax.tree.map(lambda part: part[..., 0], state)
+        state, kept = jax.tree.map(lambda part: part[..., 0], state), Kept(*(p[0] for p in kept))
         controls = controls.of(0)
     field = Field(structure, data)
-    empty = (
-        jnp.zeros((length, *state.weights.shape)),
-        jnp.zeros((length, 5, *state.time.shape)),
-    )
+    room = kept.rows.shape[-2]
 
-    def body(carry: tuple[Int[Array, ""], State, tuple[Array, Array]]):
-        count, state, record = carry
-        state = _select_running(state, step(state, field, controls))
-        numbers = jnp.stack((state.time, state.loss, state.rate, state.event * 1.0, state.slack))
-        record = jax.tree.map(
-            lambda rows, row: jax.lax.dynamic_update_index_in_dim(rows, row, count, 0),
-            record,
-            (state.weights, numbers),
-        )
-        return count + 1, state, record
+    def body(carry: tuple[Int[Array, ""], State, Kept]) -> tuple[Int[Array, ""], State, Kept]:
+        count, before, kept = carry
+        after = _select_running(before, step(before, field, controls), controls)
+        state, marked = _marked(before, after, controls)
+        return count + 1, state, _keep(kept, state, marked)
 
-    def unfinished(carry: tuple[Int[Array, ""], State, tuple[Array, Array]]) -> Bool[Array, ""]:
-        count, state, _ = carry
-        return (count < limit) & jnp.any(state.status == RUNNING)
+    def unfinished(carry: tuple[Int[Array, ""], State, Kept]) -> Bool[Array, ""]:
+        count, state, kept = carry
+        running = state.status == RUNNING
+        full = jnp.any(running & (kept.counts == room))
+        return (count < limit) & (jnp.sum(running) > enough) & ~full
 
-    count, state, record = jax.lax.while_loop(unfinished, body, (jnp.asarray(0), state, empty))
+    _, state, kept = jax.lax.while_loop(unfinished, body, (jnp.asarray(0), state, kept))
     if alone:
-        state, record = jax.tree.map(lambda part: part[..., None], (state, record))
-    weights, numbers = record
-    # In the order in which the host reads them.
-    return state, Record(jnp.moveaxis(weights, 2, 0), jnp.moveaxis(numbers, 1, 0)), count
+        state, kept = (
+            jax.tree.map(lambda part: part[..., None], state),
+            Kept(*(p[None] for p in kept)),
+        )
+    return state, kept
+
+
+def _marked(before: State, after: State, controls: Controls) -> tuple[State, Bool[Array, "*lane"]]:
+    """Which lanes to sample: those whose way through (loss, log rate) has passed a mark.
+
+    What goes on moving to and fro, along a kink or by the noise of a coarse tolerance, would fill
+    the memory: of a lane with many samples only new lows of the loss are kept, and one whenever the
+    time has grown by a hundredth.
+    """
+    taken = (before.status == RUNNING) & (after.event >= ACCEPTED) & (after.status != NOT_FINITE)
+    by_loss = jnp.abs(after.loss - before.loss) / controls.loss_resolution
+    logs = (jnp.log10(jnp.maximum(state.rate, 1e-300)) for state in (after, before))
+    path = before.path + by_loss + jnp.abs(jnp.subtract(*logs)) / controls.rate_resolution
+    new = (after.samples < controls.most_samples) | (after.time > _LATER * after.sampled)
+    new |= after.loss < after.lowest - controls.loss_resolution
+    passed = (jnp.floor(path) > jnp.floor(before.path)) & new
+    marked = taken & jnp.where(controls.at_stops, after.event == AT_STOP, passed)
+    return after._replace(
+        path=jnp.where(taken, path, before.path),
+        samples=after.samples + marked,
+        sampled=jnp.where(marked, after.time, after.sampled),
+        lowest=jnp.where(marked, jnp.minimum(after.lowest, after.loss), after.lowest),
+    ), marked
+
+
+def _keep(kept: Kept, state: State, marked: Bool[Array, "*lane"]) -> Kept:
+    room, numbers = kept.rows.shape[-2:]
+    row = jnp.stack((state.time, state.loss, state.rate))
+    if numbers > len(row):
+        row = jnp.concatenate((row, state.weights))
+    place = jnp.where(marked, kept.counts, room)  # where there is none it is dropped
+    lanes = () if place.ndim == 0 else (jnp.arange(len(place)),)
+    rows = jnp.asarray(kept.rows).at[(*lanes, place)].set(row.T, mode="drop")
+    return Kept(rows, kept.counts + marked)
 
 
 def start(
@@ -180,11 +219,20 @@ def ending(state: State, controls: Controls, finite: Bool[Array, "*lane"]) -> In
     return jnp.where(finite, status, NOT_FINITE)
 
 
-def _select_running(before: State, after: State) -> State:
-    """Freeze the lanes that have ended."""
+def _select_running(before: State, after: State, controls: Controls) -> State:
+    """Freeze the lanes that have ended; of those that broke off stays what was finite last."""
     running = before.status == RUNNING
-    kept = jax.tree.map(lambda old, new: jnp.where(running, new, old), before, after)
-    event = jnp.where(running, after.event, IDLE)
-    # A number of Python's has a type of its own in JAX, and with it the chunks after the first
+    steps = before.steps + running
+    status = jnp.where(
+        (after.status == RUNNING) & (steps >= controls.most_steps), OUT_OF_STEPS, after.status
+    )
+    moves = running & (status != NOT_FINITE)
+    kept = jax.tree.map(lambda old, new: jnp.where(moves, new, old), before, after)
+    # A number of Python's has a type of its own in JAX, and with it the calls after the first
     # would be another program, compiled once more.
-    return kept._replace(event=event.astype(before.event.dtype))
+    return kept._replace(
+        status=jnp.where(running, status, before.status).astype(before.status.dtype),
+        event=kept.event.astype(before.event.dtype),
+        steps=steps,
+        loosest=jnp.maximum(before.loosest, kept.slack),
+    )

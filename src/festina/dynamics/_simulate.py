@@ -10,7 +10,7 @@ from ..networks._past import Past
 from ..tasks import AbstractTask
 from ._course import Course, Method
 from ._drive import drive, initial_state
-from ._logbook import Logbook
+from ._logbook import Logbook, Resolution
 from ._observe import Observation
 from ._program import AT_FLOOR, NEVER, RUNNING, STATIONARY, Controls, State
 from ._trajectory import Samples, Trajectory
@@ -39,12 +39,11 @@ def simulate(
         return network.with_parts(*problem.structure.arrays(np.moveaxis(weights, -1, 0)))
 
     def note(lane: int, weights: Float[np.ndarray, "save weight"]) -> np.ndarray:
-        if observation is None:
-            return weights
+        assert observation is not None
         wide = widen(networks(weights[None]), slice(lane, lane + 1))
         return observation.rows(jax.tree.map(lambda leaf: leaf[0], wide))
 
-    controls = _controls(problem, past, method, course)
+    controls = _controls(problem, np.asarray(state.loss), past, method, course)
     if not course.at_stops:
         state = state._replace(status=_status(problem, state, controls))
     verdict = Verdict(problem, method, controls)
@@ -59,15 +58,14 @@ def simulate(
         state,
         controls,
         step=method.step,
-        judge=verdict,
-        resolution=course.resolution,
-        max_steps=course.max_steps,
+        goes_on=verdict.goes_on,
         progress=course.progress,
         watch=None if course.patience is None else watch,
-        note=note,
+        note=None if observation is None else note,
+        keeps_weights=course.observe != {},
     )
     table, saves = book.table()
-    weights, observed = table.weights, {}
+    weights, observed = table.weights, None
     if observation is not None:
         observed = observation.arrays(weights.reshape(*network.batch_shape, *weights.shape[1:]))
         weights = np.where(saves > 0, book.sampled, np.nan).T[:, None]
@@ -79,9 +77,9 @@ def simulate(
         time=time.reshape(over),
         loss=table.loss.reshape(over) + problem.floor,
         squared_gradient=table.rate.reshape(over),
-        weights=Samples(networks(weights), widen, batch, last_alone=bool(observed)),
+        weights=Samples(networks(weights), widen, batch, last_alone=observed is not None),
         saves=saves.reshape(batch),
-        endings=tuple(verdict.endings[lane] for lane in range(len(saves))),
+        endings=verdict.endings(book, table.loss, saves),
         floor=problem.floor,
         evaluations=(1 + method.evaluations * book.steps).reshape(batch),
         convention=method.loss,
@@ -115,10 +113,14 @@ def _recalled(
 
 def _past(before: Past, book: Logbook, controls: Controls, solver: str) -> Past:
     """What training leaves for the next."""
-    time, loss, rate = book.latest
+    last = book.last
+    time, loss, rate, peak, step_size = map(
+        np.asarray, (last.time, last.loss, last.rate, last.peak, last.step_size)
+    )
     elapsed = before.elapsed + time * np.asarray(controls.speed)
-    kept = before.initial_loss, before.initial_size
-    return Past(loss, rate, elapsed, book.peak, *kept, book.step_size, solver)
+    return Past(
+        loss, rate, elapsed, peak, before.initial_loss, before.initial_size, step_size, solver
+    )
 
 
 def _status(problem: Objective, state: State, controls: Controls) -> np.ndarray:
@@ -131,7 +133,9 @@ def _status(problem: Objective, state: State, controls: Controls) -> np.ndarray:
     return np.where(learned, AT_FLOOR, at_start)
 
 
-def _controls(problem: Objective, past: Past, method: Method, course: Course) -> Controls:
+def _controls(
+    problem: Objective, now: Float[np.ndarray, " lane"], past: Past, method: Method, course: Course
+) -> Controls:
     """What a method and a course come to for weights of this size."""
     size, initial = past.initial_size, past.initial_loss
     each, rtol, rates = np.ones(len(size)), method.rtol, method.learning_rate
@@ -143,9 +147,15 @@ def _controls(problem: Objective, past: Past, method: Method, course: Course) ->
     to_learn = np.minimum(initial, silent if silent > 0 else np.inf)
     precision = np.maximum(course.converged * to_learn, 100 * rtol**2 * initial)
     tolerance = each * NEVER if course.at_stops else precision
+    resolution = course.resolution or Resolution()
     return Controls(
         stops=course.stops,
+        at_stops=np.asarray(course.at_stops),
         rtol=np.asarray(rtol),
+        most_steps=np.asarray(course.max_steps),
+        most_samples=np.asarray(float(resolution.most)),
+        rate_resolution=np.asarray(resolution.rate),
+        loss_resolution=resolution.loss * np.where(now > 0, now, 1.0),
         atol=rtol * np.where(size > 0, size, 1.0) if method.atol is None else each * method.atol,
         loss_tolerance=tolerance,
         gain_tolerance=tolerance.copy(),

@@ -47,9 +47,15 @@ def stability_limit(
     one, weights = np.ones(1), start[:, None]
     state = initial_state(problem, weights, first_step)
     rtol = 1e-4
+    resolution = Resolution()
     controls = Controls(
         stops=np.array([np.inf]),
+        at_stops=np.asarray(False),
         rtol=np.asarray(rtol),
+        most_steps=np.asarray(3000),
+        most_samples=np.asarray(resolution.most),
+        rate_resolution=np.asarray(resolution.rate),
+        loss_resolution=resolution.loss * np.asarray(state.loss),
         atol=rtol * np.sqrt(np.mean(weights**2, axis=0)),
         loss_tolerance=1e-6 * np.asarray(state.loss),
         gain_tolerance=NEVER * one,
@@ -57,16 +63,8 @@ def stability_limit(
         elapsed=0.0 * one,
         momentum=0.0 * one,
     )
-    flow = drive(
-        problem,
-        state,
-        controls,
-        step=runge_kutta_step,
-        judge=lambda lane, status, book: True,
-        resolution=Resolution(),
-        max_steps=3000,
-        progress=None,
-    )
+    never = lambda lane, state: False
+    flow = drive(problem, state, controls, step=runge_kutta_step, goes_on=never, progress=None)
     path = flow.table()[0].weights[0]
     chosen = np.unique(np.linspace(0, len(path) - 1, 12).astype(int))
     sharpness = max(extreme_curvatures(problem.structure, path[i], problem.data)[1] for i in chosen)

@@ -1,11 +1,15 @@
 """Why a trajectory ended, and whether it did: a small gradient may be a saddle on the way."""
 
+import functools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import overload
 
 import numpy as np
-from jaxtyping import Bool
+from jaxtyping import Bool, Float, Int
 
 from .._objective import Objective
+from .._precision import float64
 from ._course import Method
 from ._curvature import extreme_curvatures, slow_way_out
 from ._logbook import Logbook
@@ -20,6 +24,8 @@ from ._program import (
 )
 from ._stability import cause_of_divergence, restlessness, stability_limit, too_large
 from ._trajectory import Ending
+
+_RECENT = 8  # samples
 
 
 def at_rest(problem: Objective, state: State) -> Bool[np.ndarray, " lane"]:
@@ -36,29 +42,71 @@ def at_rest(problem: Objective, state: State) -> Bool[np.ndarray, " lane"]:
     return still
 
 
+class Endings(Sequence[Ending]):
+    """How every lane ended, put into words when it is asked for."""
+
+    def __init__(self, count: int, ending: Callable[[int], Ending]):
+        self._count, self._ending = count, functools.cache(float64(ending))
+
+    def __reduce__(self) -> tuple[type, tuple[tuple[Ending, ...]]]:
+        return tuple, (tuple(self),)
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, index: int) -> Ending: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Ending, ...]: ...
+    def __getitem__(self, index: int | slice) -> Ending | tuple[Ending, ...]:
+        lanes = range(self._count)[index]
+        if isinstance(lanes, int):
+            return self._ending(lanes)
+        return tuple(map(self._ending, lanes))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+
 @dataclass(frozen=True)
 class Verdict:
-    """Judges every lane that stops, and keeps how it ended."""
+    """Judges every lane that stands still, and says of all how they ended."""
 
     problem: Objective
     method: Method
     controls: Controls
-    endings: dict[int, Ending] = field(default_factory=dict)
+    standstills: dict[int, Ending] = field(default_factory=dict)
 
-    def __call__(self, lane: int, status: int, book: Logbook) -> bool:
-        """Whether the lane is over."""
-        if status == STATIONARY:
-            ending = self._at_standstill(lane, book)
-        else:
-            ending = self._ending(lane, status, book)
+    def goes_on(self, lane: int, state: State) -> bool:
+        """Whether a lane that stands still is on the way past a saddle."""
+        ending = self._at_standstill(lane, state)
         if ending is None:
-            # On the way past a saddle: go on, and ask again at a tenth of this gradient.
+            # Go on, and ask again at a tenth of this gradient.
             self.controls.gain_tolerance[lane] *= 1e-2
-            return False
-        self.endings[lane] = Ending(ending.reason, ending.message + self._remarks(lane, book))
-        return True
+            return True
+        self.standstills[lane] = ending
+        return False
 
-    def _at_standstill(self, lane: int, book: Logbook) -> Ending | None:
+    def endings(
+        self,
+        book: Logbook,
+        losses: Float[np.ndarray, "lane save"],
+        saves: Int[np.ndarray, " lane"],
+    ) -> Endings:
+        """How every lane ended; losses at samples tell whether it went up and down."""
+
+        def ended(lane: int) -> Ending:
+            state = book.of(lane)
+            if state.status == STATIONARY:
+                ending = self.standstills[lane]
+            else:
+                seen = np.append(losses[lane, : saves[lane]], state.loss)
+                ending = self._ending(lane, state, seen, book.initial[:, lane])
+            return Ending(ending.reason, ending.message + self._remarks(state))
+
+        return Endings(len(saves), ended)
+
+    def _at_standstill(self, lane: int, state: State) -> Ending | None:
         """Is a point with a small gradient a minimum, or a saddle on the way (None)?
 
         A saddle on the way is one that would be left, at the rate of its most negative curvature,
@@ -66,12 +114,11 @@ class Verdict:
         proportion to what is left of the residual, but it leads nowhere in such a time. A saddle
         that is left later is said to be one.
         """
-        time, _, rate = book.latest[:, lane]
-        ticks = float(time + self.controls.elapsed[lane])
+        ticks = float(state.time + self.controls.elapsed[lane])
         speed = float(self.controls.speed[lane])
         elapsed = ticks * speed
         smallest, largest = extreme_curvatures(
-            self.problem.structure, book.weights[:, lane], self.problem.data
+            self.problem.structure, state.weights, self.problem.data
         )
         if elapsed == 0.0:
             saddle = smallest < 0.0
@@ -89,13 +136,13 @@ class Verdict:
                 "Gradient and curvature are zero: no unit responds to any sample any more. Smaller "
                 "weights, and in descent a smaller learning rate, keep them alive.",
             )
-        weights, data = book.weights[:, lane], self.problem.data
-        way = slow_way_out(self.problem.structure, weights, data) if smallest < 0.0 else None
+        point = self.problem.structure, np.asarray(state.weights), self.problem.data
+        way = slow_way_out(*point) if smallest < 0.0 else None
         if way is None:
             return Ending(
                 "converged",
-                f"A minimum: gradient {np.sqrt(rate):.3g} and no way out within a thousand times "
-                "the time so far.",
+                f"A minimum: gradient {np.sqrt(state.rate):.3g} and no way out within a thousand "
+                "times the time so far.",
             )
         after = way[1] / speed
         when, more = f"{after:.3g} steps", "a smaller `converged`"
@@ -108,68 +155,83 @@ class Verdict:
             f"{more} to see it.",
         )
 
-    def _ending(self, lane: int, status: int, book: Logbook) -> Ending:
-        time, excess, _ = book.latest[:, lane]
-        where = f"time {time:.6g}" if self.method.continuous else f"step {time:.0f}"
-        loss = excess + self.problem.floor
-        if status == AT_FLOOR:
+    def _ending(
+        self,
+        lane: int,
+        state: State,
+        losses: Float[np.ndarray, " save"],
+        start: Float[np.ndarray, " weight"],
+    ) -> Ending:
+        where = f"time {state.time:.6g}" if self.method.continuous else f"step {state.time:.0f}"
+        loss = state.loss + self.problem.floor
+        if state.status == AT_FLOOR:
             return Ending(
                 "converged",
-                f"At {where} the loss came within {excess:.3g} of the lowest possible one.",
+                f"At {where} the loss came within {state.loss:.3g} of the lowest possible one.",
             )
-        if status == FINISHED:
-            restless = self._restless(lane, book)
+        if state.status == FINISHED:
+            restless = self._restless(lane, state, losses)
             return Ending("finished", f"Ran to {where} as asked{restless or '.'}")
-        if status == STEP_UNDERFLOW:
+        if state.status == STEP_UNDERFLOW:
             return Ending(
                 "step underflow",
                 f"At {where}, loss {loss:.6g}, no step was small enough for the tolerance asked "
                 "for. A looser `rtol` gets past a kink.",
             )
-        if status == NOT_FINITE:
-            start, rate = book.initial_weights(lane), self._learning_rate(lane)
-            cause = cause_of_divergence(self.problem, start, rate, self._momentum(lane))
+        if state.status == NOT_FINITE:
+            rate, momentum = self._learning_rate(lane), self._momentum(lane)
+            cause = cause_of_divergence(self.problem, start, rate, momentum)
             return Ending("diverged", f"Not finite after {where}. {cause}")
         return Ending(
             "out of steps",
-            f"Stopped after {book.steps[lane]} steps at {where}, loss {loss:.6g}, "
-            + self._what_goes_on(lane, book),
+            f"Stopped after {state.steps} steps at {where}, loss {loss:.6g}, "
+            + self._what_goes_on(lane, state, losses, start),
         )
 
-    def _restless(self, lane: int, book: Logbook) -> str:
+    def _restless(self, lane: int, state: State, losses: Float[np.ndarray, " save"]) -> str:
         """That the loss does not rest because steps are too large; nothing where it does."""
-        if self.method.continuous or not book.goes_up_and_down(lane):
+        recent = losses[-_RECENT:]
+        if self.method.continuous or not (_rises(recent) and (np.diff(recent) < 0).any()):
             return ""
         rate, momentum = self._learning_rate(lane), self._momentum(lane)
-        words = restlessness(self.problem, book.weights[:, lane], rate, momentum)
+        words = restlessness(self.problem, np.asarray(state.weights), rate, momentum)
         return f", {words}" if words else ""
 
-    def _what_goes_on(self, lane: int, book: Logbook) -> str:
+    def _what_goes_on(
+        self,
+        lane: int,
+        state: State,
+        losses: Float[np.ndarray, " save"],
+        start: Float[np.ndarray, " weight"],
+    ) -> str:
         """Why so many steps did not suffice, and what would."""
-        if book.slack[lane] > 1.0:
+        if state.loosest > 1.0:
             return (
                 "short ones, because of kinks: a looser `rtol` gets further than more `max_steps`."
             )
-        if not self.method.continuous and book.has_gone_up(lane):
+        if not self.method.continuous and _rises(losses):
             rate, momentum = self._learning_rate(lane), self._momentum(lane)
-            limit = stability_limit(self.problem, book.initial_weights(lane), momentum)
+            limit = stability_limit(self.problem, start, momentum)
             if rate > limit:
-                now = "going up and down. " if book.goes_up(lane) else "after going up and down. "
+                now = (
+                    "going up and down. "
+                    if _rises(losses[-_RECENT:])
+                    else "after going up and down. "
+                )
                 return now + too_large(rate, limit, momentum)
         return (
             "still learning slowly: a larger `converged` or a time to end at are cheaper than more "
             "`max_steps`." + " So may be `solver='implicit'`." * self.method.continuous
         )
 
-    def _remarks(self, lane: int, book: Logbook) -> str:
+    def _remarks(self, state: State) -> str:
         remarks = ""
         if self.method.solver == "implicit":
-            count = int(book.steps[lane])
-            remarks += f" It took {count} implicit step{'s' * (count != 1)}."
-        if book.slack[lane] > 1.0:
+            remarks += f" It took {state.steps} implicit step{'s' * int(state.steps != 1)}."
+        if state.loosest > 1.0:
             remarks += (
                 " It slid along kinks on the way, where the tolerance was loosened up to "
-                f"{book.slack[lane]:.3g}-fold."
+                f"{state.loosest:.3g}-fold."
             )
         return remarks
 
@@ -178,3 +240,8 @@ class Verdict:
 
     def _learning_rate(self, lane: int) -> float:
         return float(self.controls.learning_rate[lane])
+
+
+def _rises(losses: Float[np.ndarray, " save"]) -> bool:
+    """Whether the loss rises somewhere, by more than rounding."""
+    return bool((np.diff(losses) > 1e-6 * losses[1:]).any())

@@ -1,31 +1,48 @@
 """A worker: as many lanes as the compiled program has slots, and a queue that waits for them.
 
-Whenever a lane ends, the next one of the queue takes its slot, so that nobody waits for the
-longest. Workers share nothing but what `Shared` names, the queue among it.
+When half of its lanes have stopped, the worker looks why; those that have ended make room for the
+next of the queue. Workers share nothing but what `Shared` names, the queue among it.
 """
 
+import itertools
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Int
 
 from .._objective import Objective
 from .._precision import float64
-from ._logbook import Logbook
-from ._program import FINISHED, RUNNING, Controls, Record, State, Step, advance
+from ._logbook import NOBODY, Logbook
+from ._program import (
+    FINISHED,
+    OUT_OF_STEPS,
+    RUNNING,
+    STATIONARY,
+    Controls,
+    Kept,
+    State,
+    Step,
+    advance,
+)
 
 Progress = Callable[[str, float], None]
 """Called with words and the fraction done, by one thread at a time but not always the same."""
 
-Judge = Callable[[int, int, Logbook], bool]
-"""(lane, status, book) → whether the lane is over."""
+Judge = Callable[[int, State], bool]
+"""Of a lane, and where it is: whether it only passes a saddle, and goes on."""
 
 Watch = Callable[[Logbook], None]
 """Looks at how it stands, now and then, and raises what ends it all."""
+
+_SHORT, _LONG = 0.1, 0.5  # seconds, between which the host is to look again
+_WIDE, _FEWER = 1024, 8  # programs for more lanes than this make way for one of an eighth of them
+_FEWEST_STEPS, _MOST_STEPS = 8, 4096  # between two looks
 
 
 @dataclass
@@ -36,13 +53,13 @@ class Shared:
     everyone: State  # every lane at its start
     controls: Controls
     step: Step
-    judge: Judge
+    goes_on: Judge
     book: Logbook
-    rows: int  # of a record: the most steps between two looks
-    max_steps: int
+    rows: int  # samples of a lane for which the device has room
+    keeps_weights: bool
     progress: Progress | None
     watch: Watch | None
-    queue: Iterator[int]  # of lanes; to take the next one is a single operation of the interpreter
+    queue: Iterator[int]  # of lanes; to take the next ones is a single operation of the interpreter
     device: Any  # which another thread does not inherit
     ended: int = 0
     interrupted: threading.Event = field(default_factory=threading.Event)
@@ -55,17 +72,17 @@ class Shared:
         stop = float(self.controls.stops[-1])
         if not 0 < stop < np.inf:
             return 0.0
-        return float(np.clip(np.nan_to_num(self.book.latest[0]) / stop, 0.0, 1.0).mean())
+        return float(np.clip(np.nan_to_num(self.book.last.time) / stop, 0.0, 1.0).mean())
 
-    def report(self, lanes: list[int | None], ended: int) -> None:
+    def report(self, running: Int[np.ndarray, " lane"], ended: int) -> None:
         """So many more have ended; say how it stands."""
         with self.speaking:
             self.ended += ended
             if self.watch is not None:
                 self.watch(self.book)
             if self.progress is not None:
-                total = len(self.book.steps)
-                words = _words(self.book, lanes, self.ended, total)
+                total = len(self.book.last.time)
+                words = _words(self.book, running, self.ended, total)
                 self.progress(words, max(self.ended / total, self._time_done))
 
 
@@ -74,10 +91,12 @@ class Worker:
 
     def __init__(self, shared: Shared, slots: int):
         self.shared = shared
-        self.lanes: list[int | None] = [next(shared.queue, None) for _ in range(slots)]
-        state = lanes_of(shared.everyone, self._shown)
-        idle = [lane is None for lane in self.lanes]
-        self.state = state._replace(status=np.where(idle, FINISHED, state.status))
+        self.limit = _MOST_STEPS // 8
+        first = list(itertools.islice(shared.queue, slots))
+        self.lanes = np.array(first + [NOBODY] * (slots - len(first)))
+        self.running = self.lanes != NOBODY
+        self.state = _of(shared.everyone, self.lanes)  # of nobody, any
+        self.state.status[~self.running] = FINISHED
 
     def work(self) -> None:
         try:
@@ -89,109 +108,117 @@ class Worker:
 
     @float64
     def _work(self) -> None:
-        shared = self.shared
+        shared, self.kept = self.shared, self._room()
         with shared.compiling:  # or every worker would compile the same program
             if shared.interrupted.is_set():
                 return
-            record, count = self._take_steps()
+            self._take_steps()
         while True:
-            self._write(record, count)
-            changes, ended = self._judge()
-            shared.report(self.lanes, ended)
-            if shared.interrupted.is_set() or all(lane is None for lane in self.lanes):
+            ended = self._judge()
+            shared.report(self.lanes[self.running], ended)
+            if shared.interrupted.is_set():
                 return
-            self.state = _change(self.state, changes)
-            record, count = self._take_steps()
+            self._make_room()
+            if not self.running.any():
+                return
+            start = time.perf_counter()
+            self._take_steps()
+            self._pace(time.perf_counter() - start)
 
-    @property
-    def _taken(self) -> list[tuple[int, int]]:
-        """Slots with a lane in them, and that lane."""
-        return [(slot, lane) for slot, lane in enumerate(self.lanes) if lane is not None]
-
-    @property
-    def _shown(self) -> list[int]:
-        """What the program gets to see in each slot: where there is no lane, any."""
-        return [lane or 0 for lane in self.lanes]
-
-    def _take_steps(self) -> tuple[Record, int]:
-        shared = self.shared
-        most = max(shared.book.steps[lane] for _, lane in self._taken)
-        self.state, record, count = advance(
+    def _take_steps(self) -> None:
+        self.state, self.kept = advance(
             self.state,
-            shared.objective.data,
-            shared.controls.of(self._shown),
-            np.asarray(min(shared.rows, shared.max_steps - most)),
-            step=shared.step,
-            structure=shared.objective.structure,
-            length=shared.rows,
+            self.kept,
+            self.shared.objective.data,
+            self.shared.controls.of(self.lanes),
+            np.asarray(self.limit),
+            np.asarray(self.running.sum() // 2),
+            step=self.shared.step,
+            structure=self.shared.objective.structure,
         )
-        return record, int(count)
+        jax.block_until_ready(self.kept.counts)
 
-    def _write(self, record: Record, count: int) -> None:
-        weights, numbers = np.asarray(record.weights), np.asarray(record.numbers)
-        self.shared.book.write(self._taken, weights[:, :count], numbers[:, :count])
+    def _pace(self, seconds: float) -> None:
+        """Steps between two looks: few enough to be broken off, enough that looks cost nothing."""
+        if seconds > _LONG:
+            self.limit = max(self.limit // 2, _FEWEST_STEPS)
+        elif seconds < _SHORT:
+            self.limit = min(self.limit * 2, _MOST_STEPS)
 
-    def _judge(self) -> tuple[dict[int, State], int]:
-        """What comes into the slots whose lane has stopped, and how many lanes have ended."""
-        book, status = self.shared.book, np.asarray(self.state.status)
-        changes: dict[int, State] = {}
-        ended = 0
-        for slot, lane in self._taken:
-            out_of_steps = bool(book.steps[lane] >= self.shared.max_steps)
-            if status[slot] == RUNNING and not out_of_steps:
-                continue
-            if self._is_over(slot, lane, int(status[slot]), out_of_steps):
-                book.close(lane)
-                book.peak[lane] = self.state.peak[slot]
-                book.step_size[lane] = self.state.step_size[slot]
-                ended += 1
-                changes |= self._refill(slot, status)
-            else:
-                changes[slot] = self._with_status(slot, RUNNING)
-        return changes, ended
+    def _judge(self) -> int:
+        """Which of the lanes that have stopped go on, and which have ended; how many these are."""
+        book, status = self.shared.book, np.array(self.state.status)
+        book.follow(self.lanes, self.running, self.state)
+        still = np.flatnonzero(self.running & (status == STATIONARY))
+        if still.size:
+            book.rest(self.lanes, self.state)
+        for slot, lane in zip(still, self.lanes[still].tolist(), strict=True):
+            status[slot] = book.last.status[lane] = self._after_standstill(lane, book.of(lane))
+        self.state = self.state._replace(status=status)
+        ended = self.running & (status != RUNNING)
+        self.running &= ~ended
+        return int(ended.sum())
 
-    def _is_over(self, slot: int, lane: int, status: int, out_of_steps: bool) -> bool:
-        """Ask the judge. Whoever may go on but has no step or no time left is over as well."""
-        judge, book = self.shared.judge, self.shared.book
-        if judge(lane, status, book):
-            return True
-        arrived = int(self.state.stop[slot]) >= len(self.shared.controls.stops)
-        if not out_of_steps and not arrived:
-            return False
-        judge(lane, FINISHED if arrived else RUNNING, book)
-        return True
+    def _after_standstill(self, lane: int, state: State) -> int:
+        """Whoever may go on but has no step or no time left is over as well."""
+        if not self.shared.goes_on(lane, state):
+            return STATIONARY
+        if state.stop >= len(self.shared.controls.stops):
+            return FINISHED
+        return OUT_OF_STEPS if state.steps >= self.shared.controls.most_steps else RUNNING
 
-    def _refill(self, slot: int, status: Int[np.ndarray, " slot"]) -> dict[int, State]:
-        """The next lane of the queue; where there is none, the slot idles."""
-        self.lanes[slot] = following = next(self.shared.queue, None)
-        if following is not None:
-            return {slot: lanes_of(self.shared.everyone, following)}
-        return {slot: self._with_status(slot, FINISHED)} if status[slot] == RUNNING else {}
+    def _make_room(self) -> None:
+        """For the next lanes of the queue in place of those that have ended, and for samples."""
+        free = np.flatnonzero(~self.running)
+        following = list(itertools.islice(self.shared.queue, len(free)))
+        left, slots = len(self.lanes) - len(free), len(self.lanes)
+        few = not following and slots > _WIDE and left <= slots // _FEWER
+        counts = np.asarray(self.kept.counts)
+        if following or few or not left or counts.max() == self.shared.rows:
+            self._fetch(counts)
+        if few:
+            self._close_up()
+        if following:
+            slots = free[: len(following)]
+            self.lanes[slots], self.running[slots] = following, True
+            self.state = State(*(np.array(part) for part in self.state))
+            for part, at_start in zip(self.state, self.shared.everyone, strict=True):
+                part[..., slots] = at_start[..., following]
 
-    def _with_status(self, slot: int, status: int) -> State:
-        return lanes_of(self.state, slot)._replace(status=np.asarray(status))
+    def _fetch(self, counts: Int[np.ndarray, " slot"]) -> None:
+        """Samples and weights, to the logbook."""
+        self.shared.book.rest(self.lanes, self.state)
+        some, most = counts > 0, 1 << int(counts.max()).bit_length()
+        rows: Any = self.kept.rows
+        here = rows.device.platform == "cpu"
+        # Unlike what `asarray` makes, it is not held on to, and its memory can be used again.
+        rows = np.from_dlpack(rows) if here else np.asarray(rows[:, :most])
+        there = np.arange(rows.shape[1]) < counts[:, None]
+        self.shared.book.add(self.lanes[some], counts[some], rows[there])
+        self.kept = self.kept._replace(counts=np.zeros_like(counts))
+
+    def _close_up(self) -> None:
+        """A program for fewer lanes, that those which will not end do not hold up the rest."""
+        slots = len(self.lanes) // _FEWER
+        first = np.argsort(~self.running, kind="stable")[:slots]
+        self.lanes, self.running = self.lanes[first], self.running[first]
+        self.state = _of(self.state, first)
+        self.kept = self._room()
+
+    def _room(self) -> Kept:
+        slots, weights = len(self.lanes), len(self.shared.everyone.weights)
+        numbers = 3 + weights * self.shared.keeps_weights
+        return Kept(jnp.zeros((slots, self.shared.rows, numbers)), jnp.zeros(slots, jnp.int64))
 
 
-def lanes_of(state: State, which: int | list) -> State:
+def _of(state: State, which: Any) -> State:
     """Some of the lanes."""
     return State(*(np.asarray(part)[..., which] for part in state))
 
 
-def _change(state: State, changes: dict[int, State]) -> State:
-    """Put other lanes into some of the slots."""
-    if not changes:
-        return state
-    parts = [np.array(part) for part in state]
-    for slot, lane in changes.items():
-        for part, value in zip(parts, lane, strict=True):
-            part[..., slot] = value
-    return State(*parts)
-
-
-def _words(book: Logbook, lanes: list[int | None], ended: int, total: int) -> str:
-    running = [lane for lane in lanes if lane is not None]
-    if not running:
+def _words(book: Logbook, running: Int[np.ndarray, " lane"], ended: int, total: int) -> str:
+    if not running.size:
         return f"trained {ended} of {total}"
-    time, loss, _ = book.latest[:, running[0]]
+    time, loss = book.last.time[running[0]], book.last.loss[running[0]]
     counted = f"{ended} of {total} trained, " if total > 1 else ""
     return f"{counted}time {time:.3g}, loss {loss:.3g}"
