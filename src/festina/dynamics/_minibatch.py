@@ -102,7 +102,7 @@ def minibatch_descent(
     samples = max(1, int(saves.max()))
     kept = np.minimum(np.arange(samples), np.maximum(saves, 1)[:, None] - 1)
     losses, rate = (np.take_along_axis(part, kept, axis=1) for part in (losses, rate))
-    known, observed = noted[:, :samples], None
+    known, observed = noted[:, :samples], {}
     if observation is not None:
         observed = observation.arrays(known.reshape(*batch, *known.shape[1:]))
         known = last.T[:, None]
@@ -111,7 +111,7 @@ def minibatch_descent(
         loss=losses.reshape(*batch, samples) + whole.floor,
         squared_gradient=rate.reshape(*batch, samples),
         weights=Samples(
-            networks(np.moveaxis(known, -1, 0)), as_it_is, batch, last_alone=observed is not None
+            networks(np.moveaxis(known, -1, 0)), as_it_is, batch, last_alone=observation is not None
         ),
         saves=saves.reshape(batch),
         endings=tuple(
@@ -125,6 +125,7 @@ def minibatch_descent(
         shared_times=True,
         settings={"steps": steps, "batch_size": batch_size, "save_every": every},
         observed=observed,
+        losses_alone=observe == {},
         labels=network.labels,
         momentum=momentum,
     )

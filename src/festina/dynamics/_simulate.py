@@ -65,7 +65,7 @@ def simulate(
         keeps_weights=course.observe != {},
     )
     table, saves = book.table()
-    weights, observed = table.weights, None
+    weights, observed = table.weights, {}
     if observation is not None:
         observed = observation.arrays(weights.reshape(*network.batch_shape, *weights.shape[1:]))
         weights = np.where(saves > 0, book.sampled, np.nan).T[:, None]
@@ -77,7 +77,7 @@ def simulate(
         time=time.reshape(over),
         loss=table.loss.reshape(over) + problem.floor,
         squared_gradient=table.rate.reshape(over),
-        weights=Samples(networks(weights), widen, batch, last_alone=observed is not None),
+        weights=Samples(networks(weights), widen, batch, last_alone=observation is not None),
         saves=saves.reshape(batch),
         endings=verdict.endings(book, table.loss, saves),
         floor=problem.floor,
@@ -89,6 +89,7 @@ def simulate(
         momentum=method.momentum,
         shared_times=course.at_stops,
         observed=observed,
+        losses_alone=course.observe == {},
         labels=network.labels,
         past=_past(past, book, controls, method.solver).over(batch),
     )

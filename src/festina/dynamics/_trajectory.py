@@ -81,8 +81,8 @@ class Trajectory(Generic[Network]):
     - `loss`, `squared_gradient`: $L$ and $|\partial L/\partial\theta|^2$ there.
     - `network`: the weights there, as one network with leading axes. Of many linear units they are
       computed when first looked at.
-    - `observed`: what was to be kept instead of all weights, by name, `(*batch, save, …)`; of these
-      only the `final` network is known then. None where all weights are kept.
+    - `observed`: what was to be kept instead of all weights, by name, `(*batch, save, …)`. Where
+      there is any, only the `final` network is known; and where `losses_alone` were asked for.
     - `endings`: how each lane ended, in the order of the flattened batch.
     - `floor`: the loss of least squares on fixed features, which no training can go below.
     - `evaluations`: gradients computed for each lane, derivatives of them included.
@@ -107,7 +107,8 @@ class Trajectory(Generic[Network]):
     shared_times: bool
     solver: TakenSolver = "descent"
     settings: Mapping[str, float | int] = field(default_factory=dict)
-    observed: Mapping[str, Float[np.ndarray, "..."]] | None = None
+    observed: Mapping[str, Float[np.ndarray, "..."]] = field(default_factory=dict)
+    losses_alone: bool = False
     momentum: Float[np.ndarray, "*batch"] | None = None
     labels: Labels = field(default_factory=dict)
     past: Past | None = None
@@ -201,9 +202,7 @@ class Trajectory(Generic[Network]):
             loss=self.loss[upto],
             squared_gradient=self.squared_gradient[upto],
             weights=functools.partial(_within, self, index, upto),
-            observed=None
-            if self.observed is None
-            else {name: array[upto] for name, array in self.observed.items()},
+            observed={name: array[upto] for name, array in self.observed.items()},
             saves=np.asarray(self.saves[index]),
             endings=(self.endings[flat],),
             evaluations=np.asarray(self.evaluations[index]),
@@ -284,7 +283,7 @@ class Trajectory(Generic[Network]):
 
     def _kept(self) -> list[tuple[str, tuple[str, ...], Array]]:
         """Name, axes and values of what is known at every sample: weights, or what was observed."""
-        if self.observed is None:
+        if not self.observed and not self.losses_alone:
             parts = self.network.part_axes.items(), self.network.parts
             return [(name, axes, part) for (name, axes), part in zip(*parts, strict=True)]
         axes = len(self.batch_shape) + 1
