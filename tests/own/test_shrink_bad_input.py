@@ -131,11 +131,12 @@ class Jitter(nn.Module):
         self.layers = mlp()
 
     def forward(self, x):
-        return self.layers(x) * (1 + 1e-9 * torch.randn(()))
+        return self.layers(x) * (1 + 1e-9 * torch.randn((), dtype=torch.double))
 
 
 def test_rounding_that_is_another_each_time_is_no_randomness():
-    loss = lambda outputs, y: nn.functional.mse_loss(outputs, y) * (1 + 1e-9 * torch.rand(()))
+    jitter = lambda: 1 + 1e-9 * torch.rand((), dtype=torch.double)
+    loss = lambda outputs, y: nn.functional.mse_loss(outputs, y) * jitter()
     found = widths(Jitter(), X, y=torch.zeros(40, 2), loss=loss)
     assert found.layers[0][:2] == ("layers.0", 6)
 

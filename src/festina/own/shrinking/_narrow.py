@@ -36,16 +36,15 @@ class Narrowest:
         self.held = every if few else every[every % _HELD == 0]
         self.network, self.steps = network, steps
         self.merging = Merging(network, self.fit)
-        self._goal = network.outputs(network.weights, self.fit)
-        self._wide = network.outputs(network.weights, self.held)
-        own = spread(np.concatenate((self._goal, self._wide)))
-        self.scale = (own if scale is None else scale) or 1.0
+        self._outputs = network.outputs(network.weights, slice(None))
+        self.scale = (spread(self._outputs) if scale is None else scale) or 1.0
         self._order = self.merging.costs()
         self._starts: dict[tuple[int, ...], tuple[Narrow, Narrow]] = {}
         self._tuned: dict[tuple[int, ...], Narrow] = {}
 
     def error(self, weights: Weights) -> float:
-        return float(rms(self.network.outputs(weights, self.held) - self._wide) / self.scale)
+        apart = self.network.outputs(weights, self.held) - self._outputs[self.held]
+        return rms(apart) / self.scale
 
     def starts(self, widths: Widths) -> tuple[Narrow, Narrow]:
         """Before tuning: by merging, and by magnitude pruning with the same refit."""
@@ -60,15 +59,18 @@ class Narrowest:
         """The better of both."""
         return min(self.starts(widths), key=_error)
 
-    def tuned(self, widths: Widths, *, goal: float = 0.0, both: bool = False) -> Narrow:
+    def tuned(self, widths: Widths, goal: float) -> Narrow:
         """After tuning to the wide network's outputs, until the error is `goal`."""
         key = tuple(widths.values())
-        done = self._tuned.get(key, self.start(widths))
-        if done.error <= goal or (key in self._tuned and not both):
-            return done
-        starts = self.starts(widths) if both else (self.start(widths),)
-        self._tuned[key] = min((done, *(self._tune(one, goal) for one in starts)), key=_error)
+        if key not in self._tuned:
+            start = self.start(widths)
+            self._tuned[key] = start if start.error <= goal else self._tune(start, goal)
         return self._tuned[key]
+
+    def best(self, widths: Widths) -> Narrow:
+        """Tuned from both starts, as far as that goes."""
+        done = self._tuned.get(tuple(widths.values()), self.start(widths))
+        return min(done, *map(self._tune, self.starts(widths)), key=_error)
 
     def path(self, merges: int) -> dict[str, int]:
         """How wide layers are after so many merges, the cheapest first."""
@@ -80,9 +82,7 @@ class Narrowest:
     def search(self, tolerance: float, *, tune: bool = True) -> Narrow:
         """The narrowest within the tolerance that is found; the network itself if none is."""
         whole = Narrow(self.merging.full, self.network.weights, 0.0)
-        hard = lambda widths: (
-            self.tuned(widths, goal=0.9 * tolerance) if tune else self.start(widths)
-        )
+        hard = lambda widths: self.tuned(widths, 0.9 * tolerance) if tune else self.start(widths)
         most = len(self._order)
         merges, found = _furthest(lambda k: self.start(self.path(k)), 0, most, whole, tolerance)
         if tune:
@@ -94,11 +94,11 @@ class Narrowest:
             found = _furthest(less, 0, here[name] - 1, found, tolerance)[1]
         return found
 
-    def _tune(self, start: Narrow, goal: float) -> Narrow:
-        best, since, unit = start, 0, self.scale**2
+    def _tune(self, start: Narrow, goal: float = 0.0) -> Narrow:
+        best, since, unit, wanted = start, 0, self.scale**2, self._outputs[self.fit]
 
         def slope(weights: Weights) -> tuple[float, dict[str, np.ndarray]]:
-            value, slopes = self.network.slope(weights, self.fit, self._goal)
+            value, slopes = self.network.slope(weights, self.fit, wanted)
             return value / unit, {name: each / unit for name, each in slopes.items()}
 
         def look(weights: Weights) -> bool:

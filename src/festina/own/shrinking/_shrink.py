@@ -108,8 +108,8 @@ def shrink(
     - `model`: a `torch.nn.Module`, or a tree of JAX's arrays. Its hidden layers are found by their
       symmetry: units of linear layers, whatever activations follow, and in PyTorch those of 1-d
       convolutions and heads of attention.
-    - `x`: inputs, `(sample, …)`, of which 4,096 at most are used; a tuple or a dict for a model of
-      several arguments; a Dataset or a DataLoader of PyTorch, whose last entries are targets.
+    - `x`: inputs, `(sample, …)`; a tuple or a dict for a model of several arguments; a Dataset or
+      a DataLoader of PyTorch, whose last entries are targets. 4,096 at most are used.
     - `tolerance`: largest error.
     - `tune`: whether to tune; without it the answer takes a second, and is wider.
     - `widths`: so many units instead, for each hidden layer, or for all.
@@ -135,7 +135,7 @@ def shrink(
     narrowest = Narrowest(network, steps=steps)
     chosen = asked or narrowest.search(tolerance, tune=tune).widths
     narrow = chosen != narrowest.merging.full
-    found = narrowest.tuned(chosen, both=True) if tune and narrow else narrowest.start(chosen)
+    found = narrowest.best(chosen) if tune and narrow else narrowest.start(chosen)
     built = network.built(found.weights)
     here, there = (network.computed(each, narrowest.held) for each in (network.original, built))
     return Shrunk(
