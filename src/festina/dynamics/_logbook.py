@@ -52,12 +52,12 @@ Note = Callable[[int, np.ndarray], np.ndarray]
 
 
 class Piece(NamedTuple):
-    """Samples of some lanes, one lane after the other."""
+    """So many samples of some lanes; what rows are left over hold nothing."""
 
     lanes: Int[np.ndarray, " lane"]
     counts: Int[np.ndarray, " lane"]
-    numbers: Float[np.ndarray, "save 3"]  # time, loss, rate
-    weights: Float[np.ndarray, "save number"]  # or what is observed of them
+    numbers: Float[np.ndarray, "lane row 3"]  # time, loss, rate
+    weights: Float[np.ndarray, "lane row number"]  # or what is observed of them
 
 
 class Logbook:
@@ -102,26 +102,28 @@ class Logbook:
         self,
         lanes: Int[np.ndarray, " lane"],
         counts: Int[np.ndarray, " lane"],
-        rows: Float[np.ndarray, "save number"],
+        rows: Float[np.ndarray, "lane row number"],
     ) -> None:
-        """Samples of some lanes, one lane after the other, of each at least one."""
+        """So many samples of some lanes, of each at least one."""
         if not lanes.size:
             return
-        weights, ends = rows[:, 3:], np.cumsum(counts)
+        weights = rows[..., 3:]
         if self._keeps_weights:
-            self.sampled[:, lanes] = weights[ends - 1].T
+            self.sampled[:, lanes] = weights[np.arange(len(lanes)), counts - 1].T
         if self._note is not None and self._keeps_weights:
             seen = [
-                self._note(int(lane), weights[end - count : end])
-                for lane, count, end in zip(lanes, counts, ends, strict=True)
+                self._note(int(lane), each[:count])
+                for lane, each, count in zip(lanes, weights, counts, strict=True)
             ]
-            weights = np.concatenate(seen)
-        self._pieces.append(Piece(lanes, counts, rows[:, :3], weights))
+            weights = np.zeros((*weights.shape[:2], seen[0].shape[1]))
+            for k, each in enumerate(seen):
+                weights[k, : len(each)] = each
+        self._pieces.append(Piece(lanes, counts, rows[..., :3], weights))
 
     def add_states(self, lanes: Int[np.ndarray, " lane"]) -> None:
         """Where some lanes are is a sample of each."""
         parts = (self.latest, self.last.weights) if self._keeps_weights else (self.latest,)
-        rows = np.vstack([part[:, lanes] for part in parts]).T
+        rows = np.vstack([part[:, lanes] for part in parts]).T[:, None]
         self.add(lanes, np.ones(len(lanes), int), rows)
 
     def _width(self) -> int:
@@ -138,20 +140,26 @@ class Logbook:
         for piece in self._pieces:
             total[piece.lanes] += piece.counts
         longest = max(1, total.max())
-        width = self._pieces[0].weights.shape[1] if self._pieces else self._width()
-        numbers = np.empty((len(total), longest, 3))
-        weights = np.empty((len(total), longest, width))
+        width = self._pieces[0].weights.shape[2] if self._pieces else self._width()
+        shape = len(total), longest
+        table = Samples(
+            np.empty(shape), np.empty((*shape, width)), np.empty(shape), np.empty(shape)
+        )
         filled = np.zeros_like(total)
         while self._pieces:  # each is let go, so that there is no moment with all of them twice
             piece = self._pieces.pop(0)
-            lanes = np.repeat(piece.lanes, piece.counts)
-            first = np.cumsum(piece.counts) - piece.counts
-            places = np.arange(len(lanes)) + np.repeat(filled[piece.lanes] - first, piece.counts)
-            numbers[lanes, places], weights[lanes, places] = piece.numbers, piece.weights
+            time, loss, rate = np.moveaxis(piece.numbers, -1, 0)
+            columns = Samples(time, piece.weights, loss, rate)
+            for first in np.unique(filled[piece.lanes]):
+                (some,) = np.nonzero(filled[piece.lanes] == first)
+                rows = min(time.shape[1], longest - first)
+                for mine, theirs in zip(table, columns, strict=True):
+                    mine[piece.lanes[some], first : first + rows] = theirs[some, :rows]
             filled[piece.lanes] += piece.counts
-        for table in (numbers, weights):
-            table[total == 0] = np.nan
-            after = np.arange(longest) >= np.maximum(total, 1)[:, None]
-            last = table[np.arange(len(total)), np.maximum(total, 1) - 1]
-            table[after] = np.repeat(last, after.sum(axis=1), axis=0)
-        return Samples(numbers[..., 0], weights, numbers[..., 1], numbers[..., 2]), total
+        after = np.arange(longest) >= np.maximum(total, 1)[:, None]
+        for column in table:
+            column[total == 0] = np.nan
+            last = column[np.arange(len(total)), np.maximum(total, 1) - 1]
+            where = after.reshape(*after.shape, *(1,) * (column.ndim - 2))
+            np.copyto(column, last[:, None], where=where)
+        return table, total

@@ -9,13 +9,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 
+from .._lanes import places
 from .._objective import Objective
 from .._precision import float64
 from ._logbook import NOBODY, Logbook
@@ -173,9 +174,9 @@ class Worker:
         following = list(itertools.islice(self.shared.queue, len(free)))
         left, slots = len(self.lanes) - len(free), len(self.lanes)
         few = not following and slots > _WIDE and left <= slots // _FEWER
-        counts = np.asarray(self.kept.counts)
-        if following or few or not left or counts.max() == self.shared.rows:
-            self._fetch(counts)
+        full = np.asarray(self.kept.counts).max() == self.shared.rows
+        if following or few or full or not left:
+            self._fetch(np.ones(slots, bool) if few or full else ~self.running)
         if few:
             self._close_up()
         if following:
@@ -185,17 +186,20 @@ class Worker:
             for part, at_start in zip(self.state, self.shared.everyone, strict=True):
                 part[..., slots] = at_start[..., following]
 
-    def _fetch(self, counts: Int[np.ndarray, " slot"]) -> None:
+    def _fetch(self, whose: Bool[np.ndarray, " slot"]) -> None:
         """Samples and weights, to the logbook."""
         self.shared.book.rest(self.lanes, self.state)
-        some, most = counts > 0, 1 << int(counts.max()).bit_length()
-        rows: Any = self.kept.rows
-        here = rows.device.platform == "cpu"
-        # Unlike what `asarray` makes, it is not held on to, and its memory can be used again.
-        rows = np.from_dlpack(rows) if here else np.asarray(rows[:, :most])
-        there = np.arange(rows.shape[1]) < counts[:, None]
-        self.shared.book.add(self.lanes[some], counts[some], rows[there])
-        self.kept = self.kept._replace(counts=np.zeros_like(counts))
+        counts, rows = np.asarray(self.kept.counts), cast(Any, self.kept.rows)
+        (some,) = np.nonzero(whose & (counts > 0))
+        most = int(counts[some].max(initial=0))
+        if rows.platform() == "cpu":
+            # Unlike what `asarray` makes, it is not held on to, and its memory can be used again.
+            there = np.from_dlpack(rows)[some, :most]
+        else:
+            there = np.asarray(rows[:, : places(most + 1)])[:, :most]
+            there = there if len(some) == len(counts) else there[some]
+        self.shared.book.add(self.lanes[some], counts[some], there)
+        self.kept = self.kept._replace(counts=np.where(whose, 0, counts))
 
     def _close_up(self) -> None:
         """A program for fewer lanes, that those which will not end do not hold up the rest."""
