@@ -168,6 +168,14 @@ def test_where_no_drop_is_coming_none_is_forecast():
     assert "no drop" in str(seen)
 
 
+def test_who_runs_out_of_gradients_says_so():
+    short, long = forecast(max_gradients=20), forecast()
+    assert short.left is None
+    assert any("`max_gradients` allows more" in note for note in short.notes)
+    assert long.left is not None
+    assert not any("allows more" in note for note in long.notes)
+
+
 def test_adam_beyond_the_edge_of_stability_is_no_drop():
     model = nn.Sequential(nn.Linear(5, 20), nn.Tanh(), nn.Linear(20, 1))
     torch.manual_seed(1)
@@ -425,6 +433,8 @@ WRONG = {
     "gave float": lambda: forecast(loss=lambda a, b: MSE(a, b).item()),
     "expected inputs and targets": lambda: forecast(data=(*task(), task()[1])),
     "`batch` must be a whole number": lambda: forecast(batch=0),
+    "do not take these data: mat1 and mat2": lambda: forecast(data=(task()[0][:, :3], task()[1])),
+    "`metric` must give one number, got None": lambda: forecast(metric=lambda model: None),
 }
 
 

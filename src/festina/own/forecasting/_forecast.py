@@ -107,10 +107,15 @@ def forecast(
     start: Start = lambda coarser, problem: _look(rule, problem, coarser, schedule)
     if every_gradient:
         start = lambda _, problem: run_ahead(model, optimizer, problem, schedule)
-    judge = metric and (lambda w: float(metric(problem.restore(w))))
+    judge = metric and (lambda w: _number(metric(problem.restore(w))))
     course, drop = _first_drop(start, replace(problem, most=most), scale, judge)
 
     verdict: Verdict = _without_drop(course) if drop is None else "plateau"
+    if problem.spent[0] >= most:
+        problem.notes.append(
+            f"all {most:.0f} gradients allowed were spent in looking {course.time[-1]:.0f} steps "
+            "ahead, and what comes behind is not known: `max_gradients` allows more"
+        )
     left = half = band = reached = None
     if judge is not None and course.metric_moved:
         ends = course.metric[0], course.metric[-1]
@@ -143,6 +148,13 @@ def forecast(
         course,
         problem.restore(course.weights),
     )
+
+
+def _number(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(f"`metric` must give one number, got {value!r}.") from error
 
 
 def _set_up(

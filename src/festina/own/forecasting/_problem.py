@@ -80,9 +80,13 @@ class Problem:
 
         Raises where it is none that can be looked ahead of. The second is zero if it is not finite.
         """
-        (first, g), (again, _), (scale, _) = (
-            self(w) for w in (self.start, self.start, self.start * 0.0)
-        )
+        try:
+            (first, g), (again, _), (scale, _) = (
+                self(w) for w in (self.start, self.start, self.start * 0.0)
+            )
+        except (RuntimeError, TypeError, IndexError) as error:
+            what = (str(error).splitlines() or [type(error).__name__])[0]
+            raise ValueError(f"`model` and `loss` do not take these data: {what}") from error
         scale = abs(scale) if math.isfinite(scale) else 0.0
         if not (math.isfinite(first) and math.isfinite(g.square)):
             parts = zip(self.names, g.parts, strict=True)
@@ -90,7 +94,7 @@ class Problem:
             raise ValueError(
                 f"The loss at these weights is {first}, its gradient{''.join(bad[:1])} of squared "
                 f"length {g.square:.3g}: there is nothing to look ahead of. Give weights from "
-                "before training diverged."
+                "before training diverged, and data without NaN."
             )
         if abs(first - again) > _SAME * max(abs(first), abs(again), _NOTHING * scale):
             raise ValueError(
