@@ -44,6 +44,7 @@ Watch = Callable[[Logbook], None]
 _SHORT, _LONG = 0.1, 0.5  # seconds, between which the host is to look again
 _WIDE, _FEWER = 1024, 8  # programs for more lanes than this make way for one of an eighth of them
 _FEWEST_STEPS, _MOST_STEPS = 8, 4096  # between two looks
+_FIRST = 1e8  # products of a weight and a sample before the first of them
 
 
 @dataclass
@@ -92,7 +93,8 @@ class Worker:
 
     def __init__(self, shared: Shared, slots: int):
         self.shared = shared
-        self.limit = _MOST_STEPS // 8
+        work = len(shared.objective.data.psi) * shared.everyone.weights[:, :1].size * slots
+        self.limit = int(np.clip(_FIRST / work, _FEWEST_STEPS, _MOST_STEPS // 8))
         first = list(itertools.islice(shared.queue, slots))
         self.lanes = np.array(first + [NOBODY] * (slots - len(first)))
         self.running = self.lanes != NOBODY
