@@ -84,7 +84,7 @@ def gradient_flow(
     - `resolution`: how far loss or gradient must move before the next step is saved; no finer than
       the steps themselves, which follow from `rtol`. Ask for `times` where you need more. Of
       a loss that moves to and fro without end, after some two thousand samples (by default) only
-      what is new is kept, and one sample whenever the time has grown by a hundredth.
+      new lows are kept, and one sample whenever the time has grown by a hundredth.
     - `observe`: what to keep of the network at every sample instead of all its weights: a function
       from one network to an array, or a dictionary of such functions by name. The trajectory has
       `observed` then, and `final`, but no `network`. With an empty one, `{}`, there is nothing but
