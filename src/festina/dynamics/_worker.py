@@ -77,15 +77,24 @@ class Shared:
         return float(np.clip(np.nan_to_num(self.book.last.time) / stop, 0.0, 1.0).mean())
 
     def report(self, running: Int[np.ndarray, " lane"], ended: int) -> None:
-        """So many more have ended; say how it stands."""
+        """So many more have ended; say how it stands, unless somebody has broken off."""
         with self.speaking:
+            if self.interrupted.is_set():
+                return
             self.ended += ended
-            if self.watch is not None:
-                self.watch(self.book)
-            if self.progress is not None:
-                total = len(self.book.last.time)
-                words = _words(self.book, running, self.ended, total)
-                self.progress(words, max(self.ended / total, self._time_done))
+            try:
+                self._tell(running)
+            except BaseException:
+                self.interrupted.set()  # before anybody else can speak
+                raise
+
+    def _tell(self, running: Int[np.ndarray, " lane"]) -> None:
+        if self.watch is not None:
+            self.watch(self.book)
+        if self.progress is not None:
+            total = len(self.book.last.time)
+            words = _words(self.book, running, self.ended, total)
+            self.progress(words, max(self.ended / total, self._time_done))
 
 
 class Worker:
