@@ -14,6 +14,7 @@ from . import (
     own_watch,
     posterior,
     sample_size,
+    scale,
     stiff,
 )
 
@@ -21,6 +22,7 @@ PARTS = (
     against_torch,
     sample_size,
     many_seeds,
+    scale,
     balanced_curve,
     contexts,
     gated_paths,

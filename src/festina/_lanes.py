@@ -4,19 +4,39 @@ A program is compiled for the shapes that it is given, and so for a number of ne
 Numbers are rounded up to powers of two: seven networks run where eight have run before.
 """
 
-from collections.abc import Callable
-from typing import Any
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
-from jaxtyping import Key
+from jaxtyping import Int, Key
 
 _MOST = 1024  # lanes of one program; where there are more, it is called several times
+_MOST_ACCELERATED = 16_384
+_BLOCK = 128  # lanes that are worth a thread
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 def places(lanes: int) -> int:
     """For how many lanes the program is that these run in: the next power of two."""
     return 1 << (lanes - 1).bit_length()
+
+
+def accelerated() -> bool:
+    """Whether programs run on something other than the processor."""
+    device = jax.config.jax_default_device  # pyright: ignore[reportAttributeAccessIssue]
+    return (getattr(device, "platform", device) or jax.default_backend()) != "cpu"
+
+
+def span(lanes: Int[np.ndarray, " lane"]) -> slice | Int[np.ndarray, " lane"]:
+    """Numbers that follow each other as a slice, which needs no copy."""
+    if len(lanes) and np.array_equal(lanes, np.arange(lanes[0], lanes[0] + len(lanes))):
+        return slice(lanes[0], lanes[-1] + 1)
+    return lanes
 
 
 def over_lanes(program: Callable[[Any], Any], lanes: Any, *, axis: int = 0) -> Any:
@@ -25,16 +45,37 @@ def over_lanes(program: Callable[[Any], Any], lanes: Any, *, axis: int = 0) -> A
     Places that are left over hold copies of the last lane, which nobody looks at.
     """
     total = jax.tree.leaves(lanes)[0].shape[axis]
+    most = _MOST_ACCELERATED if accelerated() else _MOST
 
     def piece(first: int, count: int) -> Any:
         given = jax.tree.map(lambda part: _filled(_some(part, first, count, axis), axis), lanes)
         made = jax.tree.map(np.asarray, program(given))
         return jax.tree.map(lambda part: _some(part, 0, count, axis), made)
 
-    pieces = [piece(first, min(_MOST, total - first)) for first in range(0, total, _MOST)]
+    pieces = [piece(first, min(most, total - first)) for first in range(0, total, most)]
     if len(pieces) == 1:  # no copy
         return pieces[0]
     return jax.tree.map(lambda *parts: np.concatenate(parts, axis), *pieces)
+
+
+def cores() -> int:
+    """How many this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def blocks(lanes: int) -> list[slice]:
+    """All of them, in pieces for each of the cores."""
+    size = max(_BLOCK, -(-lanes // cores()))
+    return [slice(first, min(first + size, lanes)) for first in range(0, lanes, size)]
+
+
+def on_all_cores(function: Callable[[T], R], pieces: Iterable[T], lanes: int) -> list[R]:
+    """Of every piece, where there are lanes enough: NumPy works on several of them at a time."""
+    pieces = list(pieces)
+    if lanes <= _BLOCK or min(len(pieces), cores()) < 2:
+        return [function(piece) for piece in pieces]
+    with ThreadPoolExecutor(cores()) as pool:
+        return list(pool.map(function, pieces))
 
 
 def over_keys(program: Callable[[Any], Any], keys: Key[jax.Array, "..."]) -> Any:

@@ -6,7 +6,6 @@ core of the processor has a worker of its own (`_worker.py`); all take lanes fro
 
 import concurrent.futures
 import math
-import os
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -14,14 +13,16 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from .._lanes import places
+from .._lanes import accelerated, cores, places
 from .._objective import Objective
 from ._logbook import Logbook, Note
 from ._program import Controls, State, Step, start
 from ._worker import Judge, Progress, Shared, Watch, Worker
 
 _CACHE = 3_600  # numbers: a batch with more weights than this falls out of the processor's cache
-_MOST_NUMBERS = 4_000_000  # of samples on the device
+_BUSY = 3_000_000  # numbers: a batch with fewer weights than this leaves an accelerator idle
+_TURNS = 4  # times as many lanes are at hand as run together
+_MOST_NUMBERS = 2_000_000  # of samples that a worker keeps
 _MOST_ROWS = 512
 _STATE = 30  # arrays like the weights, that a step works with
 
@@ -71,7 +72,7 @@ def drive(
 ) -> Logbook:
     """Run every lane to its end."""
     weights, total = everyone.weights.shape
-    slots, workers, rows = _sizes(weights, total, 3 + weights * keeps_weights)
+    sizes = _sizes(weights, total, 3 + weights * keeps_weights)
     book = Logbook(everyone, note, keeps_weights=keeps_weights)
     every = np.arange(total)
     if not controls.at_stops:
@@ -83,18 +84,21 @@ def drive(
         step=step,
         goes_on=goes_on,
         book=book,
-        rows=rows,
+        slots=sizes.slots,
+        rows=sizes.rows,
         keeps_weights=keeps_weights,
         progress=progress,
         watch=watch,
         queue=iter(range(total)),
         device=jax.config.jax_default_device,  # pyright: ignore[reportAttributeAccessIssue]
     )
-    crew = [Worker(shared, slots) for _ in range(workers)]
-    if workers == 1:
+    share = min(sizes.pool, math.ceil(total / sizes.workers))
+    crew = [Worker(shared, sizes.pool, share) for _ in range(sizes.workers)]
+    if len(crew) == 1:
         crew[0].work()
     else:
-        with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+        crew[0].compile()  # or every worker would, the same program
+        with concurrent.futures.ThreadPoolExecutor(len(crew)) as pool:
             try:
                 for finished in [pool.submit(worker.work) for worker in crew]:
                     finished.result()
@@ -106,38 +110,36 @@ def drive(
 
 
 class _Sizes(NamedTuple):
-    slots: int  # lanes that one worker runs together
     workers: int
+    pool: int  # lanes that one worker has in hand
+    slots: int  # of these run together
     rows: int  # samples of each lane between two looks, at most
 
 
 def _sizes(weights: int, total: int, kept: int) -> _Sizes:
     """How many lanes run together, and for how many samples, of `kept` numbers each, there is room.
 
-    A processor has a worker for each core, with as many lanes as its cache holds; an accelerator
-    one worker with all lanes, as far as its memory goes. What programs depend on, slots and rows,
-    is the same from one power of two lanes to the next.
+    A processor has a worker for each core, with as many lanes at a time as its cache holds; an
+    accelerator one worker, with as many lanes as keep it busy. What programs depend on, all but
+    the number of workers, is the same from one power of two lanes to the next.
     """
     most = places(total)
-    if (room := _accelerator_numbers()) is not None:
-        slots = min(most, 2 ** int(np.log2(room / (_STATE * weights + _MOST_ROWS * kept))))
-        return _Sizes(slots, 1, _MOST_ROWS)
+    if accelerated():
+        each = _STATE * weights + _MOST_ROWS * kept
+        pool = min(most, 2 ** int(np.log2(_accelerator_numbers() / each)))
+        return _Sizes(1, pool, min(pool, 2 ** round(np.log2(_BUSY / weights))), _MOST_ROWS)
     slots = min(most, int(np.clip(2 ** round(np.log2(_CACHE / weights)), 8, 64)))
     while slots > 1 and 8 * slots * weights > _MOST_NUMBERS:
         slots //= 2
     workers = min(cores(), math.ceil(total / slots))
-    rows = _MOST_NUMBERS // (min(cores(), most // slots) * slots * kept)
-    return _Sizes(slots, workers, int(np.clip(rows, 8, _MOST_ROWS)))
+    pool = slots if most == slots else _TURNS * slots
+    rows = int(np.clip(_MOST_NUMBERS // (pool * kept), 8, _MOST_ROWS // 4))
+    return _Sizes(workers, pool, slots, rows)
 
 
-def _accelerator_numbers() -> int | None:
-    """How many an accelerator has room for, half of its memory; None of a processor."""
+def _accelerator_numbers() -> int:
+    """How many an accelerator has room for: half of its memory."""
     device = jax.config.jax_default_device or jax.devices()[0]  # pyright: ignore[reportAttributeAccessIssue]
-    if device.platform == "cpu":
-        return None
+    if isinstance(device, str):
+        device = jax.devices(device)[0]
     return device.memory_stats()["bytes_limit"] // 16
-
-
-def cores() -> int:
-    """How many this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

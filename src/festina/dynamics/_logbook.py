@@ -7,11 +7,16 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from .._lanes import blocks, on_all_cores, span
 from ._program import State
 
 NOBODY = -1
 """The lane of a slot without one."""
 
+_REMEMBERED = (
+    *("time", "weights", "loss", "rate", "peak", "step_size", "stop"),
+    *("steps", "loosest", "sampled"),
+)
 _DECADES = 20  # between the rate of a drop and that of convergence
 
 
@@ -52,12 +57,12 @@ Note = Callable[[int, np.ndarray], np.ndarray]
 
 
 class Piece(NamedTuple):
-    """So many samples of some lanes; what rows are left over hold nothing."""
+    """So many samples of some lanes, one lane after the other."""
 
     lanes: Int[np.ndarray, " lane"]
     counts: Int[np.ndarray, " lane"]
-    numbers: Float[np.ndarray, "lane row 3"]  # time, loss, rate
-    weights: Float[np.ndarray, "lane row number"]  # or what is observed of them
+    numbers: Float[np.ndarray, "row 3"]  # time, loss, rate
+    weights: Float[np.ndarray, "row number"]  # or what is observed of them
 
 
 class Logbook:
@@ -85,45 +90,45 @@ class Logbook:
         """Where one lane is."""
         return State(*(part[..., lane] for part in self.last))
 
-    def follow(
-        self, lanes: Int[np.ndarray, " slot"], running: Bool[np.ndarray, " slot"], state: State
+    def glance(
+        self, lanes: Int[np.ndarray, " slot"], whose: Bool[np.ndarray, " slot"], state: State
     ) -> None:
-        """Where some lanes are, but for their weights: there may be too many to look at often."""
-        for mine, theirs in zip(self.last, state, strict=True):
-            if theirs.ndim == 1:
-                mine[lanes[running]] = np.asarray(theirs)[running]
+        """How far some lanes are: all that there is time to look at often."""
+        for name in ("time", "loss", "steps", "status"):
+            getattr(self.last, name)[lanes[whose]] = np.asarray(getattr(state, name))[whose]
 
-    def rest(self, lanes: Int[np.ndarray, " slot"], state: State) -> None:
-        """And their weights."""
-        whose = lanes != NOBODY
-        self.last.weights[:, lanes[whose]] = np.asarray(state.weights)[:, whose]
+    def follow(
+        self, lanes: Int[np.ndarray, " slot"], whose: Bool[np.ndarray, " slot"], state: State
+    ) -> None:
+        """Where some lanes are; of their status the worker decides."""
+        (some,) = np.nonzero(whose)
+        here, there = span(lanes[some]), span(some)
+        for name in _REMEMBERED:
+            getattr(self.last, name)[..., here] = np.asarray(getattr(state, name))[..., there]
 
     def add(
         self,
         lanes: Int[np.ndarray, " lane"],
         counts: Int[np.ndarray, " lane"],
-        rows: Float[np.ndarray, "lane row number"],
+        rows: Float[np.ndarray, "row number"],
     ) -> None:
         """So many samples of some lanes, of each at least one."""
         if not lanes.size:
             return
-        weights = rows[..., 3:]
+        numbers, weights = rows[:, :3], rows[:, 3:]
+        ends = np.cumsum(counts)
         if self._keeps_weights:
-            self.sampled[:, lanes] = weights[np.arange(len(lanes)), counts - 1].T
+            self.sampled[:, lanes] = weights[ends - 1].T
         if self._note is not None and self._keeps_weights:
-            seen = [
-                self._note(int(lane), each[:count])
-                for lane, each, count in zip(lanes, weights, counts, strict=True)
-            ]
-            weights = np.zeros((*weights.shape[:2], seen[0].shape[1]))
-            for k, each in enumerate(seen):
-                weights[k, : len(each)] = each
-        self._pieces.append(Piece(lanes, counts, rows[..., :3], weights))
+            each = np.split(weights, ends[:-1])
+            seen = [self._note(int(lane), part) for lane, part in zip(lanes, each, strict=True)]
+            numbers, weights = numbers.copy(), np.concatenate(seen)  # the rest is let go
+        self._pieces.append(Piece(lanes, counts, numbers, weights))
 
     def add_states(self, lanes: Int[np.ndarray, " lane"]) -> None:
         """Where some lanes are is a sample of each."""
         parts = (self.latest, self.last.weights) if self._keeps_weights else (self.latest,)
-        rows = np.vstack([part[:, lanes] for part in parts]).T[:, None]
+        rows = np.vstack([part[:, lanes] for part in parts]).T
         self.add(lanes, np.ones(len(lanes), int), rows)
 
     def _width(self) -> int:
@@ -136,30 +141,37 @@ class Logbook:
 
         A lane without a sample, which failed before the first time asked for, has nothing to show.
         """
+        pieces, self._pieces = self._pieces, []
         total = np.zeros(self.last.time.shape, int)
-        for piece in self._pieces:
+        width = pieces[0].weights.shape[1] if pieces else self._width()
+        last = np.full((len(total), 3 + width), np.nan)
+        firsts = []
+        for piece in pieces:
+            firsts.append(total[piece.lanes])
             total[piece.lanes] += piece.counts
-        longest = max(1, total.max())
-        width = self._pieces[0].weights.shape[2] if self._pieces else self._width()
-        shape = len(total), longest
+            ends = np.cumsum(piece.counts) - 1
+            last[piece.lanes] = np.hstack((piece.numbers[ends], piece.weights[ends]))
+        shape = len(total), max(1, total.max())
         table = Samples(
             np.empty(shape), np.empty((*shape, width)), np.empty(shape), np.empty(shape)
         )
-        filled = np.zeros_like(total)
-        while self._pieces:  # each is let go, so that there is no moment with all of them twice
-            piece = self._pieces.pop(0)
-            time, loss, rate = np.moveaxis(piece.numbers, -1, 0)
-            columns = Samples(time, piece.weights, loss, rate)
-            for first in np.unique(filled[piece.lanes]):
-                (some,) = np.nonzero(filled[piece.lanes] == first)
-                rows = min(time.shape[1], longest - first)
-                for mine, theirs in zip(table, columns, strict=True):
-                    mine[piece.lanes[some], first : first + rows] = theirs[some, :rows]
-            filled[piece.lanes] += piece.counts
-        after = np.arange(longest) >= np.maximum(total, 1)[:, None]
-        for column in table:
-            column[total == 0] = np.nan
-            last = column[np.arange(len(total)), np.maximum(total, 1) - 1]
-            where = after.reshape(*after.shape, *(1,) * (column.ndim - 2))
-            np.copyto(column, last[:, None], where=where)
+
+        def pad(lanes: slice) -> None:
+            time, loss, rate = last[lanes, :3].T
+            for column, value in zip(table, (time, last[lanes, 3:], loss, rate), strict=True):
+                column[lanes] = value[:, None]
+
+        def fill(piece: Piece, first: Int[np.ndarray, " lane"], some: slice) -> None:
+            counts, before = piece.counts[some], np.cumsum(piece.counts) - piece.counts
+            lane = np.repeat(piece.lanes[some], counts)
+            rows = slice(before[some][0], before[some][0] + len(lane))
+            save = np.arange(len(piece.numbers))[rows] + np.repeat((first - before)[some], counts)
+            time, loss, rate = piece.numbers[rows].T
+            for column, value in zip(table, (time, piece.weights[rows], loss, rate), strict=True):
+                column[lane, save] = value
+
+        on_all_cores(pad, blocks(len(total)), len(total))
+        each = zip(pieces, firsts, strict=True)
+        parts = [(piece, first, some) for piece, first in each for some in blocks(len(first))]
+        on_all_cores(lambda part: fill(*part), parts, len(total))
         return table, total

@@ -72,7 +72,7 @@ class Controls(NamedTuple):
         """Time of the flow in one tick of the clock; momentum adds up the steps before."""
         return self.learning_rate / (1.0 - self.momentum)
 
-    def of(self, lanes: int | Int[np.ndarray, " lane"]) -> "Controls":
+    def of(self, lanes: int | Int[Array, " lane"]) -> "Controls":
         """The controls of some of the lanes."""
         return Controls(*self[:6], *(part[lanes] for part in self[6:]))
 
@@ -97,64 +97,94 @@ class Field(NamedTuple):
         return descent(self.structure, weights, self.data)
 
 
+Carry = tuple[Int[Array, ""], State, Kept]
+"""How many steps were taken, where everybody is, and what was kept on the way."""
+
 Step = Callable[[State, Field, Controls], State]
 """One step of every lane: by Runge–Kutta, by Rosenbrock or by gradient descent."""
 
 
-@functools.partial(jax.jit, static_argnames=("step", "structure"), donate_argnames="kept")
+@functools.partial(jax.jit, static_argnames=("slots", "step", "structure"), donate_argnames="kept")
 def advance(
-    state: State,
+    pool: State,
     kept: Kept,
     data: Data,
     controls: Controls,
     limit: Int[Array, ""],
     enough: Int[Array, ""],
     *,
+    slots: int,
     step: Step,
     structure: AbstractStructure,
 ) -> tuple[State, Kept]:
-    """Take steps of every lane that is still running, and keep samples where it has moved.
+    """Take steps of the lanes of a pool, `slots` at a time, and keep samples where they move.
 
-    Until no more than `enough` of them are running, one has no room for a sample, or `limit` steps
-    are taken.
+    Until no more than `enough` of them run, or no more than wait for the host; or until `limit`
+    steps are taken.
     """
-    alone = state.time.shape == (1,)
-    if alone:
-        # A batch of one is slower than no batch.
-        state, kept = jax.tree.map(lambda part: part[..., 0], state), Kept(*(p[0] for p in kept))
-        controls = controls.of(0)
     field = Field(structure, data)
-    room = kept.rows.shape[-2]
 
-    def body(carry: tuple[Int[Array, ""], State, Kept]) -> tuple[Int[Array, ""], State, Kept]:
-        count, before, kept = carry
-        after = _select_running(before, step(before, field, controls), controls)
-        state, marked = _marked(before, after, controls)
-        return count + 1, state, _keep(kept, state, marked)
+    def steps(
+        carry: Carry, controls: Controls, lanes: Int[Array, " slot"] | None, enough: Int[Array, ""]
+    ) -> Carry:
+        """Until no more than `enough` of these lanes run."""
 
-    def unfinished(carry: tuple[Int[Array, ""], State, Kept]) -> Bool[Array, ""]:
-        count, state, kept = carry
-        running = state.status == RUNNING
-        full = jnp.any(running & (kept.counts == room))
-        return (count < limit) & (jnp.sum(running) > enough) & ~full
+        def body(carry: Carry) -> Carry:
+            count, before, kept = carry
+            runs = _runs(before, kept)
+            after = _select(runs, before, step(before, field, controls), controls)
+            state, marked = _marked(runs, before, after, controls)
+            return count + 1, state, _keep(kept, lanes, state, marked)
 
-    _, state, kept = jax.lax.while_loop(unfinished, body, (jnp.asarray(0), state, kept))
-    if alone:
-        state, kept = (
-            jax.tree.map(lambda part: part[..., None], state),
-            Kept(*(p[None] for p in kept)),
-        )
-    return state, kept
+        def unfinished(carry: Carry) -> Bool[Array, ""]:
+            count, state, kept = carry
+            return (count < limit) & (jnp.sum(_runs(state, kept)) > enough)
+
+        return jax.lax.while_loop(unfinished, body, carry)
+
+    def turn(carry: Carry) -> Carry:
+        """As many lanes as there are slots, until an eighth of them has stopped."""
+        count, pool, kept = carry
+        lanes = jnp.argsort(~_runs(pool, kept), stable=True)[:slots]
+        state = jax.tree.map(lambda part: part[..., lanes], pool)
+        mine = Kept(kept.rows, kept.counts[lanes])
+        most = 7 * jnp.sum(_runs(state, mine)) // 8
+        count, state, mine = steps((count, state, mine), controls.of(lanes), lanes, most)
+        pool = jax.tree.map(lambda whole, part: whole.at[..., lanes].set(part), pool, state)
+        return count, pool, Kept(mine.rows, jnp.asarray(kept.counts).at[lanes].set(mine.counts))
+
+    def unfinished(carry: Carry) -> Bool[Array, ""]:
+        count, pool, kept = carry
+        runs = _runs(pool, kept)
+        waits = ~runs & ((pool.status == RUNNING) | (pool.status == STATIONARY))
+        return (count < limit) & (jnp.sum(runs) > jnp.maximum(enough, jnp.sum(waits)))
+
+    pool, kept = jax.tree.map(jnp.asarray, (pool, kept))
+    none = jnp.asarray(0)
+    if pool.time.shape != (1,):
+        _, pool, kept = jax.lax.while_loop(unfinished, turn, (none, pool, kept))
+        return pool, kept
+    # A batch of one is slower than no batch.
+    alone = jax.tree.map(lambda part: part[..., 0], pool), Kept(*(part[0] for part in kept))
+    _, state, kept = steps((none, *alone), controls.of(0), None, none)
+    return jax.tree.map(lambda part: part[..., None], state), Kept(*(p[None] for p in kept))
 
 
-def _marked(before: State, after: State, controls: Controls) -> tuple[State, Bool[Array, "*lane"]]:
+def _runs(state: State, kept: Kept) -> Bool[Array, "*lane"]:
+    """Which lanes take steps: those that have not ended and have room for a sample."""
+    return (state.status == RUNNING) & (kept.counts < kept.rows.shape[-2])
+
+
+def _marked(
+    runs: Bool[Array, "*lane"], before: State, after: State, controls: Controls
+) -> tuple[State, Bool[Array, "*lane"]]:
     """Which lanes to sample: those whose way through (loss, log rate) has passed a mark.
 
     What goes on moving to and fro, along a kink or by the noise of a coarse tolerance, would fill
     the memory: of a lane with many samples only new lows of the loss are kept, and one whenever the
     time has grown by a hundredth.
     """
-    taken = (before.status == RUNNING) & (after.event >= ACCEPTED) & (after.status != NOT_FINITE)
+    taken = runs & (after.event >= ACCEPTED) & (after.status != NOT_FINITE)
     by_loss = jnp.abs(after.loss - before.loss) / controls.loss_resolution
     logs = (jnp.log10(jnp.maximum(state.rate, 1e-300)) for state in (after, before))
     path = before.path + by_loss + jnp.abs(jnp.subtract(*logs)) / controls.rate_resolution
@@ -170,15 +200,26 @@ def _marked(before: State, after: State, controls: Controls) -> tuple[State, Boo
     ), marked
 
 
-def _keep(kept: Kept, state: State, marked: Bool[Array, "*lane"]) -> Kept:
+def _keep(
+    kept: Kept, lanes: Int[Array, " slot"] | None, state: State, marked: Bool[Array, "*slot"]
+) -> Kept:
     room, numbers = kept.rows.shape[-2:]
     row = jnp.stack((state.time, state.loss, state.rate))
     if numbers > len(row):
         row = jnp.concatenate((row, state.weights))
     place = jnp.where(marked, kept.counts, room)  # where there is none it is dropped
-    lanes = () if place.ndim == 0 else (jnp.arange(len(place)),)
-    rows = jnp.asarray(kept.rows).at[(*lanes, place)].set(row.T, mode="drop")
-    return Kept(rows, kept.counts + marked)
+    where = place if lanes is None else (lanes, place)
+    return Kept(jnp.asarray(kept.rows).at[where].set(row.T, mode="drop"), kept.counts + marked)
+
+
+@functools.partial(jax.jit, static_argnames="total")
+def packed(
+    rows: Float[Array, "lane row number"], counts: Int[Array, " lane"], total: int
+) -> Float[Array, "row number"]:
+    """So many samples of each lane, one lane after the other, in an array for so many at most."""
+    lanes = jnp.repeat(jnp.arange(len(counts)), counts, total_repeat_length=total)
+    before = jnp.cumsum(counts) - counts
+    return rows[lanes, jnp.arange(total) - before[lanes]]
 
 
 def start(
@@ -219,19 +260,18 @@ def ending(state: State, controls: Controls, finite: Bool[Array, "*lane"]) -> In
     return jnp.where(finite, status, NOT_FINITE)
 
 
-def _select_running(before: State, after: State, controls: Controls) -> State:
-    """Freeze the lanes that have ended; of those that broke off stays what was finite last."""
-    running = before.status == RUNNING
-    steps = before.steps + running
+def _select(runs: Bool[Array, "*lane"], before: State, after: State, controls: Controls) -> State:
+    """Freeze the lanes that do not run; of those that broke off stays what was finite last."""
+    steps = before.steps + runs
     status = jnp.where(
         (after.status == RUNNING) & (steps >= controls.most_steps), OUT_OF_STEPS, after.status
     )
-    moves = running & (status != NOT_FINITE)
+    moves = runs & (status != NOT_FINITE)
     kept = jax.tree.map(lambda old, new: jnp.where(moves, new, old), before, after)
     # A number of Python's has a type of its own in JAX, and with it the calls after the first
     # would be another program, compiled once more.
     return kept._replace(
-        status=jnp.where(running, status, before.status).astype(before.status.dtype),
+        status=jnp.where(runs, status, before.status).astype(before.status.dtype),
         event=kept.event.astype(before.event.dtype),
         steps=steps,
         loosest=jnp.maximum(before.loosest, kept.slack),

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from .._lanes import accelerated
 from .._types import Array
 from ._adaptive import next_step, relative_error, settle
 from ._program import REJECTED, Controls, Field, State, over_weights
@@ -41,7 +42,7 @@ def kinked_runge_kutta_step(state: State, field: Field, controls: Controls) -> S
 
 def _step(state: State, field: Field, controls: Controls, *, kinked: bool) -> State:
     h, lands = next_step(state, controls)
-    stages = _written_out if state.loss.ndim == 0 else _in_a_loop
+    stages = _written_out if state.loss.ndim == 0 or accelerated() else _in_a_loop
     weights, loss, slopes = stages(state, h, field)
     error = relative_error(
         state, controls, weights, h * _combine(_ERROR, slopes), jnp.isfinite(loss)
@@ -109,7 +110,7 @@ def _slide(
 
 
 def _written_out(state: State, h: Array, field: Field) -> tuple[Array, Array, list[Array]]:
-    """The point reached, its loss, and all slopes: the quickest for a network alone."""
+    """The point reached, its loss, and all slopes: for a network alone, and on an accelerator."""
     slopes, point, loss = [state.velocity], state.weights, state.loss
     for coefficients in _POINTS[:-1]:
         point = state.weights + h * _combine(coefficients, slopes)
@@ -119,7 +120,7 @@ def _written_out(state: State, h: Array, field: Field) -> tuple[Array, Array, li
 
 
 def _in_a_loop(state: State, h: Array, field: Field) -> tuple[Array, Array, Array]:
-    """The same for a batch.
+    """The same for a batch on a processor.
 
     Written out, the compiler would compute the sum that makes a point again in each of the many
     places where the field uses it; what a loop hands on is computed once.

@@ -17,6 +17,7 @@ IMPLICIT_RTOL = 1e-6
 
 _BREAK_EVEN = 300.0  # slower at the start than later, for each explicit step an implicit costs
 _IMPLICIT_STEPS = 500  # of a flow, two to five hundred as a rule
+_ENOUGH = 1024  # networks of a batch to tell the median by
 _MOST_ROWS = 400  # of a matrix that every step inverts
 
 
@@ -44,7 +45,9 @@ def prefers_implicit(network: Layer, problem: Objective, rtol: float) -> bool:
     """
     p = network.unit.algebra.order
     assert p is not None, "`learns_by_units` has asked"
-    state = initial_state(problem, problem.structure.columns(*network.parts), first_step)
+    columns = problem.structure.columns(*network.parts)
+    some = columns[:, :: max(1, columns.shape[1] // _ENOUGH)]
+    state = initial_state(problem, some, first_step)
     drive = np.linalg.norm(state.weights, axis=0) * np.linalg.norm(state.velocity, axis=0)
     moving = drive > 0
     if not moving.any():

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from .._lanes import blocks, on_all_cores
 from ..networks import Layer
 from ..networks._network import Network
 from ..networks._rows import MANY
@@ -47,7 +48,7 @@ def _condense(network: Layer) -> tuple[Layer, Widen]:
     basis, few = None, _from_gram(rows.gram) if width > MANY else None
     if few is None:
         # Not by SVD: Householder's R keeps the relative accuracy of each weight's column.
-        basis, few = np.linalg.qr(rows.array)
+        basis, few = _qr(rows.array)
         independent = np.abs(np.diagonal(few, axis1=-2, axis2=-1))
         if not (independent > _INDEPENDENT * np.linalg.norm(few, axis=-2)).all():
             # Units that span less (all alike, say) lie on an invariant manifold, and rounding in R
@@ -55,6 +56,15 @@ def _condense(network: Layer) -> tuple[Layer, Widen]:
             return network, as_it_is
     flat = None if basis is None else _flat(basis)
     return _layer(network, few), _Rotation(network, _flat(rows.array), _flat(few), flat)
+
+
+def _qr(
+    rows: Float[np.ndarray, "*lane unit weight"],
+) -> tuple[Float[np.ndarray, "*lane unit weight"], Float[np.ndarray, "*lane weight weight"]]:
+    flat = _flat(rows)
+    each = on_all_cores(lambda some: np.linalg.qr(flat[some]), blocks(len(flat)), len(flat))
+    q, r = (np.concatenate(parts) for parts in zip(*each, strict=True))
+    return q.reshape(rows.shape), r.reshape(*rows.shape[:-2], *r.shape[1:])
 
 
 def _from_gram(

@@ -1,7 +1,7 @@
-"""A worker: as many lanes as the compiled program has slots, and a queue that waits for them.
+"""A worker: a pool of lanes that the compiled program runs, and a queue that waits for them.
 
-When half of its lanes have stopped, the worker looks why; those that have ended make room for the
-next of the queue. Workers share nothing but what `Shared` names, the queue among it.
+When half of its lanes have ended they make room for the next of the queue. Workers share nothing
+but what `Shared` names, the queue among it.
 """
 
 import itertools
@@ -30,6 +30,7 @@ from ._program import (
     State,
     Step,
     advance,
+    packed,
 )
 
 Progress = Callable[[str, float], None]
@@ -42,7 +43,6 @@ Watch = Callable[[Logbook], None]
 """Looks at how it stands, now and then, and raises what ends it all."""
 
 _SHORT, _LONG = 0.1, 0.5  # seconds, between which the host is to look again
-_WIDE, _FEWER = 1024, 8  # programs for more lanes than this make way for one of an eighth of them
 _FEWEST_STEPS, _MOST_STEPS = 8, 4096  # between two looks
 _FIRST = 1e8  # products of a weight and a sample before the first of them
 
@@ -57,6 +57,7 @@ class Shared:
     step: Step
     goes_on: Judge
     book: Logbook
+    slots: int  # lanes of a pool that run together
     rows: int  # samples of a lane for which the device has room
     keeps_weights: bool
     progress: Progress | None
@@ -65,7 +66,6 @@ class Shared:
     device: Any  # which another thread does not inherit
     ended: int = 0
     interrupted: threading.Event = field(default_factory=threading.Event)
-    compiling: threading.Lock = field(default_factory=threading.Lock)
     speaking: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -98,16 +98,17 @@ class Shared:
 
 
 class Worker:
-    """Takes lanes of the queue to their ends, `slots` of them at a time."""
+    """Takes lanes of the queue to their ends, a pool of them at a time."""
 
-    def __init__(self, shared: Shared, slots: int):
+    def __init__(self, shared: Shared, pool: int, share: int):
         self.shared = shared
-        work = len(shared.objective.data.psi) * shared.everyone.weights[:, :1].size * slots
-        self.limit = int(np.clip(_FIRST / work, _FEWEST_STEPS, _MOST_STEPS // 8))
-        first = list(itertools.islice(shared.queue, slots))
-        self.lanes = np.array(first + [NOBODY] * (slots - len(first)))
+        work = len(shared.objective.data.psi) * len(shared.everyone.weights) * shared.slots
+        self.limit = int(np.clip(_FIRST / work, _FEWEST_STEPS, _MOST_STEPS))
+        first = list(itertools.islice(shared.queue, share))
+        self.lanes = np.array(first + [NOBODY] * (pool - len(first)))
         self.running = self.lanes != NOBODY
-        self.state = _of(shared.everyone, self.lanes)  # of nobody, any
+        self.queued = len(first) == share  # more to come, as far as we know
+        self.state = State(*(part[..., self.lanes] for part in shared.everyone))  # of nobody, any
         self.state.status[~self.running] = FINISHED
 
     def work(self) -> None:
@@ -119,12 +120,16 @@ class Worker:
             raise
 
     @float64
+    def compile(self) -> None:
+        """The program, by taking no step."""
+        limit, self.limit, self.kept = self.limit, 0, self._room()
+        self._take_steps()
+        self.limit = limit
+
+    @float64
     def _work(self) -> None:
         shared, self.kept = self.shared, self._room()
-        with shared.compiling:  # or every worker would compile the same program
-            if shared.interrupted.is_set():
-                return
-            self._take_steps()
+        self._take_steps()
         while True:
             ended = self._judge()
             shared.report(self.lanes[self.running], ended)
@@ -144,7 +149,8 @@ class Worker:
             self.shared.objective.data,
             self.shared.controls.of(self.lanes),
             np.asarray(self.limit),
-            np.asarray(self.running.sum() // 2),
+            np.asarray(self.running.sum() // 2 if self.queued else 0),
+            slots=self.shared.slots,
             step=self.shared.step,
             structure=self.shared.objective.structure,
         )
@@ -160,15 +166,17 @@ class Worker:
     def _judge(self) -> int:
         """Which of the lanes that have stopped go on, and which have ended; how many these are."""
         book, status = self.shared.book, np.array(self.state.status)
-        book.follow(self.lanes, self.running, self.state)
-        still = np.flatnonzero(self.running & (status == STATIONARY))
-        if still.size:
-            book.rest(self.lanes, self.state)
-        for slot, lane in zip(still, self.lanes[still].tolist(), strict=True):
+        book.glance(self.lanes, self.running, self.state)
+        still = self.running & (status == STATIONARY)
+        if still.any():
+            book.follow(self.lanes, still, self.state)
+        for slot in np.flatnonzero(still):
+            lane = int(self.lanes[slot])
             status[slot] = book.last.status[lane] = self._after_standstill(lane, book.of(lane))
-        self.state = self.state._replace(status=status)
         ended = self.running & (status != RUNNING)
         self.running &= ~ended
+        # To the program all that have ended are the same: nobody waits for us any more.
+        self.state = self.state._replace(status=np.where(self.running, RUNNING, FINISHED))
         return int(ended.sum())
 
     def _after_standstill(self, lane: int, state: State) -> int:
@@ -183,52 +191,38 @@ class Worker:
         """For the next lanes of the queue in place of those that have ended, and for samples."""
         free = np.flatnonzero(~self.running)
         following = list(itertools.islice(self.shared.queue, len(free)))
-        left, slots = len(self.lanes) - len(free), len(self.lanes)
-        few = not following and slots > _WIDE and left <= slots // _FEWER
+        self.queued &= len(following) == len(free)
         full = np.asarray(self.kept.counts).max() == self.shared.rows
-        if following or few or full or not left:
-            self._fetch(np.ones(slots, bool) if few or full else ~self.running)
-        if few:
-            self._close_up()
+        if following or full or not self.running.any():
+            self._fetch(np.ones(len(self.lanes), bool) if full else ~self.running)
         if following:
-            slots = free[: len(following)]
-            self.lanes[slots], self.running[slots] = following, True
+            there = free[: len(following)]
+            self.lanes[there], self.running[there] = following, True
             self.state = State(*(np.array(part) for part in self.state))
             for part, at_start in zip(self.state, self.shared.everyone, strict=True):
-                part[..., slots] = at_start[..., following]
+                part[..., there] = at_start[..., following]
 
     def _fetch(self, whose: Bool[np.ndarray, " slot"]) -> None:
-        """Samples and weights, to the logbook."""
-        self.shared.book.rest(self.lanes, self.state)
-        counts, rows = np.asarray(self.kept.counts), cast(Any, self.kept.rows)
+        """Where they are, and samples, to the logbook."""
+        self.shared.book.follow(self.lanes, whose & (self.lanes != NOBODY), self.state)
+        counts, rows = np.array(self.kept.counts), cast(Any, self.kept.rows)
         (some,) = np.nonzero(whose & (counts > 0))
-        most = int(counts[some].max(initial=0))
         if rows.platform() == "cpu":
             # Unlike what `asarray` makes, it is not held on to, and its memory can be used again.
-            there = np.from_dlpack(rows)[some, :most]
+            there = np.arange(self.shared.rows) < np.where(whose, counts, 0)[:, None]
+            samples = np.from_dlpack(rows)[there]
         else:
-            there = np.asarray(rows[:, : places(most + 1)])[:, :most]
-            there = there if len(some) == len(counts) else there[some]
-        self.shared.book.add(self.lanes[some], counts[some], there)
+            total = int(counts[some].sum())
+            most = -(-total // (part := max(1, places(total) // 8))) * part  # for few programs
+            samples = np.asarray(packed(rows, np.where(whose, counts, 0), most))[:total]
+        self.shared.book.add(self.lanes[some], counts[some], samples)
         self.kept = self.kept._replace(counts=np.where(whose, 0, counts))
 
-    def _close_up(self) -> None:
-        """A program for fewer lanes, that those which will not end do not hold up the rest."""
-        slots = len(self.lanes) // _FEWER
-        first = np.argsort(~self.running, kind="stable")[:slots]
-        self.lanes, self.running = self.lanes[first], self.running[first]
-        self.state = _of(self.state, first)
-        self.kept = self._room()
-
     def _room(self) -> Kept:
-        slots, weights = len(self.lanes), len(self.shared.everyone.weights)
+        pool, weights = len(self.lanes), len(self.shared.everyone.weights)
         numbers = 3 + weights * self.shared.keeps_weights
-        return Kept(jnp.zeros((slots, self.shared.rows, numbers)), jnp.zeros(slots, jnp.int64))
-
-
-def _of(state: State, which: Any) -> State:
-    """Some of the lanes."""
-    return State(*(np.asarray(part)[..., which] for part in state))
+        zeros = np.zeros if pool == 1 else jnp.zeros  # what is large is made on the device
+        return Kept(zeros((pool, self.shared.rows, numbers)), np.zeros(pool, np.int64))
 
 
 def _words(book: Logbook, running: Int[np.ndarray, " lane"], ended: int, total: int) -> str:

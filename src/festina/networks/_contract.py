@@ -10,16 +10,19 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Float
 
+from .._lanes import accelerated
 from .._types import Array
 
 _SMALL = 4096  # products that are not left to the library
+_TINY = 64  # numbers of a matrix for which an accelerator's library is slower, whatever it meets
 _FEW = 64  # sums that are written out one by one
 _LARGE = 2**14  # products of two matrices from which on the library is best, a lane at a time
 
 
 def mix(matrix: Float[Array, "k n"], x: Float[Array, "n *rest"]) -> Float[Array, "k *rest"]:
     """Σ_n matrix_kn x_n."""
-    if len(matrix) * x.size <= _SMALL:
+    small = len(matrix) * x.size <= _SMALL
+    if small or (matrix.size <= _TINY and accelerated()):
         return jnp.sum(matrix.reshape(*matrix.shape, *(1,) * (x.ndim - 1)) * x, axis=1)
     # As two matrices, because the gradient then is a product with the lanes last as well.
     return (matrix @ x.reshape(len(x), -1)).reshape(len(matrix), *x.shape[1:])

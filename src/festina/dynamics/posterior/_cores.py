@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import jax
 import numpy as np
 
-from .._drive import cores
+from ..._lanes import accelerated, cores
 from ._model import Data, Model
 from ._moves import Chains, Settings, advance
 
@@ -37,8 +37,7 @@ def advanced(
             return jax.tree.map(np.asarray, found)
 
     count = len(chains.log_step)
-    platform = getattr(device, "platform", device) or jax.default_backend()
-    most = max(1, _TOGETHER // model.size) if platform == "cpu" else count
+    most = count if accelerated() else max(1, _TOGETHER // model.size)
     size = max(n for n in range(1, min(most, count) + 1) if count % n == 0)
     with ThreadPoolExecutor(cores()) as pool:
         found = list(pool.map(move, map(group_of, range(0, count, size))))
