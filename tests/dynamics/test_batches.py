@@ -9,7 +9,7 @@ import pytest
 
 import festina
 from festina.diagnose import passage_time
-from festina.dynamics import _drive
+from festina.dynamics import _drive, _program, _worker
 from festina.networks import Layer, fully_connected
 from festina.tasks import linear_teacher, task
 
@@ -260,3 +260,38 @@ def test_threads_change_nothing(monkeypatch):
     np.testing.assert_array_equal(one.saves, three.saves)
     np.testing.assert_array_equal(one.loss, three.loss)
     np.testing.assert_array_equal(one.network.u, three.network.u)
+
+
+def test_room_for_few_samples_changes_nothing(monkeypatch):
+    """Who has no room for another waits until the host has fetched them, and others go on."""
+    roomy = festina.gradient_flow(MANY, TASK)
+    monkeypatch.setattr(_drive, "_MOST_NUMBERS", 1)
+    narrow = festina.gradient_flow(MANY, TASK)
+    assert roomy.saves.max() > 8, "or there was room for all"
+    np.testing.assert_array_equal(roomy.saves, narrow.saves)
+    np.testing.assert_array_equal(roomy.time, narrow.time)
+    np.testing.assert_array_equal(roomy.network.u, narrow.network.u)
+
+
+def test_one_that_takes_long_does_not_hold_up_the_others(monkeypatch):
+    """The loop gives its slots to others of the pool, without a look of the host's."""
+    monkeypatch.setattr(_drive, "cores", lambda: 1)
+    monkeypatch.setattr(_drive, "_CACHE", 100)  # eight slots, thirty-two lanes in the pool
+    calls = []
+    advance = _worker.advance
+    monkeypatch.setattr(
+        _worker, "advance", lambda *args, **kw: calls.append(1) or advance(*args, **kw)
+    )
+    some = networks(np.r_[1e-8, np.full(31, 1e-1)], festina.seeds(32))
+    coarse = festina.dynamics.Resolution(loss=0.05, rate=1.0)  # samples for which there is room
+    run = festina.gradient_flow(some, TASK, t_end=40.0, resolution=coarse)
+    assert run.evaluations[0] > 2 * np.median(run.evaluations)
+    assert len(calls) <= 3
+
+
+def test_samples_are_packed_lane_by_lane():
+    rows = np.random.default_rng(0).normal(size=(5, 7, 3))
+    counts = np.array([2, 0, 7, 1, 3])
+    expected = np.concatenate([lane[:count] for lane, count in zip(rows, counts, strict=True)])
+    packed = np.asarray(_program.packed(rows.astype(np.float32), counts, 16))
+    np.testing.assert_array_equal(packed[: counts.sum()], expected.astype(np.float32))

@@ -215,7 +215,7 @@ def _keep(
 @functools.partial(jax.jit, static_argnames="total")
 def packed(
     rows: Float[Array, "lane row number"], counts: Int[Array, " lane"], total: int
-) -> Float[Array, "row number"]:
+) -> Float[Array, "sample number"]:
     """So many samples of each lane, one lane after the other, in an array for so many at most."""
     lanes = jnp.repeat(jnp.arange(len(counts)), counts, total_repeat_length=total)
     before = jnp.cumsum(counts) - counts
