@@ -51,7 +51,7 @@ class Narrowest:
         self._tuned: dict[tuple[int, ...], Narrow] = {}
         self._progress = progress or (lambda words, done: None)
         bits = [units.bit_length() for units in (len(self._order), *self.merging.full.values())]
-        self._asked, self._all = 0, 2 + bits[0] + sum(bits[:1] if len(bits) == 2 else bits)
+        self._asked, self._all = 0, 1 + sum(bits)
 
     def error(self, weights: Weights) -> float:
         apart = self.network.outputs(weights, self.held) - self._outputs[self.held]
