@@ -48,6 +48,9 @@ except SystemExit as end:
         ("watch --help", 0),
         ("watch a.pt --data d.npz", 2),
         ("forecast a.pt --lr fast --model a:b --loss c:d --data e.npz", 2),
+        ("forecast a.safetensors --lr .1 --model a:b --loss c:d --data e.npz", 2),
+        ("shrink a.pt --model a:b --data e.npz", 2),
+        ("watch a.pt", 2),
         ("shrink a.pt --tolerance 7 --model a:b --data e.npz", 2),
     ],
 )

@@ -1,7 +1,6 @@
 """`festina watch`, `forecast`, `shrink`: on one's own files, and one line for what is wrong."""
 
 import sys
-import types
 
 import numpy as np
 import pytest
@@ -70,7 +69,7 @@ def test_watch_from_files(festina, run, here):
     models = [library.own.load_weights(mine.make(), weights) for weights in models]
     losses = [criterion(model(x), y).item() for model in models]
     stairs = library.own.watched(models, losses).stairs((x, y), loss=criterion, tolerance=0.2)
-    assert "0 (3)" in outcome.out
+    assert "layer 0 (3)" in outcome.out
     assert outcome.out == f"{stairs}\na.png\n"
     assert (here / "a.png").stat().st_size > 0
 
@@ -147,16 +146,19 @@ def test_forecast_of_a_tree(festina, run, here):
     assert (outcome.status, outcome.out) == (0, f"{expected}\n"), outcome.err
 
 
-def test_shrink_saves_the_narrower_network(festina, run, here, monkeypatch):
-    def shrink(model, x, *, tolerance=0.05, tune=True):
-        assert (tolerance, tune) == (0.02, False)
-        return types.SimpleNamespace(model=model[:1])
-
-    monkeypatch.setattr(library, "shrink", shrink, raising=False)
-    line = "shrink last.npz --model mine:make --data d.npz --tolerance .02 --no-tune --out s.npz"
-    outcome = festina(*line.split())
+@pytest.mark.parametrize(("tolerance", "tune"), [(0.3, True), (0.3, False), (1e-6, False)])
+def test_shrink_saves_the_narrower_network(tolerance, tune, festina, run, here):
+    model, x = run
+    line = f"shrink last.npz --model mine:make --data d.npz --tolerance {tolerance} --out s.npz"
+    outcome = festina(*line.split(), *[] if tune else ["--no-tune"])
     assert outcome.status == 0, outcome.err
-    assert set(np.load(here / "s.npz")) == {"0.weight", "0.bias"}
+    expected = library.shrink(model, x, tolerance=tolerance, tune=tune)
+    assert (1 if tolerance == 0.3 else 3) == expected.widths["0"]
+    assert outcome.out == f"{expected}\ns.npz\n"
+    assert "shrink: starting" in outcome.err
+    saved = np.load(here / "s.npz")
+    for name, weights in expected.model.state_dict().items():
+        assert np.array_equal(saved[name], weights.numpy())
 
 
 FORECAST = "forecast last.pt --lr .01"

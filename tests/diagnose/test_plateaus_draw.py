@@ -45,9 +45,10 @@ def test_everything_found_is_in_the_picture(ax):
 
 
 def test_levels_that_are_decades_apart_have_a_logarithmic_axis(ax):
-    loss = staircase(3.0, 0.1, 1e-3)
-    plateaus(TIME, loss, levels="log").draw(TIME, loss, ax)
-    assert ax.get_yscale() == "log"
+    for loss in (staircase(3.0, 0.1, 1e-3), staircase(3.0, 0.06)):
+        ax.set_yscale("linear")
+        plateaus(TIME, loss, levels="log").draw(TIME, loss, ax)
+        assert ax.get_yscale() == "log"
 
 
 def test_what_was_passed_over_is_shaded(ax):

@@ -11,7 +11,8 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 import festina  # noqa: E402
-from festina.own import SGD, Adam, AdamW  # noqa: E402
+from festina.own import SGD, Adam, AdamW, Forecast  # noqa: E402
+from festina.own.forecasting._course import Course  # noqa: E402
 from festina.own.forecasting._dilated import dilate  # noqa: E402
 from festina.own.forecasting._forecast import _set_up  # noqa: E402
 
@@ -470,6 +471,26 @@ def test_what_cannot_be_forecast_is_said_in_a_line():
         festina.forecast({}, lambda m, x, y: 0.0, Adam(0.1), (x.numpy(), y.numpy()))
 
 
+def test_targets_that_would_broadcast_are_refused():
+    (x, y), model = task(), network(0.1)
+    pairs = lambda out, y: ((out - y) ** 2).mean()
+    words = r"outputs have shape \(300, 1\) and targets \(300,\).*y.reshape\(\(300, 1\)\)"
+    with pytest.raises(ValueError, match=words):
+        forecast(model, pairs, data=(x, y[:, 0]))
+    with pytest.raises(ValueError, match=words):
+        festina.own.widths(model, x, y=y[:, 0], loss=pairs)
+    own = lambda out, y: ((out[:, 0] - y) ** 2).mean()  # which minds the shapes
+    assert forecast(model, own, data=(x, y[:, 0])).loss == pytest.approx(forecast(model).loss)
+
+
+def test_who_waits_is_told():
+    told = list[tuple[str, float]]()
+    forecast(progress=lambda *each: told.append(each))
+    words, shares = zip(*told, strict=True)
+    assert words[-1].endswith("steps ahead")
+    assert 0.0 < shares[0] < shares[-1] < 1.0
+
+
 def test_a_schedule_that_is_not_known_is_warned_of():
     model = network()
     optimiser = torch.optim.SGD(model.parameters(), lr=0.05)
@@ -494,3 +515,58 @@ def test_weights_that_are_never_used_leave_adam_its_memory():
     _, rule = _set_up(model, MSE, optimiser, task(), 300, None, every_gradient=False)
     assert rule.step == 10
     assert [float(each.square) > 0 for each in rule.moments] == [True, True]
+
+
+def test_a_long_slide_along_kinks_is_a_plateau():
+    """A sample stays on the hinge of a unit: no step is short enough, 5 gradients go for 8 steps.
+
+    It rests at .134 from step 300 to 3,900; at steps that are half or twice as long it does too.
+    """
+    torch.manual_seed(3)
+    x, teacher = torch.randn(200, 5), torch.randn(5, 3)
+    y = torch.relu(x @ teacher) @ torch.tensor([[2.0], [-1.0], [0.5]])
+    torch.manual_seed(1)
+    model = nn.Sequential(nn.Linear(5, 20), nn.ReLU(), nn.Linear(20, 1))
+    for p in model.parameters():
+        p.data *= 1e-3
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.02)
+    watch = festina.watch(model, optimizer, snapshots=None)
+    for _ in range(1500):
+        loss = nn.functional.mse_loss(model(x), y)
+        watch.log(loss)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    ask = lambda **options: festina.forecast(
+        model, nn.functional.mse_loss, optimizer, (x, y), watch=watch, **options
+    )
+    whole = ask()
+    assert whole.verdict == "plateau"
+    assert abs(whole.left - 2400) < 0.2 * 2400
+    assert whole.gradients < 2400
+    short = ask(max_gradients=400)
+    assert short.verdict == "plateau"
+    assert short.left is None
+    assert 500 < short.band[0] < 2400
+    assert short.band[1] == math.inf
+    assert "is not left within" in str(short)
+    assert "which is as dear as training on" in str(short)
+
+
+def test_while_it_settles_the_level_ahead_is_what_is_left():
+    course = Course(1.0, [0.0, 10.0], [0.5, 0.1], [1.0, 1.0])
+    seen = lambda verdict, band: Forecast(
+        verdict, 20.0, 30.0, band, 0.5, 0.2, 0.1, None, 40.0, 9.0, (), course, None
+    )
+    words = str(seen("settling", (15.0, 25.0)))
+    assert "the loss of 0.5 falls to 0.2, which is left in 20 steps (15 to 25)" in words
+    assert "within 45 steps, perhaps in 20" in str(seen("settling", (0.0, 45.0)))
+    assert "the loss of 0.5 is left in 20" in str(seen("plateau", (15.0, 25.0)))
+
+
+def test_what_a_fall_that_is_not_over_says_of_when_it_began():
+    slow = Course(1.0, [0.0, 50.0, 100.0], [1.0, 0.8, 0.7], [1.0, 0.5, 0.2])
+    fast = Course(1.0, [0.0, 50.0, 100.0], [1.0, 0.99, 0.5], [1.0, 1.0, 1.0])
+    assert slow.bound() is None
+    assert 50.0 < fast.bound() < 60.0
+    assert Course(1.0, [0.0, 50.0, 100.0], [1.0, 0.999, 0.99], [1.0] * 3).bound() == 100.0

@@ -45,6 +45,7 @@ def broken():
         (mlp(), 3, "got int"),
         (mlp(), (each for each in X), "got generator"),
         (mlp(), [], "at least two samples"),
+        (mlp(), (X, X[:, :2]), "give `x` alone, no targets"),
         (mlp(), {"x": X}, "does not take these inputs"),
         (Noisy(), X, "other outputs when it is run again"),
         (broken(), X, "not finite"),
@@ -184,3 +185,15 @@ def test_a_picture():
     assert ax.get_xlabel() == "hidden units"
     assert len(ax.lines) == 3
     plt.close(ax.figure)
+
+
+def test_what_is_said_of_layers_widths_and_progress():
+    told = list[tuple[str, float]]()
+    shrunk = festina.shrink(mlp(), X, steps=20, progress=lambda *each: told.append(each))
+    assert str(shrunk).startswith("layer 0: 6 →")
+    assert told
+    assert all(words.startswith("widths ") and 0.0 < done <= 1.0 for words, done in told)
+    alone = widths(mlp(), X, steps=20)
+    assert f"layer 0: {alone.widths[0]} of 6 units" in str(alone)
+    assert "without targets" in str(alone)
+    assert "without targets" not in str(widths(mlp(), X, y=X[:, :2], steps=20))

@@ -221,6 +221,43 @@ def test_losses_that_are_not_finite_are_passed_over():
         empty.plateaus()
 
 
+def seen(losses, **options):
+    return festina.own.watched([0], losses, at=[0], **options)
+
+
+def test_what_leads_to_infinity_is_no_plateau():
+    losses = [1.0, 0.9, 0.8, 2.0, 90.0, 1e7, 1e20, 2.9e30, np.inf, np.nan]
+    with pytest.warns(UserWarning, match=r"6 of 10 losses are not finite, or lead there"):
+        stairs = seen(losses).stairs()
+    assert all(stair.level < 2.0 for stair in stairs)
+    assert "nan" not in str(stairs)
+    late = np.concatenate([[1e-9], np.linspace(1.0, 0.5, 50)])  # begins low, and does not diverge
+    assert seen(late).plateaus().end[-1] == 50
+
+
+def test_a_record_that_begins_or_ends_within_a_drop_has_no_stair_there():
+    time = np.arange(400.0)
+    inside = 2.0 - np.tanh((time - 10) / 30) - np.tanh((time - 400) / 30)
+    stairs = seen(inside).stairs()
+    assert len(stairs) == 1
+    assert stairs[0].level == pytest.approx(2.0, abs=0.01)
+    assert "the record begins within a drop" in stairs.remarks
+    assert len(seen(np.linspace(1.0, 0.5, 50)).stairs()) == 0
+    assert seen(inside).rests_since is None
+    assert seen(inside[:300]).rests_since == pytest.approx(60, abs=20)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.2])
+def test_a_loss_that_goes_to_zero_falls_and_does_not_rest(noise):
+    time = np.arange(3000.0)
+    loss = 1.0 / (1.0 + np.exp((time - 200) / 20)) + 0.02 * np.exp(-time / 500)
+    loss *= 1.0 + noise * np.random.default_rng(0).normal(size=time.size)
+    stairs = seen(loss).stairs()
+    assert [stair.falls for stair in stairs] == [False, True]
+    assert "falling" in str(stairs).splitlines()[2]
+    assert seen(loss).rests_since is None
+
+
 def test_a_watch_that_is_closed_or_forgotten_sees_no_more():
     model, x, y = problem()
     optimizer = OPTIMIZERS["sgd"](model.parameters())
@@ -293,7 +330,7 @@ def test_stairs_have_the_widths_of_the_weights_on_each_plateau(kind):
     assert [stair.layers[0][2] for stair in stairs] == [0, 1, 2]
     assert [stair.confirmed for stair in stairs][:2] == [True, True]
     head, *rows = str(stairs).splitlines()
-    assert " ".join(head.split()) == "level from to strength 0 (8) type confirmed slope"
+    assert " ".join(head.split()) == "level from to strength layer 0 (8) type confirmed slope"
     assert rows[1].split()[4:7] == ["1", stairs[1].kind, "yes"]
     with pytest.raises(ValueError, match="`data` must be inputs and targets, got 3"):
         watch.stairs((x, x, y))

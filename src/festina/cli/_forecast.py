@@ -16,9 +16,11 @@ from ._own_runs import (
     loss_of,
     made,
     number,
+    present,
     save_axes,
     targets,
 )
+from ._progress import Progress
 
 
 def forecast(
@@ -68,6 +70,7 @@ def forecast(
     options = {name: value for name, value in given.items() if value is not None}
     most = int(number("--max-gradients", max_gradients, least=1.0))
     size = None if batch is None else int(number("--batch", batch, least=1.0))
+    present(file, data)
     import festina
     from festina.own import load_weights, read_checkpoint
 
@@ -78,7 +81,10 @@ def forecast(
     x, y = data_for(network, data)
     rule = _rule(network, optimizer, options, found.optimizer)
     pair = x, targets(y, data)
-    seen = festina.forecast(network, criterion, rule, pair, max_gradients=most, batch=size)
+    with Progress() as progress:
+        progress.stage("forecast")
+        how = {"max_gradients": most, "batch": size, "progress": progress}
+        seen = festina.forecast(network, criterion, rule, pair, **how)
     print(seen)
     if figure is not None:
         save_axes(seen.draw(), figure)

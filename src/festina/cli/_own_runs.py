@@ -31,6 +31,13 @@ Data = Annotated[Path, Parameter(help="An .npz or .safetensors with inputs x and
 Figure = Annotated[Path | None, Parameter(help="Draw it into this file: .png, .pdf or .svg.")]
 
 
+def present(*files: Path | None) -> None:
+    """Complains of a file that is not there, before anything is imported for it."""
+    for file in files:
+        if file is not None and not file.expanduser().is_file():
+            raise Complaint(f"There is no file '{file}'.")
+
+
 def named(flag: str, name: str) -> Any:
     """What `package.module:name` stands for; the folder one stands in is looked in too."""
     module, _, attribute = name.partition(":")

@@ -6,7 +6,8 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from ._options import Debug, Number
-from ._own_runs import Data, Figure, File, Model, data_for, made, number, save_axes
+from ._own_runs import Data, Figure, File, Model, data_for, made, number, present, save_axes
+from ._progress import Progress
 
 
 def shrink(
@@ -29,13 +30,16 @@ def shrink(
 ) -> None:
     """Find how small a network of your own could be, and make it that small."""
     close = number("--tolerance", tolerance, most=1.0)
+    present(file, data)
     import festina
     from festina.own import load_weights, read_checkpoint, save_weights
 
     made_by = made("--model", model)
     network = load_weights(made_by, read_checkpoint(file).weights, origin=f"'{file}'")
     x, _ = data_for(network, data)
-    found = festina.shrink(network, x, tolerance=close, tune=tune)
+    with Progress() as progress:
+        progress.stage("shrink")
+        found = festina.shrink(network, x, tolerance=close, tune=tune, progress=progress)
     print(found)
     if out is not None:
         save_weights(out, found.model)

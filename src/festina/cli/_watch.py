@@ -16,6 +16,7 @@ from ._own_runs import (
     loss_of,
     made,
     number,
+    present,
     save_axes,
     targets,
 )
@@ -53,6 +54,7 @@ def watch(
     steps_each = None if epoch is None else int(number("--epoch", epoch, least=1.0))
     if data is not None and model is None:
         raise Complaint("`--data` needs a `--model`: MODULE:FUNCTION that makes the network.")
+    present(*files, data)
     from festina.own import load_weights, read_checkpoint, watched
     from festina.own._pytorch import is_module
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-_DECADES = 2.0  # between levels, from which on the lower ones could not be told apart
+_DECADES = 1.0  # between levels, from which on the lower ones could not be told apart
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,27 +56,27 @@ class Plateaus:
         return self.end - self.start
 
     def __str__(self) -> str:
-        many = (
-            "no plateau" if self._restless else f"{len(self)} plateau{'s' if len(self) > 1 else ''}"
-        )
+        rests = len(self) - int(self.at_speed.sum())
+        many = f"{rests or 'no'} plateau{'s' if rests > 1 else ''}"
         count = f"{many}, judged by the {self.method}"
         rows = [f"{'level':>12} {'from':>11} {'to':>11} {'strength':>9}   then drops at"]
         drops = [f"{drop:.6g}" for drop in self.drop_time] + [""]
         for k, drop in enumerate(drops):
-            rows.append(
-                f"{self.level[k]:12.6g} {self.start[k]:11.6g} {self.end[k]:11.6g} "
-                f"{self.strength[k]:9.2f}   {drop}".rstrip()
-            )
+            span = f"{self.start[k]:11.6g} {self.end[k]:11.6g}"
+            if self.at_speed[k]:
+                span = f"{'—':>11} {'—':>11}"
+            row = f"{self.level[k]:12.6g} {span} {self.strength[k]:9.2f}   {drop}"
+            rows.append(row.rstrip())
         return "\n".join([count, *rows, *self._in_words()])
 
     @property
-    def _at_speed(self) -> Bool[np.ndarray, " plateau"]:
-        """The record begins or ends there, and that is all."""
+    def at_speed(self) -> Bool[np.ndarray, " plateau"]:
+        """Where the record begins or ends within a drop: no plateau, but a row for its level."""
         return self.strength < 0.05
 
     @property
     def _restless(self) -> bool:
-        return len(self) > 1 and bool(self._at_speed.all())
+        return len(self) > 1 and bool(self.at_speed.all())
 
     def _in_words(self) -> list[str]:
         """What is to be said of curves that are not all plateaus and drops."""
@@ -96,7 +96,7 @@ class Plateaus:
             return ["no drop: the loss does not fall, or by too little to count"]
         if self._restless:
             return ["no rest: the loss falls from the first sample to the last"]
-        at_speed = self._at_speed
+        at_speed = self.at_speed
         begins = ["the record begins within a drop"] if at_speed[0] else []
         ends = ["the record ends within a drop"] if at_speed[-1] else []
         return begins + ends
@@ -104,7 +104,7 @@ class Plateaus:
     def draw(self, time: ArrayLike, loss: ArrayLike, ax: "Axes | None" = None) -> "Axes":
         """The curve that was given, with its plateaus and drops; on new axes if there are none.
 
-        The axis of the loss is logarithmic where levels differ by more than two decades and no
+        The axis of the loss is logarithmic where levels differ by more than one decade and no
         loss is zero.
         """
         t, l = (np.asarray(part, float) for part in (time, loss))  # noqa: E741

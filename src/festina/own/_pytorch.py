@@ -1,6 +1,8 @@
 """PyTorch, which is asked for only where it is needed."""
 
 import sys
+import warnings
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -25,6 +27,37 @@ def is_module(model: Any) -> bool:
 def is_tensor(value: Any) -> bool:
     found = sys.modules.get("torch")
     return found is not None and isinstance(value, found.Tensor)
+
+
+def check_pairs(loss: Callable[..., Any], outputs: Any, y: Any) -> None:
+    """Raises where a loss compares every output with every target, (n, 1) with (n,).
+
+    It does not mind then which target belongs to which output, whatever these are.
+    """
+    if not (is_tensor(outputs) and is_tensor(y) and y.is_floating_point()):
+        return
+    if y.shape == outputs.shape or y.numel() != outputs.numel() or not y.abs().max() > 0:
+        return
+    rng = torch().Generator().manual_seed(0)
+    drawn = torch().rand(outputs.shape, generator=rng).to(outputs) * y.abs().max()
+    other = y[torch().randperm(len(y), generator=rng).to(y.device)]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            here, there = (float(loss(drawn, each)) for each in (y, other))
+    except (RuntimeError, TypeError, ValueError, IndexError):
+        return
+    if abs(here - there) <= 1e-6 * abs(here) and not bool((y == other).all()):
+        one, two = tuple(outputs.shape), tuple(y.shape)
+        raise ValueError(
+            f"outputs have shape {one} and targets {two}, and `loss` compares every output with "
+            f"every target. Give targets of shape {one}: `y.reshape({one})`."
+        )
+
+
+def in_words(layer: str) -> str:
+    """The name of a layer, where it may be a number or, of what is no part of another, nothing."""
+    return f"layer {layer}" if layer.isdigit() else layer or "model"
 
 
 def unwrapped(model: Any) -> Any:

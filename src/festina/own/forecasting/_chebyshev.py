@@ -22,6 +22,7 @@ _DAMPING = 2 / 13
 _MOST_STAGES = 60
 _LEAST = 0.2  # of the inverse sharpness: no step is shorter
 _SLACK, _KINKED = 2.0, 10  # of the tolerance, for so many steps after one across kinks
+_OF_THE_WAY = 25  # so many steps across kinks go as far as all before them
 _FAILURES = 20  # steps in a row that were given up, after which one is taken or all is over
 _RISE = 0.1  # of the loss, in a step: too much
 _SAFETY = 1.2  # of the sharpness, which power iteration finds from below
@@ -55,7 +56,8 @@ def integrate(
     `tolerance` is the error that a step may make, relative to the step itself: weights that rest
     do not hide the error of those that grow. Rectifiers slide along their kinks, where a step is in
     error however short it is: one that was shortened to little avail is taken as it was, with some
-    behind it, and so is every step of the length `shortest`.
+    behind it, and so is every step of the length `shortest`, or, behind kinks, of a share of the
+    way so far: a long slide costs no more than its logarithm.
     """
     w, (loss, f) = start, field(start)
     t, speed = 0.0, f.square
@@ -65,7 +67,8 @@ def integrate(
     while True:
         rho = _SAFETY * sharpness.value
         # What blew up is tried again shorter than any other step: along a flow the loss falls.
-        least = _LEAST / rho if blown else max(_LEAST / rho, shortest)
+        floor = max(shortest, t / _OF_THE_WAY if kinked else 0.0)
+        least = _LEAST / rho if blown else max(_LEAST / rho, floor)
         h = max(min(h, (_MOST_STAGES**2 - 1) / 1.54 / rho), least)
         step = _step(field, w, f, h, rho)
         blown = not math.isfinite(step.error + step.loss) or step.loss > loss + _RISE * abs(loss)

@@ -100,6 +100,20 @@ class Course:
         faster = second - third > max(2.0 * (first - second), 0.1 * least)
         return bool(first - third < least and not faster)
 
+    def bound(self) -> float | None:
+        """Before when it is not left, where the look-ahead ends in a fall that speeds up.
+
+        What it has fallen by is the least that the drop will be. None if it falls ever slower;
+        all the way if it has not fallen.
+        """
+        ends = 0.0, 0.5 * self.time[-1], self.time[-1]
+        first, second, third = np.interp(ends, self.time, self.loss)
+        if first - third < max(LEAST_DROP * abs(first), LEAST_OF_ALL * self.scale):
+            return self.time[-1]
+        if second - third < first - second:
+            return None
+        return self.passage(0, LEFT * (first - third))
+
     def to_come(self) -> float:
         """How much further the loss falls if it goes on slowing down; infinite if it does not."""
         if len(self.time) < 3:

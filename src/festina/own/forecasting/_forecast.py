@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ...dynamics._worker import Progress
 from ...networks._given import whole_number
 from .._pytorch import is_module
 from ._chebyshev import Ahead, integrate
@@ -51,6 +52,7 @@ def forecast(
     batch: int | None = None,
     schedule: Schedule | None = None,
     every_gradient: bool = False,
+    progress: Progress | None = None,
 ) -> Forecast:
     r"""When the plateau that a network sits on will be *left*, in steps of its optimiser.
 
@@ -86,6 +88,7 @@ def forecast(
     - `schedule`: the learning rate so many steps from now, in units of the present one.
     - `every_gradient`: run the optimiser itself ahead, whichever of PyTorch's it is, with one
       gradient a step.
+    - `progress`: called with words and the fraction of `max_gradients` that is spent.
 
     **Returns:**
 
@@ -108,15 +111,24 @@ def forecast(
     if every_gradient:
         start = lambda _, problem: run_ahead(model, optimizer, problem, schedule)
     judge = metric and (lambda w: _number(metric(problem.restore(w))))
-    course, drop = _first_drop(start, replace(problem, most=most), scale, judge)
+    course, drop = _first_drop(start, replace(problem, most=most), scale, judge, progress)
 
-    verdict: Verdict = _without_drop(course) if drop is None else "plateau"
-    if problem.spent[0] >= most:
-        problem.notes.append(
-            f"all {most:.0f} gradients allowed were spent in looking {course.time[-1]:.0f} steps "
-            "ahead, and what comes behind is not known: `max_gradients` allows more"
-        )
+    since = None if watch is None else watch.rests_since
+    gave_up = problem.spent[0] >= most
+    verdict: Verdict = "plateau" if drop is not None else _without_drop(course)
     left = half = band = reached = None
+    if gave_up:
+        dear = ", which is as dear as training on" if course.time[-1] < 2.0 * most else ""
+        problem.notes.append(
+            f"all {most:.0f} gradients allowed were spent in looking {course.time[-1]:,.0f} steps "
+            f"ahead{dear}, and what comes behind is not known: `max_gradients` allows more"
+        )
+    if drop is None and judge is None and (gave_up or since is not None):
+        bound = course.bound()
+        if bound is not None and (
+            verdict != "minimum" or (gave_up and negative_curvature(problem, course.weights))
+        ):
+            verdict, band = "plateau", (bound, math.inf)
     if judge is not None and course.metric_moved:
         ends = course.metric[0], course.metric[-1]
         reached = lambda seen: seen.metric_passage(*ends, LEFT)
@@ -132,14 +144,15 @@ def forecast(
         spread = _spread(start, again, judge, reached, left, coarser=not every_gradient)
         spread += (_NARROW if problem.batch is None else _NARROW_IN_BATCHES) * left
         band = max(left - spread, 0.0), left + spread
-    if verdict == "plateau" and watch is not None:
-        problem.notes.append(f"it rests since step {watch.plateaus().start[-1]:.0f}")
+    if verdict == "plateau" and since is not None:
+        problem.notes.append(f"it rests since step {since:.0f}")
     return Forecast(
         verdict,
         left,
         half,
         band,
         now,
+        drop.above if drop is not None and judge is None else None,
         drop.below if drop is not None and judge is None else None,
         (course.metric[0], course.metric[-1]) if judge else None,
         course.time[-1],
@@ -246,12 +259,14 @@ def _affordable(look: Iterator[Ahead]) -> Iterator[Ahead]:
 
 
 def _first_drop(
-    start: Start, problem: Problem, scale: float, judge: Judge | None
+    start: Start, problem: Problem, scale: float, judge: Judge | None, progress: Progress | None
 ) -> tuple[Course, Drop | None]:
     """The look-ahead until the first drop or the metric's way is made, or all is at rest."""
     course, rested = Course(scale), None
     for here in _affordable(start(1.0, problem)):
         course.add(here, judge)
+        if progress is not None:
+            progress(f"{here.time:,.0f} steps ahead", problem.spent[0] / problem.most)
         drop = course.drop()
         if course.metric_rests if judge else drop is not None:
             return course, drop

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .._pytorch import unwrapped
+from .._pytorch import check_pairs, unwrapped
 from .._samples import Samples, arrays, length, rows, torch_samples
 from ._vectors import Array, Vector
 
@@ -143,12 +143,17 @@ def torch_problem(
         notes.append(_longer(str(short.pop()).removeprefix("torch.")))
         twin.float()
 
+    paired = list[bool]()
+
     def evaluate(parts: tuple[Array, ...], x: Any, y: Any) -> tuple[float, tuple[Array, ...]]:
         own = tuple(p.detach().requires_grad_() for p in parts)
         args, named = ((), x) if isinstance(x, dict) else (x if isinstance(x, tuple) else (x,), {})
         with torch.enable_grad():
-            weights = dict(zip(moving, own, strict=True))
-            value = _one_number(loss(functional_call(twin, weights, args, named), y))
+            outputs = functional_call(twin, dict(zip(moving, own, strict=True)), args, named)
+            if not paired:
+                check_pairs(loss, outputs, y)
+                paired.append(True)
+            value = _one_number(loss(outputs, y))
             if not getattr(value, "requires_grad", False):
                 raise ValueError("`loss` does not depend on the weights: is it detached?")
             g = torch.autograd.grad(value, own, allow_unused=True, materialize_grads=True)

@@ -30,8 +30,10 @@ class Forecast:
       `"no staircase"`, it goes on falling without a rest.
     - `left`: when a tenth of the coming drop is made, the plateau left; `None` without one.
     - `half`: when half of it is made.
-    - `band`: between which `left` lies.
+    - `band`: between which `left` lies. Where the look-ahead ended on the plateau or within a
+      drop, `left` is not known, and the band goes from when it is not yet left to infinity.
     - `loss`: now, on the samples that were looked at.
+    - `plateau`: the level that is left. The present loss is above it while it settles.
     - `level`: of the loss after the drop. The plateau behind it may be a weak one.
     - `metric`: the metric now and where the look-ahead ended; with one, times and band are its.
     - `ahead`: how far was looked.
@@ -46,6 +48,7 @@ class Forecast:
     half: float | None
     band: tuple[float, float] | None
     loss: float
+    plateau: float | None
     level: float | None
     metric: tuple[float, float] | None
     ahead: float
@@ -62,26 +65,30 @@ class Forecast:
         return "\n".join([*lines, *self.notes])
 
     def _in_words(self) -> str:
-        if self.left is None:
+        here, there = f"the loss of {self.loss:.4g}", f"{self.course.loss[-1]:.4g}"
+        if self.left is None or self.half is None or self.band is None:
+            never = "no end of it was seen"
+            if self.band is not None:
+                never = f"is not left within {_steps(self.band[0])}"
             return {
                 "minimum": f"minimum: the loss rests at {self.loss:.4g}, no drop is coming",
-                "settling": f"settling: the loss of {self.loss:.4g} still falls to "
-                f"{self.course.loss[-1]:.4g}; no drop was seen behind it",
-                "no staircase": f"no staircase: the loss falls from {self.loss:.4g} to "
-                f"{self.course.loss[-1]:.4g} without a rest",
-                "plateau": f"plateau: loss {self.loss:.4g}, no end of it was seen",
+                "settling": f"settling: {here} still falls to {there}; no drop was seen behind it",
+                "no staircase": f"no staircase: {here} falls to {there} without a rest",
+                "plateau": f"plateau: {here}, {never}",
             }[self.verdict]
-        assert self.half is not None
-        assert self.band is not None
-        about = f"in {_steps(self.left)} ({_number(self.band[0])} to {_number(self.band[1])})"
+        low, high = map(_number, self.band)
+        when = f"in {_steps(self.left)} ({low} to {high})"
+        if self.band[0] <= 0.0:  # nobody knows when
+            when = f"within {high} steps, perhaps in {_number(self.left)}"
         if self.metric is not None:
             a, b = self.metric
             return (
-                f"{self.verdict}: the metric of {a:.4g} leaves {about}, is half-way to {b:.4g} in "
+                f"{self.verdict}: the metric of {a:.4g} leaves {when}, is half-way to {b:.4g} in "
                 f"{_steps(self.half)}"
             )
+        settles = f" falls to {self.plateau:.4g}, which" if self.verdict == "settling" else ""
         return (
-            f"{self.verdict}: the loss of {self.loss:.4g} is left {about}, half of the drop to "
+            f"{self.verdict}: {here}{settles} is left {when}, half of the drop to "
             f"{self.level:.4g} is made in {_steps(self.half)}"
         )
 

@@ -178,8 +178,11 @@ class AbstractModel(ABC):
             shapes: list[tuple[int, ...]] = []
             mapped(self.samples.x, lambda a: shapes.append(tuple(a.shape)))
             what = (str(error).splitlines() or [repr(error)])[0]
+            hint = ""
+            if isinstance(self.samples.x, tuple):
+                hint = ". Each in a tuple is an argument of the model: give `x` alone, no targets"
             raise ValueError(
-                f"`model` does not take these inputs {', '.join(map(str, shapes))}: {what}"
+                f"`model` does not take these inputs {', '.join(map(str, shapes))}: {what}{hint}"
             ) from error
         if not np.isfinite(here).all():
             raise ValueError(

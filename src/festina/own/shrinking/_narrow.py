@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from ...dynamics._worker import Progress
 from ._descent import descend
 from ._layers import AbstractModel, Weights
 from ._merge import Merging, Widths
@@ -29,7 +30,14 @@ class Narrowest:
     Layers are merged in the order of what that costs at the outputs, whichever they are in.
     """
 
-    def __init__(self, network: AbstractModel, *, scale: float | None = None, steps: int = 300):
+    def __init__(
+        self,
+        network: AbstractModel,
+        *,
+        scale: float | None = None,
+        steps: int = 300,
+        progress: Progress | None = None,
+    ):
         every = np.arange(len(network.samples))
         few = len(every) < 2 * _HELD
         self.fit = every if few else every[every % _HELD != 0]
@@ -41,6 +49,9 @@ class Narrowest:
         self._order = self.merging.costs()
         self._starts: dict[tuple[int, ...], tuple[Narrow, Narrow]] = {}
         self._tuned: dict[tuple[int, ...], Narrow] = {}
+        self._progress = progress or (lambda words, done: None)
+        bits = [units.bit_length() for units in (len(self._order), *self.merging.full.values())]
+        self._asked, self._all = 0, 1 + sum(bits)
 
     def error(self, weights: Weights) -> float:
         apart = self.network.outputs(weights, self.held) - self._outputs[self.held]
@@ -63,14 +74,21 @@ class Narrowest:
         """After tuning to the wide network's outputs, until the error is `goal`."""
         key = tuple(widths.values())
         if key not in self._tuned:
+            self._say(widths)
             start = self.start(widths)
             self._tuned[key] = start if start.error <= goal else self._tune(start, goal)
         return self._tuned[key]
 
     def best(self, widths: Widths) -> Narrow:
         """Tuned from both starts, as far as that goes."""
+        self._say(widths)
         done = self._tuned.get(tuple(widths.values()), self.start(widths))
         return min(done, *map(self._tune, self.starts(widths)), key=_error)
+
+    def _say(self, widths: Widths) -> None:
+        """How many of the widths that may be asked for have been."""
+        self._asked += 1
+        self._progress(f"widths {'–'.join(map(str, widths.values()))}", self._asked / self._all)
 
     def path(self, merges: int) -> dict[str, int]:
         """How wide layers are after so many merges, the cheapest first."""

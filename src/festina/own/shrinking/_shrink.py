@@ -5,7 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ...dynamics._worker import Progress
 from ...networks._given import real_number, whole_number
+from .._pytorch import in_words
 from ._model import model_of
 from ._narrow import Narrowest, rms
 
@@ -46,7 +48,7 @@ class Shrunk:
 
     def __str__(self) -> str:
         each = ", ".join(
-            f"{name or 'model'}: {self.full[name]} → {width} units"
+            f"{in_words(name)}: {self.full[name]} → {width} units"
             for name, width in self.widths.items()
         )
         if self.widths == self.full:
@@ -89,6 +91,7 @@ def shrink(
     widths: Mapping[str, int] | Sequence[int] | int | None = None,
     apply: Callable[..., Any] | None = None,
     steps: int = 300,
+    progress: Progress | None = None,
 ) -> Shrunk:
     r"""The narrowest network of the same kind that computes what a trained one does.
 
@@ -116,6 +119,7 @@ def shrink(
     - `apply`: of a tree of weights, its outputs `apply(tree, x)`; left out, the tree is called with
       one example at a time, as Equinox has it.
     - `steps`: most steps of tuning, each a gradient or two over the inputs.
+    - `progress`: called with words and the fraction done.
 
     **Returns:** a `Shrunk`. The model that was given stays as it is. Magnitude pruning is tried
     with the same refit and is taken where it comes closer, so that the answer is never worse.
@@ -132,7 +136,7 @@ def shrink(
         raise ValueError(f"`tolerance` must be positive, got {tolerance}.")
     network = model_of(model, x, apply=apply)
     asked = None if widths is None else _asked(widths, {h.name: h.units for h in network.hidden})
-    narrowest = Narrowest(network, steps=steps)
+    narrowest = Narrowest(network, steps=steps, progress=progress)
     chosen = asked or narrowest.search(tolerance, tune=tune).widths
     narrow = chosen != narrowest.merging.full
     found = narrowest.best(chosen) if tune and narrow else narrowest.start(chosen)

@@ -12,6 +12,7 @@ from jaxtyping import Float
 from torch import nn
 from torch.func import functional_call
 
+from .._pytorch import check_pairs
 from .._samples import length, mapped, torch_samples
 from .._samples import rows as rows_of
 from ._heads import Heads
@@ -47,6 +48,7 @@ class TorchModel(AbstractModel):
         self.flat: dict[str, tuple[int, tuple[int, ...]]] = {}
         self.notes = (*self.samples.notes, *_notes(model))
         self._kept: dict[Any, Any] = {}
+        self._paired = False
 
     def layers(self) -> Iterator[Hidden]:
         found = tuple(found_between(self))
@@ -179,6 +181,9 @@ class TorchModel(AbstractModel):
 
     def _valued(self, loss: Callable[..., Any], y: torch.Tensor, target: Any) -> torch.Tensor:
         """A loss that holds tensors of its own, weights of classes say, wants their precision."""
+        if not self._paired:
+            check_pairs(loss, y, target)
+            self._paired = True
         try:
             return loss(y, target)
         except RuntimeError:

@@ -7,8 +7,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ...dynamics._worker import Progress
 from ...networks._given import real_number, whole_number
 from ...theory.saddles._kinds import SIMPLEST_FIRST, Kind
+from .._pytorch import in_words
 from ._descent import descend
 from ._layers import AbstractModel, Weights, close
 from ._model import model_of
@@ -21,6 +23,10 @@ _LEVEL = 0.1  # of the loss: to about the square of that slope is left to a netw
 _STILL = 0.1  # the slope of the narrow network after its descent: a hundredth is left to it
 _STEPS = 500  # of that descent, and as many again up to so many times, while it finds no rest
 _TRIES = 4
+_WITHOUT_TARGETS = (
+    "without targets units count by what they change of the outputs: where those are small beside "
+    "the targets, as on early plateaus, more units count than with `y`"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,9 +68,11 @@ class EffectiveWidths:
         return None if math.isnan(self.slope) else self.slope <= _REST
 
     def __str__(self) -> str:
-        each = ", ".join(f"{name} {width} of {units}" for name, units, width in self.layers)
+        each = ", ".join(
+            f"{in_words(name)}: {width} of {units} units" for name, units, width in self.layers
+        )
         kind = "no unit can be spared" if self.kind is None else f"of type {self.kind}"
-        found = f"effective widths: {each} units, {kind}, error {self.error:.2g}"
+        found = f"effective widths, {each}, {kind}, error {self.error:.2g}"
         return "; ".join((found, self._verdict, *self.notes))
 
     @property
@@ -94,6 +102,7 @@ def widths(
     tune: bool = True,
     apply: Callable[..., Any] | None = None,
     steps: int = 300,
+    progress: Progress | None = None,
 ) -> EffectiveWidths:
     r"""How few units in every hidden layer compute what the network does.
 
@@ -121,7 +130,7 @@ def widths(
     - `tolerance`: largest error, as a fraction of the scale. At a tenth six students of a teacher
       of four units end with four; at .05 one ends with five, and three of their 25 plateaus are
       `"fitted"` that are saddles of a type at a tenth.
-    - `tune`, `apply`, `steps`: as for `festina.shrink`.
+    - `tune`, `apply`, `steps`, `progress`: as for `festina.shrink`.
     """
     tolerance, steps = real_number("tolerance", tolerance), whole_number("steps", steps)
     if not 0 < tolerance < math.inf:
@@ -137,7 +146,7 @@ def widths(
         found = Narrow({layer.name: 0 for layer in network.hidden}, {}, empty)
         kind = "zero"
     else:
-        narrowest = Narrowest(network, scale=scale, steps=steps)
+        narrowest = Narrowest(network, scale=scale, steps=steps, progress=progress)
         found = narrowest.search(tolerance, tune=tune)
         kind = _kind(narrowest, found, tolerance)
     here = slope = there = narrow_slope = math.nan
@@ -161,7 +170,7 @@ def widths(
         narrow_loss=there,
         narrow_slope=narrow_slope,
         confirmed=confirmed,
-        notes=network.notes,
+        notes=(*network.notes, *(() if network.samples.y is not None else (_WITHOUT_TARGETS,))),
     )
 
 

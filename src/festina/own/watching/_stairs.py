@@ -9,11 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Bool, Float
 
+from ..._drops import PROMINENCE
 from ...diagnose import Plateaus, plateaus
+from .._pytorch import in_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+_DIVERGED = 1e3  # times the first loss, or the median one, from where no way leads back
+_SLOWLY = 0.7  # of the loss in the third quarter of a stay, which is left in the fourth
+_FALLING = "the loss goes on falling, by a third or more in the last quarter of that time"
 _NEAR = 0.05  # of an epoch, from its boundary to where a drop begins and ends that happens there
 _SEEN = 8  # samples, to which that is known at best
 _FEWEST = 10 * _SEEN  # samples in an epoch: in shorter ones every moment is near a boundary
@@ -27,6 +32,8 @@ class Stair:
       decades by which it is slower there than at the drops beside it.
     - `epoch`: whether all drops beside it happen at boundaries of epochs. The loss of examples
       falls when they are seen again: that is memory, and no saddle is passed.
+    - `falls`: whether the loss is less by a third in the last quarter of the stay than in the one
+      before, as at ends where it goes to zero: too slowly for a drop, and no rest.
     - `step`: of the weights that stand for it, None where there are none.
     - `layers`: of every hidden layer its name, how many units it has and how few would do.
     - `kind`: how those few sit in the network, nothing where none can be spared; `confirmed`:
@@ -39,6 +46,7 @@ class Stair:
     end: float
     strength: float
     epoch: bool = False
+    falls: bool = False
     step: float | int | None = None
     layers: tuple[tuple[str, int, int], ...] = ()
     kind: str = ""
@@ -49,7 +57,10 @@ class Stair:
 
 @dataclass(frozen=True, eq=False)
 class Stairs:
-    """The plateaus of a run in the order of time, and what is to be said of them all."""
+    """The plateaus of a run in the order of time, and what is to be said of them all.
+
+    Where the record begins or ends within a drop there is none, and a remark says so.
+    """
 
     stairs: tuple[Stair, ...]
     remarks: tuple[str, ...] = ()
@@ -62,13 +73,14 @@ class Stairs:
 
     def __str__(self) -> str:
         layers = next((each.layers for each in self.stairs if each.layers), ())
-        names = [f"{name} ({units})" for name, units, _ in layers]
+        names = [f"{in_words(name)} ({units})" for name, units, _ in layers]
         rows = [["level", "from", "to", "strength", *names, "type", "confirmed", "slope"]]
         for each in self.stairs:
             widths = [str(width) for *_, width in each.layers] or ["—"] * len(names)
             sure = {True: "yes", False: "no", None: "—"}[each.confirmed]
             slope = "—" if each.slope is None or np.isnan(each.slope) else f"{each.slope:.2g}"
-            span = f"{each.start:.0f}", f"{each.end:.0f}", f"{each.strength:.2f}"
+            strength = "—" if np.isnan(each.strength) else f"{each.strength:.2f}"
+            span = f"{each.start:.0f}", f"{each.end:.0f}", strength
             rows.append([f"{each.level:.5g}", *span, *widths, _kind(each), sure, slope])
         columns = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = (
@@ -79,8 +91,8 @@ class Stairs:
 
 
 def _kind(stair: Stair) -> str:
-    if stair.epoch:
-        return "epoch"
+    if stair.epoch or stair.falls:
+        return "epoch" if stair.epoch else "falling"
     return stair.kind or ("—" if stair.step is not None else "no weights")
 
 
@@ -133,7 +145,8 @@ class AbstractRun(abc.ABC):
         found = self.plateaus()
         beside = at_epochs(found, self.epoch, self._spacing())
         moments, rows = np.array(self.steps_with_weights), list[Stair]()
-        for k in range(len(found)):
+        only_rises = len(found) == 1 and found.rises.size > 0
+        for k in [] if only_rises else np.flatnonzero(~found.at_speed).tolist():
             drops = beside[max(k - 1, 0) : k + 1]
             row = {
                 "level": float(found.level[k]),
@@ -141,6 +154,7 @@ class AbstractRun(abc.ABC):
                 "end": float(found.end[k]),
                 "strength": float(found.strength[k]),
                 "epoch": bool(drops.size and drops.all()),
+                "falls": self._falls(found.start[k], found.end[k]),
             }
             here = moments[(moments >= found.start[k]) & (moments <= found.end[k])]
             if here.size:
@@ -148,7 +162,23 @@ class AbstractRun(abc.ABC):
                 row |= {"step": step} | self._widths(step, data, loss=loss, **options)
             rows.append(Stair(**row))
         notes = dict.fromkeys(note for row in rows for note in row.notes)
-        return Stairs(tuple(rows), (*_on_epochs(beside), *notes, *_in_words(found)))
+        falling = [f"falling: {_FALLING}"] * any(row.falls for row in rows)
+        words = (*_on_epochs(beside), *falling, *notes, *_in_words(found))
+        return Stairs(tuple(rows), words)
+
+    @property
+    def rests_since(self) -> float | None:
+        """The step since which the loss rests; None where the record ends within a drop."""
+        *_, last = self.stairs().stairs or (None,)
+        if last is None or last.falls or last.strength < PROMINENCE:
+            return None
+        return last.start if last.end >= self.curve[0][-1] else None
+
+    def _falls(self, start: float, end: float) -> bool:
+        steps, losses = self.curve
+        late = losses[(steps >= 0.5 * (start + end)) & (steps <= end)]
+        half = len(late) // 2  # means of halves: of mini-batches each is another loss
+        return bool(half and 0.0 <= late[half:].mean() < _SLOWLY * late[:half].mean())
 
     def draw(self, ax: "Axes | None" = None, **options: Any) -> "Axes":
         """The loss with its plateaus and drops; options are those of `plateaus`."""
@@ -183,14 +213,18 @@ class AbstractRun(abc.ABC):
         if not steps.size:
             raise ValueError("There is no loss yet: call `.log(loss)` before each step.")
         fine = np.isfinite(losses)
+        if fine.any():  # what leads to infinity is no part of it either
+            usual = max(losses[0], np.median(np.abs(losses[fine])))
+            if not losses[-1] < _DIVERGED * usual:
+                fine[np.flatnonzero(fine & ~(losses > usual))[-1] + 1 :] = False
         if not fine.any():
             raise ValueError("None of the losses is finite: the run diverged from its first step.")
         if not fine.all():
             first = steps[np.argmin(fine)]
             rest = "and all that follow" if not fine[np.argmin(fine) :].any() else "the first"
             warnings.warn(
-                f"{np.sum(~fine)} of {fine.size} losses are not finite, {rest} at step {first:.0f}:"
-                " they are passed over."
+                f"{np.sum(~fine)} of {fine.size} losses are not finite, or lead there, "
+                f"{rest} at step {first:.0f}: they are passed over."
             )
         return steps[fine], losses[fine]
 
