@@ -1,0 +1,176 @@
+"""Pieces in processes of this machine, or in this one.
+
+A process is sent pieces over its standard input and ends when that does: also when the one that
+started it is killed. Pieces of one kind go to the same process where they can, since it has
+compiled what they need.
+"""
+
+import contextlib
+import os
+import pickle
+import queue
+import subprocess
+import sys
+import threading
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import IO, Any
+
+from ._grid import Grid, Index
+from ._work import Outcome, computed, packed
+
+_DEATHS = 3
+"""How many processes may die over a piece before it counts as failed."""
+
+_PROGRAM = "import sys; sys.path[:] = {path!r}; from {module} import serve; serve()"
+
+
+def here(
+    function: Callable[..., Any], grid: Grid, todo: Iterable[Index], count: int
+) -> Iterator[tuple[Index, Outcome]]:
+    """Compute pieces one after another, in this process."""
+    for index in todo:
+        yield index, computed(function, grid.point(index), count)
+
+
+def side_by_side(
+    function: Callable[..., Any], grid: Grid, todo: Iterable[Index], count: int, processes: int
+) -> Iterator[tuple[Index, Outcome]]:
+    """Compute pieces in so many processes; each as it is finished."""
+    work = packed(function)
+    waiting, left = _Waiting(grid, todo), Counter[Index]()
+    finished: queue.SimpleQueue[tuple[Index, Outcome] | BaseException] = queue.SimpleQueue()
+    running: set[subprocess.Popen[bytes]] = set()
+    stopped = threading.Event()
+
+    def look_after() -> None:
+        """Keep one process busy, and start another when it dies."""
+        last: tuple[Any, ...] | None = None
+        try:
+            while not stopped.is_set() and (index := waiting.take(last)) is not None:
+                with _started(running) as process:
+                    while index is not None:
+                        last = grid.kind(index)
+                        message = work, grid.point(index), count
+                        if (outcome := _asked(process, message)) is None:
+                            break
+                        finished.put((index, outcome))
+                        index = None if stopped.is_set() else waiting.take(last)
+                    if index is None or stopped.is_set():
+                        return
+                    left[index] += 1
+                    if left[index] < _DEATHS:
+                        waiting.give_back(index)
+                    else:
+                        reason = f"{_DEATHS} processes ended over it, {_ending(process)}"
+                        finished.put((index, Outcome(reason=reason)))
+        except BaseException as error:  # no process can be started, say
+            finished.put(error)
+
+    expected = len(waiting)
+    threads = [
+        threading.Thread(target=look_after, daemon=True) for _ in range(min(processes, expected))
+    ]
+    try:
+        for thread in threads:
+            thread.start()
+        for _ in range(expected):
+            if isinstance(result := finished.get(), BaseException):
+                raise result
+            yield result
+    finally:
+        stopped.set()
+        for process in list(running):
+            process.kill()
+        for thread in threads:
+            thread.join(timeout=10)
+
+
+class _Waiting:
+    """Pieces that nobody has taken yet, those of one kind in a row."""
+
+    def __init__(self, grid: Grid, todo: Iterable[Index]):
+        self._grid, self._lock = grid, threading.Lock()
+        self._kinds: dict[tuple[Any, ...], deque[Index]] = defaultdict(deque)
+        for index in todo:
+            self._kinds[grid.kind(index)].append(index)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._kinds.values()))
+
+    def take(self, kind: tuple[Any, ...] | None) -> Index | None:
+        """One of this kind, else of that of which most are left."""
+        with self._lock:
+            same = self._kinds.get(kind) if kind is not None else None
+            pieces = same or max(self._kinds.values(), key=len, default=None)
+            return pieces.popleft() if pieces else None
+
+    def give_back(self, index: Index) -> None:
+        with self._lock:
+            self._kinds[self._grid.kind(index)].append(index)
+
+
+@contextlib.contextmanager
+def _started(running: set[subprocess.Popen[bytes]]) -> Iterator[subprocess.Popen[bytes]]:
+    program = _PROGRAM.format(path=sys.path, module=__name__)
+    # Several processes on one accelerator: none may take all of its memory.
+    environment = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"} | dict(os.environ)
+    process = subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=environment,
+        start_new_session=True,  # Ctrl-C is for the one who started it
+    )
+    running.add(process)
+    try:
+        yield process
+    finally:
+        running.discard(process)
+        process.kill()
+        process.wait()
+        for stream in (process.stdin, process.stdout):
+            with contextlib.suppress(OSError):
+                stream and stream.close()
+
+
+def _asked(process: subprocess.Popen[bytes], message: tuple[Any, ...]) -> Outcome | None:
+    """What a process answers; nothing if it is dead."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        _send(process.stdin, message)
+        return pickle.load(process.stdout)
+    except (OSError, EOFError, pickle.UnpicklingError, ValueError):
+        return None
+
+
+def _send(stream: IO[bytes], message: Any) -> None:
+    stream.write(pickle.dumps(message))
+    stream.flush()
+
+
+def _ending(process: subprocess.Popen[bytes]) -> str:
+    status = process.wait()
+    return f"by signal {-status}" if status < 0 else f"with exit status {status}"
+
+
+def serve() -> None:
+    """A process that computes pieces: what it is asked comes in, what comes of it goes out."""
+    out = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a function prints belongs to standard error
+    asked: queue.SimpleQueue[tuple[bytes, Mapping[str, Any], int]] = queue.SimpleQueue()
+
+    def listen() -> None:
+        with contextlib.suppress(EOFError, OSError, pickle.UnpicklingError):
+            while True:
+                asked.put(pickle.load(sys.stdin.buffer))
+        os._exit(0)  # nobody wants to know any more, however long a piece still takes
+
+    threading.Thread(target=listen, daemon=True).start()
+    while True:
+        outcome = computed(*asked.get())
+        try:
+            _send(out, outcome)
+        except OSError:
+            os._exit(0)
