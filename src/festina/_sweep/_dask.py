@@ -1,6 +1,7 @@
 """Pieces on a cluster, by Dask."""
 
 import contextlib
+import functools
 import importlib.metadata
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -9,16 +10,17 @@ from typing import Any
 from .._code import code
 from ..papers import Progress
 from ._grid import Grid, Index
+from ._local import Engine, Finished
 from ._work import Outcome, computed, packed
 
 _AHEAD = 4  # pieces that wait at the scheduler for each thread of a worker
 _PATIENCE = 10  # seconds until nobody is at an address
 
-Engine = Callable[[Callable[..., Any], Grid, Sequence[Index], int], Iterator[tuple[Index, Outcome]]]
-
 
 @contextlib.contextmanager
-def connected(scheduler: Any, *, jobs: int, say: Progress) -> Iterator[Engine]:
+def connected(
+    scheduler: Any, *, jobs: int, say: Progress
+) -> Iterator[Callable[[Callable[..., Any]], Engine]]:
     """What computes pieces by the scheduler at an address, of a client, or of SLURM."""
     with contextlib.ExitStack() as stack:
         client = _client(scheduler, jobs, stack)
@@ -30,12 +32,7 @@ def connected(scheduler: Any, *, jobs: int, say: Progress) -> Iterator[Engine]:
             if words := _difference(versions):
                 raise ValueError(f"The worker at {address} {words}. {_ALIKE}")
 
-        def engine(
-            function: Callable[..., Any], grid: Grid, todo: Sequence[Index], count: int
-        ) -> Iterator[tuple[Index, Outcome]]:
-            return _finished(client, packed(function), grid, todo, count)
-
-        yield engine
+        yield lambda function: functools.partial(_finished, client, packed(function))
 
 
 _ALIKE = "Install the same on all machines."
@@ -53,7 +50,7 @@ def _client(scheduler: Any, jobs: int, stack: contextlib.ExitStack) -> Any:
     if scheduler == "slurm":
         from dask_jobqueue.slurm import SLURMCluster
 
-        cluster = stack.enter_context(SLURMCluster())
+        cluster: Any = stack.enter_context(SLURMCluster())
         cluster.scale(jobs=max(1, jobs))
         scheduler = cluster
     try:
@@ -65,9 +62,7 @@ def _client(scheduler: Any, jobs: int, stack: contextlib.ExitStack) -> Any:
         ) from error
 
 
-def _finished(
-    client: Any, work: bytes, grid: Grid, todo: Sequence[Index], count: int
-) -> Iterator[tuple[Index, Outcome]]:
+def _finished(client: Any, work: bytes, grid: Grid, todo: Sequence[Index]) -> Finished:
     from dask.distributed import as_completed
 
     waiting, versions = iter(todo), _versions()
@@ -78,7 +73,7 @@ def _finished(
         threads = sum(client.nthreads().values())
         while len(places) < _AHEAD * max(1, threads) and (i := next(waiting, None)) is not None:
             # Not `pure`: Dask would hash what it is given, to know it again.
-            future = client.submit(_computed, versions, work, grid.point(i), count, pure=False)
+            future = client.submit(_computed, versions, work, grid.point(i), grid.count, pure=False)
             places[future] = i
             pending.add(future)
 

@@ -11,7 +11,7 @@ import numpy as np
 Index = tuple[int, ...]
 """Where a piece is on the axes that are not taken together."""
 
-WAYS = "values with commas (2,3,4) or FROM:TO:NUMBER, FROM:TO:log:NUMBER"
+WAYS = "values with commas (2,3,4), FROM:TO:NUMBER or FROM:TO:log:NUMBER"
 
 
 @dataclass(frozen=True)
@@ -22,119 +22,114 @@ class Grid:
     together: tuple[str, ...] = ()
 
     @property
-    def outer(self) -> dict[str, tuple[Any, ...]]:
-        return {name: values for name, values in self.axes.items() if name not in self.together}
+    def outer(self) -> tuple[str, ...]:
+        return tuple(name for name in self.axes if name not in self.together)
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """How many pieces there are along each axis that is not taken together."""
-        return tuple(map(len, self.outer.values()))
+    def inner(self) -> tuple[str, ...]:
+        return tuple(name for name in self.axes if name in self.together)
+
+    def sizes(self, names: tuple[str, ...]) -> tuple[int, ...]:
+        return tuple(len(self.axes[name]) for name in names)
 
     @property
     def pieces(self) -> int:
-        return math.prod(self.shape)
+        return math.prod(self.sizes(self.outer))
+
+    @property
+    def count(self) -> int:
+        """Points in a piece of several; 0 where a piece is one point."""
+        return math.prod(self.sizes(self.inner)) if self.inner else 0
 
     def __iter__(self) -> Iterator[Index]:
-        return itertools.product(*map(range, self.shape))
+        return itertools.product(*map(range, self.sizes(self.outer)))
 
     def point(self, index: Index) -> dict[str, Any]:
-        """What a piece is computed from: a value for each axis, for those together an array.
+        """What a piece is computed from: a value of each axis, of those together an array.
 
-        The arrays are as long as there are points in the piece.
+        Arrays have an entry for each point.
         """
-        columns = zip(*itertools.product(*(self.axes[name] for name in self._inner)), strict=True)
-        arrays = {name: np.array(column) for name, column in zip(self._inner, columns, strict=True)}
-        named = zip(self.outer.items(), index, strict=True)
-        return {name: values[k] for (name, values), k in named} | arrays
+        rows = itertools.product(*(self.axes[name] for name in self.inner))
+        arrays = zip(self.inner, zip(*rows, strict=True), strict=True)
+        values = {name: self.axes[name][k] for name, k in zip(self.outer, index, strict=True)}
+        return values | {name: np.array(column) for name, column in arrays}
 
     def region(self, index: Index) -> tuple[int | slice, ...]:
         """Where a piece is in an array over all axes."""
         places = iter(index)
-        return tuple(slice(None) if name in self._inner else next(places) for name in self.axes)
+        return tuple(slice(None) if name in self.inner else next(places) for name in self.axes)
 
     def kind(self, index: Index) -> tuple[Any, ...]:
-        """Pieces of one kind differ in numbers with a point only: their shapes are the same."""
-        point = ((values, k) for values, k in zip(self.outer.values(), index, strict=True))
-        return tuple(str(values[k]) for values, k in point if not isinstance(values[k], float))
-
-    @property
-    def _inner(self) -> list[str]:
-        return [name for name in self.axes if name in self.together]
-
-    def __str__(self) -> str:
-        return " × ".join(f"{name} {len(values)}" for name, values in self.axes.items())
+        """Of one kind are pieces that differ only in numbers with a point: shapes are the same."""
+        values = (self.axes[name][k] for name, k in zip(self.outer, index, strict=True))
+        return tuple(str(value) for value in values if not isinstance(value, float))
 
 
 def axis(name: str, given: Any) -> tuple[Any, ...]:
     """The values of an axis, from a sequence or from how they are typed."""
-    if isinstance(given, str):
-        values = _ranged(name, given) if ":" in given else tuple(map(_read, given.split(",")))
-        values = values if given.strip() else ()
-    elif np.ndim(given) == 0 and not hasattr(given, "__iter__"):
-        values = (given,)
+    if not isinstance(given, str):
+        several = hasattr(given, "__iter__") and np.ndim(given) != 0
+        values = [
+            v.item() if isinstance(v, np.generic) else v for v in (given if several else [given])
+        ]
+    elif ":" in given:
+        start, end, count, logarithmic = _range(name, given)
+        line = (np.geomspace if logarithmic else np.linspace)(start, end, count)
+        whole = not logarithmic and "." not in given and (line == np.round(line)).all()
+        values = line.astype(int if whole else float).tolist()
     else:
-        values = tuple(v.item() if isinstance(v, np.generic) else v for v in given)
+        values = [_read(text) for text in given.split(",")] if given.strip() else []
     if not values:
         raise ValueError(f"`{name}` has no values, so that the grid has no points. Give it {WAYS}.")
     for value in values:
         if isinstance(value, float) and not math.isfinite(value):
             raise ValueError(f"`{name}` must have finite values, got {value}.")
-    if len(seen := set(map(repr, values))) < len(values):
-        twice = next(text for text in seen if [*map(repr, values)].count(text) > 1)
-        raise ValueError(f"`{name}` has the value {twice} twice.")
-    return values
+    if len(set(map(repr, values))) < len(values):
+        raise ValueError(f"`{name}` has a value twice: {', '.join(map(str, values[:10]))}.")
+    return tuple(values)
 
 
 def length(name: str, given: Any) -> int:
     """How many values an axis has, before any of them is made."""
-    if isinstance(given, str) and ":" in given:
-        return _parts(name, given)[2]
-    return len(given) if hasattr(given, "__len__") and not isinstance(given, str) else 1
+    if isinstance(given, str):
+        return _range(name, given)[2] if ":" in given else given.count(",") + 1
+    return len(given) if hasattr(given, "__len__") else 1
 
 
 def labels(values: tuple[Any, ...]) -> np.ndarray:
     """The values of an axis as a coordinate: numbers, or words where they are none."""
-    numbers = all(isinstance(value, int | float) for value in values)
-    return np.array(values if numbers else [_word(value) for value in values])
+    if all(isinstance(value, int | float) for value in values):
+        return np.array(values)
+    return np.array([_word(value) for value in values], object)
 
 
 def duration(seconds: float) -> str:
     """A time as one says it."""
     units = {"years": 3.156e7, "days": 86_400.0, "h": 3600.0, "min": 60.0}
-    for unit, size in units.items():
-        if seconds >= 2 * size:
-            return f"{seconds / size:,.0f} {unit}"
-    return f"{seconds:.0f} s"
+    fits = ((size, unit) for unit, size in units.items() if seconds >= 2 * size)
+    size, unit = next(fits, (1.0, "s"))
+    return f"{seconds / size:,.0f} {unit}"
 
 
-def _parts(name: str, text: str) -> tuple[float, float, int, bool]:
+def _range(name: str, text: str) -> tuple[float, float, int, bool]:
     """Where a range starts and ends, by how many values, and whether it is logarithmic."""
-    parts = [part.strip() for part in text.split(":")]
     try:
+        parts = [part.strip() for part in text.split(":")]
         start, end, count = float(parts[0]), float(parts[1]), int(parts[-1])
-        scale = parts[2] if len(parts) == 4 else "lin"
-        if len(parts) not in (3, 4) or scale not in ("lin", "log") or count < 0:
+        if parts[2:] not in ([parts[-1]], ["log", parts[-1]]) or count < 0:
             raise ValueError
     except (ValueError, IndexError):
         raise ValueError(f"`{name}` must be {WAYS}, got '{text}'.") from None
+    logarithmic = parts[2:-1] == ["log"]
     if not (math.isfinite(start) and math.isfinite(end)):
         raise ValueError(f"`{name}` must have finite values, got '{text}'.")
-    if scale == "log" and min(start, end) <= 0:
+    if logarithmic and min(start, end) <= 0:
         raise ValueError(f"`{name}` must be above zero on a logarithmic axis, got '{text}'.")
-    return start, end, count, scale == "log"
-
-
-def _ranged(name: str, text: str) -> tuple[Any, ...]:
-    start, end, count, logarithmic = _parts(name, text)
-    if logarithmic:
-        return tuple(np.geomspace(start, end, count).tolist())
-    values = np.linspace(start, end, count)
-    whole = "." not in text and bool((values == np.round(values)).all())
-    return tuple(values.astype(int).tolist() if whole else values.tolist())
+    return start, end, count, logarithmic
 
 
 def _read(text: str) -> Any:
-    """A typed value: a number, true or false, several numbers with spaces between, or a word."""
+    """A typed value: a number, true or false, several with spaces between, or a word."""
     text = text.strip()
     if " " in text:
         return tuple(map(_read, text.split()))

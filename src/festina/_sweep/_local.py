@@ -6,6 +6,7 @@ compiled what they need.
 """
 
 import contextlib
+import functools
 import os
 import pickle
 import queue
@@ -13,7 +14,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import IO, Any
 
 from ._grid import Grid, Index
@@ -25,19 +26,27 @@ _DEATHS = 3
 _PROGRAM = "import sys; sys.path[:] = {path!r}; from {module} import serve; serve()"
 
 
-def here(
-    function: Callable[..., Any], grid: Grid, todo: Iterable[Index], count: int
-) -> Iterator[tuple[Index, Outcome]]:
-    """Compute pieces one after another, in this process."""
-    for index in todo:
-        yield index, computed(function, grid.point(index), count)
+Finished = Generator[tuple[Index, Outcome]]
+Engine = Callable[[Grid, Sequence[Index]], Finished]
+"""Computes pieces of a grid, and has each when it is finished."""
 
 
-def side_by_side(
-    function: Callable[..., Any], grid: Grid, todo: Iterable[Index], count: int, processes: int
-) -> Iterator[tuple[Index, Outcome]]:
-    """Compute pieces in so many processes; each as it is finished."""
-    work = packed(function)
+def here(function: Callable[..., Any]) -> Engine:
+    """Pieces one after another, in this process."""
+
+    def engine(grid: Grid, todo: Sequence[Index]) -> Finished:
+        for index in todo:
+            yield index, computed(function, grid.point(index), grid.count)
+
+    return engine
+
+
+def side_by_side(function: Callable[..., Any], *, processes: int) -> Engine:
+    """Pieces in so many processes."""
+    return functools.partial(_side_by_side, packed(function), processes)
+
+
+def _side_by_side(work: bytes, processes: int, grid: Grid, todo: Sequence[Index]) -> Finished:
     waiting, left = _Waiting(grid, todo), Counter[Index]()
     finished: queue.SimpleQueue[tuple[Index, Outcome] | BaseException] = queue.SimpleQueue()
     running: set[subprocess.Popen[bytes]] = set()
@@ -51,7 +60,7 @@ def side_by_side(
                 with _started(running) as process:
                     while index is not None:
                         last = grid.kind(index)
-                        message = work, grid.point(index), count
+                        message = work, grid.point(index), grid.count
                         if (outcome := _asked(process, message)) is None:
                             break
                         finished.put((index, outcome))
@@ -89,7 +98,7 @@ def side_by_side(
 class _Waiting:
     """Pieces that nobody has taken yet, those of one kind in a row."""
 
-    def __init__(self, grid: Grid, todo: Iterable[Index]):
+    def __init__(self, grid: Grid, todo: Sequence[Index]):
         self._grid, self._lock = grid, threading.Lock()
         self._kinds: dict[tuple[Any, ...], deque[Index]] = defaultdict(deque)
         for index in todo:
@@ -129,9 +138,9 @@ def _started(running: set[subprocess.Popen[bytes]]) -> Iterator[subprocess.Popen
         running.discard(process)
         process.kill()
         process.wait()
-        for stream in (process.stdin, process.stdout):
+        for stream in filter(None, (process.stdin, process.stdout)):
             with contextlib.suppress(OSError):
-                stream and stream.close()
+                stream.close()
 
 
 def _asked(process: subprocess.Popen[bytes], message: tuple[Any, ...]) -> Outcome | None:

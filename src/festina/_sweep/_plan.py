@@ -4,14 +4,14 @@ import functools
 import hashlib
 import inspect
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from .._code import code as code_of
-from ..papers import find, load, unknown
+from ..papers import load, unknown
 from ._grid import Grid, axis, duration, labels, length
-from ._store import STATUS
 from ._work import claims_at
 
 MANY = 10_000
@@ -19,214 +19,156 @@ MANY = 10_000
 
 _TOO_MANY = 1_000_000
 _POINTS = 100_000_000
+_TAKEN = ("status", "reason", "seconds", "what", "axes", "together")
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A sweep that can be carried out: a function at every piece of a grid.
-
-    `made_by` is what tells it from others, `code` what it was written in, and `seconds` about what
-    a piece takes, where that is known.
-    """
+    """A function at every piece of a grid; what tells this sweep from others; and its code."""
 
     function: Callable[..., Any]
     grid: Grid
     made_by: Mapping[str, Any]
     code: str
-    seconds: float | None = None
 
     @property
-    def count(self) -> int:
-        """Points in a piece, none where axes are not taken together."""
-        together = [len(self.grid.axes[name]) for name in self.grid.together]
-        return functools.reduce(int.__mul__, together) if together else 0
-
-    @property
-    def name(self) -> str:
-        """Its own among those of all grids of the same experiment or function."""
-        text = json.dumps(self.made_by, sort_keys=True, default=str)
-        return hashlib.sha256(text.encode()).hexdigest()[:8]
+    def store(self) -> str:
+        """Where it goes unless somebody says: the same grid to the same place."""
+        text = json.dumps(self.made_by, sort_keys=True)
+        number = hashlib.sha256(text.encode()).hexdigest()[:8]
+        return f"runs/{self.made_by['what']}/sweep-{number}.zarr"
 
 
 def plan(
     what: str | Callable[..., Any],
     over: Mapping[str, Any],
     *,
-    seeds: int | None = None,
-    parameters: Mapping[str, Any] | None = None,
-    together: Sequence[str] = (),
-    processes: int = 1,
-    yes: bool = False,
+    seeds: int | None,
+    parameters: Mapping[str, Any],
+    together: Sequence[str],
+    processes: int,
+    yes: bool,
 ) -> Plan:
     """Check what `sweep` is asked for, and lay it out."""
-    fixed = dict(parameters or {})
-    over = dict(over)
+    over, fixed, together = dict(over), dict(parameters), tuple(together)
     if isinstance(what, str):
-        entry = find(what)
-        what = entry.typed
         experiment = load(what)
         if together:
             raise ValueError("`together` is for functions: an experiment is run point by point.")
-        if seeds is not None:
-            fixed["seeds"] = seeds
-        known = tuple(experiment.parameters.model_fields)
-        seconds, title = float(entry.seconds), entry.name
+        fixed |= {} if seeds is None else {"seeds": seeds}
+        _check_names(over, fixed, together, tuple(experiment.parameters.model_fields))
+        seconds = float(experiment.entry.seconds)
+        _check_size(over, together, processes, seconds, yes=yes)
+        axes, fixed = _validated(experiment.parameters, over, fixed)
+        function = functools.partial(claims_at, experiment.entry.typed, fixed)
+        title, code = experiment.name, code_of(experiment.entry.file)
     else:
-        experiment = entry = seconds = None
-        if seeds is not None:
-            over["seed"] = range(_whole("seeds", seeds))
-        known, title = _arguments(what, {*over, *fixed}), getattr(what, "__qualname__", "function")
-    _check_names(over, fixed, known, together, "parameter" if experiment else "argument")
-    sizes = {name: length(name, given) for name, given in over.items()}
-    _check_size(sizes, together, seconds, processes, yes=yes)
-    axes = {name: axis(name, given) for name, given in over.items()}
-    if experiment is not None:
-        axes, fixed = _validated(experiment.parameters, axes, fixed)
-        function = functools.partial(claims_at, what, fixed)
-        code = code_of(experiment.entry.file)
-    else:
-        function = functools.partial(what, **fixed) if fixed else what
-        code = _source_of(what)
-    made_by = {
-        "what": title,
-        "over": {name: labels(values).tolist() for name, values in axes.items()},
-        "parameters": {name: _written(value) for name, value in fixed.items()},
-        "together": list(together),
-    }
-    return Plan(function, Grid(axes, tuple(together)), made_by, code, seconds)
+        if not callable(what):
+            raise TypeError(f"A sweep is of an experiment's name or of a function, got {what!r}.")
+        over |= {} if seeds is None else {"seed": range(seeds)}
+        _check_names(over, fixed, together, _arguments(what, {*over, *fixed}))
+        _check_size(over, together, processes, 0.0, yes=yes)
+        axes = {name: axis(name, given) for name, given in over.items()}
+        function = functools.partial(what, **fixed)
+        title, code = getattr(what, "__name__", "function"), _source_of(what)
+    values = {name: labels(values).tolist() for name, values in axes.items()}
+    made_by: dict[str, Any] = {"what": title, "axes": list(axes), "together": list(together)}
+    made_by |= values | {name: _written(value) for name, value in fixed.items()}
+    return Plan(function, Grid(axes, together), made_by, code)
 
 
-def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
-    """In what two sweeps differ, in words."""
-    found = []
-    for key in ("what", "together"):
-        if there.get(key) != here.get(key):
-            found.append(f"`{key}` is {there.get(key)} there, {here.get(key)} here")
-    for key in ("over", "parameters"):
-        mine, theirs = here.get(key, {}), there.get(key, {})
-        for name in dict.fromkeys((*theirs, *mine)):
-            if mine.get(name) != theirs.get(name):
-                found.append(f"`{name}` is {_told(theirs, name)} there, {_told(mine, name)} here")
-    orders = [list(each.get("over", {})) for each in (there, here)]
-    return found or ["the order of the axes"] * (orders[0] != orders[1])
-
-
-def _told(values: Mapping[str, Any], name: str) -> str:
-    if name not in values:
-        return "not given"
-    text = json.dumps(values[name], ensure_ascii=False)
-    if len(text) <= 60:
-        return text
-    return f"{len(values[name])} values from {values[name][0]} to {values[name][-1]}"
-
-
-def _arguments(function: Callable[..., Any], given: set[str]) -> tuple[str, ...] | None:
-    """Names that a function takes, nothing if any; refused where one is missing."""
-    if not callable(function):
-        raise TypeError(
-            f"A sweep is of an experiment, by its name, or of a function; got {function!r}."
-        )
-    try:
-        signature = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):
-        return None
-    for each in signature:
-        if each.kind in (each.POSITIONAL_ONLY, each.VAR_POSITIONAL) and each.default is each.empty:
-            raise ValueError(f"`{each.name}` must be an argument that can be given by its name.")
-    named = [e for e in signature if e.kind in (e.POSITIONAL_OR_KEYWORD, e.KEYWORD_ONLY)]
+def _arguments(function: Callable[..., Any], given: set[str]) -> tuple[str, ...]:
+    """Names that a function takes, none if any will do; refused where one is missing."""
+    taken = inspect.signature(function).parameters.values()
+    named = [each for each in taken if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)]
+    names = tuple(each.name for each in named)
     missing = [e.name for e in named if e.default is e.empty and e.name not in given]
-    takes_all = any(each.kind is each.VAR_KEYWORD for each in signature)
-    if missing and (takes_all or given <= {each.name for each in named}):
+    if missing and given and given <= {*names}:
         raise ValueError(
             f"The function also needs {', '.join(f'`{name}`' for name in missing)}: give it values "
             "in `over`, or one in `parameters`."
         )
-    return None if takes_all else tuple(each.name for each in named)
+    return () if any(each.kind is each.VAR_KEYWORD for each in taken) else names
 
 
 def _check_names(
     over: Mapping[str, Any],
     fixed: Mapping[str, Any],
-    known: tuple[str, ...] | None,
-    together: Sequence[str],
-    kind: str,
+    together: tuple[str, ...],
+    known: tuple[str, ...],
 ) -> None:
+    every = f" There are: {', '.join(known)}." * bool(known)
     if not over:
-        choices = f" There are: {', '.join(known)}." if known else ""
-        raise ValueError(f"Over what? A sweep needs a {kind} that takes several values.{choices}")
+        raise ValueError(f"Over what? A sweep needs a parameter of several values.{every}")
     for name in (*over, *fixed):
-        if known is not None and name not in known:
-            raise ValueError(unknown(kind, name, known) + f" There are: {', '.join(known)}.")
-        if name in STATUS:
-            raise ValueError(f"`{name}` is what the store says of each piece: rename the {kind}.")
+        if known and name not in known:
+            raise ValueError(f"Unknown parameter '{name}'.{every}")
+        if name in _TAKEN:
+            raise ValueError(f"`{name}` is a word of the store's own: rename the parameter.")
     if both := [name for name in over if name in fixed]:
         raise ValueError(f"`{both[0]}` is swept over and given one value: leave out one of them.")
     if odd := [name for name in together if name not in over]:
-        raise ValueError(unknown("axis", odd[0], tuple(over)) + " It was named in `together`.")
+        raise ValueError(f"`together`: {unknown('axis', odd[0], tuple(over))}")
 
 
 def _check_size(
-    sizes: Mapping[str, int],
-    together: Sequence[str],
-    seconds: float | None,
+    over: Mapping[str, Any],
+    together: tuple[str, ...],
     processes: int,
+    seconds: float,
     *,
     yes: bool,
 ) -> None:
-    """Refuse a grid without points, and one that nobody would wait for."""
-    pieces = points = 1
-    for name, size in sizes.items():
-        points *= size
-        pieces *= 1 if name in together else size
-    if (pieces <= MANY or (yes and pieces <= _TOO_MANY)) and points <= _POINTS:
+    """Refuse a grid that nobody would wait for, before any of it is made."""
+    sizes = {name: length(name, given) for name, given in over.items()}
+    points = math.prod(sizes.values())
+    pieces = math.prod(size for name, size in sizes.items() if name not in together)
+    too_many = pieces > _TOO_MANY or points > _POINTS
+    if (pieces <= MANY and not too_many) or (yes and not too_many):
         return
-    each = "the time that one usually takes" if seconds else "a second each"
-    said = (
-        f"The grid has {points:,} points ({' × '.join(f'{n} {k:,}' for n, k in sizes.items())}), "
-        f"computed in {pieces:,} pieces; with {each}, that is "
-        f"{duration(pieces * (seconds or 1.0) / max(1, processes))} on {max(1, processes)} "
-        f"process{'es' * (processes > 1)}."
+    each, computers = seconds or 1.0, max(1, processes)
+    way_out = (
+        f"One store takes up to {_TOO_MANY:,} pieces: take fewer values, or axes `together` in a "
+        "function of arrays."
+        if too_many
+        else "Take fewer values, or say `yes` if that is meant."
     )
-    if pieces > _TOO_MANY or points > _POINTS:
-        raise ValueError(
-            f"{said} More than {_TOO_MANY:,} pieces are too many for one store: take fewer values, "
-            "or axes `together` in a function of arrays."
-        )
-    raise ValueError(f"{said} Take fewer values, or say `yes` if that is meant.")
+    raise ValueError(
+        f"The grid has {points:,} points ({' × '.join(f'{n} {k:,}' for n, k in sizes.items())}) in "
+        f"{pieces:,} pieces. At {each:g} s each, {'as usual' if seconds else 'say'}, these take "
+        f"{duration(pieces * each / computers)} on {computers} process{'es' * (computers > 1)}. "
+        f"{way_out}"
+    )
 
 
 def _validated(
-    kind: Any, axes: Mapping[str, tuple[Any, ...]], fixed: Mapping[str, Any]
+    kind: Any, over: Mapping[str, Any], fixed: Mapping[str, Any]
 ) -> tuple[dict[str, tuple[Any, ...]], dict[str, Any]]:
     """Values as the experiment reads them; pydantic refuses what is out of bounds."""
-    grid, read = Grid(axes), {name: list(values) for name, values in axes.items()}
+    grid = Grid({name: axis(name, given) for name, given in over.items()})
+    read = {name: list(values) for name, values in grid.axes.items()}
+    parameters = None
     for index in grid:
         parameters = kind(**{**fixed, **grid.point(index)})
-        for name, k in zip(axes, index, strict=True):
+        for name, k in zip(grid.axes, index, strict=True):
             read[name][k] = getattr(parameters, name)
-        fixed = {name: getattr(parameters, name) for name in fixed}
-    return {name: tuple(values) for name, values in read.items()}, dict(fixed)
+    kept = {name: getattr(parameters, name) for name in fixed}
+    return {name: tuple(values) for name, values in read.items()}, kept
 
 
 def _source_of(function: Callable[..., Any]) -> str:
-    """A function's own text, which tells whether it was changed."""
+    """A checksum of a function's own text, which tells whether it was changed."""
     inner = inspect.unwrap(getattr(function, "func", function))
     try:
         text = inspect.getsource(inner)
     except (OSError, TypeError):
-        text = getattr(getattr(inner, "__code__", None), "co_code", b"").hex()
+        text = str(getattr(getattr(inner, "__code__", None), "co_code", ""))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _written(value: Any) -> Any:
-    """As JSON can hold it: what is neither number nor text by its checksum."""
+    """As JSON holds it: what is neither number nor text by its checksum."""
     try:
         return json.loads(json.dumps(value.tolist() if hasattr(value, "tolist") else value))
     except (TypeError, ValueError):
         return f"{type(value).__name__} {hashlib.sha256(repr(value).encode()).hexdigest()[:8]}"
-
-
-def _whole(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError(f"`{name}` must be a whole number of at least 1, got {value!r}.")
-    return value

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from ..papers import Progress
 from ._grid import duration
 from ._local import here, side_by_side
-from ._plan import Plan, differences, plan
-from ._store import add_code, open_store, read_plan
+from ._plan import plan
+from ._store import open_store
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def sweep(
     what: str | Callable[..., Any],
     over: Mapping[str, Any],
-    store: str | os.PathLike[str],
+    store: str | os.PathLike[str] | None = None,
     *,
     seeds: int | None = None,
     parameters: Mapping[str, Any] | None = None,
@@ -45,7 +45,7 @@ def sweep(
       `measured`); or a function of named arguments that returns a dictionary of numbers, text and
       arrays, or an `xarray.Dataset`.
     - `over`: values of each axis, a sequence or as typed: "2,3,4", "0:1:11", "1e-6:1:log:20".
-    - `store`: the folder, for example "phases.zarr".
+    - `store`: the folder, for example "phases.zarr"; by default one for this grid below ./runs.
     - `seeds`: of an experiment how many it trains at each point, all in one batch; of a function
       the length of one more axis, `seed`.
     - `parameters`: one value for each parameter that is not swept over.
@@ -65,97 +65,62 @@ def sweep(
     The store, as `xarray.open_zarr` reads it: results over the axes of the grid, NaN where there
     is none, and for each piece `status` ("done", "failed" or "waiting"), `reason` and `seconds`.
     """
-    count = cores() if processes is None else processes
+    import xarray as xr
+
+    count = _cores() if processes is None else _whole("processes", processes, 0)
     planned = plan(
         what,
         over,
-        seeds=seeds,
-        parameters=parameters,
+        seeds=None if seeds is None else _whole("seeds", seeds, 1),
+        parameters=parameters or {},
         together=together,
         processes=count,
         yes=yes,
     )
-    carry_out(
-        planned,
-        Path(store),
-        processes=count,
-        scheduler=scheduler,
-        retry=retry,
-        changed=changed,
-        progress=progress,
-    )
-    import xarray as xr
-
-    return xr.open_zarr(store, chunks=None)
-
-
-def carry_out(
-    planned: Plan,
-    store: Path,
-    *,
-    processes: int,
-    scheduler: Any = None,
-    retry: bool = False,
-    changed: bool = False,
-    progress: Progress | None = None,
-) -> None:
-    """Compute what of a sweep is not in its store yet."""
+    path = Path(os.path.abspath(Path(planned.store if store is None else store).expanduser()))
     say = progress or (lambda words, fraction: None)
-    if isinstance(processes, bool) or not isinstance(processes, int) or processes < 0:
-        raise ValueError(f"`processes` must be a whole number of at least 0, got {processes!r}.")
-    _check_same(planned, store, changed=changed)
-    grid, function, count = planned.grid, planned.function, planned.count
+    grid = planned.grid
     with contextlib.ExitStack() as stack:
         if scheduler is not None:
             from ._dask import connected
 
-            engine = stack.enter_context(connected(scheduler, jobs=processes, say=say))
+            engine = stack.enter_context(connected(scheduler, jobs=count, say=say))
         else:
-            engine = functools.partial(side_by_side, processes=processes) if processes else here
-        written = stack.enter_context(open_store(store, grid, planned.made_by, planned.code))
+            engine = functools.partial(side_by_side, processes=count) if count else here
+        start_on = engine(planned.function)  # refused here if it cannot be sent
+        opened = open_store(path, grid, planned.made_by, planned.code, changed=changed)
+        written = stack.enter_context(opened)
         status = written.status()
         todo = [i for i in grid if status[i] == "waiting" or (retry and status[i] == "failed")]
-        total, failed = grid.pieces, int((status == "failed").sum()) * (not retry)
-        done, start = total - len(todo), time.monotonic()
-        say(_words(done, total, failed, None), done / total)
-        finished = stack.enter_context(contextlib.closing(engine(function, grid, todo, count)))
+        failed = 0 if retry else int((status == "failed").sum())
+        done, total, start = grid.pieces - len(todo), grid.pieces, time.monotonic()
+        finished = stack.enter_context(contextlib.closing(start_on(grid, todo)))
+        say(_words(done, total, failed), done / total)
         try:
             for number, (index, outcome) in enumerate(finished, 1):
                 failed += not written.put(index, outcome)
                 left = (len(todo) - number) * (time.monotonic() - start) / number
-                say(_words(done + number, total, failed, left), (done + number) / total)
+                words = f"{_words(done + number, total, failed)}, {duration(left)} left"
+                say(words, (done + number) / total)
         except BaseException as error:
             kept = int((written.status() != "waiting").sum())
             error.add_note(
-                f"{kept} of {total} pieces are in '{store}'; the same again goes on from there."
+                f"{kept} of {total} pieces are in '{path}'; the same again goes on from there."
             )
             raise
+    return xr.open_zarr(path, chunks=None)
 
 
-def cores() -> int:
+def _cores() -> int:
     """How many this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _words(done: int, total: int, failed: int, left: float | None) -> str:
-    words = [f"{done} of {total} pieces", f"{failed} failed" * bool(failed)]
-    words.append("" if left is None else f"{duration(left)} left")
-    return ", ".join(filter(None, words))
+def _words(done: int, total: int, failed: int) -> str:
+    return f"{done} of {total} pieces" + f", {failed} failed" * bool(failed)
 
 
-def _check_same(planned: Plan, store: Path, *, changed: bool) -> None:
-    """Refuse the store of another sweep, and one that other code has begun, by what differs."""
-    if (there := read_plan(store)) is None:
-        return
-    made_by, codes = there
-    if found := differences(made_by, planned.made_by):
-        raise ValueError(
-            f"'{store}' holds another sweep: {'; '.join(found)}. Choose another store."
-        )
-    if planned.code != codes[-1]:
-        if not changed:
-            raise ValueError(
-                f"The code was changed since '{store}' was begun. Choose another store, or go on "
-                "with `changed`: what is done stays as it is."
-            )
-        add_code(store, [*codes, planned.code])
+def _whole(name: str, value: Any, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ValueError(f"`{name}` must be a whole number of at least {least}, got {value!r}.")
+    return value

@@ -33,7 +33,7 @@ def application(
     `command` gets only what was given, by name.
     """
     entry = experiment.entry
-    flags = _common(experiment) | (common or {})
+    flags = {**_common(experiment), **(common or {})}
     return command_of(
         entry.name,
         f"{entry.shows[:1].upper()}{entry.shows[1:]}.\n\n{entry.source}.{_presets(experiment)}",

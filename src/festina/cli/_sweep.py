@@ -17,8 +17,7 @@ from ._run import _completed
 
 if TYPE_CHECKING:
     import xarray as xr
-
-    from festina._sweep._plan import Plan
+    from rich.table import Table
 
 
 def _switch(text: str) -> Any:
@@ -139,35 +138,44 @@ def _sweep(
     debug: bool = False,
     **flags: Any,
 ) -> int:
-    from festina._sweep._plan import plan
-    from festina._sweep._sweep import carry_out, cores
+    import pydantic
 
+    import festina
+
+    from ._parameters import resolve
     from ._progress import Progress
+    from ._words import invalid
 
-    axes = _axes(over or [])
-    count = cores() if processes is None else _whole("--processes", processes)
-    options = {"processes": count, "yes": yes}
+    axes, valid = _axes(over or []), ()
+    options: dict[str, Any] = {"together": together or (), "seeds": _whole("--seeds", seeds)}
+    title = getattr(what, "__name__", "function")
     if isinstance(what, Experiment):
         flags |= {} if seeds is None else {"seeds": seeds}
-        planned = _planned(what, axes, flags, options, preset=preset, quick=quick, file=parameters)
-    else:
-        number = None if seeds is None else _whole("--seeds", seeds)
-        planned = plan(what, axes, seeds=number, together=tuple(together or ()), **options)
-    title = planned.made_by["what"]
+        fixed = resolve(what, preset=preset, quick=quick, file=parameters, flags=flags)
+        chosen = {name: getattr(fixed, name) for name in sorted(fixed.model_fields_set)}
+        # What a preset says gives way to an axis; what a flag says cannot be meant.
+        kept = {name: value for name, value in chosen.items() if name in flags or name not in axes}
+        options, valid = {"parameters": kept}, tuple(what.parameters.model_fields)
+        what, title = what.entry.typed, what.name
     clear_away()
-    store = out or Path("runs", title, f"sweep-{planned.name}.zarr")
-    with Progress(quiet=quiet) as progress:
-        progress.stage(title)
-        carry_out(
-            planned,
-            store,
-            processes=count,
-            scheduler=scheduler,
-            retry=retry,
-            changed=changed,
-            progress=progress,
-        )
-    return _report(planned, store, json=json)
+    try:
+        with Progress(quiet=quiet, label=title) as progress:
+            data = festina.sweep(
+                what,
+                axes,
+                out,
+                processes=_whole("--processes", processes),
+                scheduler=scheduler,
+                retry=retry,
+                changed=changed,
+                yes=yes,
+                progress=progress,
+                **options,
+            )
+    except pydantic.ValidationError as error:
+        where = lambda path: f"`--over {path}`" if path.split("[")[0] in axes else f"`{path}`"
+        raise Complaint(invalid(error, valid=valid, where=where)) from error
+    return _report(data, title, json=json)
 
 
 def _axes(over: list[str]) -> dict[str, str]:
@@ -185,66 +193,29 @@ def _axes(over: list[str]) -> dict[str, str]:
     return axes
 
 
-def _planned(
-    experiment: Experiment,
-    axes: dict[str, str],
-    flags: dict[str, Any],
-    options: dict[str, Any],
-    **chosen: Any,
-) -> "Plan":
-    """What is swept, refused in the words of the command line."""
-    import pydantic
-
-    from festina._sweep._plan import plan
-
-    from ._parameters import resolve
-    from ._words import invalid
-
-    fixed = resolve(experiment, flags=flags, **chosen)
-    given = {
-        name: getattr(fixed, name)
-        for name in sorted(fixed.model_fields_set)
-        if name in flags or name not in axes  # a preset gives way to an axis
-    }
+def _whole(flag: str, text: str | None) -> int | None:
     try:
-        return plan(experiment.entry.typed, axes, parameters=given, **options)
-    except pydantic.ValidationError as error:
-        valid = tuple(experiment.parameters.model_fields)
-        where = lambda path: f"`--over {path}`" if path.split("[")[0] in axes else f"`{path}`"
-        raise Complaint(invalid(error, valid=valid, where=where)) from error
-
-
-def _whole(flag: str, text: str) -> int:
-    try:
-        return int(text)
+        return None if text is None else int(text)
     except ValueError:
         raise Complaint(f"`{flag}` must be a whole number, got '{text}'.") from None
 
 
-def _report(planned: "Plan", store: Path, *, json: bool) -> int:
+def _report(data: "xr.Dataset", title: str, *, json: bool) -> int:
     """What is in the store now; 1 if pieces have failed."""
-    import numpy as np
-    import xarray as xr
-
-    data = xr.open_zarr(store, chunks=None)
-    failed = np.argwhere(data["status"].values == "failed")
+    store, status = shorter(Path(data.encoding["source"])), data["status"]
+    reasons = data["reason"].where(status == "failed", "").to_series()
     failures = [
         {
-            "at": {
-                name: data[name].values[k].item()
-                if data[name].dtype.kind != "T"
-                else str(values[k])
-                for (name, values), k in zip(planned.grid.outer.items(), index, strict=True)
-            },
-            "reason": str(data["reason"].values[tuple(index)]),
+            "at": dict(zip(status.dims, at if isinstance(at, tuple) else (at,), strict=True)),
+            "reason": reason,
         }
-        for index in failed
+        for at, reason in reasons.items()
+        if reason
     ]
-    total = planned.grid.pieces
     if json:
         from json import dumps
 
-        said = {"store": str(store), "pieces": total, "done": total - len(failures)}
+        said = {"store": str(store), "pieces": status.size, "done": status.size - len(failures)}
         print(dumps({**said, "failed": len(failures), "failures": failures}, indent=2))
         return int(bool(failures))
     from festina._sweep._grid import duration
@@ -252,38 +223,36 @@ def _report(planned: "Plan", store: Path, *, json: bool) -> int:
     from ._table import console
 
     screen = console()
-    spent = duration(float(np.nansum(data["seconds"].values)))
-    screen.print(f"{planned.made_by['what']} over {planned.grid}: {total} pieces, {spent} of work.")
+    grid = " × ".join(f"{name} {data.sizes[name]}" for name in data.attrs["sweep"]["axes"])
+    spent = duration(float(data["seconds"].sum()))
+    screen.print(f"{title} over {grid}: {status.size} pieces, {spent} of work.")
     screen.print(_summary(data))
     for reason, count in Counter(each["reason"] for each in failures).most_common(5):
         first = next(each["at"] for each in failures if each["reason"] == reason)
         where = ", ".join(f"{name} {value}" for name, value in first.items())
-        screen.print(f"{count} failed: {one_line(reason)}; the first at {where}.")
+        screen.print(f"{count} failed, the first at {where}: {one_line(reason)}")
     again = " `--retry` computes again what has failed." * bool(failures)
     screen.print(
-        f"{total - len(failures)} of {total} pieces are done.{again} "
-        f'All of it is in {shorter(store)}: xarray.open_zarr("{shorter(store)}").'
+        f"{status.size - len(failures)} of {status.size} pieces are done.{again}\n"
+        f'xarray.open_zarr("{store}") has all of it.'
     )
     return int(bool(failures))
 
 
-def _summary(data: "xr.Dataset") -> Any:
+def _summary(data: "xr.Dataset") -> "Table":
     """A line for each claim, or for each number that a function returns."""
-    import numpy as np
-
     from ._table import plain_table
 
     if "claim" in data.dims:
-        table = plain_table("holds", "measured, from", "median", "to", "claim")
+        table = plain_table("holds", "measured: from", "median", "to", "claim")
         for k, words in enumerate(data["claim"].values):
-            holds = data["holds"].values[..., k]
-            judged = int(np.isfinite(holds).sum())
-            row = _spread(data["measured"].values[..., k, :])
-            table.add_row(f"{int(np.nansum(holds))} of {judged}", *row, str(words))
+            each = data.isel(claim=k)
+            holds, judged = int(each["holds"].sum()), int(each["holds"].count())
+            table.add_row(f"{holds} of {judged}", *_spread(each["measured"].values), str(words))
         return table
     table = plain_table("result", "from", "median", "to")
-    for name, values in data.data_vars.items():
-        if name not in ("status", "reason", "seconds") and values.dtype.kind == "f":
+    for name, values in data.drop_vars(("status", "reason", "seconds")).data_vars.items():
+        if values.dtype.kind == "f":
             table.add_row(str(name), *_spread(values.values))
     return table
 
