@@ -13,7 +13,7 @@ from ._grid import Grid, Index
 from ._local import Engine, Finished
 from ._work import Outcome, computed, packed
 
-_AHEAD = 4  # pieces that wait at the scheduler for each thread of a worker
+_AHEAD = 2  # pieces for each thread of a worker: one under way, one that waits
 _PATIENCE = 10  # seconds until nobody is at an address
 
 
@@ -66,7 +66,7 @@ def _finished(client: Any, work: bytes, grid: Grid, todo: Sequence[Index]) -> Fi
     from dask.distributed import as_completed
 
     waiting, versions = iter(todo), _versions()
-    pending = as_completed()
+    pending = as_completed(loop=client.loop)
     places: dict[Any, Index] = {}
 
     def submit() -> None:

@@ -47,51 +47,53 @@ def side_by_side(function: Callable[..., Any], *, processes: int) -> Engine:
 
 
 def _side_by_side(work: bytes, processes: int, grid: Grid, todo: Sequence[Index]) -> Finished:
-    waiting, left = _Waiting(grid, todo), Counter[Index]()
-    finished: queue.SimpleQueue[tuple[Index, Outcome] | BaseException] = queue.SimpleQueue()
+    waiting, deaths = _Waiting(grid, todo), Counter[Index]()
+    finished: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    gates = [threading.Semaphore(0) for _ in range(min(processes, len(todo)))]
     running: set[subprocess.Popen[bytes]] = set()
     stopped = threading.Event()
 
-    def look_after() -> None:
-        """Keep one process busy, and start another when it dies."""
-        last: tuple[Any, ...] | None = None
+    def look_after(gate: threading.Semaphore) -> None:
+        """Keep a process busy, and start another when it dies.
+
+        It gets the next piece when the last one is written: so much at most is lost with us.
+        """
+        index = waiting.take(None)
         try:
-            while not stopped.is_set() and (index := waiting.take(last)) is not None:
+            while index is not None:
                 with _started(running) as process:
-                    while index is not None:
-                        last = grid.kind(index)
+                    while index is not None and process.poll() is None:
                         message = work, grid.point(index), grid.count
                         if (outcome := _asked(process, message)) is None:
-                            break
-                        finished.put((index, outcome))
-                        index = None if stopped.is_set() else waiting.take(last)
-                    if index is None or stopped.is_set():
+                            deaths[index] += 1
+                            if stopped.is_set() or deaths[index] < _DEATHS:
+                                break
+                            reason = f"{_DEATHS} processes ended over it, {_ending(process)}"
+                            outcome = Outcome(reason=reason)
+                        finished.put((index, outcome, gate))
+                        gate.acquire()
+                        index = None if stopped.is_set() else waiting.take(grid.kind(index))
+                    if stopped.is_set():
                         return
-                    left[index] += 1
-                    if left[index] < _DEATHS:
-                        waiting.give_back(index)
-                    else:
-                        reason = f"{_DEATHS} processes ended over it, {_ending(process)}"
-                        finished.put((index, Outcome(reason=reason)))
         except BaseException as error:  # no process can be started, say
             finished.put(error)
 
-    expected = len(waiting)
-    threads = [
-        threading.Thread(target=look_after, daemon=True) for _ in range(min(processes, expected))
-    ]
+    threads = [threading.Thread(target=look_after, args=(gate,), daemon=True) for gate in gates]
     try:
         for thread in threads:
             thread.start()
-        for _ in range(expected):
+        for _ in todo:
             if isinstance(result := finished.get(), BaseException):
                 raise result
-            yield result
+            *piece, gate = result
+            yield tuple(piece)
+            gate.release()
     finally:
         stopped.set()
         for process in list(running):
             process.kill()
-        for thread in threads:
+        for thread, gate in zip(threads, gates, strict=True):
+            gate.release()
             thread.join(timeout=10)
 
 
@@ -99,24 +101,17 @@ class _Waiting:
     """Pieces that nobody has taken yet, those of one kind in a row."""
 
     def __init__(self, grid: Grid, todo: Sequence[Index]):
-        self._grid, self._lock = grid, threading.Lock()
+        self._lock = threading.Lock()
         self._kinds: dict[tuple[Any, ...], deque[Index]] = defaultdict(deque)
         for index in todo:
             self._kinds[grid.kind(index)].append(index)
-
-    def __len__(self) -> int:
-        return sum(map(len, self._kinds.values()))
 
     def take(self, kind: tuple[Any, ...] | None) -> Index | None:
         """One of this kind, else of that of which most are left."""
         with self._lock:
             same = self._kinds.get(kind) if kind is not None else None
-            pieces = same or max(self._kinds.values(), key=len, default=None)
+            pieces = same or max(self._kinds.values(), key=len)
             return pieces.popleft() if pieces else None
-
-    def give_back(self, index: Index) -> None:
-        with self._lock:
-            self._kinds[self._grid.kind(index)].append(index)
 
 
 @contextlib.contextmanager
