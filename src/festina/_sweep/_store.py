@@ -119,7 +119,7 @@ class Store:
                 inner = tuple(sizes[dim] for dim in dims)
                 shape, chunks = (
                     self._grid.sizes(axes) + inner,
-                    _chunks(self._grid, per_file) + inner,
+                    _chunks(self._grid, axes, per_file) + inner,
                 )
                 self._arrays[name] = _array(
                     self._group, name, axes + dims, shape, values.dtype, chunks
@@ -154,7 +154,7 @@ def _make(path: Path, grid: Grid, attributes: dict[str, Any]) -> None:
     for name, values in grid.axes.items():
         array = labels(values)
         _array(group, name, (name,), array.shape, array.dtype)[...] = array
-    shape, chunks = grid.sizes(grid.outer), _chunks(grid, _PACKED, grid.outer)
+    shape, chunks = grid.sizes(grid.outer), _chunks(grid, grid.outer, _PACKED)
     for name, fill in STATUS.items():
         _array(group, name, grid.outer, shape, np.asarray(fill).dtype, chunks, fill)
     _settle(group)
@@ -230,10 +230,10 @@ def _array(
     )
 
 
-def _chunks(grid: Grid, pieces: int, names: tuple[str, ...] = ()) -> tuple[int, ...]:
+def _chunks(grid: Grid, names: tuple[str, ...], pieces: int) -> tuple[int, ...]:
     """Sizes of a file along axes, with about so many pieces in it, each whole."""
     sizes: list[int] = []
-    for name in reversed(names or tuple(grid.axes)):
+    for name in reversed(names):
         size = len(grid.axes[name])
         if name not in grid.together:
             size = min(size, pieces)

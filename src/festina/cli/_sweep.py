@@ -96,9 +96,8 @@ def sweep(
             "`festina list` shows every experiment."
         )
     name, rest = tokens[0], list(tokens[1:])
-    from ._flags import application, command_of, keywords
-
     if ":" in name and not name.endswith(".py"):
+        from ._flags import command_of, keywords
         from ._own_runs import named
 
         function, text = named("NAME", name), f"Sweep {name} over a grid of its arguments."
@@ -108,6 +107,8 @@ def sweep(
         return command(rest) or 0
     find(name)
     experiment = load(name)
+    from ._flags import application
+
     without = dict.fromkeys(("animation", "mp4", "claims"))
     command = application(
         experiment,
@@ -202,15 +203,16 @@ def _whole(flag: str, text: str | None) -> int | None:
 
 def _report(data: "xr.Dataset", title: str, *, json: bool) -> int:
     """What is in the store now; 1 if pieces have failed."""
+    import numpy as np
+
     store, status = shorter(Path(data.encoding["source"])), data["status"]
-    reasons = data["reason"].where(status == "failed", "").to_series()
     failures = [
         {
-            "at": dict(zip(status.dims, at if isinstance(at, tuple) else (at,), strict=True)),
-            "reason": reason,
+            "at": {d: data[d].values.tolist()[k] for d, k in zip(status.dims, place, strict=True)},
+            "reason": str(data["reason"].values[place]),
         }
-        for at, reason in reasons.items()
-        if reason
+        for place, value in np.ndenumerate(status.values)
+        if value == "failed"
     ]
     if json:
         from json import dumps
