@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import zarr
 
-from .._beside import held, hidden
+from .._beside import held, hidden, left_over
 from ._grid import Grid, Index, labels
 from ._work import Outcome
 
@@ -139,6 +139,7 @@ def open_store(
     """The store of this sweep, in hand: made where there is none, gone on with where there is."""
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
+        list(left_over(path.parent))  # of one who was killed here
         with hidden(path, Path.mkdir) as partial:
             _make(partial, grid, {"sweep": dict(made_by), "code": [code]})
             os.replace(partial, path)
