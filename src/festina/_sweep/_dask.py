@@ -63,7 +63,7 @@ def _client(scheduler: Any, jobs: int, stack: contextlib.ExitStack) -> Any:
 
 
 def _finished(client: Any, work: bytes, grid: Grid, todo: Sequence[Index]) -> Finished:
-    from dask.distributed import as_completed
+    from dask.distributed import CancelledError, as_completed
 
     waiting, versions = iter(todo), _versions()
     pending = as_completed(loop=client.loop)
@@ -81,8 +81,6 @@ def _finished(client: Any, work: bytes, grid: Grid, todo: Sequence[Index]) -> Fi
         submit()
         while places:
             future = next(pending)
-            if future.status == "cancelled":
-                raise ValueError("The scheduler is gone, and with it what was under way.")
             index = places.pop(future)
             if (error := future.exception()) is not None:
                 outcome = Outcome(reason=" ".join(f"{type(error).__name__}: {error}".split()))
@@ -90,6 +88,8 @@ def _finished(client: Any, work: bytes, grid: Grid, todo: Sequence[Index]) -> Fi
                 raise ValueError(f"A worker {outcome}. {_ALIKE}")
             submit()
             yield index, outcome
+    except CancelledError as error:
+        raise ValueError("The scheduler is gone, and with it what was under way.") from error
     finally:
         with contextlib.suppress(Exception):  # where the scheduler is gone
             client.cancel(list(places))
