@@ -19,6 +19,7 @@ ORDER = (
     {"diagnose"},
     {"own"},
     {"papers"},
+    {"_sweep"},
     {"cli"},
     {"__main__"},
 )

@@ -51,6 +51,7 @@ CHEAP = (
     "context_spectrum(8",
     "early_fusion(views",
     "early_fusion(a)",
+    "sweep(half_time",
 )  # nothing is trained, little is compiled
 
 

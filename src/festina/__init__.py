@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ._run import RunError as RunError
     from ._run import load as load
     from ._run import save as save
+    from ._sweep._sweep import sweep as sweep
     from .dynamics import gradient_descent as gradient_descent
     from .dynamics import gradient_flow as gradient_flow
     from .networks import seeds as seeds
@@ -38,6 +39,7 @@ _HOMES = {
     "save": "._run",
     "seeds": ".networks",
     "shrink": ".own",
+    "sweep": "._sweep._sweep",
     "watch": ".own",
 }
 

@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 import festina as library
-from festina.cli._perform import code
+from festina._code import code
 from festina.papers import load
 
 from .conftest import TOY, everything

@@ -1,7 +1,7 @@
 """Every parameter of an experiment as a flag."""
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
@@ -21,20 +21,46 @@ _PARAMETERS = Group("Parameters of the experiment", sort_key=0)
 _COMMON = Group("Flags of every experiment", sort_key=1)
 
 
-def application(experiment: Experiment, command: Callable[..., int]) -> cyclopts.App:
-    """The command `festina run NAME`. `command` gets only what was given, by name."""
+def application(
+    experiment: Experiment,
+    command: Callable[..., int],
+    *,
+    verb: str = "run",
+    common: Mapping[str, Any] | None = None,
+) -> cyclopts.App:
+    """The command `festina run NAME`, or another one with other `common` flags.
+
+    `command` gets only what was given, by name.
+    """
+    entry = experiment.entry
+    flags = {**_common(experiment), **(common or {})}
+    return command_of(
+        entry.name,
+        f"{entry.shows[:1].upper()}{entry.shows[1:]}.\n\n{entry.source}.{_presets(experiment)}",
+        f"Usage: festina {verb} {entry.typed} [FLAGS]",
+        [*_own(experiment), *keywords({k: v for k, v in flags.items() if v is not None})],
+        command,
+    )
+
+
+def command_of(
+    name: str,
+    text: str,
+    usage: str,
+    parameters: list[inspect.Parameter],
+    command: Callable[..., int],
+) -> cyclopts.App:
+    """A command whose flags are known only now."""
 
     def run(**given: Any) -> int:
         return command(**given)
 
-    parameters = [*_own(experiment), *_common(experiment)]
     run.__signature__ = inspect.Signature(parameters)  # pyright: ignore[reportFunctionMemberAccess]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    entry = experiment.entry
     app = cyclopts.App(
-        name=entry.name,
-        help=f"{entry.shows[:1].upper()}{entry.shows[1:]}.\n\n{entry.source}.{_presets(experiment)}",
-        usage=f"Usage: festina run {entry.typed} [FLAGS]",
+        name=name,
+        help=text,
+        usage=usage,
         help_format="plaintext",
         version_flags=(),
         exit_on_error=False,
@@ -67,9 +93,9 @@ def _own(experiment: Experiment) -> list[inspect.Parameter]:
     return parameters
 
 
-def _common(experiment: Experiment) -> list[inspect.Parameter]:
+def _common(experiment: Experiment) -> dict[str, Any]:
     presets = ", ".join(experiment.presets) or "none for this experiment"
-    annotations = {
+    return {
         "preset": Annotated[
             str | None, Parameter(help=f"Parameters under a name. There are: {presets}.")
         ],
@@ -89,12 +115,15 @@ def _common(experiment: Experiment) -> list[inspect.Parameter]:
         "json": Json,
         "debug": Debug,
     }
-    flags = ("quick", "animation", "mp4", "claims", "quiet", "json", "debug")
+
+
+def keywords(annotations: Mapping[str, Any]) -> list[inspect.Parameter]:
+    """Flags by name; what is true or false is false unless it is given."""
     return [
         inspect.Parameter(
-            name, _KEYWORD, default=False if name in flags else None, annotation=annotation
+            name, _KEYWORD, default=False if get_args(kind)[0] is bool else None, annotation=kind
         )
-        for name, annotation in annotations.items()
+        for name, kind in annotations.items()
     ]
 
 

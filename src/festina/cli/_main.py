@@ -14,20 +14,21 @@ from ._signals import status as status_of
 if TYPE_CHECKING:
     import cyclopts
 
-COMMANDS = ("list", "run", "show", "cite", "reproduce", "watch", "forecast", "shrink")
+COMMANDS = ("list", "run", "show", "cite", "reproduce", "sweep", "watch", "forecast", "shrink")
 
 HELP = """Predicts how a neural network learns, trains it, and shows where the two agree.
 
 Start with `festina list`, then `festina run NAME`. The flags of an experiment are shown by
-`festina run NAME --help`. For a run of your own there are `watch`, `forecast` and `shrink`.
+`festina run NAME --help`, and `sweep` runs it over a grid of them. For a run of your own there are
+`watch`, `forecast` and `shrink`.
 """
 
 
 def main(tokens: Sequence[str] | None = None) -> NoReturn:
     """The `festina` command.
 
-    Exit status 0: done. 1: `reproduce` found a broken claim or an experiment failed. 2: it could
-    not be done, and one line says why. 130: interrupted.
+    Exit status 0: done. 1: `reproduce` found a broken claim, an experiment failed, or pieces of a
+    sweep did. 2: it could not be done, and one line says why. 130: interrupted.
     """
     # Imports make half a million objects that stay: looking for garbage among them takes half a
     # second and finds none.
@@ -92,6 +93,7 @@ def application() -> "cyclopts.App":
     from ._run import run
     from ._show import show
     from ._shrink import shrink
+    from ._sweep import sweep
     from ._watch import watch
 
     app = cyclopts.App(
@@ -104,10 +106,10 @@ def application() -> "cyclopts.App":
         suppress_keyboard_interrupt=False,
         result_action="return_value",
     )
-    functions = (list_experiments, run, show, cite, reproduce, watch, forecast, shrink)
+    functions = (list_experiments, run, show, cite, reproduce, sweep, watch, forecast, shrink)
     for order, (name, function) in enumerate(zip(COMMANDS, functions, strict=True)):
-        # `run` reads its own flags: which ones there are depends on the experiment.
-        own = {"help_flags": (), "version_flags": ()} if function is run else {}
+        # These read their own flags: which ones there are depends on the experiment.
+        own = {"help_flags": (), "version_flags": ()} if function in (run, sweep) else {}
         app.command(function, name=name, help=flow(function.__doc__), sort_key=order, **own)
     app.register_install_completion_command(help="Let the shell complete commands and names.")
     return app

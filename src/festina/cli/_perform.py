@@ -2,8 +2,6 @@
 
 import contextlib
 import dataclasses
-import functools
-import hashlib
 import json
 import sys
 import tempfile
@@ -13,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from festina._beside import replacing
+from festina._code import code
 from festina.papers import Claim, Experiment, Parameters, Progress
 
 from ._complaint import Complaint
@@ -132,18 +131,6 @@ def is_done(
         "code": code(experiment.entry.file),
     }
     return same and all(made.get(key) == value for key, value in wanted.items())
-
-
-@functools.cache
-def code(file: str) -> str:
-    """Tells festina's own code, and that of an experiment in a file, from any other.
-
-    A version alone would take over runs that were made before a line was changed.
-    """
-    digest = hashlib.sha256()
-    for path in (*sorted(Path(__file__).parents[1].rglob("*.py")), *filter(None, [file])):
-        digest.update(Path(path).read_bytes())
-    return digest.hexdigest()[:16]
 
 
 def claims_of(experiment: Experiment, run: "xr.DataTree") -> list[Claim]:

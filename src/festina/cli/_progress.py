@@ -17,9 +17,9 @@ class Progress:
     part of the whole it is.
     """
 
-    def __init__(self, *, quiet: bool = False):
+    def __init__(self, *, quiet: bool = False, label: str = ""):
         self._quiet = quiet
-        self._label, self._start, self._share = "", 0.0, 1.0
+        self._label, self._start, self._share = label, 0.0, 1.0
         self._said = -math.inf
         self._stack = ExitStack()
         self._bar = None

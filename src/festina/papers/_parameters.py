@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 RESERVED = frozenset(
     {"preset", "parameters", "quick", "animation", "mp4", "out", "claims", "quiet", "json"}
     | {"debug", "help", "version"}
+    | {"over", "processes", "scheduler", "retry", "changed", "yes"}
 )
 """Flags that the command line keeps for itself."""
 

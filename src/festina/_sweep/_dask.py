@@ -1,0 +1,124 @@
+"""Pieces on a cluster, by Dask."""
+
+import contextlib
+import functools
+import importlib.metadata
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from .._code import code
+from ..papers import Progress
+from ._grid import Grid, Index
+from ._local import Engine, Finished
+from ._work import Outcome, computed, packed
+
+_AHEAD = 2  # pieces for each thread of a worker: one under way, one that waits
+_PATIENCE = 10  # seconds until nobody is at an address
+
+
+@contextlib.contextmanager
+def connected(
+    scheduler: Any, *, jobs: int, say: Progress
+) -> Iterator[Callable[[Callable[..., Any]], Engine]]:
+    """What computes pieces by the scheduler at an address, of a client, or of SLURM."""
+    with contextlib.ExitStack() as stack:
+        client = _client(scheduler, jobs, stack)
+        if not client.scheduler_info()["workers"]:
+            say("waiting for a worker", 0.0)
+            client.wait_for_workers(1)
+        there = client.run(_versions, on_error="return")
+        for address, versions in there.items():
+            if words := _difference(versions):
+                raise ValueError(f"The worker at {address} {words}. {_ALIKE}")
+
+        yield lambda function: functools.partial(_finished, client, packed(function))
+
+
+_ALIKE = "Install the same on all machines."
+
+
+def _client(scheduler: Any, jobs: int, stack: contextlib.ExitStack) -> Any:
+    try:
+        from dask.distributed import Client
+    except ImportError as error:
+        raise ValueError(
+            "A scheduler needs Dask, which is not installed: pip install 'festina[cluster]'."
+        ) from error
+    if isinstance(scheduler, Client):
+        return scheduler
+    if scheduler == "slurm":
+        from dask_jobqueue.slurm import SLURMCluster
+
+        cluster: Any = stack.enter_context(SLURMCluster())
+        cluster.scale(jobs=max(1, jobs))
+        scheduler = cluster
+    try:
+        return stack.enter_context(Client(scheduler, timeout=_PATIENCE, set_as_default=False))
+    except (OSError, ValueError) as error:
+        raise ValueError(
+            f"No scheduler answers at '{scheduler}': {error}. Start one with `dask scheduler`, "
+            "which prints its address, and workers with `dask worker ADDRESS`."
+        ) from error
+
+
+def _finished(client: Any, work: bytes, grid: Grid, todo: Sequence[Index]) -> Finished:
+    from dask.distributed import CancelledError, as_completed
+
+    waiting, versions = iter(todo), _versions()
+    pending = as_completed(loop=client.loop)
+    places: dict[Any, Index] = {}
+
+    def submit() -> None:
+        threads = sum(client.nthreads().values())
+        while len(places) < _AHEAD * max(1, threads) and (i := next(waiting, None)) is not None:
+            # Not `pure`: Dask would hash what it is given, to know it again.
+            future = client.submit(_computed, versions, work, grid.point(i), grid.count, pure=False)
+            places[future] = i
+            pending.add(future)
+
+    try:
+        submit()
+        while places:
+            future = next(pending)
+            index = places.pop(future)
+            if (error := future.exception()) is not None:
+                outcome = Outcome(reason=" ".join(f"{type(error).__name__}: {error}".split()))
+            elif isinstance(outcome := future.result(), str):
+                raise ValueError(f"A worker {outcome}. {_ALIKE}")
+            submit()
+            yield index, outcome
+    except CancelledError as error:
+        raise ValueError("The scheduler is gone, and with it what was under way.") from error
+    finally:
+        with contextlib.suppress(Exception):  # where the scheduler is gone
+            client.cancel(list(places))
+
+
+def _computed(
+    versions: Mapping[str, str], work: bytes, point: Mapping[str, Any], count: int
+) -> Outcome | str:
+    """A piece, unless this worker, which may have come late, is not as the others."""
+    return _difference(_versions(), versions) or computed(work, point, count)
+
+
+def _versions() -> dict[str, str]:
+    """What a result may depend on."""
+    found = {"python": f"{sys.version_info.major}.{sys.version_info.minor}"}
+    for name in ("jax", "numpy", "xarray"):
+        found[name] = importlib.metadata.version(name)
+    from festina import __version__
+
+    return found | {"festina": f"{__version__} (code {code('')})"}
+
+
+def _difference(
+    there: Mapping[str, str] | BaseException,
+    here: Mapping[str, str] | None = None,
+) -> str:
+    """In which versions a worker differs, in words."""
+    if isinstance(there, BaseException):
+        return f"cannot run festina: {type(there).__name__}: {there}"
+    here = _versions() if here is None else here
+    other = [f"{k} {there.get(k)} and not {v}" for k, v in here.items() if there.get(k) != v]
+    return f"has {', '.join(other)}" if other else ""

@@ -1,0 +1,147 @@
+"""The grid of a sweep: axes with their values, and the pieces that are computed one by one."""
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Index = tuple[int, ...]
+"""Where a piece is on the axes that are not taken together."""
+
+WAYS = "values with commas (2,3,4), FROM:TO:NUMBER or FROM:TO:log:NUMBER"
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Values by axis. A piece is one point of it, or all points along the axes taken `together`."""
+
+    axes: Mapping[str, tuple[Any, ...]]
+    together: tuple[str, ...] = ()
+
+    @property
+    def outer(self) -> tuple[str, ...]:
+        return tuple(name for name in self.axes if name not in self.together)
+
+    @property
+    def inner(self) -> tuple[str, ...]:
+        return tuple(name for name in self.axes if name in self.together)
+
+    def sizes(self, names: tuple[str, ...]) -> tuple[int, ...]:
+        return tuple(len(self.axes[name]) for name in names)
+
+    @property
+    def pieces(self) -> int:
+        return math.prod(self.sizes(self.outer))
+
+    @property
+    def count(self) -> int:
+        """Points in a piece of several; 0 where a piece is one point."""
+        return math.prod(self.sizes(self.inner)) if self.inner else 0
+
+    def __iter__(self) -> Iterator[Index]:
+        return itertools.product(*map(range, self.sizes(self.outer)))
+
+    def point(self, index: Index) -> dict[str, Any]:
+        """What a piece is computed from: a value of each axis, of those together an array.
+
+        Arrays have an entry for each point.
+        """
+        rows = itertools.product(*(self.axes[name] for name in self.inner))
+        arrays = zip(self.inner, zip(*rows, strict=True), strict=True)
+        values = {name: self.axes[name][k] for name, k in zip(self.outer, index, strict=True)}
+        return values | {name: np.array(column) for name, column in arrays}
+
+    def region(self, index: Index) -> tuple[int | slice, ...]:
+        """Where a piece is in an array over all axes."""
+        places = iter(index)
+        return tuple(slice(None) if name in self.inner else next(places) for name in self.axes)
+
+    def kind(self, index: Index) -> tuple[Any, ...]:
+        """Of one kind are pieces that differ only in numbers with a point: shapes are the same."""
+        values = (self.axes[name][k] for name, k in zip(self.outer, index, strict=True))
+        return tuple(str(value) for value in values if not isinstance(value, float))
+
+
+def axis(name: str, given: Any) -> tuple[Any, ...]:
+    """The values of an axis, from a sequence or from how they are typed."""
+    if not isinstance(given, str):
+        several = hasattr(given, "__iter__") and np.ndim(given) != 0
+        values = [
+            v.item() if isinstance(v, np.generic) else v for v in (given if several else [given])
+        ]
+    elif ":" in given:
+        start, end, count, logarithmic = _range(name, given)
+        line = (np.geomspace if logarithmic else np.linspace)(start, end, count)
+        whole = not logarithmic and "." not in given and (line == np.round(line)).all()
+        values = line.astype(int if whole else float).tolist()
+    else:
+        values = [_read(text) for text in given.split(",")] if given.strip() else []
+    if not values:
+        raise ValueError(f"`{name}` has no values, so that the grid has no points. Give it {WAYS}.")
+    for value in values:
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ValueError(f"`{name}` must have finite values, got {value}.")
+    if len(set(map(repr, values))) < len(values):
+        raise ValueError(f"`{name}` has a value twice: {', '.join(map(str, values[:10]))}.")
+    return tuple(values)
+
+
+def length(name: str, given: Any) -> int:
+    """How many values an axis has, before any of them is made."""
+    if isinstance(given, str):
+        return _range(name, given)[2] if ":" in given else given.count(",") + 1
+    return len(given) if hasattr(given, "__len__") else 1
+
+
+def labels(values: tuple[Any, ...]) -> np.ndarray:
+    """The values of an axis as a coordinate: numbers, or words where they are none."""
+    if all(isinstance(value, int | float) for value in values):
+        return np.array(values)
+    return np.array([_word(value) for value in values], object)
+
+
+def duration(seconds: float) -> str:
+    """A time as one says it."""
+    units = {"years": 3.156e7, "days": 86_400.0, "h": 3600.0, "min": 60.0}
+    fits = ((size, unit) for unit, size in units.items() if seconds >= 2 * size)
+    size, unit = next(fits, (1.0, "s"))
+    return f"{seconds / size:,.0f} {unit}"
+
+
+def _range(name: str, text: str) -> tuple[float, float, int, bool]:
+    """Where a range starts and ends, by how many values, and whether it is logarithmic."""
+    try:
+        parts = [part.strip() for part in text.split(":")]
+        start, end, count = float(parts[0]), float(parts[1]), int(parts[-1])
+        if parts[2:] not in ([parts[-1]], ["log", parts[-1]]) or count < 0:
+            raise ValueError
+    except (ValueError, IndexError):
+        raise ValueError(f"`{name}` must be {WAYS}, got '{text}'.") from None
+    logarithmic = parts[2:-1] == ["log"]
+    if not (math.isfinite(start) and math.isfinite(end)):
+        raise ValueError(f"`{name}` must have finite values, got '{text}'.")
+    if logarithmic and min(start, end) <= 0:
+        raise ValueError(f"`{name}` must be above zero on a logarithmic axis, got '{text}'.")
+    return start, end, count, logarithmic
+
+
+def _read(text: str) -> Any:
+    """A typed value: a number, true or false, several with spaces between, or a word."""
+    text = text.strip()
+    if " " in text:
+        return tuple(map(_read, text.split()))
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return {"true": True, "false": False}.get(text.lower(), text)
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return " ".join(map(_word, value))
+    return "none" if value is None else str(value)

@@ -1,0 +1,263 @@
+"""The store of a sweep: one writer, and at every moment something that can be read.
+
+Three things make it so. Each file is written beside its place and moved there, as Zarr does. Which
+arrays there are, and how large, is said in one file, the consolidated metadata at the root: axes
+grow when that is replaced. And of a piece its values are written first, and last its status.
+"""
+
+import contextlib
+import json
+import math
+import os
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import zarr
+
+from .._beside import held, hidden, left_over
+from ._grid import Grid, Index, labels
+from ._work import Outcome
+
+STATUS = {"status": "waiting", "reason": "", "seconds": math.nan}
+"""What is known of each piece, with what is said of it before it is computed."""
+
+_PACKED = 4096  # pieces in a file of these, and files of a variable
+
+
+class Store:
+    """A store that is written to. `open_store` makes or finds it."""
+
+    def __init__(self, grid: Grid, group: zarr.Group):
+        self._grid, self._group = grid, group
+        self._arrays = {name: a for name, a in group.arrays() if name not in grid.axes}
+        self._status = {name: self._arrays.pop(name) for name in STATUS}
+        shapes = (zip(_dims(a), a.shape, strict=True) for a in self._arrays.values())
+        self._sizes = {d: n for shape in shapes for d, n in shape if d not in grid.axes}
+
+    def status(self) -> np.ndarray:
+        """Of each piece: "waiting", "done" or "failed"."""
+        return np.asarray(self._status["status"][...])
+
+    def put(self, index: Index, outcome: Outcome) -> bool:
+        """Write down what came of a piece; whether it is done."""
+        reason = outcome.reason
+        if not reason:
+            try:
+                self._write(self._grid.region(index), outcome)
+            except _Misfit as error:
+                reason = str(error)
+        self._status["seconds"][index] = outcome.seconds
+        self._status["reason"][index] = reason
+        self._status["status"][index] = "failed" if reason else "done"
+        return not reason
+
+    def _write(self, region: tuple[int | slice, ...], outcome: Outcome) -> None:
+        places = {dim: self._places(dim, n, outcome) for dim, n in _sizes(outcome).items()}
+        needed = {dim: int(at.max(initial=-1)) + 1 for dim, at in places.items()}
+        sizes = self._sizes | {d: max(self._sizes.get(d, 0), n) for d, n in needed.items()}
+        for name, (dims, values) in outcome.values.items():
+            self._check(name, dims, values)
+        if sizes != self._sizes or not outcome.values.keys() <= self._arrays.keys():
+            self._enlarge(sizes, places, outcome)
+        lead = self._grid.sizes(self._grid.inner)
+        for name, (dims, values) in outcome.values.items():
+            array = self._arrays[name]
+            whole = np.full((*lead, *(sizes[dim] for dim in dims)), array.fill_value, values.dtype)
+            inside = np.ix_(*map(np.arange, lead), *(places[dim] for dim in dims))
+            whole[inside] = values.reshape((*lead, *(len(places[dim]) for dim in dims)))
+            array[region] = whole
+
+    def _places(self, dim: str, size: int, outcome: Outcome) -> np.ndarray:
+        """Where on an axis of the store the entries of a result belong: text by what it says."""
+        if dim in self._grid.axes or dim in STATUS:
+            raise _Misfit(f"its results have an axis `{dim}`, and so has the sweep: rename it")
+        here = outcome.coordinates.get(dim)
+        there = self._arrays[dim][...] if dim in self._arrays else None
+        if dim in self._sizes and (here is None) != (there is None):
+            raise _Misfit(f"its axis `{dim}` has labels in some pieces and none in others")
+        if here is not None and here.dtype.kind == "O":
+            known = dict.fromkeys([*map(str, () if there is None else np.asarray(there)), *here])
+            return np.array([list(known).index(label) for label in here], int)
+        if there is not None and here is not None and not np.array_equal(there, here):
+            raise _Misfit(
+                f"its `{dim}` is not that of earlier pieces: have the same in all, or return it as "
+                "a variable of another name"
+            )
+        return np.arange(size)
+
+    def _check(self, name: str, dims: tuple[str, ...], values: np.ndarray) -> None:
+        if name in (*STATUS, *self._grid.axes, "", ".", "..") or "/" in name:
+            raise _Misfit(
+                f"`{name}` is an axis, or a word of the store's own: rename what is returned"
+            )
+        if (array := self._arrays.get(name)) is not None:
+            inner = _dims(array)[len(self._grid.axes) :]
+            if inner != dims or array.dtype.kind.replace("T", "O") != values.dtype.kind:
+                raise _Misfit(
+                    f"`{name}` has axes {dims} and type {values.dtype}, in earlier pieces {inner} "
+                    f"and {array.dtype}"
+                )
+
+    def _enlarge(
+        self, sizes: dict[str, int], places: Mapping[str, np.ndarray], outcome: Outcome
+    ) -> None:
+        """Make axes longer and add variables; all of it counts when the root says so."""
+        for array in self._arrays.values():
+            array.resize(
+                tuple(sizes.get(d, n) for d, n in zip(_dims(array), array.shape, strict=True))
+            )
+        for dim, values in outcome.coordinates.items():
+            if dim not in self._arrays:
+                self._arrays[dim] = _array(self._group, dim, (dim,), (sizes[dim],), values.dtype)
+            self._arrays[dim].oindex[places[dim]] = values
+        axes, per_file = tuple(self._grid.axes), -(-self._grid.pieces // _PACKED)
+        for name, (dims, values) in outcome.values.items():
+            if name not in self._arrays:
+                inner = tuple(sizes[dim] for dim in dims)
+                shape, chunks = (
+                    self._grid.sizes(axes) + inner,
+                    _chunks(self._grid, axes, per_file) + inner,
+                )
+                self._arrays[name] = _array(
+                    self._group, name, axes + dims, shape, values.dtype, chunks
+                )
+        self._sizes = sizes
+        _settle(self._group)
+
+
+class _Misfit(ValueError):
+    """A piece that does not fit to those before it."""
+
+
+@contextlib.contextmanager
+def open_store(
+    path: Path, grid: Grid, made_by: Mapping[str, Any], code: str, *, changed: bool
+) -> Iterator[Store]:
+    """The store of this sweep, in hand: made where there is none, gone on with where there is."""
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        list(left_over(path.parent))  # of one who was killed here
+        with hidden(path, Path.mkdir) as partial:
+            _make(partial, grid, {"sweep": dict(made_by), "code": [code]})
+            os.replace(partial, path)
+    with held(path) as whose:
+        if whose == "theirs":
+            raise ValueError(f"Another process writes to '{path}': wait, or choose another store.")
+        _check_same(path, made_by, code, changed=changed)
+        yield Store(grid, _recovered(path))
+
+
+def _make(path: Path, grid: Grid, attributes: dict[str, Any]) -> None:
+    group = zarr.create_group(path, attributes=attributes)
+    for name, values in grid.axes.items():
+        array = labels(values)
+        _array(group, name, (name,), array.shape, array.dtype)[...] = array
+    shape, chunks = grid.sizes(grid.outer), _chunks(grid, grid.outer, _PACKED)
+    for name, fill in STATUS.items():
+        _array(group, name, grid.outer, shape, np.asarray(fill).dtype, chunks, fill)
+    _settle(group)
+
+
+def _check_same(path: Path, made_by: Mapping[str, Any], code: str, *, changed: bool) -> None:
+    """Refuse the store of another sweep, and one that other code has begun, by what differs."""
+    try:
+        group = zarr.open_group(path, mode="r+", use_consolidated=False)
+        attributes: dict[str, Any] = group.attrs.asdict()
+        there, codes = attributes["sweep"], attributes["code"]
+    except Exception as error:
+        raise ValueError(f"'{path}' exists and is no sweep: choose another path.") from error
+    names = (name for name in dict.fromkeys((*there, *made_by)) if name != "axes")
+    told = [
+        f"`{name}` is {_told(there, name)} there, {_told(made_by, name)} here"
+        for name in names
+        if there.get(name, ...) != made_by.get(name, ...)
+    ]
+    if told or there["axes"] != made_by["axes"]:
+        said = "; ".join(told) or f"its axes are in the order {', '.join(there['axes'])}"
+        raise ValueError(f"'{path}' holds another sweep: {said}. Choose another store.")
+    if code != codes[-1]:
+        if not changed:
+            raise ValueError(
+                f"The code was changed since '{path}' was begun. Choose another store, or go on "
+                "with `changed`: what is done stays as it is."
+            )
+        group.update_attributes({"code": [*codes, code]})
+        _settle(group)
+
+
+def _told(sweep: Mapping[str, Any], name: str) -> str:
+    text = json.dumps(sweep[name], ensure_ascii=False) if name in sweep else "not given"
+    if len(text) > 60 and isinstance(sweep[name], list):
+        return f"{len(sweep[name])} values from {sweep[name][0]} to {sweep[name][-1]}"
+    return text
+
+
+def _recovered(path: Path) -> zarr.Group:
+    """The arrays as the root lists them, whatever was under way when a process was killed."""
+    for unfinished in path.rglob("*.partial"):
+        unfinished.unlink(missing_ok=True)
+    listed = zarr.open_group(path, mode="r", use_consolidated=True)
+    shapes = {name: array.shape for name, array in listed.arrays()}
+    group = zarr.open_group(path, mode="r+", use_consolidated=False)
+    for name, array in list(group.arrays()):
+        if name not in shapes:
+            del group[name]
+        elif array.shape != shapes[name]:
+            array.resize(shapes[name])
+    return group
+
+
+def _array(
+    group: zarr.Group,
+    name: str,
+    dims: tuple[str, ...],
+    shape: tuple[int, ...],
+    kind: np.dtype[Any],
+    chunks: tuple[int, ...] | None = None,
+    fill: Any = None,
+) -> zarr.Array[Any]:
+    text = kind.kind in "OU"
+    nothing = "" if text else math.nan if kind.kind in "fc" else 0
+    return group.create_array(
+        name,
+        shape=shape,
+        chunks=tuple(max(1, size) for size in (shape if chunks is None else chunks)),
+        dtype=str if text else kind,
+        dimension_names=dims,
+        fill_value=nothing if fill is None else fill,
+    )
+
+
+def _chunks(grid: Grid, names: tuple[str, ...], pieces: int) -> tuple[int, ...]:
+    """Sizes of a file along axes, with about so many pieces in it, each whole."""
+    sizes: list[int] = []
+    for name in reversed(names):
+        size = len(grid.axes[name])
+        if name not in grid.together:
+            size = min(size, pieces)
+            pieces = -(-pieces // size)
+        sizes.insert(0, size)
+    return tuple(sizes)
+
+
+def _settle(group: zarr.Group) -> None:
+    with warnings.catch_warnings():  # that others might not read it: they have the arrays' own
+        warnings.simplefilter("ignore")
+        zarr.consolidate_metadata(group.store)
+
+
+def _dims(array: zarr.Array[Any]) -> tuple[str, ...]:
+    return array.metadata.dimension_names or ()  # pyright: ignore
+
+
+def _sizes(outcome: Outcome) -> dict[str, int]:
+    """Lengths of the axes of a result, but for that of points taken together."""
+    sizes: dict[str, int] = {}
+    for name, (dims, values) in outcome.values.items():
+        for dim, size in zip(dims, values.shape[values.ndim - len(dims) :], strict=True):
+            if sizes.setdefault(dim, size) != size:
+                raise _Misfit(f"`{name}` has {size} entries along `{dim}`, another {sizes[dim]}")
+    return sizes

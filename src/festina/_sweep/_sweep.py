@@ -1,0 +1,126 @@
+"""`sweep`: every piece of a grid, once."""
+
+import contextlib
+import functools
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..papers import Progress
+from ._grid import duration
+from ._local import here, side_by_side
+from ._plan import plan
+from ._store import open_store
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+def sweep(
+    what: str | Callable[..., Any],
+    over: Mapping[str, Any],
+    store: str | os.PathLike[str] | None = None,
+    *,
+    seeds: int | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    together: Sequence[str] = (),
+    processes: int | None = None,
+    scheduler: Any = None,
+    retry: bool = False,
+    changed: bool = False,
+    yes: bool = False,
+    progress: Progress | None = None,
+) -> "xr.Dataset":
+    """Compute an experiment, or a function, at every point of a grid, into one Zarr store.
+
+    Pieces are written as they finish. Called again with the same arguments after it was stopped in
+    whatever way, a sweep goes on: what is done is not computed again, and nothing done is lost. A
+    piece that fails is recorded with its reason, and the others go on.
+
+    **Arguments:**
+
+    - `what`: the name or file of an experiment, of which the claims are kept (`holds`, `predicted`,
+      `measured`); or a function of named arguments that returns a dictionary of numbers, text and
+      arrays, or an `xarray.Dataset`.
+    - `over`: values of each axis, a sequence or as typed: "2,3,4", "0:1:11", "1e-6:1:log:20".
+    - `store`: the folder, for example "phases.zarr"; by default one for this grid below ./runs.
+    - `seeds`: of an experiment how many it trains at each point, all in one batch; of a function
+      the length of one more axis, `seed`.
+    - `parameters`: one value for each parameter that is not swept over.
+    - `together`: axes of which a function takes all values at once, as arrays with an entry for
+      each point; what it returns has that axis first. So a batch is one compiled program.
+    - `processes`: how many processes of this machine compute, one for each core by default, and 0
+      for this process itself; with SLURM how many jobs.
+    - `scheduler`: the address of a Dask scheduler, a `dask.distributed.Client`, or "slurm", as
+      dask-jobqueue is configured. Needs the extra `cluster`.
+    - `retry`: also compute again what has failed before.
+    - `changed`: go on although the code was changed since; what is done stays as it is.
+    - `yes`: more than 10,000 pieces are meant.
+    - `progress`: called with words, with the time that is left, and the fraction done.
+
+    **Returns:**
+
+    The store, as `xarray.open_zarr` reads it: results over the axes of the grid, NaN where there
+    is none, and for each piece `status` ("done", "failed" or "waiting"), `reason` and `seconds`.
+    """
+    import xarray as xr
+
+    count = _cores() if processes is None else _whole("processes", processes, 0)
+    planned = plan(
+        what,
+        over,
+        seeds=None if seeds is None else _whole("seeds", seeds, 1),
+        parameters=parameters or {},
+        together=together,
+        processes=count,
+        yes=yes,
+    )
+    path = Path(os.path.abspath(Path(planned.store if store is None else store).expanduser()))
+    say = progress or (lambda words, fraction: None)
+    grid = planned.grid
+    with contextlib.ExitStack() as stack:
+        if scheduler is not None:
+            from ._dask import connected
+
+            engine = stack.enter_context(connected(scheduler, jobs=count, say=say))
+        else:
+            engine = functools.partial(side_by_side, processes=count) if count else here
+        start_on = engine(planned.function)  # refused here if it cannot be sent
+        opened = open_store(path, grid, planned.made_by, planned.code, changed=changed)
+        written = stack.enter_context(opened)
+        status = written.status()
+        todo = [i for i in grid if status[i] == "waiting" or (retry and status[i] == "failed")]
+        failed = 0 if retry else int((status == "failed").sum())
+        done, total, start = grid.pieces - len(todo), grid.pieces, time.monotonic()
+        finished = stack.enter_context(contextlib.closing(start_on(grid, todo)))
+        say(_words(done, total, failed), done / total)
+        try:
+            for number, (index, outcome) in enumerate(finished, 1):
+                failed += not written.put(index, outcome)
+                left = (len(todo) - number) * (time.monotonic() - start) / number
+                words = f"{_words(done + number, total, failed)}, {duration(left)} left"
+                say(words, (done + number) / total)
+        except BaseException as error:
+            kept = int((written.status() != "waiting").sum())
+            error.add_note(
+                f"{kept} of {total} pieces are in '{path}'; the same again goes on from there."
+            )
+            raise
+    return xr.open_zarr(path, chunks=None)
+
+
+def _cores() -> int:
+    """How many this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _words(done: int, total: int, failed: int) -> str:
+    return f"{done} of {total} pieces" + f", {failed} failed" * bool(failed)
+
+
+def _whole(name: str, value: Any, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ValueError(f"`{name}` must be a whole number of at least {least}, got {value!r}.")
+    return value

@@ -1,0 +1,164 @@
+"""What is computed at a piece, by whichever process; and what comes back from it."""
+
+import functools
+import pickle
+import re
+import sys
+import sysconfig
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+Table = dict[str, tuple[tuple[str, ...], np.ndarray]]
+"""Arrays with the names of their axes."""
+
+_LONGEST = 500  # characters of a reason
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a piece: arrays, or the reason why there are none."""
+
+    values: Table = field(default_factory=dict)
+    coordinates: dict[str, np.ndarray] = field(default_factory=dict)
+    seconds: float = float("nan")
+    reason: str = ""
+
+
+def packed(function: Callable[..., Any]) -> bytes:
+    """A function as bytes, for a process that may know nothing of the script it is from."""
+    import cloudpickle
+
+    # A file beside the script, which other machines may not have, goes along as a whole.
+    home = sys.modules.get(getattr(getattr(function, "func", function), "__module__", None) or "")
+    file = Path(getattr(home, "__file__", None) or __file__)
+    installed = (*sysconfig.get_paths().values(), Path(__file__).parents[1])
+    own = None if any(file.is_relative_to(path) for path in installed) else home
+    try:
+        if own is not None:
+            cloudpickle.register_pickle_by_value(own)
+        return cloudpickle.dumps(function)
+    except Exception as error:
+        raise ValueError(
+            f"`{getattr(function, '__name__', function)}` cannot be sent to another process: "
+            f"{type(error).__name__}: {error}. `processes=0` computes in this one."
+        ) from error
+    finally:
+        if own is not None:
+            cloudpickle.unregister_pickle_by_value(own)
+
+
+def computed(work: bytes | Callable[..., Any], point: Mapping[str, Any], count: int) -> Outcome:
+    """Compute a piece; of one with several points, `count` of them, results have an axis first."""
+    start = time.perf_counter()
+    try:
+        function = _unpacked(work) if isinstance(work, bytes) else work
+        values, coordinates = _table(function(**point), count)
+    except (Exception, SystemExit) as error:
+        return Outcome(seconds=time.perf_counter() - start, reason=_reason(error))
+    return Outcome(values, coordinates, time.perf_counter() - start)
+
+
+def claims_at(name: str, fixed: Mapping[str, Any], /, **point: Any) -> "xr.Dataset":
+    """An experiment at a point: of each claim what is predicted and measured, and if it holds."""
+    import xarray as xr
+
+    from ..papers import load
+
+    experiment = load(name)
+    _cached()
+    run = experiment.run(experiment.parameters(**{**fixed, **point}), key=None, progress=None)
+    run.attrs.setdefault("experiment", experiment.name)
+    claims = experiment.claims(run)
+    words: list[str] = []
+    for claim in claims:
+        # Numbers with a point follow from the parameters: the claim is the same without them.
+        text = re.sub(r"\d+(\.\d+(e[-+]?\d+)?|e[-+]?\d+)", "…", claim.claim)
+        again = sum(word == text or word.startswith(f"{text} (") for word in words)
+        words.append(f"{text} ({again + 1})" if again else text)
+    table = {
+        "holds": ("claim", [float(claim.judged.holds) for claim in claims]),
+        "predicted": (("claim", "entry"), _rows([claim.predicted for claim in claims])),
+        "measured": (("claim", "entry"), _rows([claim.measured for claim in claims])),
+    }
+    return xr.Dataset(table, {"claim": np.array(words, object)})
+
+
+def _rows(values: list[Any]) -> np.ndarray:
+    """A row for each, filled up with NaN; words are no numbers."""
+    rows = [np.ravel(v) if np.asarray(v).dtype.kind in "biuf" else np.array([]) for v in values]
+    table = np.full((len(rows), max(map(len, rows), default=0)), np.nan)
+    for target, row in zip(table, rows, strict=True):
+        target[: len(row)] = row
+    return table
+
+
+@functools.lru_cache(maxsize=4)
+def _unpacked(work: bytes) -> Callable[..., Any]:
+    function = pickle.loads(work)
+    if "jax" in sys.modules:
+        _cached()
+    return function
+
+
+@functools.cache
+def _cached() -> None:
+    """What one process has compiled, the others read."""
+    from .._cache import compilation_cache
+
+    compilation_cache()
+
+
+def _table(result: Any, count: int) -> tuple[Table, dict[str, np.ndarray]]:
+    coordinates = {}
+    if hasattr(result, "data_vars"):  # a Dataset
+        coordinates = {
+            str(dim): _plain(str(dim), result[dim].values) for dim in result.dims if dim in result
+        }
+        result = result.data_vars
+    if not isinstance(result, Mapping):
+        raise TypeError(
+            "what is swept must return a dictionary of numbers and arrays, or an xarray.Dataset; "
+            f"it returned {type(result).__name__}"
+        )
+    values: Table = {}
+    for name, value in result.items():
+        array = _plain(str(name), value)
+        dims = getattr(value, "dims", None) or [f"{name}_{k}" for k in range(array.ndim)]
+        if count and array.shape[:1] != (count,):
+            raise ValueError(
+                f"`{name}` has shape {array.shape}: of axes taken together the first axis is that "
+                f"of the {count} points"
+            )
+        values[str(name)] = tuple(map(str, dims))[bool(count) :], array
+    return values, coordinates
+
+
+def _plain(name: str, value: Any) -> np.ndarray:
+    array = np.asarray(value)
+    if array.dtype.kind in "biuf":
+        if array.dtype.kind in "iu" and array.size and np.abs(array.astype(float)).max() > 2.0**53:
+            raise ValueError(f"`{name}` has whole numbers above 2⁵³, which are not kept exactly")
+        return array.astype(float)
+    if array.dtype.kind == "c":
+        return array.astype(complex)
+    if array.dtype.kind in "UT" or all(isinstance(entry, str) for entry in array.flat):
+        return array.astype(object)
+    raise TypeError(f"`{name}` is of type {array.dtype}; kept are numbers and text")
+
+
+def _reason(error: BaseException) -> str:
+    """An error in a line, with the place it comes from."""
+    text = " ".join(f"{type(error).__name__}: {error}".split())[:_LONGEST]
+    frames = traceback.extract_tb(error.__traceback__)
+    if frames and Path(frames[-1].filename) != Path(__file__):
+        text += f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})"
+    return text

@@ -1,0 +1,156 @@
+"""`festina sweep`: grids on the command line."""
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+import xarray as xr
+
+from .conftest import TOY, everything
+
+MINE = """
+import time
+
+def energy(scale, depth, pause=0.0):
+    time.sleep(pause)
+    if scale < 0:
+        raise ValueError("no such scale")
+    return {"energy": scale**depth, "word": "any"}
+
+def at_once(scale, seed):
+    return {"y": scale + seed}
+"""
+
+
+@pytest.fixture
+def mine(here, monkeypatch):
+    (here / "mine.py").write_text(MINE)
+    monkeypatch.syspath_prepend(str(here))
+
+
+def test_an_experiment_over_its_parameters(festina, here):
+    line = ("sweep", str(TOY), "--over", "width=3,5", "activation=relu,tanh", "--seeds", "2")
+    outcome = festina(*line, "--processes", "1", "--quiet")
+    assert outcome.status == 0, outcome.err
+    lines = [line.rstrip() for line in outcome.out.splitlines() if line.strip()]
+    assert lines[0].startswith("toy over width 2 × activation 2: 4 pieces, ")
+    assert "4 of 4  0.006738        0.006738  0.006738  the loss falls as e^-t" in outcome.out
+    assert "4 of 4  3               4         5         [width] as printed" in outcome.out
+    assert "0 of 4" in outcome.out
+    assert lines[-2] == "4 of 4 pieces are done."
+    (store,) = here.glob("runs/toy/sweep-*.zarr")
+    assert lines[-1] == f'xarray.open_zarr("{store.relative_to(here)}") has all of it.'
+    data = xr.open_zarr(store, chunks=None)
+    assert data["holds"].dims == ("width", "activation", "claim")
+    assert data["activation"].values.tolist() == ["relu", "tanh"]
+    again = festina(*line, "--json", "--quiet")
+    assert json.loads(again.out) == {
+        "store": str(store.relative_to(here)),
+        "pieces": 4,
+        "done": 4,
+        "failed": 0,
+        "failures": [],
+    }
+
+
+def test_a_preset_gives_way_to_an_axis(festina, here):
+    line = ("sweep", str(TOY), "--over", "width=3", "--processes", "0", "--out", "s.zarr")
+    assert festina(*line, "--preset", "printed").status == 0
+    swept = xr.open_zarr("s.zarr", chunks=None).attrs["sweep"]
+    assert (swept["width"], swept["samples"]) == ([3], 20)
+    assert "`width` is swept over and given one" in festina(*line, "--width", "4").complaint
+
+
+def test_pieces_that_fail_are_told_and_tried_again(festina, mine, here):
+    line = ("sweep", "mine:energy", "--over", "scale=-2:1:4", "depth=2", "--out", "s.zarr")
+    line += ("--processes", "1")
+    outcome = festina(*line)
+    assert outcome.status == 1
+    assert "energy  0     0.5     1" in outcome.out
+    said = "2 failed, the first at scale -2, depth 2: ValueError: no such scale (mine.py, line 7)"
+    assert said in outcome.out
+    assert "2 of 4 pieces are done. `--retry` computes again what has failed." in outcome.out
+    told = json.loads(festina(*line, "--retry", "--json").out)
+    assert [each["at"] for each in told["failures"]] == [
+        {"scale": -2, "depth": 2},
+        {"scale": -1, "depth": 2},
+    ]
+
+
+def test_a_function_of_arrays(festina, mine, here):
+    line = "sweep mine:at_once --over scale=0:1:3 --seeds 4 --together scale seed --processes 0"
+    assert festina(*line.split(), "--out", "s.zarr").status == 0
+    data = xr.open_zarr("s.zarr", chunks=None)
+    assert data["y"].equals((data["scale"] + data["seed"]).astype(float))
+    assert data["status"].dims == ()
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("", "Sweep what?"),
+        ("--over width=1,2", "Sweep what?"),
+        ("toy/on --over width=1", "Did you mean"),
+        ("toy/one", "Over what? A sweep needs a parameter of several values. There are: seeds, "),
+        ("toy/one --over width", "`--over` takes NAME=VALUES"),
+        ("toy/one --over width=1 width=2", "`--over` has width twice"),
+        ("toy/one --over widht=1,2", "Unknown parameter 'widht'. There are: seeds, seed, width"),
+        ("toy/one --over width=0,2", "`--over width` must be at least 1, got 0."),
+        ("toy/one --over width=1:2:3", "`--over width` must be a whole number, got 1.5."),
+        ("toy/one --over activation=relu,rleu", "`--over activation` must be 'linear', 'relu'"),
+        ("toy/one --over samples=5,20", "`samples` is 5, below the width 10."),
+        ("toy/one --over width=", "`width` has no values, so that the grid has no points"),
+        ("toy/one --over width=1,2 --processes many", "`--processes` must be a whole number"),
+        ("toy/one --over width=1,2 --processes -1", "`processes` must be a whole number"),
+        ("toy/one --over width=1:10000:10000 seed=0:9999:10000", "100,000,000 points (width 10"),
+        ("toy/one --over width=1:200:200 seed=0:99:100", "20,000 pieces. At 1 s each, as usual"),
+        ("nowhere:function --over width=1,2", "'nowhere' cannot be imported"),
+    ],
+)
+def test_what_cannot_be_swept(line, words, festina, here):
+    outcome = festina("sweep", *line.split())
+    assert outcome.status == 2
+    assert words in outcome.complaint
+    assert everything(here) == []
+
+
+def test_help_has_the_flags_of_the_experiment(festina):
+    page = festina("sweep", "toy/one", "--help").out
+    assert "--over" in page
+    assert "--initial-scale" in page
+    assert "--scheduler" in page
+    assert "--animation" not in page
+    assert "--together" not in page
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(process, mine, here):
+    line = "sweep mine:energy --over scale=0:1:4 depth=2 pause=0.5 --out s.zarr --processes 1"
+    with process(*line.split(), real=True) as running:
+        while not done(here / "s.zarr"):
+            assert running.poll() is None
+            time.sleep(0.05)
+        running.send_signal(signal.SIGINT)
+        out, err = running.communicate(timeout=20)
+    assert running.returncode == 130
+    assert out == ""
+    last = err.splitlines()[-1]
+    assert last.startswith("festina: Interrupted. ")
+    assert last.endswith(
+        " of 4 pieces are in '" + str(here / "s.zarr") + "'; the same again goes on from there."
+    )
+    before = done(here / "s.zarr")
+    with process(*line.split(), real=True) as running:
+        out, err = running.communicate(timeout=60)
+    assert running.returncode == 0
+    assert "4 of 4 pieces are done." in out
+    assert f"energy: {before} of 4 pieces" in err
+
+
+def done(store: Path) -> int:
+    if not store.exists():
+        return 0
+    return int((xr.open_zarr(store, chunks=None)["status"] == "done").sum())

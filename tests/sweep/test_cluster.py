@@ -1,0 +1,133 @@
+"""Sweeps by Dask: a real scheduler and two workers on this machine, one of which is killed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import dask
+import dask_jobqueue as dask_jobqueue  # with their defaults, before any is changed
+import distributed as distributed
+import numpy as np
+import pytest
+
+import festina
+from festina._sweep import _dask
+from festina._sweep._work import Outcome, packed
+
+from . import functions
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+
+
+@pytest.fixture
+def scheduler(tmp_path):
+    """The address of a scheduler, and its two workers."""
+    file, log = tmp_path / "scheduler.json", tmp_path / "log"
+    log.touch()
+    environment = os.environ | {"SWEEP_LOG": str(log), "PYTHONWARNINGS": "ignore"}
+    environment["PYTHONPATH"] = os.pathsep.join(sys.path)
+
+    def start(kind, *options):
+        command = [sys.executable, "-m", f"distributed.cli.dask_{kind}", *options]
+        command += ["--scheduler-file", str(file), "--no-dashboard"]
+        return subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
+
+    started = [start("scheduler", "--host", "127.0.0.1", "--port", "0")]
+    while not file.exists():
+        assert started[0].poll() is None
+        time.sleep(0.1)
+    started += [start("worker", "--nthreads", "1", "--no-nanny") for _ in range(2)]
+    yield json.loads(file.read_text())["address"], started[1:], log
+    for process in reversed(started):
+        process.kill()
+        process.wait()
+
+
+def test_a_worker_is_killed_in_the_middle(scheduler, tmp_path, monkeypatch):
+    address, workers, log = scheduler
+    killed = []
+
+    def watch(words, fraction):
+        """Kill a worker after a third of the pieces, once both have computed some."""
+        seen = {int(line.split()[2]) for line in log.read_text().splitlines()}
+        if fraction > 0.3 and len(seen) == 2 and not killed:
+            workers[0].send_signal(signal.SIGKILL)
+            killed.append(words)
+
+    over = {"a": "0:7:8", "b": "0:4:5"}
+    store = tmp_path / "s.zarr"
+    with dask.config.set({"distributed.comm.timeouts.connect": "2s"}):  # not half a minute
+        data = festina.sweep(functions.logged, over, store, scheduler=address, progress=watch)
+    assert killed
+    assert workers[0].wait(timeout=10) == -signal.SIGKILL
+    assert set(data["status"].values.ravel()) == {"done"}
+    assert np.array_equal(data["product"], data["a"] * data["b"])
+    computed = len(log.read_text().splitlines())
+    assert 40 <= computed <= 40 + 2 * _dask._AHEAD  # but for those that were under way
+    festina.sweep(functions.logged, over, store, scheduler=address)
+    assert len(log.read_text().splitlines()) == computed
+
+    monkeypatch.setattr(_dask.importlib.metadata, "version", lambda name: "0.1")
+    with pytest.raises(ValueError, match=r"The worker at tcp.* has jax .* and not 0.1, numpy"):
+        festina.sweep(functions.logged, over, tmp_path / "other.zarr", scheduler=address)
+    assert not (tmp_path / "other.zarr").exists()
+
+
+def test_a_worker_that_comes_late_is_held_to_the_same_versions():
+    work, versions = packed(lambda a: {"y": a}), _dask._versions()
+    assert isinstance(_dask._computed(versions, work, {"a": 1}, 0), Outcome)
+    other = versions | {"jax": "0.0.1"}
+    said = _dask._computed(other, work, {"a": 1}, 0)
+    assert said == f"has jax {versions['jax']} and not 0.0.1"
+    nothing = _dask._difference(ModuleNotFoundError("No module named 'festina'"))
+    assert nothing == "cannot run festina: ModuleNotFoundError: No module named 'festina'"
+
+
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "nowhere"])
+def test_nobody_at_the_address(address, tmp_path, monkeypatch):
+    monkeypatch.setattr(_dask, "_PATIENCE", 1)
+    with pytest.raises(ValueError, match=f"No scheduler answers at '{address}'.*dask scheduler"):
+        festina.sweep(functions.uneven, {"a": 1, "b": 2}, tmp_path / "s.zarr", scheduler=address)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_dask_the_extra_is_named(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "dask.distributed", None)
+    with pytest.raises(ValueError, match=r"pip install 'festina\[cluster\]'"):
+        festina.sweep(functions.uneven, {"a": 1, "b": 2}, tmp_path / "s.zarr", scheduler="x")
+
+
+SBATCH = """#!/bin/sh
+cp "$1" "$JOBS.sh"
+nohup sh "$JOBS.sh" > /dev/null 2>&1 < /dev/null &
+echo $! >> "$JOBS"
+echo "Submitted batch job $!"
+"""
+
+
+@pytest.mark.slow
+def test_slurm(tmp_path, monkeypatch):
+    """Jobs as dask-jobqueue submits them, to a queue that starts them here and at once."""
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for name, text in {"sbatch": SBATCH, "scancel": '#!/bin/sh\nkill "$@"\n'}.items():
+        (tools / name).write_text(text)
+        (tools / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("JOBS", str(tmp_path / "jobs"))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+    settings = {"cores": 1, "memory": "1GB", "interface": "lo", "log-directory": None}
+    with dask.config.set({f"jobqueue.slurm.{name}": value for name, value in settings.items()}):
+        data = festina.sweep(
+            functions.uneven,
+            {"a": 2, "b": "1,2"},
+            tmp_path / "s.zarr",
+            scheduler="slurm",
+            processes=1,
+        )
+    assert data["sum"].values.tolist() == [[3, 4]]
+    assert len(Path(tmp_path / "jobs").read_text().split()) == 1

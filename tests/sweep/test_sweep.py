@@ -1,0 +1,309 @@
+"""A grid of a function or an experiment, computed once and gone on with."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import festina
+from festina._sweep._grid import Grid, axis
+from festina._sweep._store import open_store
+from festina._sweep._work import Outcome
+
+from . import functions
+
+TOY = str(Path(__file__).parents[1] / "cli" / "toy.py")
+
+
+def test_processes_and_one_process_find_the_same(tmp_path):
+    over = {"a": "0:4:5", "b": [0.5, 10.0]}
+    said = []
+    data = festina.sweep(
+        functions.uneven,
+        over,
+        tmp_path / "two.zarr",
+        processes=2,
+        progress=lambda *words: said.append(words),
+    )
+    alone = festina.sweep(functions.uneven, over, tmp_path / "none.zarr", processes=0)
+    assert data.drop_vars("seconds").equals(alone.drop_vars("seconds"))
+    assert data["sum"].dims == ("a", "b")
+    good = data.sel(a=[0, 1, 2, 4])
+    assert np.array_equal(good["sum"], good["a"] + good["b"])
+    assert np.array_equal(data["drops"].sel(a=4, b=10.0), [0, 10, 20, 30])
+    assert np.array_equal(data["drops"].sel(a=1, b=10.0), [0, np.nan, np.nan, np.nan], True)
+    assert data["word"].sel(b=0.5).values.tolist() == ["even", "odd", "even", "", "even"]
+    assert data["status"].sel(b=0.5).values.tolist() == ["done"] * 3 + ["failed", "done"]
+    assert str(data["reason"].sel(a=3, b=0.5).values).startswith("ValueError: three is bad (func")
+    assert np.isfinite(data["seconds"]).all()
+    assert said[0] == ("0 of 10 pieces", 0.0)
+    assert said[-1] == ("10 of 10 pieces, 2 failed, 0 s left", 1.0)
+
+
+def test_axes_together_are_arrays(tmp_path):
+    data = festina.sweep(
+        functions.at_once,
+        {"scale": "1e-3:1:log:4", "depth": "2,3"},
+        tmp_path / "s.zarr",
+        seeds=3,
+        together=("scale", "seed"),
+        processes=0,
+    )
+    assert data["x"].dims == ("scale", "depth", "seed")
+    assert np.allclose(data["x"], data["scale"] * data["depth"] + data["seed"])
+    assert np.allclose(data["pair"].isel(pair_1=1) + data["scale"], 0)
+    assert data["status"].dims == ("depth",)
+
+
+def test_rows_are_known_by_their_names(tmp_path):
+    data = festina.sweep(functions.labelled, {"a": "1,0,2"}, tmp_path / "s.zarr", processes=0)
+    assert data["status"].values.tolist() == ["done"] * 3
+    value = data["value"].sel(time=0.5)
+    assert np.array_equal(value.sel(row="rank"), [0, np.nan, 2], equal_nan=True)
+    assert np.array_equal(value.sel(row="width"), [np.nan, np.nan, 0], equal_nan=True)
+
+
+def test_functions_of_a_script_are_sent(tmp_path):
+    offset = 3.0
+    data = festina.sweep(
+        lambda a: {"y": a + offset}, {"a": [1.0]}, tmp_path / "s.zarr", processes=1
+    )
+    assert data["y"].values.tolist() == [4.0]
+
+
+def test_a_piece_that_kills_its_process_is_recorded(tmp_path):
+    data = festina.sweep(functions.deadly, {"a": "0:2:3"}, tmp_path / "s.zarr", processes=1)
+    assert data["status"].values.tolist() == ["done", "failed", "done"], data["reason"].values
+    assert str(data["reason"].values[1]) == "3 processes ended over it, by signal 6"
+
+
+@pytest.fixture
+def counted(tmp_path):
+    """A function that fails where it is told, and how often it was called."""
+    calls, bad = [], {2}
+
+    def function(a):
+        calls.append(a)
+        if a in bad:
+            raise RuntimeError("no")
+        return {"y": a}
+
+    store = tmp_path / "s.zarr"
+    again = lambda **more: festina.sweep(function, {"a": "0:4:5"}, store, processes=0, **more)
+    return again, calls, bad
+
+
+def test_what_is_done_is_not_repeated(counted):
+    again, calls, bad = counted
+    again()
+    again()
+    assert calls == [0, 1, 2, 3, 4]
+    bad.clear()
+    again()
+    assert calls == [0, 1, 2, 3, 4]
+    data = again(retry=True)
+    assert calls == [0, 1, 2, 3, 4, 2]
+    assert data["y"].values.tolist() == [0, 1, 2, 3, 4]
+    assert set(data["status"].values) == {"done"}
+    assert set(data["reason"].values) == {""}
+
+
+def test_an_interruption_says_how_to_go_on(tmp_path):
+    def function(a):
+        if a == 2 and not (tmp_path / "again").exists():
+            raise KeyboardInterrupt
+        return {"y": a}
+
+    sweep = lambda: festina.sweep(function, {"a": "0:4:5"}, tmp_path / "s.zarr", processes=0)
+    with pytest.raises(KeyboardInterrupt) as stopped:
+        sweep()
+    assert stopped.value.__notes__[0].startswith("2 of 5 pieces are in '")
+    (tmp_path / "again").touch()
+    assert sweep()["y"].values.tolist() == [0, 1, 2, 3, 4]
+
+
+def test_an_experiment_keeps_its_claims(tmp_path):
+    data = festina.sweep(
+        TOY,
+        {"width": "3,5", "ending": "well,wrong,value"},
+        tmp_path / "s.zarr",
+        seeds=2,
+        processes=0,
+    )
+    assert data["status"].values.tolist() == [["done", "done", "failed"]] * 2
+    holds = data["holds"].sel(claim="the loss falls as e^-t")
+    assert np.array_equal(holds, [[1, 0, np.nan]] * 2, equal_nan=True)
+    widths = data["measured"].sel(claim="[width] as printed", ending="well").isel(entry=0)
+    assert widths.values.tolist() == [3, 5]
+    assert data.attrs["sweep"]["seeds"] == 2
+
+
+@pytest.mark.usefixtures("as_a_user")
+@pytest.mark.parametrize(
+    ("over", "options", "words"),
+    [
+        ({}, {}, "Over what?"),
+        ({"a": "1,2"}, {}, "also needs `b`"),
+        ({"a": "1,2", "c": 3}, {}, "Unknown parameter 'c'. There are: a, b."),
+        ({"a": "", "b": 1}, {}, "`a` has no values, so that the grid has no points"),
+        ({"a": [], "b": 1}, {}, "`a` has no values"),
+        ({"a": "1:2:0", "b": 1}, {}, "`a` has no values"),
+        ({"a": "1:2", "b": 1}, {}, "FROM:TO:log:NUMBER, got '1:2'"),
+        ({"a": "0:2:log:3", "b": 1}, {}, "above zero on a logarithmic axis"),
+        ({"a": "1:inf:3", "b": 1}, {}, "finite"),
+        ({"a": [1.0, np.nan], "b": 1}, {}, "finite values, got nan"),
+        ({"a": "1,1", "b": 1}, {}, "`a` has a value twice"),
+        ({"a": "1,2", "b": 1}, {"parameters": {"b": 2}}, "`b` is swept over and given one value"),
+        ({"a": "1,2", "b": 1}, {"together": ("c",)}, "Unknown axis 'c'"),
+        ({"a": "1,2", "b": 1}, {"processes": -1}, "`processes` must be a whole number"),
+        ({"a": "1,2", "b": 1}, {"seeds": 0}, "`seeds` must be a whole number of at least 1"),
+        (
+            {"a": "0:1:10000", "b": "0:1:2"},
+            {"processes": 2},
+            "20,000 pieces.* 3 h on 2 processes.*yes",
+        ),
+        (
+            {"a": "0:1:100000000", "b": 1},
+            {"yes": True, "processes": 1},
+            "100,000,000 points.*3 years",
+        ),
+    ],
+)
+def test_what_cannot_be_swept_is_refused_before_it_begins(over, options, words, tmp_path):
+    with pytest.raises(ValueError, match=words):
+        festina.sweep(functions.uneven, over, tmp_path / "s.zarr", **options)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("over", "options", "words"),
+    [
+        ({"widht": "1,2"}, {}, "Unknown parameter 'widht'. There are: seeds, seed, width, "),
+        ({"width": "0,1"}, {}, "greater than or equal to 1"),
+        ({"activation": "relu,rleu"}, {}, "'linear', 'relu' or 'tanh'"),
+        ({"samples": "5,20"}, {}, "below the width 10"),
+        ({"width": "1,2"}, {"together": ("width",)}, "`together` is for functions"),
+        ({"seeds": "1,2"}, {"seeds": 3}, "`seeds` is swept over and given"),
+    ],
+)
+def test_parameters_are_those_of_the_experiment(over, options, words, tmp_path):
+    with pytest.raises(ValueError, match=words):
+        festina.sweep(TOY, over, tmp_path / "s.zarr", **options)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_store_of_something_else_is_refused(counted, tmp_path):
+    again, *_ = counted
+    again()
+    store = tmp_path / "s.zarr"
+    sweep = lambda function, over, **more: festina.sweep(function, over, store, processes=0, **more)
+    with pytest.raises(ValueError, match=r"another sweep: `what` is \"function\" there, \"other\""):
+        sweep(other, {"a": "0:4:5"})
+    longer = r"`a` is \[0, 1, 2, 3, 4\] there, \[0, 1, 2\] here; `b` is not given there, 7 here"
+    with pytest.raises(ValueError, match=longer):
+        sweep(named(lambda a, b: {}), {"a": "0:2:3"}, parameters={"b": 7})
+    with pytest.raises(ValueError, match=r"code was changed since.*`changed`"):
+        sweep(named(lambda a: {"y": 2 * a}), {"a": "0:4:5"})
+    data = sweep(named(lambda a: {"y": 2 * a}), {"a": "0:4:5"}, changed=True, retry=True)
+    assert data["y"].values.tolist() == [0, 1, 4, 3, 4]
+    assert len(data.attrs["code"]) == 2
+    (tmp_path / "notes").mkdir()
+    with pytest.raises(ValueError, match="exists and is no sweep"):
+        festina.sweep(other, {"a": "1,2"}, tmp_path / "notes", processes=0)
+
+
+def other(a):
+    return {"y": a}
+
+
+def named(function):
+    function.__name__ = "function"
+    return function
+
+
+def test_two_do_not_write_to_one_store(tmp_path):
+    def function(a):
+        with pytest.raises(ValueError, match="Another process writes to"):
+            festina.sweep(named(other), {"a": "1,2"}, tmp_path / "s.zarr", processes=0)
+        return {"y": a}
+
+    data = festina.sweep(function, {"a": "1,2"}, tmp_path / "s.zarr", processes=0)
+    assert set(data["status"].values) == {"done"}, data["reason"].values
+
+
+@pytest.mark.parametrize(
+    ("returned", "reason"),
+    [
+        (3.0, "must return a dictionary of numbers and arrays"),
+        ({"status": 1}, "`status` is an axis, or a word of the store"),
+        ({"y": np.zeros(2)}, "`y` has axes ('y_0',) and type float64, in earlier pieces ()"),
+        ({"y": "text"}, "in earlier pieces () and float64"),
+        ({"y": object()}, "`y` is of type object"),
+        ({"y": 2**60}, "above 2⁵³"),
+        (xr.Dataset({"z": ("a", [1.0])}), "an axis `a`, and so has the sweep"),
+        (xr.Dataset({"t": ("time", [1.0])}, {"time": [7.0]}), "`time` is not that of earlier"),
+    ],
+)
+def test_results_that_do_not_fit_are_failures(returned, reason, tmp_path):
+    first = {"y": 1.0, "t": xr.DataArray([1.0], dims="time")}
+    first = xr.Dataset(first, {"time": [3.0]})
+    function = lambda a: first if a == 0 else returned
+    data = festina.sweep(function, {"a": "0,1"}, tmp_path / "s.zarr", processes=0)
+    assert data["status"].values.tolist() == ["done", "failed"]
+    assert reason in str(data["reason"].values[1])
+
+
+def test_what_was_under_way_when_killed_is_undone(tmp_path):
+    """Arrays resized or made, but not yet said at the root."""
+    grid, path = Grid({"a": (0, 1)}), tmp_path / "s.zarr"
+    made = {"what": "f", "axes": ["a"], "a": [0, 1]}
+    row = lambda n: Outcome({"row": (("k",), np.arange(float(n)))}, {}, 1.0)
+    with open_store(path, grid, made, "c", changed=False) as store:
+        store.put((0,), row(2))
+    shutil.copy(path / "zarr.json", tmp_path / "before.json")
+    with open_store(path, grid, made, "c", changed=False) as store:
+        store.put((1,), Outcome({**row(4).values, "new": ((), np.array(1.0))}, {}, 1.0))
+    shutil.copy(tmp_path / "before.json", path / "zarr.json")
+    assert dict(xr.open_zarr(path, chunks=None).sizes) == {"a": 2, "k": 2}
+    (path / "row" / "c.partial").touch()
+    with open_store(path, grid, made, "c", changed=False) as store:
+        store.put((1,), row(3))
+    data = xr.open_zarr(path, chunks=None)
+    assert np.array_equal(data["row"], [[0, 1, np.nan], [0, 1, 2]], equal_nan=True)
+    assert not list(path.rglob("*.partial"))
+    assert set(data) == {"row", "status", "reason", "seconds"}
+
+
+def test_many_pieces_share_a_file(tmp_path):
+    grid = Grid({"a": tuple(range(100)), "b": tuple(range(100)), "s": (0, 1)}, ("s",))
+    made = {"what": "f", "axes": ["a"]}
+    value = Outcome({"x": ((), np.array([1.0, 2.0]))}, {}, 1.0)
+    with open_store(tmp_path / "s.zarr", grid, made, "c", changed=False) as store:
+        for index in ((0, 0), (0, 1), (99, 99)):
+            store.put(index, value)
+    data = xr.open_zarr(tmp_path / "s.zarr", chunks=None)
+    assert int((data["status"] == "done").sum()) == 3
+    assert float(data["x"].sum()) == 9.0
+    assert len([p for p in (tmp_path / "s.zarr" / "x").rglob("*") if p.is_file()]) == 3
+
+
+@pytest.mark.parametrize(
+    ("typed", "values"),
+    [
+        ("2,3,4", (2, 3, 4)),
+        ("1:9:5", (1, 3, 5, 7, 9)),
+        ("0:1:5", (0, 0.25, 0.5, 0.75, 1)),
+        ("1e-2:1:log:3", (1e-2, 1e-1, 1)),
+        ("relu, linear", ("relu", "linear")),
+        ("1 0.5, 2 1", ((1, 0.5), (2, 1))),
+        ("true,false,none", (True, False, "none")),
+        (np.arange(2.0), (0.0, 1.0)),
+        (range(2), (0, 1)),
+        (7, (7,)),
+    ],
+)
+def test_values_as_they_are_typed(typed, values):
+    found = axis("a", typed)
+    assert found == pytest.approx(values) if isinstance(values[-1], float) else found == values
