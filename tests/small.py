@@ -62,6 +62,7 @@ SMALL: dict[str, dict[str, Any]] = {
         "singular_values": (1.6, 0.8),
         "wide": 3,
     },
+    "linear/regime-map": {"points": 16, "seeds": 6, "narrow": 3},
     "linear/delayed-rich": {
         "seeds": 2,
         "balances": (20.0, 50.0),
