@@ -6,13 +6,14 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
 from matplotlib.patheffects import withStroke
 
 from ._curves import family
 from ._style import PALE, THEORY
 
-_SEEN = [withStroke(linewidth=2.5, foreground="white", alpha=0.8)]  # on colours, a dashed line
+_SEEN: list[Any] = [
+    withStroke(linewidth=2.5, foreground="white", alpha=0.8)
+]  # on colours, a dashed line
 
 
 def phase_diagram(
@@ -40,7 +41,7 @@ def phase_diagram(
     """
     (y,) = (str(dim) for dim in values.dims if dim != x)
     values = values.transpose(y, x)
-    edges = [_edges(axis, values[name]) for axis, name in ((ax.xaxis, x), (ax.yaxis, y))]
+    edges = [_edges(ax, which, values[name]) for which, name in (("x", x), ("y", y))]
     mesh = ax.pcolormesh(*edges, values, **{"rasterized": True, **how})
     assert ax.figure is not None, "axes are in a figure"
     ax.figure.colorbar(mesh, ax=ax, label=_words(values))
@@ -53,7 +54,7 @@ def phase_diagram(
         along = theory[theory.dims[0]]
         line = (along, theory) if theory.dims[0] == x else (theory, along)
         ends = ax.get_xlim(), ax.get_ylim()
-        ax.plot(*line, **THEORY | {"lw": 1.2}, path_effects=_SEEN)
+        ax.plot(*line, **{**THEORY, "lw": 1.2, "path_effects": _SEEN})
         ax.set(xlim=ends[0], ylim=ends[1])
     return ax
 
@@ -126,16 +127,17 @@ def collapse(
     return ax
 
 
-def _edges(axis: Axis, coordinate: xr.DataArray) -> Float[np.ndarray, " _"]:
+def _edges(ax: Axes, which: str, coordinate: xr.DataArray) -> Float[np.ndarray, " _"]:
     """Where cells meet, halfway on an axis of the scale that the grid asks for."""
     values = np.asarray(coordinate.values, float)
     positive = values[values > 0]
     steps = np.diff(np.log(positive))
+    axis, set_scale = getattr(ax, f"{which}axis"), getattr(ax, f"set_{which}scale")
     if len(positive) > 2 and np.allclose(steps, steps[0], rtol=1e-3):
         if len(positive) == len(values):
-            axis._set_axes_scale("log")
+            set_scale("log")
         elif np.allclose(values, -values[::-1]):
-            axis._set_axes_scale("symlog", linthresh=positive[0], linscale=0.5)
+            set_scale("symlog", linthresh=positive[0], linscale=0.5)
             tens = 10.0 ** np.arange(
                 np.ceil(np.log10(2 * positive[0])), np.log10(positive[-1]) + 1e-9
             )

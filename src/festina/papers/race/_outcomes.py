@@ -19,6 +19,7 @@ from jaxtyping import Float, PRNGKeyArray
 from matplotlib.figure import Figure
 from pydantic import Field
 
+from ..._precision import compiled
 from ..._types import Array, Keys
 from ...dynamics import gradient_flow
 from ...networks import fully_connected
@@ -82,7 +83,7 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
     }
 
 
-@jax.jit
+@compiled()
 def _turning(
     u: Float[Array, "unit 3"],
     v: Float[Array, " unit"],
@@ -107,8 +108,7 @@ def _turned(
 ) -> Float[np.ndarray, "seed unit 6"]:
     """κ of every unit, in the place of its pathway: four examples, and the classes y = 1 and −1."""
     x, y = _examples(margin)
-    flat = (jnp.asarray(part.reshape(-1, *part.shape[2:])) for part in (u, v))
-    u, w = (np.asarray(part) for part in _turning(*flat, x, y))
+    u, w = _turning(u.reshape(-1, 3), v.ravel(), x, y)
     own = np.sign(w)[:, None] == y
     on = u @ x.T > 0
     ready = on.any(axis=1) & ~(on & ~own).any(axis=1)
@@ -129,7 +129,7 @@ def _examples(margin: float) -> tuple[np.ndarray, np.ndarray]:
 def _race(strength: Float[np.ndarray, "*batch 6"], margin: float) -> Float[np.ndarray, "*batch"]:
     """χ in the end. Newton's steps on a sum of exponentials, which is convex."""
     length, y = np.sqrt(2 + margin**2), _examples(margin)[1]
-    chi = 0.0
+    chi = np.zeros(strength.shape[:-1])
     for class_, place in ((1.0, 4), (-1.0, 5)):
         pi = np.maximum(strength[..., [*np.flatnonzero(y == class_), place]], 1e-300)
         alone = -np.log(length * pi[..., :2]) * 2 / length, -np.log(margin * pi[..., 2]) / margin
@@ -142,7 +142,7 @@ def _race(strength: Float[np.ndarray, "*batch 6"], margin: float) -> Float[np.nd
             det = a[..., 0] * a[..., 1] + b * a.sum(axis=-1)
             by = (other * left + b[..., None] * (left - left[..., ::-1])) / det[..., None]
             theta = theta + np.clip(by, -3, 3)
-        chi = chi + one.mean(axis=-1) / 2
+        chi += (length * pi[..., :2] * np.exp(length * theta / 2)).mean(axis=-1) / 2
     return chi
 
 
@@ -236,7 +236,7 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
 def _against(chi: xr.DataArray) -> xr.DataArray:
     """Odds of a linear solution, as a logarithm, which is smooth across the boundary."""
     chi = chi.clip(1e-12, 1 - 1e-12)
-    return np.log((1 - chi) / chi)
+    return xr.DataArray(np.log((1 - chi) / chi))
 
 
 def _theory(data: xr.Dataset, width: int) -> tuple[xr.DataArray, xr.DataArray]:
@@ -248,6 +248,7 @@ def _theory(data: xr.Dataset, width: int) -> tuple[xr.DataArray, xr.DataArray]:
     length = np.sqrt(2 + margin**2)
     one, all_ = (pi.sel(pathway=each, drop=True) for each in ("example", "class"))
     lead = np.log(2 * margin * all_) / margin - np.log(2 * length * one) * 2 / length
+    lead = xr.DataArray(lead)
     tie = _crossing(lead)
     slope = lead.differentiate("margin").interp(margin=tie)
     return tie, data["varies"].interp(margin=tie) / np.sqrt(width) / slope

@@ -66,10 +66,10 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
     keys, few = keys_of(parameters, key), max(parameters.seeds // 10, 100)
     sizes = [(parameters.width, keys), *((width, keys[:few]) for width in parameters.widths)]
     work = np.array([width * len(each) for width, each in sizes], float)
-    done, found = 0.0, []
+    done, found = 0.0, list[xr.Dataset]()
     for (width, each), amount in zip(sizes, work / work.sum(), strict=True):
         pieces = range(0, len(each), _BATCH)
-        parts = []
+        parts = list[xr.Dataset]()
         for start in pieces:
             say(f"{len(each)} networks of {width} units", done)
             parts.append(_networks(parameters.scale, width, each[start : start + _BATCH]))
@@ -265,8 +265,8 @@ def draw(run: xr.DataTree) -> Figure:
         distribution(wide, some, theory, cumulative=True, color=shade, label=label)
     finish(wide, theory="theory", xscale="log", xlim=(0.02, 2.0))
     plateau = data.diff("fall").isel(fall=0)
-    edges = np.geomspace(*plateau["predicted"].quantile([0.002, 0.999]).values, 50)
-    logs, bins = np.log10(plateau.clip(1e-9)), np.log10(edges)
+    low, high = plateau["predicted"].quantile([0.002, 0.999]).values.tolist()
+    logs, bins = np.log10(plateau.clip(1e-9)), np.linspace(np.log10(low), np.log10(high), 50)
     counts, _ = np.histogram(logs["predicted"], bins)
     law_ = counts / np.diff(bins) / logs.sizes["seed"]
     law_ = xr.DataArray(law_, {"length": (bins[1:] + bins[:-1]) / 2}, ("length",))

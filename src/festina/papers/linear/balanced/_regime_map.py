@@ -171,7 +171,8 @@ def _trained(parameters: Parameters, key: PRNGKeyArray | None) -> xr.Dataset:
     drawn = [shapes.random_networks(_BOTTLENECK, _BALANCES, scale, rng) for rng in rngs]
     network = jax.tree.map(lambda *w: np.stack(w, axis=1), *drawn)
     lam = np.repeat(np.array(_BALANCES)[:, None], _SEEDS, axis=1)
-    exact = balanced_flow_from(*network.weights, correlation, balance=lam)(times)
+    first, second = network.weights
+    exact = balanced_flow_from(first, second, correlation, balance=lam)(times)
     task = linear_teacher(correlation)
     moved = kernel_distance(gradient_flow(network, task, times, rtol=1e-8), np.eye(inputs))
     half = [[passage_time(times, -one, -one[-1] / 2) for one in each] for each in moved]
@@ -250,7 +251,7 @@ def draw(run: xr.DataTree) -> Figure:
         end, color = table.isel(balance=-1), f"C{index}"
         edge.plot(end["filled"], end["distance"].mean("seed"), **DOTS, color=color, label=name)
     edge.plot([0, 1], [1, 0], **THEORY, label="$1 − N_h/N_o$")
-    largest = float(run["funnels"]["balance"][-1])
+    largest = float(run["funnels"].ds["balance"][-1])
     finish(edge, "hidden units over outputs", moved, f"λ = {largest:g}")
     one = run["trained"].ds.isel(seed=0, time=slice(1, None)).sel(balance=list(_BALANCES[2:]))
     time = (one["time"] / one["balance"]).assign_attrs(long_name="time over balance, $t/τλ$")
