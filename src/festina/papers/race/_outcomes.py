@@ -108,7 +108,7 @@ def _turned(
 ) -> Float[np.ndarray, "seed unit 6"]:
     """κ of every unit, in the place of its pathway: four examples, and the classes y = 1 and −1."""
     x, y = _examples(margin)
-    u, w = _turning(u.reshape(-1, 3), v.ravel(), x, y)
+    u, w = (np.asarray(part) for part in _turning(u.reshape(-1, 3), v.ravel(), x, y))
     own = np.sign(w)[:, None] == y
     on = u @ x.T > 0
     ready = on.any(axis=1) & ~(on & ~own).any(axis=1)
