@@ -62,6 +62,7 @@ SMALL: dict[str, dict[str, Any]] = {
         "singular_values": (1.6, 0.8),
         "wide": 3,
     },
+    "linear/regime-map": {"points": 16, "seeds": 6, "narrow": 3},
     "linear/delayed-rich": {
         "seeds": 2,
         "balances": (20.0, 50.0),
@@ -90,6 +91,7 @@ SMALL: dict[str, dict[str, Any]] = {
     # race
     "race/xor": {"seeds": 2, "width": 32, "scales": (1e-2, 1e-4)},
     "race/transition": {"seeds": 4, "width": 64, "margins": (0.6, 0.8, 0.85, 1.2)},
+    "race/outcomes": {"seeds": 60, "points": 9, "trained": 4},
     "race/context": {"seeds": 2, "objects": 4, "contexts": (3,)},
     # haste
     "haste/mixed": {"seeds": 2, "objects": 4, "contexts": (3,), "widths": (60,)},
@@ -125,6 +127,7 @@ SMALL: dict[str, dict[str, Any]] = {
         "width": 10,
     },
     "saddles/proposition-5": {"seeds": 2, "units": 40, "draws": 100, "scales": (5e-3, 5e-4)},
+    "saddles/drop-times": {"seeds": 400, "widths": (3, 30)},
     "saddles/lemma-6": {"inputs": 3, "outputs": 2, "width": 3},
     "saddles/staircase": {
         "seeds": 2,

@@ -17,10 +17,10 @@ without = pytest.mark.skipif(
 )
 # What takes longest, and goes the same way as others of its source.
 LONG = {f"saddles/{name}" for name in ("figure-2a", "figure-4b", "figure-4h", "figure-5d")}
-LONG |= {f"saddles/{name}" for name in ("figure-5e", "figure-6", "theorem-1")}
-LONG |= {f"linear/{name}" for name in ("chains", "regimes", "depth", "structures")}
+LONG |= {f"saddles/{name}" for name in ("figure-5e", "figure-6", "theorem-1", "drop-times")}
+LONG |= {f"linear/{name}" for name in ("chains", "regimes", "regime-map", "depth", "structures")}
 LONG |= {"linear/decision-depth", "linear/partitioned-solution"}
-LONG |= {"race/abstraction", "race/routing"}
+LONG |= {"race/abstraction", "race/outcomes", "race/routing"}
 LONG |= {f"haste/{name}" for name in ("equivalence", "depth", "scale", "mixed", "why")}
 LONG |= {f"haste/{name}" for name in ("structures", "distillation", "views", "tasks")}
 LONG |= {f"coding/{name}" for name in ("schemes", "temperature", "digits", "width")}

@@ -13,3 +13,6 @@ from ._style import GUIDE as GUIDE
 from ._style import PALE as PALE
 from ._style import THEORY as THEORY
 from ._style import styled as styled
+from ._sweeps import collapse as collapse
+from ._sweeps import distribution as distribution
+from ._sweeps import phase_diagram as phase_diagram

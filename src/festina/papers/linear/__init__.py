@@ -43,6 +43,8 @@ ENTRIES = (
     _entry("balanced._regimes", "Rich and lazy learning; Architecture and learning regime", 13,
            *_LAZY_TO_RICH,
            shows="rich, lazy and delayed rich: a map over balance and architecture"),
+    _entry("balanced._regime_map", "Architecture and learning regime", 20, *_LAZY_TO_RICH,
+           shows="which balances and architectures are lazy, on a map of all of them"),
     _entry("balanced._delayed_rich", "Delayed rich regime", 5, *_LAZY_TO_RICH,
            shows="features that are learned long after the loss has dropped"),
     _entry("balanced._continual", "Exact continual learning dynamics", 8, *_LAZY_TO_RICH,

@@ -16,6 +16,8 @@ ENTRIES = (
            shows="exclusive or by gates, and which gating a ReLU network takes"),
     _entry("_transition", "Transition to nonlinearity", 30, *_RACE,
            shows="XoR with a margin: from nonlinear to linear where the two pathways tie"),
+    _entry("_outcomes", "Transition to nonlinearity", 40, *_RACE,
+           shows="who wins over margin and scale in a thousand networks, from initial weights"),
     _entry("_context", "Context-dependent processing", 40, *_RACE,
            shows="pathways for all sets of contexts: those of all, and of all but one, win"),
     _entry("_routing", "Dynamics of abstraction", 30, *_RACE,

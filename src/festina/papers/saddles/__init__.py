@@ -40,6 +40,8 @@ ENTRIES = (
            shows="directions separate as a power of the initial scale"),
     _entry("proposition-5", "theorems._proposition_5", "Proposition 5", 20,
            shows="when each unit leaves zero, and units that bounce"),
+    _entry("drop-times", "_drop_times", "Proposition 5; Figure 1G", 40,
+           shows="the law of drop times over very many seeds, both drops from initial weights"),
     _entry("lemma-6", "theorems._lemma_6", "Lemma 6", 6, "baldi1989neural",
            shows="all fixed points of a linear network, their losses and how each is left"),
     _entry("staircase", "theorems._staircase",

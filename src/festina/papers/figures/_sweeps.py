@@ -1,0 +1,153 @@
+"""Figures of sweeps: arrays with named axes in, axes out; theory dashed, as everywhere."""
+
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from jaxtyping import Float
+from matplotlib.axes import Axes
+from matplotlib.patheffects import withStroke
+
+from ._curves import family
+from ._style import PALE, THEORY
+
+_SEEN: list[Any] = [
+    withStroke(linewidth=2.5, foreground="white", alpha=0.8)
+]  # on colours, a dashed line
+
+
+def phase_diagram(
+    ax: Axes,
+    values: xr.DataArray,
+    theory: xr.DataArray | None = None,
+    *,
+    x: str,
+    level: float | int = 0.5,
+    **how: Any,
+) -> Axes:
+    """A number over two axes as colours, with theory's boundary dashed.
+
+    Axes on which the grid is geometric are logarithmic, also one of both signs without zero. What
+    is missing (NaN) stays blank. Axes and colour bar say the `long_name` of what they show, or its
+    name.
+
+    **Arguments:**
+
+    - `values`: over two dimensions with coordinates in increasing order.
+    - `theory`: where the boundary lies, over one of the two; or theory's own values over both, of
+      which the contour at `level` is drawn.
+    - `x`: the dimension that runs to the right.
+    - `how`: to `pcolormesh`, such as `cmap`, `vmin` or `norm`.
+    """
+    (y,) = (str(dim) for dim in values.dims if dim != x)
+    values = values.transpose(y, x)
+    edges = [_edges(ax, which, values[name]) for which, name in (("x", x), ("y", y))]
+    mesh = ax.pcolormesh(*edges, values, **{"rasterized": True, **how})
+    assert ax.figure is not None, "axes are in a figure"
+    ax.figure.colorbar(mesh, ax=ax, label=_words(values))
+    ax.set(xlabel=_words(values[x]), ylabel=_words(values[y]))
+    if theory is not None and theory.ndim == 2:
+        dashed: dict[str, Any] = {"colors": "black", "linewidths": 1.2, "linestyles": "--"}
+        at = theory.transpose(y, x)
+        ax.contour(at[x], at[y], at, [level], **dashed).set_path_effects(_SEEN)
+    elif theory is not None:
+        along = theory[theory.dims[0]]
+        line = (along, theory) if theory.dims[0] == x else (theory, along)
+        ends = ax.get_xlim(), ax.get_ylim()
+        ax.plot(*line, **{**THEORY, "lw": 1.2, "path_effects": _SEEN})
+        ax.set(xlim=ends[0], ylim=ends[1])
+    return ax
+
+
+def distribution(
+    ax: Axes,
+    draws: xr.DataArray,
+    law: xr.DataArray | None = None,
+    *,
+    bins: Any = 60,
+    cumulative: bool = False,
+    label: str = "",
+    **how: Any,
+) -> Axes:
+    """How draws are distributed, pale, with theory's law dashed: a density, or what is below.
+
+    Draws that are not finite (what never happens) are in no bin, but count.
+
+    **Arguments:**
+
+    - `draws`: over any dimensions, seeds most often.
+    - `law`: theory's density, or its cumulative law, over one coordinate.
+    - `bins`: how many, or their edges; a `cumulative` figure has a step for each draw.
+    - `how`: to what is drawn.
+    """
+    every = draws.values.ravel()
+    seen = np.sort(every[np.isfinite(every)])
+    if cumulative:
+        below = np.arange(1, seen.size + 1) / every.size
+        ax.plot(seen, below, **{**PALE, "alpha": 0.55, **how}, label=label or None)
+    else:
+        counts, edges = np.histogram(seen, bins)
+        density = counts / np.diff(edges) / every.size
+        ax.stairs(density, edges, **{"fill": True, "alpha": 0.4, **how}, label=label or None)
+        ax.set_ylim(bottom=0)
+    if law is not None:
+        ax.plot(law[law.dims[0]], law, **THEORY)
+    ax.set(xlabel=_words(draws), ylabel=f"share of {every.size:,}" if cumulative else "density")
+    return ax
+
+
+def collapse(
+    ax: Axes,
+    curves: xr.DataArray,
+    x: xr.DataArray,
+    theory: xr.DataArray | None = None,
+    *,
+    over: str,
+    symbol: str = "",
+    **how: Any,
+) -> Axes:
+    """Curves of a sweep on a coordinate on which theory has them fall onto one, which is dashed.
+
+    **Arguments:**
+
+    - `curves`: over two dimensions, one curve for each value of `over`.
+    - `x`: the common coordinate of every point, over one or both of the two.
+    - `theory`: the one curve, over its coordinate.
+    - `symbol`: of `over`, for the legend.
+    - `how`: to each curve.
+    """
+    x, curves = xr.broadcast(x, curves)
+    for value, shade, name in family(curves[over].values, symbol):
+        at = {over: value}
+        drawn = {**PALE, "alpha": 0.55, **how, "color": shade, "label": name}
+        ax.plot(x.sel(at), curves.sel(at), **drawn)
+    if theory is not None:
+        ax.plot(theory[theory.dims[0]], theory, **THEORY)
+    ax.set(xlabel=_words(x), ylabel=_words(curves))
+    return ax
+
+
+def _edges(ax: Axes, which: str, coordinate: xr.DataArray) -> Float[np.ndarray, " _"]:
+    """Where cells meet, halfway on an axis of the scale that the grid asks for."""
+    values = np.asarray(coordinate.values, float)
+    positive = values[values > 0]
+    steps = np.diff(np.log(positive))
+    axis, set_scale = getattr(ax, f"{which}axis"), getattr(ax, f"set_{which}scale")
+    if len(positive) > 2 and np.allclose(steps, steps[0], rtol=1e-3):
+        if len(positive) == len(values):
+            set_scale("log")
+        elif np.allclose(values, -values[::-1]):
+            set_scale("symlog", linthresh=positive[0], linscale=0.5)
+            tens = 10.0 ** np.arange(
+                np.ceil(np.log10(2 * positive[0])), np.log10(positive[-1]) + 1e-9
+            )
+            axis.set_ticks([*-tens[::-1], *tens])
+    scale = axis.get_transform()
+    there = scale.transform(values)
+    middle = (there[1:] + there[:-1]) / 2
+    ends = 2 * there[[0, -1]] - middle[[0, -1]]
+    return np.asarray(scale.inverted().transform(np.concatenate((ends[:1], middle, ends[1:]))))
+
+
+def _words(array: xr.DataArray) -> str:
+    return str(array.attrs.get("long_name", array.name or ""))

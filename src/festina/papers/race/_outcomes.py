@@ -1,0 +1,300 @@
+r"""Who wins, over margin and scale, in a thousand networks: the race from initial weights.
+
+XoR with a margin, x = (±1, ±1, Δy) and y = −x₁x₂, loss ½⟨(y − f)²⟩, τ = 1. While nothing is said,
+every ReLU unit moves by itself, linearly for the examples that it is on for, and turns to one
+example or to a whole class; from then on it grows as κe^{2st}, with |x| = √(2 + Δ²) and s = |x|/4
+or Δ/2. So a network starts as six pathways of strength π = σ²Σκ. With θ_k the integral of what is
+left to say of example k, strengths are πe^{|x|θ_k/2} and, of a class, πe^{Δ(θ_1 + θ_2)/2}: the race
+ends where |x|π_ke^{|x|θ_k/2} + Δπe^{Δ(θ_1 + θ_2)/2} = 1 for both, which needs no integration. χ is
+the first term, the share of XoR.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from jaxtyping import Float, PRNGKeyArray
+from matplotlib.figure import Figure
+from pydantic import Field
+
+from ..._precision import compiled
+from ..._types import Array, Keys
+from ...dynamics import gradient_flow
+from ...networks import fully_connected
+from ...tasks import xor
+from .._frame import experiment, keys_of, parameters_of
+from .._parameters import Parameters as BaseParameters
+from .._registry import Progress
+from ..claims import Ledger, agree, apart, asserts, exponent, listed, most
+from ..figures import DOTS, GUIDE, collapse, equal, family, finish, phase_diagram, sheet, styled
+
+_TIE = float(np.sqrt(2 / 3))
+"""Δ/2 = √(2 + Δ²)/4."""
+_STEP, _STEPS = 0.1, 120  # after 12 τ two units in a thousand have not turned yet, all of them weak
+_SMALL = 1e-3
+"""Scales up to which every network changes over within the margins."""
+_MARGINS, _SCALES = (0.6, 0.75, 0.9, 1.05), (1e-3, 1e-6)
+"""What is trained."""
+
+
+class Parameters(BaseParameters):
+    """A grid of margins and scales, and networks that are the same everywhere."""
+
+    seeds: int = Field(default=1000, ge=50, le=20_000)
+    """How many networks there are at every point."""
+
+    width: int = Field(default=64, ge=16, le=1024)
+    """Units H of a network."""
+
+    points: int = Field(default=25, ge=9, le=101)
+    """Margins Δ from 0.65 to 1.15, and scales σ from 10⁻¹² to 10⁻²."""
+
+    trained: int = Field(default=8, ge=2)
+    """How many of them are trained, at four margins and two scales."""
+
+
+QUICK: dict[str, Any] = {"seeds": 200, "points": 13, "trained": 4}
+
+
+@experiment("race/outcomes")
+def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+    """Units turn at each margin, pathways race from every scale; some networks are trained."""
+    keys, points, found = keys_of(parameters, key), parameters.points, []
+    margins, scales = np.linspace(0.65, 1.15, points), np.geomspace(1e-12, 1e-2, points)
+    network = fully_connected(3, parameters.width, activation="relu", scale=1.0, key=keys)
+    u, v = (np.asarray(part, float) for part in network.parts)
+    for k, margin in enumerate(margins):
+        say(f"margin {margin:.3g}", 0.7 * k / points)
+        kappa = _turned(u, v[..., 0], margin)
+        strength = kappa.sum(axis=1)
+        chi = _race(scales[:, None, None] ** 2 * strength, margin)
+        found.append(_row(kappa, margin, chi))
+    table = xr.concat(found, xr.Variable("margin", margins))
+    say("training", 0.7)
+    few = keys[: parameters.trained]
+    rows = [_trained(margin, parameters.width, few) for margin in _MARGINS]
+    trained = xr.concat(rows, xr.Variable("margin", list(_MARGINS)))
+    seed = parameters.seed + np.arange(len(keys))
+    return {
+        "map": table.assign_coords(scale=scales, seed=seed),
+        "trained": trained.assign_coords(scale=list(_SCALES), seed=seed[: len(few)]),
+    }
+
+
+@compiled()
+def _turning(
+    u: Float[Array, "unit 3"],
+    v: Float[Array, " unit"],
+    x: Float[Array, "4 3"],
+    y: Float[Array, " 4"],
+) -> tuple[Array, Array]:
+    """Units alone, each step exact for the examples that are on at its start."""
+
+    def step(_: Any, unit: tuple[Array, Array]) -> tuple[Array, Array]:
+        u, v = unit
+        drive = ((u @ x.T > 0) * (y / 4)) @ x
+        rate = jnp.linalg.norm(drive, axis=-1)
+        n = drive / jnp.where(rate > 0, rate, 1.0)[:, None]
+        along, c, s = jnp.sum(u * n, axis=-1), jnp.cosh(rate * _STEP), jnp.sinh(rate * _STEP)
+        return u + n * ((c - 1) * along + s * v)[:, None], c * v + s * along
+
+    return jax.lax.fori_loop(0, _STEPS, step, (u, v))
+
+
+def _turned(
+    u: Float[np.ndarray, "seed unit 3"], v: Float[np.ndarray, "seed unit"], margin: float
+) -> Float[np.ndarray, "seed unit 6"]:
+    """κ of every unit, in the place of its pathway: four examples, and the classes y = 1 and −1."""
+    x, y = _examples(margin)
+    u, w = (np.asarray(part) for part in _turning(u.reshape(-1, 3), v.ravel(), x, y))
+    own = np.sign(w)[:, None] == y
+    on = u @ x.T > 0
+    ready = on.any(axis=1) & ~(on & ~own).any(axis=1)
+    alone = on.sum(axis=1) == 1
+    n = on @ x
+    along = np.sum(u * n, axis=1) / np.maximum(np.linalg.norm(n, axis=1), 1e-300)
+    rate = np.where(alone, np.sqrt(2 + margin**2) / 4, margin / 2)
+    kappa = ready * ((along + np.abs(w)) / 2) ** 2 * np.exp(-2 * rate * _STEP * _STEPS)
+    place = np.where(alone, np.argmax(on, axis=1), np.where(w > 0, 4, 5))
+    return (kappa[:, None] * (place[:, None] == np.arange(6))).reshape(*v.shape, 6)
+
+
+def _examples(margin: float) -> tuple[np.ndarray, np.ndarray]:
+    task = xor(margin)
+    return np.asarray(task.x, float), np.asarray(task.y, float)[:, 0]
+
+
+def _race(strength: Float[np.ndarray, "*batch 6"], margin: float) -> Float[np.ndarray, "*batch"]:
+    """χ in the end. Newton's steps on a sum of exponentials, which is convex."""
+    length, y = np.sqrt(2 + margin**2), _examples(margin)[1]
+    chi = np.zeros(strength.shape[:-1])
+    for class_, place in ((1.0, 4), (-1.0, 5)):
+        pi = np.maximum(strength[..., [*np.flatnonzero(y == class_), place]], 1e-300)
+        alone = -np.log(length * pi[..., :2]) * 2 / length, -np.log(margin * pi[..., 2]) / margin
+        theta = np.minimum(alone[0], alone[1][..., None])  # each alone would be done there
+        for _ in range(30):
+            one = length * pi[..., :2] * np.exp(length * theta / 2)
+            all_ = margin * pi[..., 2] * np.exp(margin * theta.sum(axis=-1) / 2)
+            left, a, b = 1 - one - all_[..., None], one * length / 2, all_ * margin / 2
+            other = a[..., ::-1]
+            det = a[..., 0] * a[..., 1] + b * a.sum(axis=-1)
+            by = (other * left + b[..., None] * (left - left[..., ::-1])) / det[..., None]
+            theta = theta + np.clip(by, -3, 3)
+        chi += (length * pi[..., :2] * np.exp(length * theta / 2)).mean(axis=-1) / 2
+    return chi
+
+
+def _row(kappa: np.ndarray, margin: float, chi: np.ndarray) -> xr.Dataset:
+    """Outcomes at one margin, and what theory needs of its units: means, and how they vary."""
+    of_examples, of_classes = kappa[..., :4].sum(axis=-1), kappa[..., 4:].sum(axis=-1)
+    means = of_examples.mean(), of_classes.mean()
+    length = np.sqrt(2 + margin**2)
+    vary = of_classes / means[1] / margin - of_examples / means[0] * 2 / length
+    return xr.Dataset(
+        {
+            "chi": (("scale", "seed"), chi),
+            "per_unit": ("pathway", [means[0] / 4, means[1] / 2]),
+            "varies": ((), vary.std()),
+        },
+        {"pathway": ["example", "class"]},
+    )
+
+
+def _trained(margin: float, width: int, keys: Keys) -> xr.Dataset:
+    """Networks trained to the end, and their race."""
+    task, (x, y), scales = xor(margin), _examples(margin), np.array(_SCALES)
+    network = fully_connected(3, width, activation="relu", scale=scales[:, None], key=keys)
+    # The slowest is the smaller rate where both are alike, left to itself for twice as long.
+    times = np.array([0.0, (2 * np.log(1 / scales.min()) + 10) / _TIE])
+    final = gradient_flow(network, task, times).network.predict(x * [1, 1, 0])[..., -1, :, 0]
+    u, v = (np.asarray(part, float) for part in network.parts)
+    strength = np.stack(
+        [_turned(*pair, margin).sum(axis=1) for pair in zip(u, v[..., 0], strict=True)]
+    )
+    over = "scale", "seed"
+    return xr.Dataset(
+        {
+            "seen": (over, (2 + margin**2) / 2 * np.mean(final * y, axis=-1)),
+            "raced": (over, _race(strength, margin)),
+        }
+    )
+
+
+@asserts("Saxe, slides", "“Example: transition to nonlinearity”")
+def claims(run: xr.DataTree, say: Ledger) -> None:
+    """Networks against their race, and where the boundary lies for each of them."""
+    width, trained = parameters_of(run, Parameters).width, run["trained"].ds
+    data = run["map"].ds.sel(scale=slice(None, _SMALL))
+    tie, spread, own = *_theory(data, width), _crossing(_against(data["chi"]))
+    middle = own.median("seed")
+    # Four standard errors of a mean, three of a median.
+    within = 4 * float(spread.max()) / np.sqrt(data.sizes["seed"])
+    wins = (trained[name] > 0.5 for name in ("seen", "raced"))
+    say(
+        "which of them wins in a trained network is who wins the race from its initial weights",
+        most(next(wins) == next(wins), 0.9, of="networks"),
+        note=f"Δ = {listed(_MARGINS)}, σ = {listed(_SCALES)}",
+    )
+    say(
+        "and with what share: χ, means over seeds",
+        # A pathway of a class is taken to keep its direction. Examples that start with unequal
+        # strengths, by a fraction of this order, turn it, to the benefit of what is not linear.
+        apart(trained["seen"].mean("seed"), trained["raced"].mean("seed"), within=width**-0.5),
+        note=f"off by {listed((trained['seen'] - trained['raced']).mean().values, 2)} on the whole",
+    )
+    say(
+        "the margin at which half of the networks change over is that of pathways of mean strength",
+        apart(middle, tie, within=within),
+        headline=True,
+        note=f"{own.sizes['seed']} networks, σ up to {_SMALL:g}; Δ = {listed(tie.values[::6])}",
+    )
+    say(
+        f"σ = {float(tie['scale'][-1]):.2g}: the solution changes where the two rates are equal, "
+        "Δ = √(2/3)",
+        agree(middle[-1], _TIE, within=within),
+        wrong="only in the limit of small weights: more units turn to examples than to classes, "
+        "and XoR wins beyond",
+        instead=agree(middle[-1], float(tie[-1]), within=within),
+    )
+    far = data["scale"] <= 1e-6
+    size = np.log(1 / (width * data["scale"] ** 2))[far]
+    say(
+        "it gets there as 1/ln(1/Hσ²)",
+        exponent(size, (middle - _TIE)[far], -1.0, within=0.15),
+        note="next is a fraction 1/ln(1/Hσ²) of it",
+    )
+    say(
+        "networks differ in where they change over because units are shared out by chance: the "
+        "standard deviation over seeds, from that over units",
+        agree(own.std("seed"), spread, within=2 * width**-0.5, relative=True),
+        note=f"to first order in 1/√H; {listed(own.std('seed').values[::6], 2)}",
+    )
+
+
+def _against(chi: xr.DataArray) -> xr.DataArray:
+    """Odds of a linear solution, as a logarithm, which is smooth across the boundary."""
+    chi = chi.clip(1e-12, 1 - 1e-12)
+    return xr.DataArray(np.log((1 - chi) / chi))
+
+
+def _theory(data: xr.Dataset, width: int) -> tuple[xr.DataArray, xr.DataArray]:
+    """The boundary at each scale, and how much it differs between networks, to first order.
+
+    Pathways of mean strength say half of it at the same θ, |x|πe^{|x|θ/2} = Δπe^{Δθ} = 1/2.
+    """
+    margin, pi = data["margin"], width * data["scale"] ** 2 * data["per_unit"]
+    length = np.sqrt(2 + margin**2)
+    one, all_ = (pi.sel(pathway=each, drop=True) for each in ("example", "class"))
+    lead = np.log(2 * margin * all_) / margin - np.log(2 * length * one) * 2 / length
+    lead = xr.DataArray(lead)
+    tie = _crossing(lead)
+    slope = lead.differentiate("margin").interp(margin=tie)
+    return tie, data["varies"].interp(margin=tie) / np.sqrt(width) / slope
+
+
+def _crossing(rising: xr.DataArray) -> xr.DataArray:
+    """The margin at which a function first gets above zero; NaN if nowhere."""
+    rising = rising.transpose("margin", ...)
+    values, margin = rising.values, rising["margin"].values
+    up = (values[:-1] < 0) & (values[1:] >= 0)
+    at = np.argmax(up, axis=0)
+    low, high = (np.take_along_axis(values, (at + k)[None], axis=0)[0] for k in (0, 1))
+    found = margin[at] + np.diff(margin)[at] * low / np.minimum(low - high, -1e-300)
+    return rising.isel(margin=0, drop=True).copy(data=np.where(up.any(axis=0), found, np.nan))
+
+
+@styled
+def draw(run: xr.DataTree) -> Figure:
+    """Who wins, where; every network against its race; and one curve for all scales."""
+    width, data, trained = parameters_of(run, Parameters).width, run["map"].ds, run["trained"].ds
+    title = f"{data.sizes['seed']:,} networks of {width} ReLU units: XoR or linear"
+    figure, (where, each, own) = sheet(title, 3)
+    won = (data["chi"] > 0.5).mean("seed").assign_attrs(long_name="share in which XoR wins")
+    won["margin"].attrs["long_name"] = "margin Δ"
+    won["scale"].attrs["long_name"] = "initial weights σ"
+    tie, spread = _theory(data, width)
+    phase_diagram(where, won, tie, x="margin", cmap="RdBu", vmin=0, vmax=1)
+    where.axvline(_TIE, **GUIDE | {"zorder": 3})
+    where.set_title("dashed: race of mean strengths; grey: equal rates")
+    for margin, shade, label in family(trained["margin"].values, "Δ ="):
+        one = trained.sel(margin=margin)
+        each.plot(one["raced"].values.ravel(), one["seen"].values.ravel(), **DOTS, color=shade)
+        each.plot([], [], **DOTS, color=shade, label=label)
+    equal(each, [0.0, 1.0])
+    finish(each, "χ by the race from initial weights", "χ of the trained network")
+    small = data.sel(scale=slice(None, _SMALL))
+    small = small.isel(scale=slice(None, None, small.sizes["scale"] // 3))
+    over = np.linspace(-3, 3, 61)
+    apart_ = (_crossing(_against(small["chi"])) - tie) / spread
+    from scipy.stats import norm
+
+    apart_ = apart_.assign_coords(scale=[float(f"{sigma:.1g}") for sigma in small["scale"]])
+    above = (apart_ > xr.DataArray(over, {"deviation": over}, ("deviation",))).mean("seed")
+    normal = xr.DataArray(norm.sf(over), {"deviation": over}, ("deviation",))
+    x = above["deviation"].assign_attrs(long_name="margin − boundary, in standard deviations")
+    above.attrs["long_name"] = "share in which XoR wins"
+    collapse(own, above, x, normal, over="scale", symbol="σ =")
+    finish(own, title="all scales on one curve", theory="independent units")
+    return figure

@@ -1,0 +1,280 @@
+r"""When a quadratic network drops, over very many seeds: the whole law, from its initial weights.
+
+The network of Figure 1G learns y = |x|², so that Σ_yZ = sI with s = 4 and a unit keeps its
+direction: v̇ = 2s(v² − c) with c = v² − |u|²/2 conserved (Eq. 14; loss ½⟨(y − f)²⟩, τ = 1). It
+reaches infinity at t_∞ = arccot(v/k)/2sk with k = √|c|, for c > 0 with the hyperbolic function, and
+never if that is negative. Units of Gaussian weights of size ε are independent, so that the first of
+H has left by t with probability 1 − (1 − F(εt))^H, F an integral over directions. A first unit that
+is learned leaves Σ_yZ = s'(I − nnᵀ) with s' = 8/3: the others go on from where they are then,
+across n alone, and the second drop has the same closed form.
+"""
+
+import itertools
+import math
+from typing import Annotated, Any
+
+import numpy as np
+import xarray as xr
+from jaxtyping import Float, PRNGKeyArray
+from matplotlib.figure import Figure
+from pydantic import Field
+
+from ..._types import Keys
+from ...dynamics import Trajectory, gradient_flow
+from ...networks import Layer, fully_connected
+from ...tasks import quadratic_teacher
+from .._frame import experiment, keys_of, parameters_of
+from .._parameters import Parameters as BaseParameters
+from .._parameters import increasing
+from .._registry import Progress
+from ..claims import CHANCE, Ledger, agree, asserts, below, falls, listed, most, share
+from ..figures import DOTS, distribution, equal, family, finish, sheet, styled
+
+_S, _NEXT = 4.0, 8 / 3
+"""Rates at zero, and across what the first unit has learned."""
+_MIDDLES = (8 / 3, 2 / 3)
+"""Half losses between plateaus at 4, 4/3 and 0."""
+_BATCH = 4096  # networks whose loss curves are in memory at a time
+_NEVER = (1 - 1 / math.sqrt(3)) / 2
+"""Probability that a unit stays: v < 0 and v² > |u|²/2, which is exponential."""
+_QUANTILES = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
+
+
+class Parameters(BaseParameters):
+    """The network of Figure 1G, drawn again and again."""
+
+    seeds: int = Field(default=10_000, ge=200, le=1_000_000)
+    """How many networks are trained."""
+
+    width: int = Field(default=10, ge=2, le=1000)
+    """Units H of a network."""
+
+    scale: float = Field(default=5e-3, ge=1e-4, le=0.01)
+    """Standard deviation ε of initial weights."""
+
+    widths: Annotated[tuple[int, ...], increasing(1, 1000)] = (1, 3, 30)
+    """Widths at which a tenth as many networks are trained, increasing."""
+
+
+PRESETS: dict[str, dict[str, Any]] = {"many": {"seeds": 100_000}}
+QUICK: dict[str, Any] = {"seeds": 2000, "widths": (3, 30)}
+
+
+@experiment("saddles/drop-times")
+def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+    """Train all networks, and predict both drops of each from its initial weights."""
+    keys, few = keys_of(parameters, key), max(parameters.seeds // 10, 100)
+    sizes = [(parameters.width, keys), *((width, keys[:few]) for width in parameters.widths)]
+    work = np.array([width * len(each) for width, each in sizes], float)
+    done, found = 0.0, list[xr.Dataset]()
+    for (width, each), amount in zip(sizes, work / work.sum(), strict=True):
+        pieces = range(0, len(each), _BATCH)
+        parts = list[xr.Dataset]()
+        for start in pieces:
+            say(f"{len(each)} networks of {width} units", done)
+            parts.append(_networks(parameters.scale, width, each[start : start + _BATCH]))
+            done += amount / len(pieces)
+        found.append(xr.concat(parts, "seed"))
+    over = xr.Variable("width", list(parameters.widths))
+    return {"networks": found[0], "widths": xr.concat(found[1:], over)}
+
+
+def _networks(scale: float, width: int, keys: Keys) -> xr.Dataset:
+    """When each network passes the middle between plateaus, and when it should; NaN for never."""
+    network = fully_connected(2, width, activation="quadratic", scale=scale, key=keys)
+    predicted = _predict(network)
+    # Few second drops are so late that all would wait for them.
+    last = max(np.nanmax(predicted[:, 0]), np.quantile(predicted[np.isfinite(predicted)], 0.999))
+    task = quadratic_teacher(np.eye(2))
+    how: dict[str, Any] = {"rtol": 1e-7, "t_end": last + 10, "converged": 1e-3, "observe": {}}
+    trained = gradient_flow(network, task, **how)
+    seen = np.stack([_passages(trained, level) for level in _MIDDLES], axis=-1)
+    over = "seed", "fall"
+    never = np.isnan(seen[:, 0])
+    return xr.Dataset(
+        {"seen": (over, seen), "predicted": (over, predicted), "never": (over[:1], never)}
+    )
+
+
+def _passages(trained: Trajectory, level: float) -> Float[np.ndarray, " seed"]:
+    """When each loss first is at the level, t(L) between samples a cubic; NaN if it never is.
+
+    `diagnose.passage_time` does this for one curve; here are a hundred thousand.
+    """
+    after = np.argmax(trained.loss <= level, axis=1)
+    lane, near = np.arange(len(after)), (np.maximum(after - 1, 0), after)
+    (t0, t1), (l0, l1) = ([part[lane, k] for k in near] for part in (trained.time, trained.loss))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        x, h = (level - l0) / (l1 - l0), l1 - l0
+        m0, m1 = (h / trained.slope[lane, k] for k in near)
+        turn = x * (1 - x) * ((1 - x) * (m0 - t1 + t0) + x * (t1 - t0 - m1))
+        return np.where(after > 0, t0 + x * (t1 - t0) + turn, np.nan)
+
+
+def _escape(v: np.ndarray, half: np.ndarray, rate: float) -> tuple[np.ndarray, np.ndarray]:
+    """t_∞ of units with |u|²/2 = `half`, which is negative for those that never leave; and c."""
+    c = v**2 - half
+    k = np.sqrt(np.abs(c))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        clock = np.where(c < 0, np.arctan2(k, v), np.arctanh(np.clip(k / v, -1, 1)))
+        return clock / (2 * rate * k), c
+
+
+def _first(times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Who leaves first, and when; NaN if nobody does."""
+    left = np.where(times > 0, times, np.inf)
+    when = left.min(axis=-1)
+    return left.argmin(axis=-1), np.where(np.isfinite(when), when, np.nan)
+
+
+def _predict(network: Layer) -> Float[np.ndarray, "seed fall"]:
+    """Both drops, to leading order in ε."""
+    u, v = (np.asarray(part, float) for part in network.parts)
+    v, half = v[..., 0], np.sum(u**2, axis=-1) / 2
+    escape, c = _escape(v, half, _S)
+    winner, first = _first(escape)
+    rest = np.arange(v.shape[1]) != winner[:, None]
+    # Where all others are when the winner has left: v = k cot or coth of what is left of the way.
+    k, left = np.sqrt(np.abs(c)), escape - first[:, None]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        v = k / np.where(c < 0, np.tan(2 * _S * k * left), np.tanh(2 * _S * k * left))
+        n = np.take_along_axis(u, winner[:, None, None], axis=1)
+        across = 1 - np.sum(u * n, axis=-1) ** 2 / (2 * half * np.sum(n**2, axis=-1))
+        later, _ = _escape(v, (v**2 - c) * across, _NEXT)
+    return np.stack((first, first + _first(np.where(rest, later, -1.0))[1]), axis=-1)
+
+
+def advance() -> float:
+    r"""How much earlier than infinity the middle of the first drop is passed.
+
+    A balanced unit, c = 0, has v̇ = 2s v²(1 − 3v³/2), and f = 2v³(n·x)² passes it where
+    6v⁶ − 8v³ + 4/3 = 0.
+    """
+    from scipy.integrate import quad
+
+    there = ((2 - math.sqrt(2)) / 3) ** (1 / 3)
+    late, _ = quad(lambda v: 1.5 * v / (1 - 1.5 * v**3), 0.0, there)
+    return (1 / there - late) / (2 * _S)
+
+
+def law(times: np.ndarray, width: int, scale: float) -> Float[np.ndarray, " time"]:
+    """Probability that the first drop is passed by then, over Gaussian weights.
+
+    With v = ρ cos φ, |u|/√2 = ρ sin φ: F = ∫ 2 sin φ/√2π ∫_R ρ² exp(−ρ²(1 + sin²φ)/2) dρ dφ, where
+    R = t_∞(φ)/εt is the size that is left by t.
+    """
+    from scipy.special import erfc, roots_legendre
+
+    x, weight = roots_legendre(100)
+    # Two pieces, because t_∞ bends where v² = |u|²/2; beyond the second no unit leaves.
+    edges = (0.0, np.pi / 4, 3 * np.pi / 4)
+    phi = np.concatenate([(b - a) / 2 * x + (a + b) / 2 for a, b in itertools.pairwise(edges)])
+    weight = np.concatenate([(b - a) / 2 * weight for a, b in itertools.pairwise(edges)])
+    alone, _ = _escape(np.cos(phi), np.sin(phi) ** 2, _S)
+    k, reduced = (1 + np.sin(phi) ** 2) / 2, scale * np.maximum(times + advance(), 1e-9)
+    size = alone / reduced[:, None]
+    inner = size * np.exp(-k * size**2) / (2 * k)
+    inner += math.sqrt(math.pi) * erfc(np.sqrt(k) * size) / (4 * k**1.5)
+    left = (2 * np.sin(phi) * inner) @ weight / math.sqrt(2 * math.pi)
+    return -np.expm1(width * np.log1p(-left))
+
+
+@asserts("Zhang, Saxe & Latham", "Proposition 5; Figure 1G")
+def claims(run: xr.DataTree, say: Ledger) -> None:
+    """The law of the first drop at every width, and the plateau behind it in every network."""
+    parameters = parameters_of(run, Parameters)
+    data, widths = run["networks"].ds, run["widths"].ds
+    first, plateau = (data["seen"].isel(fall=0), data.diff("fall").isel(fall=0))
+    predicted = data["predicted"].isel(fall=0)
+    scale, count = parameters.scale, data.sizes["seed"]
+    say(
+        f"first drop of {parameters.width} units: its law over seeds is that of the first of so "
+        "many independent units to leave",
+        below(_distance(first, parameters.width, scale), _critical(count)),
+        headline=True,
+        note=f"largest difference of the cumulative laws, {count} seeds; chance has less in 99 of "
+        "100 draws",
+    )
+    say(
+        "half of the first drop is made before a unit would be infinite, by a time that does not "
+        "depend on its weights",
+        agree((predicted - first).median(), advance(), within=1e-3),
+        note="median; of order τ, where t_∞ is of order τ/ε and right to 1e-6 of itself",
+    )
+    off = [_distance(each.isel(fall=0), int(each["width"]), scale) for each in widths["seen"]]
+    say(
+        "so it is at every width",
+        below(off, _critical(widths.sizes["seed"], len(off))),
+        note=listed(widths["width"].copy(data=off), 2),
+    )
+    width = int(widths["width"][0])
+    say(
+        f"networks of {width} unit{'s' * (width > 1)} that never drop: a unit stays at zero with "
+        "probability (1 − 1/√3)/2",
+        share(widths["never"].isel(width=0), _NEVER**width),
+        corrected="with eigenvalues of one sign, which Proposition 5 excludes",
+    )
+    middle = widths["seen"].isel(fall=0).quantile([0.25, 0.5, 0.75], "seed")
+    spread = (middle[2] - middle[0]) / middle[1]
+    told = spread.isel(width=widths["width"].values >= 3)  # fewer may have no quartile
+    say("wider networks drop at a time that is more certain: quartiles over median", falls(told))
+    off = plateau["seen"] - plateau["predicted"]
+    say(
+        "the plateau in between lasts as long as the others need, from where they are when the "
+        "first has left: to within 1/s' in 19 of 20 networks",
+        most(abs(off) < 1 / _NEXT, 0.95),
+        note=f"lengths {listed(plateau['seen'].quantile(_QUANTILES, 'seed').values, 3)} at "
+        f"quantiles {listed(_QUANTILES)}; predicted "
+        f"{listed(plateau['predicted'].quantile(_QUANTILES, 'seed').values, 3)}",
+    )
+
+
+def _distance(times: xr.DataArray, width: int, scale: float) -> float:
+    """Kolmogorov's: the largest difference from the law. What never drops is beyond all times."""
+    seen = np.sort(times.values[np.isfinite(times.values)])
+    some = np.geomspace(seen[0], seen[-1], 500)  # close enough for straight lines in between
+    expected = np.interp(seen, some, law(some, width, scale))
+    steps = np.arange(seen.size + 1) / times.size
+    return float(np.maximum(abs(steps[1:] - expected), abs(expected - steps[:-1])).max())
+
+
+def _critical(count: int, tests: int = 1) -> float:
+    from scipy.stats import kstwo
+
+    return float(kstwo.isf(CHANCE / tests, count))
+
+
+@styled
+def draw(run: xr.DataTree) -> Figure:
+    """The law of the first drop, the same at other widths, and the plateau behind it."""
+    parameters, data = parameters_of(run, Parameters), run["networks"].ds
+    title = f"{data.sizes['seed']:,} quadratic networks: when they drop follows from their weights"
+    figure, (first, wide, lengths, each) = sheet(title, 4)
+    seen = data["seen"].isel(fall=0).assign_attrs(long_name="first drop at $t/τ$")
+    times = np.linspace(0.6 * float(seen.min()), float(seen.quantile(0.999)), 300)
+    below_ = law(times, parameters.width, parameters.scale)
+    density = xr.DataArray(np.gradient(below_, times), {"time": times}, ("time",))
+    distribution(first, seen, density, bins=np.linspace(times[0], times[-1], 61))
+    finish(first, title=f"{parameters.width} units, ε = {parameters.scale:g}", theory="theory")
+    for width, shade, label in family(run["widths"]["width"].values, "H ="):
+        some = run["widths"]["seen"].sel(width=width).isel(fall=0)
+        some = (some * parameters.scale).assign_attrs(long_name="first drop, εt/τ")
+        at = np.geomspace(0.02, 2.0, 200)
+        theory = law(at / parameters.scale, int(width), parameters.scale)
+        theory = xr.DataArray(theory, {"time": at}, ("time",))
+        distribution(wide, some, theory, cumulative=True, color=shade, label=label)
+    finish(wide, theory="theory", xscale="log", xlim=(0.02, 2.0))
+    plateau = data.diff("fall").isel(fall=0)
+    low, high = plateau["predicted"].quantile([0.002, 0.999]).values.tolist()
+    logs, bins = np.log10(plateau.clip(1e-9)), np.linspace(np.log10(low), np.log10(high), 50)
+    counts, _ = np.histogram(logs["predicted"], bins)
+    law_ = counts / np.diff(bins) / logs.sizes["seed"]
+    law_ = xr.DataArray(law_, {"length": (bins[1:] + bins[:-1]) / 2}, ("length",))
+    shown = logs["seen"].assign_attrs(long_name="length of the second plateau, $\\log_{10} t/τ$")
+    distribution(lengths, shown, law_, bins=bins)
+    finish(lengths, theory="from initial weights", legend="upper left")
+    few = plateau.isel(seed=slice(1000))
+    each.loglog(few["predicted"], few["seen"], **DOTS | {"ms": 2}, color="C0", alpha=0.4)
+    equal(each, few["predicted"])
+    finish(each, "length $t/τ$ of the plateau, predicted", "length $t/τ$ of the plateau, seen")
+    return figure

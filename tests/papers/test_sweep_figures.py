@@ -1,0 +1,73 @@
+"""Figures of sweeps: what is drawn where, on which scale, and what the axes say."""
+
+import numpy as np
+import pytest
+import xarray as xr
+from matplotlib.figure import Figure
+
+from festina.papers.figures import collapse, distribution, phase_diagram
+
+SIGNED = np.concatenate((-np.geomspace(0.1, 10, 5)[::-1], np.geomspace(0.1, 10, 5)))
+
+
+def axes():
+    return Figure(layout="constrained").subplots()
+
+
+def grid(x, y):
+    values = xr.DataArray(
+        np.add.outer(np.arange(len(y)), np.zeros(len(x))), {"y": y, "x": x}, ("y", "x"), "what"
+    )
+    values["x"].attrs["long_name"] = "words for x"
+    return values
+
+
+@pytest.mark.parametrize(
+    ("x", "scale"),
+    [(np.geomspace(1e-6, 1, 7), "log"), (np.linspace(1, 5, 5), "linear"), (SIGNED, "symlog")],
+)
+def test_a_phase_diagram_has_the_scale_of_its_grid(x, scale):
+    ax = phase_diagram(axes(), grid(x, [1.0, 2.0, 4.5]).T, x="x")
+    assert (ax.get_xscale(), ax.get_yscale()) == (scale, "linear")
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("words for x", "y")
+    assert ax.figure.axes[1].get_ylabel() == "what"
+    mesh = ax.collections[0]
+    edges = mesh.get_coordinates()[0, :, 0]
+    assert (edges[:-1] < x).all()
+    assert (x < edges[1:]).all()
+    np.testing.assert_array_equal(mesh.get_array()[:, 0], [0.0, 1.0, 2.0])
+    if scale == "log":
+        np.testing.assert_allclose(edges[1:-1] ** 2, x[:-1] * x[1:])
+
+
+def test_a_boundary_is_a_line_over_either_axis_or_a_contour():
+    values = grid(np.linspace(0, 1, 5), np.linspace(0, 4, 5))
+    over_y = xr.DataArray([0.2, 9.0], {"y": [0.0, 4.0]}, ("y",))
+    ax = phase_diagram(axes(), values, over_y, x="x")
+    np.testing.assert_allclose(ax.lines[0].get_xydata(), [[0.2, 0.0], [9.0, 4.0]])
+    assert ax.get_xlim()[1] < 2  # a line that leaves the map does not widen it
+    over_x = xr.DataArray([1.0, 3.0], {"x": [0.0, 1.0]}, ("x",))
+    ax = phase_diagram(axes(), values, over_x, x="x")
+    np.testing.assert_allclose(ax.lines[0].get_xydata(), [[0.0, 1.0], [1.0, 3.0]])
+    contour = phase_diagram(axes(), values, values, x="x", level=1.5).collections[-1]
+    np.testing.assert_allclose(contour.get_paths()[0].vertices[:, 1], 1.5)
+
+
+def test_draws_that_never_end_count():
+    draws = xr.DataArray([1.0, 2.0, 3.0, np.inf], dims="seed", name="time")
+    law = xr.DataArray([0.0, 1.0], {"t": [0.0, 4.0]}, ("t",))
+    ax = distribution(axes(), draws, law, bins=[0.0, 2.5, 5.0])
+    np.testing.assert_allclose(ax.patches[0].get_data().values, [0.2, 0.1])
+    assert ax.lines[0].get_linestyle() == "--"
+    ax = distribution(axes(), draws, cumulative=True)
+    np.testing.assert_allclose(ax.lines[0].get_xydata(), [[1, 0.25], [2, 0.5], [3, 0.75]])
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("time", "share of 4")
+
+
+def test_curves_are_drawn_on_the_common_coordinate():
+    curves = xr.DataArray([[0.0, 1.0], [0.0, 2.0]], {"s": [1.0, 3.0], "t": [1.0, 2.0]}, ("s", "t"))
+    theory = xr.DataArray([0.5, 0.6], {"z": [1.0, 6.0]}, ("z",))
+    ax = collapse(axes(), curves, curves["t"] * curves["s"], theory, over="s", symbol="s =")
+    np.testing.assert_allclose(ax.lines[1].get_xydata(), [[3.0, 0.0], [6.0, 2.0]])
+    assert [line.get_label() for line in ax.lines[:2]] == ["s = 1", "s = 3"]
+    assert ax.lines[2].get_linestyle() == "--"
