@@ -2,6 +2,7 @@
 
 import gc
 import os
+from importlib.metadata import version
 from pathlib import Path
 
 # Workers compile nothing that another one has, nor does the next run. Before JAX is imported.
@@ -9,9 +10,16 @@ os.environ.setdefault(
     "JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "xla")
 )
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
-# Most programs run once and briefly: half of all time went into making them fast.
+# Most programs run once and briefly: more than half of all time went into making them fast. A flag
+# that XLA does not know ends the process, hence the version.
 os.environ.setdefault(
-    "XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+    "XLA_FLAGS",
+    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+    + (
+        " --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+        if version("jaxlib").startswith("0.10.")
+        else ""
+    ),
 )
 
 import jax

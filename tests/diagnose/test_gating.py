@@ -99,6 +99,7 @@ def test_order_of_units_and_examples_does_not_matter():
     np.testing.assert_array_equal(one.sets[:, examples], other.sets)
 
 
+@pytest.mark.slow
 def test_many_units_and_examples_take_seconds():
     h, label, _, strengths = planted(6, 1000, 10_000, 0.1, 0)
     before = time.process_time()

@@ -46,7 +46,7 @@ OBSERVE = {"values": singular_values, "map": products, "units": lambda network: 
 
 
 @pytest.mark.parametrize("train", [flow, flow_at_times, descent, mini_batches])
-@pytest.mark.parametrize("batch", [(), (3,), (2, 3)])
+@pytest.mark.parametrize("batch", [(), pytest.param((3,), marks=pytest.mark.slow), (2, 3)])
 @pytest.mark.parametrize("activation", ["linear", "tanh"])
 def test_as_seen_in_the_weights(train, batch, activation):
     """Also for linear units, of which only few are trained."""

@@ -14,7 +14,7 @@ row = rows(
     task=samples,
     x=normal(4, 2),
     axes=(2,),
-    trajectory=(trajectory(0)[0], trajectory(1)[0]),
+    trajectory=lambda rng: trajectory(int(rng.integers(2)))[0],
     angle=(0.2, 0.5),
     share=(0.05, 0.3),
 )
@@ -206,7 +206,8 @@ def _(found, g):
     return near(found.loss, half_loss(g["network"], g["data"]), 1e-8)
 
 
-RUN = dict(zip(("trajectory", "task"), trajectory(0), strict=True))
+def course(rng):
+    return dict(zip(("trajectory", "task"), trajectory(0), strict=True))
 
 
 @row(
@@ -234,14 +235,14 @@ def _(found, g):
     return near(found.active, np.swapaxes(h > g.threshold * top[..., None, :], -1, -2))
 
 
-@row("gating_course", (RUN,), cost=16)
+@row("gating_course", course, cost=16)
 def _(found, g):
     """Linear units are always on."""
     holds("no gate ever changes", found.changed == 0)
     return near(found.loss, g["trajectory"].loss, 1e-8, 1e-8)
 
 
-@row("plateau_widths", (RUN,), strength=(1.0,), tolerance=(0.1,), angle=(0.2,), cost=16)
+@row("plateau_widths", course, strength=(1.0,), tolerance=(0.1,), angle=(0.2,), cost=16)
 def _(found, g):
     holds("widths rise as the loss falls", np.diff(found.width[found.width >= 0]) >= 0)
     holds("each plateau is judged", len(found.width) == len(found.plateaus.level))

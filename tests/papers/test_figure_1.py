@@ -332,6 +332,7 @@ def test_presets_are_valid_and_unbroken(letter, preset):
     assert is_legible(figure)
 
 
+@pytest.mark.slow
 def test_figure_1f_raw_is_known_to_go_to_and_fro():
     count, *others = panel("f").claims(preset_run("f", "raw"))
     assert "three plateaus" in count.claim
