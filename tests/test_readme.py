@@ -52,6 +52,7 @@ CHEAP = (
     "early_fusion(views",
     "early_fusion(a)",
     "sweep(half_time",
+    "phase_diagram(",
 )  # nothing is trained, little is compiled
 
 
