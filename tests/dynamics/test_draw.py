@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import festina
+from festina.dynamics import _draw
 from festina.networks import fully_connected
 from festina.tasks import linear_teacher
 
@@ -74,3 +75,10 @@ def test_networks_without_a_sample_have_no_line():
     run = flow(np.array([1.0, 1e-8]), times=np.array([0.1, 100.0]), max_steps=1)
     assert not run.saves.any()
     assert len(run.draw().lines) == 0
+
+
+def test_of_very_many_some_are_drawn_and_the_legend_says_so(monkeypatch):
+    monkeypatch.setattr(_draw, "_LINES", 3)
+    ax = flow(key=festina.seeds(10), t_end=1.0).draw()
+    assert len(ax.lines) == 3
+    assert ax.get_legend().get_title().get_text() == "3 of 10 are drawn"

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ._trajectory import Trajectory
 
 _MOST = 8  # lines that a legend tells apart
+_LINES = 400  # that are drawn, since more of them are a patch
 _WIDE = 100.0  # ratio from which on the small would not be seen beside the large
 
 
@@ -27,7 +28,9 @@ def draw_loss(trajectory: "Trajectory", ax: "Axes | None") -> "Axes":
     )
     unnamed = set(colours)
     fallen, levels, last = [], [], 0.0
-    for index, name in zip(np.ndindex(trajectory.batch_shape), names, strict=True):
+    every = list(zip(np.ndindex(trajectory.batch_shape), names, strict=True))
+    drawn = every[:: -(-len(every) // _LINES)]
+    for index, name in drawn:
         one = trajectory.lane(*index)
         if not one.saves:  # failed before the first of the times asked for
             continue
@@ -48,7 +51,8 @@ def draw_loss(trajectory: "Trajectory", ax: "Axes | None") -> "Axes":
     clock = r"flow time $t/\tau$" if trajectory.learning_rate is None else "steps"
     ax.set(xlabel=clock, ylabel=f"loss {loss_formula(trajectory.convention)}")
     if ax.get_legend_handles_labels()[0]:
-        ax.legend(frameon=False)
+        some = f"{len(drawn)} of {len(every)} are drawn" if len(drawn) < len(every) else None
+        ax.legend(frameon=False, title=some)
     return ax
 
 
