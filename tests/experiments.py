@@ -8,6 +8,8 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 import festina
+import festina.papers
+from small import SMALL
 
 
 def once(parameters):
@@ -18,6 +20,13 @@ def once(parameters):
         return experiment.run(experiment.Parameters(**parameters[experiment]))
 
     return run
+
+
+@functools.cache
+def at_small_parameters(name):
+    """An experiment and its run in seconds, which all tests of a process share."""
+    experiment = festina.papers.load(name)
+    return experiment, experiment.run(experiment.parameters(**SMALL[name]))
 
 
 def broken(experiment, run):

@@ -7,8 +7,8 @@ import os
 import numpy as np
 import pytest
 
-from experiments import are_apart, is_whole, pixels, reloaded
-from festina.papers import load, names
+from experiments import are_apart, at_small_parameters, is_whole, pixels, reloaded
+from festina.papers import names
 from small import SMALL
 
 NEED_MNIST = {"coding/digits", "haste/scale", "saddles/figure-3", "saddles/table-1"}
@@ -45,22 +45,16 @@ COINCIDENCES = {
 
 
 @functools.cache
-def small(name):
-    experiment = load(name)
-    return experiment, experiment.run(experiment.parameters(**SMALL[name]))
-
-
-@functools.cache
 def drawn(name):
     """Its figure, and how that looks."""
-    experiment, run = small(name)
+    experiment, run = at_small_parameters(name)
     figure = experiment.draw(run)
     return figure, pixels(figure)
 
 
 @pytest.mark.parametrize("name", EVERY)
 def test_no_claim_is_broken(name):
-    experiment, run = small(name)
+    experiment, run = at_small_parameters(name)
     claims = experiment.claims(run)
     assert claims
     assert [
@@ -72,7 +66,7 @@ def test_no_claim_is_broken(name):
 
 @pytest.mark.parametrize("name", EVERY)
 def test_a_saved_run_makes_the_same_claims_and_figure(name, tmp_path):
-    experiment, run = small(name)
+    experiment, run = at_small_parameters(name)
     again = reloaded(experiment, run, tmp_path)
     np.testing.assert_array_equal(pixels(experiment.draw(again)), drawn(name)[1])
 
@@ -100,7 +94,7 @@ def legend(ax):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EVERY)
 def test_every_claim_can_break(name):
-    experiment, run = small(name)
+    experiment, run = at_small_parameters(name)
     claims = experiment.claims(run)
     unbroken = {(claim.claim, claim.source) for claim in claims}
     for change in alterations(run):

@@ -9,7 +9,7 @@ import os
 import numpy as np
 import pytest
 
-from experiments import altered, broken
+from experiments import altered, at_small_parameters, broken
 from festina.papers import load
 from festina.papers.saddles.digits._figure_3 import passage
 
@@ -18,16 +18,14 @@ pytestmark = pytest.mark.skipif(
 )
 
 FIGURE, TABLE = "saddles/figure-3", "saddles/table-1"
-SMALL = {
-    FIGURE: {"pairs": ("3/5",), "width": 60, "steps": 1000, "judged": 500, "seed": 11},
-    TABLE: {"pairs": ("0/8", "3/5"), "width": 5, "seed": 11},
-}
+beside_its_contract = pytest.mark.xdist_group(FIGURE)  # whose run it shares
 
 
 @functools.cache
 def small(name):
-    experiment = load(name)
-    return experiment.run(experiment.parameters(**SMALL[name]))
+    if name == FIGURE:
+        return at_small_parameters(name)[1]
+    return load(name).run(load(name).parameters(pairs=("0/8", "3/5"), width=5, seed=11))
 
 
 def claim_on(name, words, run=None):
@@ -39,6 +37,7 @@ def claim_on(name, words, run=None):
 # Figure 3
 
 
+@beside_its_contract
 @pytest.mark.slow
 def test_the_second_growth_of_a_linear_network_follows_from_its_initial_weights():
     words = "the second passes 0.1, from initial weights"
@@ -49,6 +48,7 @@ def test_the_second_growth_of_a_linear_network_follows_from_its_initial_weights(
     assert claim_on(FIGURE, words, late).broken
 
 
+@beside_its_contract
 def test_widths_are_read_from_errors_in_function_space():
     for kind in ("linear", "ReLU"):
         assert claim_on(FIGURE, f"{kind}: effective width on the plateau").measured == [1]
@@ -59,6 +59,7 @@ def test_widths_are_read_from_errors_in_function_space():
     assert claim_on(FIGURE, "ReLU: effective width after", far).broken
 
 
+@beside_its_contract
 def test_a_relu_network_of_two_units_predicts_what_the_wide_one_does():
     at = {"network": "relu", "stage": "second drop"}
     reduction = small(FIGURE)["reduction"].sel(at)
@@ -77,6 +78,7 @@ def test_a_passage_is_interpolated_and_none_is_none():
         assert np.isnan(passage(steps, values, never))
 
 
+@beside_its_contract
 def test_a_loss_without_two_drops_is_told_and_nothing_else():
     run = altered(small(FIGURE), "simulation", "count", lambda count: count - 1, network="relu")
     about = [claim for claim in load(FIGURE).claims(run) if claim.claim.startswith("ReLU")]
