@@ -307,3 +307,9 @@ def test_many_pieces_share_a_file(tmp_path):
 def test_values_as_they_are_typed(typed, values):
     found = axis("a", typed)
     assert found == pytest.approx(values) if isinstance(values[-1], float) else found == values
+
+
+def test_a_store_is_no_run_and_says_what_reads_it(tmp_path):
+    festina.sweep(functions.labelled, {"a": [1, 2]}, tmp_path / "s.zarr", processes=0)
+    with pytest.raises(festina.RunError, match="store of a sweep, which `xarray.open_zarr`"):
+        festina.load(tmp_path / "s.zarr")

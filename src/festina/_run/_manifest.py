@@ -46,6 +46,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     if not (folder / MANIFEST).is_file():
         inside = sorted(folder.glob(f"*/{MANIFEST}"))
         hint = f"Did you mean '{inside[0].parent}'?" if inside else "Was it copied completely?"
+        if (folder / "status" / "zarr.json").is_file():
+            hint = "It is the store of a sweep, which `xarray.open_zarr` reads."
         raise RunError(
             f"'{folder}' is not a run: it has no `{MANIFEST}`, which festina writes last. {hint}"
         )
