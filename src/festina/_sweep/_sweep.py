@@ -5,6 +5,7 @@ import functools
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -67,7 +68,9 @@ def sweep(
     """
     import xarray as xr
 
-    count = _cores() if processes is None else _whole("processes", processes, 0)
+    from .._lanes import cores
+
+    count = cores() if processes is None else _whole("processes", processes, 0)
     planned = plan(
         what,
         over,
@@ -111,16 +114,11 @@ def sweep(
     return xr.open_zarr(path, chunks=None)
 
 
-def _cores() -> int:
-    """How many this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def _words(done: int, total: int, failed: int) -> str:
     return f"{done} of {total} pieces" + f", {failed} failed" * bool(failed)
 
 
 def _whole(name: str, value: Any, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
         raise ValueError(f"`{name}` must be a whole number of at least {least}, got {value!r}.")
-    return value
+    return int(value)
