@@ -168,6 +168,7 @@ def test_an_experiment_keeps_its_claims(tmp_path):
         ({"a": [1.0, np.nan], "b": 1}, {}, "finite values, got nan"),
         ({"a": "1,1.0", "b": 1}, {}, "`a` has a value twice"),
         ({"a": "1,2", "b": 1}, {"parameters": {"b": 2}}, "`b` is swept over and given one value"),
+        ({"a": "1,2", "seed": 1}, {"seeds": 2}, "`seeds` makes an axis `seed`, and there is one"),
         ({"a": "1,2", "b": 1}, {"together": ("c",)}, "Unknown axis 'c'"),
         ({"a": "1,2", "b": 1}, {"processes": -1}, "`processes` must be a whole number"),
         ({"a": "1,2", "b": 1}, {"seeds": 0}, "`seeds` must be a whole number of at least 1"),

@@ -66,6 +66,10 @@ def plan(
     else:
         if not callable(what):
             raise TypeError(f"A sweep is of an experiment's name or of a function, got {what!r}.")
+        if seeds is not None and "seed" in over:
+            raise ValueError(
+                "`seeds` makes an axis `seed`, and there is one: leave out one of them."
+            )
         over |= {} if seeds is None else {"seed": range(seeds)}
         _check_names(over, fixed, together, _arguments(what, {*over, *fixed}))
         _check_size(over, together, processes, 0.0, yes=yes)
