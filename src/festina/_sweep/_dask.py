@@ -4,14 +4,14 @@ import contextlib
 import functools
 import importlib.metadata
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from .._code import code
 from ..papers import Progress
 from ._grid import Grid, Index
-from ._local import Engine, Finished
-from ._work import Outcome, computed, packed
+from ._local import Engine, Finished, Work
+from ._work import Outcome, computed
 
 _AHEAD = 2  # pieces for each thread of a worker: one under way, one that waits
 _PATIENCE = 10  # seconds until nobody is at an address
@@ -19,9 +19,7 @@ _ALIKE = "Install the same on all machines."
 
 
 @contextlib.contextmanager
-def connected(
-    scheduler: Any, *, jobs: int, say: Progress
-) -> Iterator[Callable[[Callable[..., Any]], Engine]]:
+def connected(scheduler: Any, *, jobs: int, say: Progress) -> Iterator[Engine]:
     """What computes pieces by the scheduler at an address, of a client, or of SLURM."""
     with contextlib.ExitStack() as stack:
         client = _client(scheduler, jobs, stack)
@@ -31,7 +29,7 @@ def connected(
         for address, versions in client.run(_versions, on_error="return").items():
             if words := _difference(versions, _versions()):
                 raise ValueError(f"The worker at {address} {words}. {_ALIKE}")
-        yield lambda function: functools.partial(_finished, client, packed(function))
+        yield functools.partial(_finished, client)
 
 
 def _client(scheduler: Any, jobs: int, stack: contextlib.ExitStack) -> Any:
@@ -58,7 +56,7 @@ def _client(scheduler: Any, jobs: int, stack: contextlib.ExitStack) -> Any:
         ) from error
 
 
-def _finished(client: Any, work: bytes, grid: Grid, todo: Sequence[Index]) -> Finished:
+def _finished(client: Any, work: Work, grid: Grid, todo: Sequence[Index]) -> Finished:
     from dask.distributed import CancelledError, as_completed
 
     waiting, versions = iter(todo), _versions()
@@ -92,7 +90,7 @@ def _finished(client: Any, work: bytes, grid: Grid, todo: Sequence[Index]) -> Fi
 
 
 def _computed(
-    versions: Mapping[str, str], work: bytes, point: Mapping[str, Any], count: int
+    versions: Mapping[str, str], work: Work, point: Mapping[str, Any], count: int
 ) -> Outcome | str:
     """A piece, unless this worker, which may have come late, is not as the others."""
     return _difference(_versions(), versions) or computed(work, point, count)

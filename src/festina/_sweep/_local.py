@@ -6,7 +6,6 @@ compiled what they need.
 """
 
 import contextlib
-import functools
 import os
 import pickle
 import queue
@@ -19,34 +18,27 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import IO, Any
 
 from ._grid import Grid, Index
-from ._work import Outcome, computed, packed
+from ._work import Outcome, computed
 
 _DEATHS = 3
 """How many processes may die over a piece before it counts as failed."""
 
 _PROGRAM = "import sys; sys.path[:] = {path!r}; from {module} import serve; serve()"
 
+Work = bytes | Callable[..., Any]
 Finished = Generator[tuple[Index, Outcome]]
-Engine = Callable[[Grid, Sequence[Index]], Finished]
+Engine = Callable[[Work, Grid, Sequence[Index]], Finished]
 """Computes pieces of a grid, and has each when it is finished."""
 
 
-def here(function: Callable[..., Any]) -> Engine:
+def here(work: Work, grid: Grid, todo: Sequence[Index]) -> Finished:
     """Pieces one after another, in this process."""
-
-    def engine(grid: Grid, todo: Sequence[Index]) -> Finished:
-        for index in todo:
-            yield index, computed(function, grid.point(index), grid.count)
-
-    return engine
+    for index in todo:
+        yield index, computed(work, grid.point(index), grid.count)
 
 
-def side_by_side(function: Callable[..., Any], *, processes: int) -> Engine:
+def side_by_side(work: Work, grid: Grid, todo: Sequence[Index], *, processes: int) -> Finished:
     """Pieces in so many processes."""
-    return functools.partial(_side_by_side, packed(function), processes)
-
-
-def _side_by_side(work: bytes, processes: int, grid: Grid, todo: Sequence[Index]) -> Finished:
     waiting: dict[tuple[Any, ...], deque[Index]] = defaultdict(deque)
     for index in todo:
         waiting[grid.kind(index)].append(index)

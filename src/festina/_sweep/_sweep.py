@@ -14,6 +14,7 @@ from ._grid import duration
 from ._local import here, side_by_side
 from ._plan import plan
 from ._store import open_store
+from ._work import packed
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -90,14 +91,14 @@ def sweep(
             engine = stack.enter_context(connected(scheduler, jobs=count, say=say))
         else:
             engine = functools.partial(side_by_side, processes=count) if count else here
-        start_on = engine(planned.function)  # refused here if it cannot be sent
+        work = planned.function if engine is here else packed(planned.function)
         opened = open_store(path, grid, planned.made_by, planned.code, changed=changed)
         written = stack.enter_context(opened)
         status = written.status()
         todo = [i for i in grid if status[i] == "waiting" or (retry and status[i] == "failed")]
         failed = 0 if retry else int((status == "failed").sum())
         done, total, start = grid.pieces - len(todo), grid.pieces, time.monotonic()
-        finished = stack.enter_context(contextlib.closing(start_on(grid, todo)))
+        finished = stack.enter_context(contextlib.closing(engine(work, grid, todo)))
         say(_words(done, total, failed), done / total)
         try:
             for number, (index, outcome) in enumerate(finished, 1):
