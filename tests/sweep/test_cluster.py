@@ -13,6 +13,7 @@ import dask_jobqueue as dask_jobqueue  # with their defaults, before any is chan
 import distributed as distributed
 import numpy as np
 import pytest
+import xarray as xr
 
 import festina
 from festina._sweep import _dask
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 
 @pytest.fixture
 def scheduler(tmp_path):
-    """The address of a scheduler, and its two workers."""
+    """The address of a scheduler, its process and those of its two workers, and their log."""
     file, log = tmp_path / "scheduler.json", tmp_path / "log"
     log.touch()
     environment = os.environ | {"SWEEP_LOG": str(log), "PYTHONWARNINGS": "ignore"}
@@ -41,14 +42,14 @@ def scheduler(tmp_path):
         assert started[0].poll() is None
         time.sleep(0.1)
     started += [start("worker", "--nthreads", "1", "--no-nanny") for _ in range(2)]
-    yield json.loads(file.read_text())["address"], started[1:], log
+    yield json.loads(file.read_text())["address"], started, log
     for process in reversed(started):
         process.kill()
         process.wait()
 
 
 def test_a_worker_is_killed_in_the_middle(scheduler, tmp_path, monkeypatch):
-    address, workers, log = scheduler
+    address, (_, *workers), log = scheduler
     killed = []
 
     def watch(words, fraction):
@@ -77,13 +78,28 @@ def test_a_worker_is_killed_in_the_middle(scheduler, tmp_path, monkeypatch):
     assert not (tmp_path / "other.zarr").exists()
 
 
+def test_the_scheduler_goes_away(scheduler, tmp_path):
+    address, (process, *_), _ = scheduler
+
+    def watch(words, fraction):
+        if fraction > 0.3:
+            process.kill()
+
+    over, store = {"a": "0:7:8", "b": "0:4:5"}, tmp_path / "s.zarr"
+    with pytest.raises(ValueError, match="scheduler is gone") as stopped:
+        festina.sweep(functions.logged, over, store, scheduler=address, progress=watch)
+    done = int((xr.open_zarr(store, chunks=None)["status"] == "done").sum())
+    assert 12 < done < 40
+    assert stopped.value.__notes__[0].startswith(f"{done} of 40 pieces are in ")
+
+
 def test_a_worker_that_comes_late_is_held_to_the_same_versions():
     work, versions = packed(lambda a: {"y": a}), _dask._versions()
     assert isinstance(_dask._computed(versions, work, {"a": 1}, 0), Outcome)
     other = versions | {"jax": "0.0.1"}
     said = _dask._computed(other, work, {"a": 1}, 0)
     assert said == f"has jax {versions['jax']} and not 0.0.1"
-    nothing = _dask._difference(ModuleNotFoundError("No module named 'festina'"))
+    nothing = _dask._difference(ModuleNotFoundError("No module named 'festina'"), versions)
     assert nothing == "cannot run festina: ModuleNotFoundError: No module named 'festina'"
 
 
@@ -95,10 +111,11 @@ def test_nobody_at_the_address(address, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_without_dask_the_extra_is_named(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "dask.distributed", None)
+@pytest.mark.parametrize("missing", ["dask.distributed", "dask_jobqueue.slurm"])
+def test_without_dask_the_extra_is_named(missing, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, missing, None)
     with pytest.raises(ValueError, match=r"pip install 'festina\[cluster\]'"):
-        festina.sweep(functions.uneven, {"a": 1, "b": 2}, tmp_path / "s.zarr", scheduler="x")
+        festina.sweep(functions.uneven, {"a": 1, "b": 2}, tmp_path / "s.zarr", scheduler="slurm")
 
 
 SBATCH = """#!/bin/sh

@@ -1,14 +1,17 @@
 """A grid of a function or an experiment, computed once and gone on with."""
 
 import shutil
+from functools import partial
 from pathlib import Path
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import xarray as xr
 
 import festina
-from festina._sweep._grid import Grid, axis
+from festina._sweep import _store
+from festina._sweep._grid import Grid, axis, length
 from festina._sweep._store import open_store
 from festina._sweep._work import Outcome
 
@@ -63,6 +66,15 @@ def test_rows_are_known_by_their_names(tmp_path):
     value = data["value"].sel(time=0.5)
     assert np.array_equal(value.sel(row="rank"), [0, np.nan, 2], equal_nan=True)
     assert np.array_equal(value.sel(row="width"), [np.nan, np.nan, 0], equal_nan=True)
+
+
+def test_coordinates_that_no_result_has_are_left_out(tmp_path):
+    """Among them that of the points, which the sweep has itself."""
+    function = lambda a: xr.Dataset({"y": ("a", 2.0 * a)}, {"a": a, "time": [0.0, 1.0]})
+    over = {"a": "1,2"}
+    data = festina.sweep(function, over, tmp_path / "s.zarr", together=("a",), processes=0)
+    assert data["y"].values.tolist() == [2.0, 4.0]
+    assert set(data.coords) == {"a"}
 
 
 def test_functions_of_a_script_are_sent(tmp_path):
@@ -154,8 +166,9 @@ def test_an_experiment_keeps_its_claims(tmp_path):
         ({"a": "0:2:log:3", "b": 1}, {}, "above zero on a logarithmic axis"),
         ({"a": "1:inf:3", "b": 1}, {}, "finite"),
         ({"a": [1.0, np.nan], "b": 1}, {}, "finite values, got nan"),
-        ({"a": "1,1", "b": 1}, {}, "`a` has a value twice"),
+        ({"a": "1,1.0", "b": 1}, {}, "`a` has a value twice"),
         ({"a": "1,2", "b": 1}, {"parameters": {"b": 2}}, "`b` is swept over and given one value"),
+        ({"a": "1,2", "seed": 1}, {"seeds": 2}, "`seeds` makes an axis `seed`, and there is one"),
         ({"a": "1,2", "b": 1}, {"together": ("c",)}, "Unknown axis 'c'"),
         ({"a": "1,2", "b": 1}, {"processes": -1}, "`processes` must be a whole number"),
         ({"a": "1,2", "b": 1}, {"seeds": 0}, "`seeds` must be a whole number of at least 1"),
@@ -184,6 +197,7 @@ def test_what_cannot_be_swept_is_refused_before_it_begins(over, options, words, 
         ({"width": "0,1"}, {}, "greater than or equal to 1"),
         ({"activation": "relu,rleu"}, {}, "'linear', 'relu' or 'tanh'"),
         ({"samples": "5,20"}, {}, "below the width 10"),
+        ({"width": "3,3.0"}, {}, "`width` has a value twice: 3, 3."),
         ({"width": "1,2"}, {"together": ("width",)}, "`together` is for functions"),
         ({"seeds": "1,2"}, {"seeds": 3}, "`seeds` is swept over and given"),
     ],
@@ -212,6 +226,23 @@ def test_a_store_of_something_else_is_refused(counted, tmp_path):
     (tmp_path / "notes").mkdir()
     with pytest.raises(ValueError, match="exists and is no sweep"):
         festina.sweep(other, {"a": "1,2"}, tmp_path / "notes", processes=0)
+
+
+def test_what_is_given_besides_tells_sweeps_apart(tmp_path):
+    def function(a, task, factor=1.0):
+        return {"y": factor * a * float(task.y.sum())}
+
+    def sweep(number, **more):
+        task = festina.tasks.linear_teacher(np.eye(1), np.array([[number]]))
+        over, given = {"a": "1,2"}, {"parameters": {"task": task}, "processes": 0}
+        return festina.sweep(partial(function, **more), over, tmp_path / "s.zarr", **given)
+
+    sweep(1.0)
+    sweep(1.0)
+    with pytest.raises(ValueError, match=r"`task` is .Task .* there, .Task .* here"):
+        sweep(2.0)
+    with pytest.raises(ValueError, match="code was changed"):
+        sweep(1.0, factor=2.0)
 
 
 def other(a):
@@ -243,6 +274,8 @@ def test_two_do_not_write_to_one_store(tmp_path):
         ({"y": object()}, "`y` is of type object"),
         ({"y": 2**60}, "above 2⁵³"),
         (xr.Dataset({"z": ("a", [1.0])}), "an axis `a`, and so has the sweep"),
+        ({"time": 1.0}, "`time` is an axis"),
+        (xr.Dataset({"z": ("row", [1.0, 2.0])}, {"row": ["p", "p"]}), "along `row` have the same"),
         (xr.Dataset({"t": ("time", [1.0])}, {"time": [7.0]}), "`time` is not that of earlier"),
     ],
 )
@@ -255,7 +288,8 @@ def test_results_that_do_not_fit_are_failures(returned, reason, tmp_path):
     assert reason in str(data["reason"].values[1])
 
 
-def test_what_was_under_way_when_killed_is_undone(tmp_path):
+@pytest.mark.parametrize("code", ["c", "another"])
+def test_what_was_under_way_when_killed_is_undone(code, tmp_path):
     """Arrays resized or made, but not yet said at the root."""
     grid, path = Grid({"a": (0, 1)}), tmp_path / "s.zarr"
     made = {"what": "f", "axes": ["a"], "a": [0, 1]}
@@ -268,12 +302,30 @@ def test_what_was_under_way_when_killed_is_undone(tmp_path):
     shutil.copy(tmp_path / "before.json", path / "zarr.json")
     assert dict(xr.open_zarr(path, chunks=None).sizes) == {"a": 2, "k": 2}
     (path / "row" / "c.partial").touch()
-    with open_store(path, grid, made, "c", changed=False) as store:
+    with open_store(path, grid, made, code, changed=True) as store:
+        assert dict(xr.open_zarr(path, chunks=None).sizes) == {"a": 2, "k": 2}
         store.put((1,), row(3))
     data = xr.open_zarr(path, chunks=None)
     assert np.array_equal(data["row"], [[0, 1, np.nan], [0, 1, 2]], equal_nan=True)
     assert not list(path.rglob("*.partial"))
     assert set(data) == {"row", "status", "reason", "seconds"}
+
+
+def test_another_process_was_quicker_to_make_the_store(tmp_path, monkeypatch):
+    grid, made, make = Grid({"a": (0, 1)}), {"what": "f", "axes": ["a"]}, _store._make
+    path, codes = tmp_path / "s.zarr", []
+
+    def slowly(*arguments):
+        make(*arguments)
+        monkeypatch.setattr(_store, "_make", make)
+        with open_store(path, grid, made, "c", changed=False) as store:
+            codes.append(store.put((0,), Outcome({"y": ((), np.array(1.0))})))
+
+    monkeypatch.setattr(_store, "_make", slowly)
+    with open_store(path, grid, made, "c", changed=False) as store:
+        assert store.status().tolist() == ["done", "waiting"]
+    assert codes == [True]
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_many_pieces_share_a_file(tmp_path):
@@ -299,17 +351,27 @@ def test_many_pieces_share_a_file(tmp_path):
         ("relu, linear", ("relu", "linear")),
         ("1 0.5, 2 1", ((1, 0.5), (2, 1))),
         ("true,false,none", (True, False, "none")),
+        ("8:32:log:3", (8.0, 16.0, 32.0)),
         (np.arange(2.0), (0.0, 1.0)),
+        (jnp.arange(2.0), (0.0, 1.0)),
+        (np.array(3.0), (3.0,)),
+        ([(1, 2), (3,)], ((1, 2), (3,))),
+        ((k for k in "ab"), ("a", "b")),
         (range(2), (0, 1)),
         (7, (7,)),
     ],
 )
 def test_values_as_they_are_typed(typed, values):
-    found = axis("a", typed)
-    assert found == pytest.approx(values) if isinstance(values[-1], float) else found == values
+    assert axis("a", typed) == values
+    assert length("a", typed) == (len(values) if hasattr(typed, "__len__") else 1)
 
 
 def test_a_store_is_no_run_and_says_what_reads_it(tmp_path):
     festina.sweep(functions.labelled, {"a": [1, 2]}, tmp_path / "s.zarr", processes=0)
-    with pytest.raises(festina.RunError, match="store of a sweep, which `xarray.open_zarr`"):
+    with pytest.raises(festina.RunError, match="is the store of a sweep"):
         festina.load(tmp_path / "s.zarr")
+
+
+def test_values_of_a_range_are_those_that_one_would_type():
+    assert axis("a", "0:1:11") == tuple(k / 10 for k in range(11))
+    assert axis("a", "2:512:log:9") == tuple(2.0**k for k in range(1, 10))

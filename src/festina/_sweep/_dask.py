@@ -4,55 +4,49 @@ import contextlib
 import functools
 import importlib.metadata
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from .._code import code
 from ..papers import Progress
 from ._grid import Grid, Index
-from ._local import Engine, Finished
-from ._work import Outcome, computed, packed
+from ._local import Engine, Finished, Work
+from ._work import Outcome, computed
 
 _AHEAD = 2  # pieces for each thread of a worker: one under way, one that waits
 _PATIENCE = 10  # seconds until nobody is at an address
+_ALIKE = "Install the same on all machines."
 
 
 @contextlib.contextmanager
-def connected(
-    scheduler: Any, *, jobs: int, say: Progress
-) -> Iterator[Callable[[Callable[..., Any]], Engine]]:
+def connected(scheduler: Any, *, jobs: int, say: Progress) -> Iterator[Engine]:
     """What computes pieces by the scheduler at an address, of a client, or of SLURM."""
     with contextlib.ExitStack() as stack:
         client = _client(scheduler, jobs, stack)
         if not client.scheduler_info()["workers"]:
             say("waiting for a worker", 0.0)
             client.wait_for_workers(1)
-        there = client.run(_versions, on_error="return")
-        for address, versions in there.items():
-            if words := _difference(versions):
+        for address, versions in client.run(_versions, on_error="return").items():
+            if words := _difference(versions, _versions()):
                 raise ValueError(f"The worker at {address} {words}. {_ALIKE}")
-
-        yield lambda function: functools.partial(_finished, client, packed(function))
-
-
-_ALIKE = "Install the same on all machines."
+        yield functools.partial(_finished, client)
 
 
 def _client(scheduler: Any, jobs: int, stack: contextlib.ExitStack) -> Any:
     try:
         from dask.distributed import Client
+
+        if isinstance(scheduler, Client):
+            return scheduler
+        if scheduler == "slurm":
+            from dask_jobqueue.slurm import SLURMCluster
+
+            scheduler = stack.enter_context(SLURMCluster())
+            scheduler.scale(jobs=max(1, jobs))
     except ImportError as error:
         raise ValueError(
             "A scheduler needs Dask, which is not installed: pip install 'festina[cluster]'."
         ) from error
-    if isinstance(scheduler, Client):
-        return scheduler
-    if scheduler == "slurm":
-        from dask_jobqueue.slurm import SLURMCluster
-
-        cluster: Any = stack.enter_context(SLURMCluster())
-        cluster.scale(jobs=max(1, jobs))
-        scheduler = cluster
     try:
         return stack.enter_context(Client(scheduler, timeout=_PATIENCE, set_as_default=False))
     except (OSError, ValueError) as error:
@@ -62,7 +56,7 @@ def _client(scheduler: Any, jobs: int, stack: contextlib.ExitStack) -> Any:
         ) from error
 
 
-def _finished(client: Any, work: bytes, grid: Grid, todo: Sequence[Index]) -> Finished:
+def _finished(client: Any, work: Work, grid: Grid, todo: Sequence[Index]) -> Finished:
     from dask.distributed import CancelledError, as_completed
 
     waiting, versions = iter(todo), _versions()
@@ -88,7 +82,7 @@ def _finished(client: Any, work: bytes, grid: Grid, todo: Sequence[Index]) -> Fi
                 raise ValueError(f"A worker {outcome}. {_ALIKE}")
             submit()
             yield index, outcome
-    except CancelledError as error:
+    except (CancelledError, OSError) as error:
         raise ValueError("The scheduler is gone, and with it what was under way.") from error
     finally:
         with contextlib.suppress(Exception):  # where the scheduler is gone
@@ -96,7 +90,7 @@ def _finished(client: Any, work: bytes, grid: Grid, todo: Sequence[Index]) -> Fi
 
 
 def _computed(
-    versions: Mapping[str, str], work: bytes, point: Mapping[str, Any], count: int
+    versions: Mapping[str, str], work: Work, point: Mapping[str, Any], count: int
 ) -> Outcome | str:
     """A piece, unless this worker, which may have come late, is not as the others."""
     return _difference(_versions(), versions) or computed(work, point, count)
@@ -112,13 +106,9 @@ def _versions() -> dict[str, str]:
     return found | {"festina": f"{__version__} (code {code('')})"}
 
 
-def _difference(
-    there: Mapping[str, str] | BaseException,
-    here: Mapping[str, str] | None = None,
-) -> str:
+def _difference(there: Mapping[str, str] | BaseException, here: Mapping[str, str]) -> str:
     """In which versions a worker differs, in words."""
     if isinstance(there, BaseException):
         return f"cannot run festina: {type(there).__name__}: {there}"
-    here = _versions() if here is None else here
     other = [f"{k} {there.get(k)} and not {v}" for k, v in here.items() if there.get(k) != v]
     return f"has {', '.join(other)}" if other else ""

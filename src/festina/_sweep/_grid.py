@@ -2,7 +2,8 @@
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+import operator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,13 +69,12 @@ class Grid:
 def axis(name: str, given: Any) -> tuple[Any, ...]:
     """The values of an axis, from a sequence or from how they are typed."""
     if not isinstance(given, str):
-        several = hasattr(given, "__iter__") and np.ndim(given) != 0
-        values = [
-            v.item() if isinstance(v, np.generic) else v for v in (given if several else [given])
-        ]
+        given = _plain(given)
+        values = [*map(_plain, given)] if isinstance(given, Iterable) else [given]
     elif ":" in given:
         start, end, count, logarithmic = _range(name, given)
         line = (np.geomspace if logarithmic else np.linspace)(start, end, count)
+        line = np.array([float(f"{value:.14g}") for value in line])  # 0.3, as one would type it
         whole = not logarithmic and "." not in given and (line == np.round(line)).all()
         values = line.astype(int if whole else float).tolist()
     else:
@@ -84,8 +84,6 @@ def axis(name: str, given: Any) -> tuple[Any, ...]:
     for value in values:
         if isinstance(value, float) and not math.isfinite(value):
             raise ValueError(f"`{name}` must have finite values, got {value}.")
-    if len(set(map(repr, values))) < len(values):
-        raise ValueError(f"`{name}` has a value twice: {', '.join(map(str, values[:10]))}.")
     return tuple(values)
 
 
@@ -93,7 +91,7 @@ def length(name: str, given: Any) -> int:
     """How many values an axis has, before any of them is made."""
     if isinstance(given, str):
         return _range(name, given)[2] if ":" in given else given.count(",") + 1
-    return len(given) if hasattr(given, "__len__") else 1
+    return operator.length_hint(given, 1)
 
 
 def labels(values: tuple[Any, ...]) -> np.ndarray:
@@ -139,6 +137,11 @@ def _read(text: str) -> Any:
         except ValueError:
             continue
     return {"true": True, "false": False}.get(text.lower(), text)
+
+
+def _plain(value: Any) -> Any:
+    """What an array holds, whosever array it is."""
+    return np.asarray(value).tolist() if hasattr(value, "__array__") else value
 
 
 def _word(value: Any) -> str:

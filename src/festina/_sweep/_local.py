@@ -6,157 +6,120 @@ compiled what they need.
 """
 
 import contextlib
-import functools
 import os
 import pickle
 import queue
 import subprocess
 import sys
 import threading
-from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Generator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import IO, Any
 
 from ._grid import Grid, Index
-from ._work import Outcome, computed, packed
+from ._work import Outcome, computed
 
 _DEATHS = 3
 """How many processes may die over a piece before it counts as failed."""
 
 _PROGRAM = "import sys; sys.path[:] = {path!r}; from {module} import serve; serve()"
 
-
+Work = bytes | Callable[..., Any]
 Finished = Generator[tuple[Index, Outcome]]
-Engine = Callable[[Grid, Sequence[Index]], Finished]
+Engine = Callable[[Work, Grid, Sequence[Index]], Finished]
 """Computes pieces of a grid, and has each when it is finished."""
 
 
-def here(function: Callable[..., Any]) -> Engine:
+def here(work: Work, grid: Grid, todo: Sequence[Index]) -> Finished:
     """Pieces one after another, in this process."""
-
-    def engine(grid: Grid, todo: Sequence[Index]) -> Finished:
-        for index in todo:
-            yield index, computed(function, grid.point(index), grid.count)
-
-    return engine
+    for index in todo:
+        yield index, computed(work, grid.point(index), grid.count)
 
 
-def side_by_side(function: Callable[..., Any], *, processes: int) -> Engine:
+def side_by_side(work: Work, grid: Grid, todo: Sequence[Index], *, processes: int) -> Finished:
     """Pieces in so many processes."""
-    return functools.partial(_side_by_side, packed(function), processes)
+    waiting: dict[tuple[Any, ...], deque[Index]] = defaultdict(deque)
+    for index in todo:
+        waiting[grid.kind(index)].append(index)
+    pending: dict[Future[Outcome], tuple[_Server, Index]] = {}
+
+    def hand(server: "_Server", kind: tuple[Any, ...] | None = None) -> None:
+        """A server gets a piece of this kind, else of that of which most are left."""
+        if pieces := waiting.get(kind or ()) or max(waiting.values(), key=len):
+            index = pieces.popleft()
+            message = work, grid.point(index), grid.count
+            pending[pool.submit(server.computed, message)] = server, index
+
+    with contextlib.ExitStack() as stack:
+        servers = [_Server() for _ in range(min(processes, len(todo)))]
+        for server in servers:
+            stack.callback(server.close)
+        pool = stack.enter_context(ThreadPoolExecutor(max(1, processes)))
+        for server in servers:
+            stack.callback(server.stop)  # first of all, so that no thread waits for its answer
+            hand(server)
+        while pending:
+            for future in wait(pending, return_when=FIRST_COMPLETED).done:
+                server, index = pending.pop(future)
+                yield index, future.result()
+                hand(server, grid.kind(index))  # now that it is written: one at most is lost
 
 
-def _side_by_side(work: bytes, processes: int, grid: Grid, todo: Sequence[Index]) -> Finished:
-    waiting, deaths = _Waiting(grid, todo), Counter[Index]()
-    finished: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    gates = [threading.Semaphore(0) for _ in range(min(processes, len(todo)))]
-    running: set[subprocess.Popen[bytes]] = set()
-    stopped = threading.Event()
+class _Server:
+    """A process that is sent pieces; when it dies, another takes its place."""
 
-    def look_after(gate: threading.Semaphore) -> None:
-        """Keep a process busy, and start another when it dies.
+    def __init__(self):
+        self._process: subprocess.Popen[bytes] | None = None
+        self._stopped = False
 
-        It gets the next piece when the last one is written: so much at most is lost with us.
-        """
-        index = waiting.take(None)
-        try:
-            while index is not None:
-                with _started(running) as process:
-                    while index is not None and process.poll() is None:
-                        message = work, grid.point(index), grid.count
-                        if (outcome := _asked(process, message)) is None:
-                            deaths[index] += 1
-                            if stopped.is_set() or deaths[index] < _DEATHS:
-                                break
-                            reason = f"{_DEATHS} processes ended over it, {_ending(process)}"
-                            outcome = Outcome(reason=reason)
-                        finished.put((index, outcome, gate))
-                        gate.acquire()
-                        index = None if stopped.is_set() else waiting.take(grid.kind(index))
-                    if stopped.is_set():
-                        return
-        except BaseException as error:  # no process can be started, say
-            finished.put(error)
+    def computed(self, message: tuple[Any, ...]) -> Outcome:
+        ending = ""
+        for _ in range(_DEATHS):
+            process = self._alive()
+            assert process.stdin is not None
+            assert process.stdout is not None
+            try:
+                _send(process.stdin, message)
+                return pickle.load(process.stdout)
+            except (OSError, EOFError, pickle.UnpicklingError):
+                status = process.wait()
+                ending = f"by signal {-status}" if status < 0 else f"with exit status {status}"
+            if self._stopped:
+                break
+        return Outcome(reason=f"{_DEATHS} processes ended over it, {ending}")
 
-    threads = [threading.Thread(target=look_after, args=(gate,), daemon=True) for gate in gates]
-    try:
-        for thread in threads:
-            thread.start()
-        for _ in todo:
-            if isinstance(result := finished.get(), BaseException):
-                raise result
-            *piece, gate = result
-            yield tuple(piece)
-            gate.release()
-    finally:
-        stopped.set()
-        for process in list(running):
-            process.kill()
-        for thread, gate in zip(threads, gates, strict=True):
-            gate.release()
-            thread.join(timeout=10)
+    def _alive(self) -> subprocess.Popen[bytes]:
+        if self._process is None or self._process.poll() is not None:
+            self.close()
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", _PROGRAM.format(path=sys.path, module=__name__)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                # Several processes on one accelerator: none may take all of its memory.
+                env={"XLA_PYTHON_CLIENT_PREALLOCATE": "false"} | dict(os.environ),
+                start_new_session=True,  # Ctrl-C is for the one who started it
+            )
+            if self._stopped:  # meanwhile
+                self._process.kill()
+        return self._process
 
+    def stop(self) -> None:
+        self._stopped = True
+        if self._process is not None:
+            self._process.kill()
 
-class _Waiting:
-    """Pieces that nobody has taken yet, those of one kind in a row."""
-
-    def __init__(self, grid: Grid, todo: Sequence[Index]):
-        self._lock = threading.Lock()
-        self._kinds: dict[tuple[Any, ...], deque[Index]] = defaultdict(deque)
-        for index in todo:
-            self._kinds[grid.kind(index)].append(index)
-
-    def take(self, kind: tuple[Any, ...] | None) -> Index | None:
-        """One of this kind, else of that of which most are left."""
-        with self._lock:
-            same = self._kinds.get(kind) if kind is not None else None
-            pieces = same or max(self._kinds.values(), key=len)
-            return pieces.popleft() if pieces else None
-
-
-@contextlib.contextmanager
-def _started(running: set[subprocess.Popen[bytes]]) -> Iterator[subprocess.Popen[bytes]]:
-    program = _PROGRAM.format(path=sys.path, module=__name__)
-    # Several processes on one accelerator: none may take all of its memory.
-    environment = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"} | dict(os.environ)
-    process = subprocess.Popen(
-        [sys.executable, "-c", program],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env=environment,
-        start_new_session=True,  # Ctrl-C is for the one who started it
-    )
-    running.add(process)
-    try:
-        yield process
-    finally:
-        running.discard(process)
-        process.kill()
-        process.wait()
-        for stream in filter(None, (process.stdin, process.stdout)):
-            with contextlib.suppress(OSError):
-                stream.close()
-
-
-def _asked(process: subprocess.Popen[bytes], message: tuple[Any, ...]) -> Outcome | None:
-    """What a process answers; nothing if it is dead."""
-    assert process.stdin is not None
-    assert process.stdout is not None
-    try:
-        _send(process.stdin, message)
-        return pickle.load(process.stdout)
-    except (OSError, EOFError, pickle.UnpicklingError, ValueError):
-        return None
+    def close(self) -> None:
+        if self._process is not None:
+            self._process.wait()
+            for stream in filter(None, (self._process.stdin, self._process.stdout)):
+                with contextlib.suppress(OSError):
+                    stream.close()
 
 
 def _send(stream: IO[bytes], message: Any) -> None:
     stream.write(pickle.dumps(message))
     stream.flush()
-
-
-def _ending(process: subprocess.Popen[bytes]) -> str:
-    status = process.wait()
-    return f"by signal {-status}" if status < 0 else f"with exit status {status}"
 
 
 def serve() -> None:

@@ -5,6 +5,7 @@ import hashlib
 import inspect
 import json
 import math
+import pickle
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +19,7 @@ MANY = 10_000
 """Pieces from which on a sweep is not begun without a yes."""
 
 _TOO_MANY = 1_000_000
-_POINTS = 100_000_000
+_POINTS = 10_000_000
 _TAKEN = ("status", "reason", "seconds", "what", "axes", "together")
 
 
@@ -65,6 +66,10 @@ def plan(
     else:
         if not callable(what):
             raise TypeError(f"A sweep is of an experiment's name or of a function, got {what!r}.")
+        if seeds is not None and "seed" in over:
+            raise ValueError(
+                "`seeds` makes an axis `seed`, and there is one: leave out one of them."
+            )
         over |= {} if seeds is None else {"seed": range(seeds)}
         _check_names(over, fixed, together, _arguments(what, {*over, *fixed}))
         _check_size(over, together, processes, 0.0, yes=yes)
@@ -72,6 +77,9 @@ def plan(
         function = functools.partial(what, **fixed)
         title, code = getattr(what, "__name__", "function"), _source_of(what)
     values = {name: labels(values).tolist() for name, values in axes.items()}
+    for name, several in values.items():
+        if len(set(several)) < len(several):
+            raise ValueError(f"`{name}` has a value twice: {', '.join(map(str, several[:10]))}.")
     made_by: dict[str, Any] = {"what": title, "axes": list(axes), "together": list(together)}
     made_by |= values | {name: _written(value) for name, value in fixed.items()}
     return Plan(function, Grid(axes, together), made_by, code)
@@ -124,14 +132,14 @@ def _check_size(
     points = math.prod(sizes.values())
     pieces = math.prod(size for name, size in sizes.items() if name not in together)
     too_many = pieces > _TOO_MANY or points > _POINTS
-    if (pieces <= MANY and not too_many) or (yes and not too_many):
+    if not too_many and (yes or pieces <= MANY):
         return
     each, computers = seconds or 1.0, max(1, processes)
     way_out = (
-        f"One store takes up to {_TOO_MANY:,} pieces: take fewer values, or axes `together` in a "
-        "function of arrays."
+        f"One store takes up to {_TOO_MANY:,} pieces and {_POINTS:,} points: take fewer values, or "
+        "axes `together` in a function of arrays."
         if too_many
-        else "Take fewer values, or say `yes` if that is meant."
+        else "Take fewer values, or say `yes` (`--yes`) if that is meant."
     )
     raise ValueError(
         f"The grid has {points:,} points ({' × '.join(f'{n} {k:,}' for n, k in sizes.items())}) in "
@@ -157,12 +165,15 @@ def _validated(
 
 
 def _source_of(function: Callable[..., Any]) -> str:
-    """A checksum of a function's own text, which tells whether it was changed."""
-    inner = inspect.unwrap(getattr(function, "func", function))
+    """A checksum of a function's own text, and of what `functools.partial` gives it."""
+    text = ""
+    if isinstance(function, functools.partial):
+        text, function = repr(_written([function.args, function.keywords])), function.func
+    inner = inspect.unwrap(function)
     try:
-        text = inspect.getsource(inner)
+        text += inspect.getsource(inner)
     except (OSError, TypeError):
-        text = str(getattr(getattr(inner, "__code__", None), "co_code", ""))
+        text += str(getattr(getattr(inner, "__code__", None), "co_code", ""))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -171,4 +182,9 @@ def _written(value: Any) -> Any:
     try:
         return json.loads(json.dumps(value.tolist() if hasattr(value, "tolist") else value))
     except (TypeError, ValueError):
-        return f"{type(value).__name__} {hashlib.sha256(repr(value).encode()).hexdigest()[:8]}"
+        pass
+    try:
+        held = pickle.dumps(value)  # the same in every process, and all of it
+    except Exception:
+        held = repr(value).encode()
+    return f"{type(value).__name__} {hashlib.sha256(held).hexdigest()[:8]}"

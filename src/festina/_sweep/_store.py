@@ -59,7 +59,7 @@ class Store:
         needed = {dim: int(at.max(initial=-1)) + 1 for dim, at in places.items()}
         sizes = self._sizes | {d: max(self._sizes.get(d, 0), n) for d, n in needed.items()}
         for name, (dims, values) in outcome.values.items():
-            self._check(name, dims, values)
+            self._check(name, dims, values, sizes)
         if sizes != self._sizes or not outcome.values.keys() <= self._arrays.keys():
             self._enlarge(sizes, places, outcome)
         lead = self._grid.sizes(self._grid.inner)
@@ -79,6 +79,8 @@ class Store:
         if dim in self._sizes and (here is None) != (there is None):
             raise _Misfit(f"its axis `{dim}` has labels in some pieces and none in others")
         if here is not None and here.dtype.kind == "O":
+            if len(set(here)) < len(here):
+                raise _Misfit(f"two entries along `{dim}` have the same name")
             known = dict.fromkeys([*map(str, () if there is None else np.asarray(there)), *here])
             return np.array([list(known).index(label) for label in here], int)
         if there is not None and here is not None and not np.array_equal(there, here):
@@ -88,8 +90,10 @@ class Store:
             )
         return np.arange(size)
 
-    def _check(self, name: str, dims: tuple[str, ...], values: np.ndarray) -> None:
-        if name in (*STATUS, *self._grid.axes, "", ".", "..") or "/" in name:
+    def _check(
+        self, name: str, dims: tuple[str, ...], values: np.ndarray, sizes: Mapping[str, int]
+    ) -> None:
+        if name in (*STATUS, *self._grid.axes, *sizes, "", ".", "..") or "/" in name:
             raise _Misfit(
                 f"`{name}` is an axis, or a word of the store's own: rename what is returned"
             )
@@ -113,16 +117,14 @@ class Store:
             if dim not in self._arrays:
                 self._arrays[dim] = _array(self._group, dim, (dim,), (sizes[dim],), values.dtype)
             self._arrays[dim].oindex[places[dim]] = values
-        axes, per_file = tuple(self._grid.axes), -(-self._grid.pieces // _PACKED)
+        axes = tuple(self._grid.axes)
+        chunks = _chunks(self._grid, axes, -(-self._grid.pieces // _PACKED))
         for name, (dims, values) in outcome.values.items():
             if name not in self._arrays:
                 inner = tuple(sizes[dim] for dim in dims)
-                shape, chunks = (
-                    self._grid.sizes(axes) + inner,
-                    _chunks(self._grid, axes, per_file) + inner,
-                )
+                shape = self._grid.sizes(axes) + inner
                 self._arrays[name] = _array(
-                    self._group, name, axes + dims, shape, values.dtype, chunks
+                    self._group, name, axes + dims, shape, values.dtype, chunks + inner
                 )
         self._sizes = sizes
         _settle(self._group)
@@ -142,12 +144,15 @@ def open_store(
         list(left_over(path.parent))  # of one who was killed here
         with hidden(path, Path.mkdir) as partial:
             _make(partial, grid, {"sweep": dict(made_by), "code": [code]})
-            os.replace(partial, path)
+            try:
+                os.replace(partial, path)
+            except OSError:  # another process was quicker
+                if not path.exists():
+                    raise
     with held(path) as whose:
         if whose == "theirs":
             raise ValueError(f"Another process writes to '{path}': wait, or choose another store.")
-        _check_same(path, made_by, code, changed=changed)
-        yield Store(grid, _recovered(path))
+        yield Store(grid, _recovered(path, _checked(path, made_by, code, changed=changed)))
 
 
 def _make(path: Path, grid: Grid, attributes: dict[str, Any]) -> None:
@@ -161,10 +166,10 @@ def _make(path: Path, grid: Grid, attributes: dict[str, Any]) -> None:
     _settle(group)
 
 
-def _check_same(path: Path, made_by: Mapping[str, Any], code: str, *, changed: bool) -> None:
-    """Refuse the store of another sweep, and one that other code has begun, by what differs."""
+def _checked(path: Path, made_by: Mapping[str, Any], code: str, *, changed: bool) -> zarr.Group:
+    """What the root says; a store of another sweep or of other code is refused by what differs."""
     try:
-        group = zarr.open_group(path, mode="r+", use_consolidated=False)
+        group = zarr.open_group(path, mode="r+", use_consolidated=True)
         attributes: dict[str, Any] = group.attrs.asdict()
         there, codes = attributes["sweep"], attributes["code"]
     except Exception as error:
@@ -182,10 +187,10 @@ def _check_same(path: Path, made_by: Mapping[str, Any], code: str, *, changed: b
         if not changed:
             raise ValueError(
                 f"The code was changed since '{path}' was begun. Choose another store, or go on "
-                "with `changed`: what is done stays as it is."
+                "with `changed` (`--changed`): what is done stays as it is."
             )
-        group.update_attributes({"code": [*codes, code]})
-        _settle(group)
+        group.update_attributes({"code": [*codes, code]})  # the arrays stay as the root has them
+    return group
 
 
 def _told(sweep: Mapping[str, Any], name: str) -> str:
@@ -195,11 +200,10 @@ def _told(sweep: Mapping[str, Any], name: str) -> str:
     return text
 
 
-def _recovered(path: Path) -> zarr.Group:
+def _recovered(path: Path, listed: zarr.Group) -> zarr.Group:
     """The arrays as the root lists them, whatever was under way when a process was killed."""
     for unfinished in path.rglob("*.partial"):
         unfinished.unlink(missing_ok=True)
-    listed = zarr.open_group(path, mode="r", use_consolidated=True)
     shapes = {name: array.shape for name, array in listed.arrays()}
     group = zarr.open_group(path, mode="r+", use_consolidated=False)
     for name, array in list(group.arrays()):

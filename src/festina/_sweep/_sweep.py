@@ -5,6 +5,7 @@ import functools
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from ._grid import duration
 from ._local import here, side_by_side
 from ._plan import plan
 from ._store import open_store
+from ._work import packed
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -67,7 +69,9 @@ def sweep(
     """
     import xarray as xr
 
-    count = _cores() if processes is None else _whole("processes", processes, 0)
+    from .._lanes import cores
+
+    count = cores() if processes is None else _whole("processes", processes, 0)
     planned = plan(
         what,
         over,
@@ -87,14 +91,14 @@ def sweep(
             engine = stack.enter_context(connected(scheduler, jobs=count, say=say))
         else:
             engine = functools.partial(side_by_side, processes=count) if count else here
-        start_on = engine(planned.function)  # refused here if it cannot be sent
+        work = planned.function if engine is here else packed(planned.function)
         opened = open_store(path, grid, planned.made_by, planned.code, changed=changed)
         written = stack.enter_context(opened)
         status = written.status()
         todo = [i for i in grid if status[i] == "waiting" or (retry and status[i] == "failed")]
         failed = 0 if retry else int((status == "failed").sum())
         done, total, start = grid.pieces - len(todo), grid.pieces, time.monotonic()
-        finished = stack.enter_context(contextlib.closing(start_on(grid, todo)))
+        finished = stack.enter_context(contextlib.closing(engine(work, grid, todo)))
         say(_words(done, total, failed), done / total)
         try:
             for number, (index, outcome) in enumerate(finished, 1):
@@ -111,16 +115,11 @@ def sweep(
     return xr.open_zarr(path, chunks=None)
 
 
-def _cores() -> int:
-    """How many this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def _words(done: int, total: int, failed: int) -> str:
     return f"{done} of {total} pieces" + f", {failed} failed" * bool(failed)
 
 
 def _whole(name: str, value: Any, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
         raise ValueError(f"`{name}` must be a whole number of at least {least}, got {value!r}.")
-    return value
+    return int(value)

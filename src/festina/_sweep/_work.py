@@ -118,12 +118,8 @@ def _cached() -> None:
 
 
 def _table(result: Any, count: int) -> tuple[Table, dict[str, np.ndarray]]:
-    coordinates = {}
-    if hasattr(result, "data_vars"):  # a Dataset
-        coordinates = {
-            str(dim): _plain(str(dim), result[dim].values) for dim in result.dims if dim in result
-        }
-        result = result.data_vars
+    labelled = result if hasattr(result, "data_vars") else {}  # a Dataset
+    result = getattr(result, "data_vars", result)
     if not isinstance(result, Mapping):
         raise TypeError(
             "what is swept must return a dictionary of numbers and arrays, or an xarray.Dataset; "
@@ -131,7 +127,7 @@ def _table(result: Any, count: int) -> tuple[Table, dict[str, np.ndarray]]:
         )
     values: Table = {}
     for name, value in result.items():
-        array = _plain(str(name), value)
+        array = _plain(name, value)
         dims = getattr(value, "dims", None) or [f"{name}_{k}" for k in range(array.ndim)]
         if count and array.shape[:1] != (count,):
             raise ValueError(
@@ -139,10 +135,11 @@ def _table(result: Any, count: int) -> tuple[Table, dict[str, np.ndarray]]:
                 f"of the {count} points"
             )
         values[str(name)] = tuple(map(str, dims))[bool(count) :], array
-    return values, coordinates
+    used = {dim for dims, _ in values.values() for dim in dims}
+    return values, {dim: _plain(dim, labelled[dim].values) for dim in used if dim in labelled}
 
 
-def _plain(name: str, value: Any) -> np.ndarray:
+def _plain(name: object, value: Any) -> np.ndarray:
     array = np.asarray(value)
     if array.dtype.kind in "biuf":
         if array.dtype.kind in "iu" and array.size and np.abs(array.astype(float)).max() > 2.0**53:

@@ -4,13 +4,13 @@ import difflib
 from pathlib import Path
 from typing import Annotated, Any
 
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 
 from festina.papers import Experiment, find, load, names, sources
 
 from ._complaint import Complaint, complain
 from ._folder import free, sweep
-from ._help import flow
+from ._help import page
 
 
 def _completed(_: Any) -> list[tuple[str, str]]:
@@ -37,7 +37,8 @@ def run(
     name = _name(tokens)
     if name is None:
         if {"--help", "-h"} & set(tokens):
-            _help()
+            every = "Experiments: " + ", ".join(names())
+            page("run", run.__doc__, "NAME [FLAGS]", help_epilogue=every)
             return 0
         raise Complaint(
             "Which experiment? For example: festina run "
@@ -70,19 +71,6 @@ def _name(tokens: tuple[str, ...]) -> str | None:
     if tokens and tokens[0] in words:
         return tokens[0]
     return next((w for w in words if "/" in w or difflib.get_close_matches(w, names())), None)
-
-
-def _help() -> None:
-    app = App(
-        name="run",
-        help=flow(run.__doc__),
-        usage="Usage: festina run NAME [FLAGS]",
-        help_format="plaintext",
-        help_flags=(),
-        version_flags=(),
-        help_epilogue="Experiments: " + ", ".join(names()),
-    )
-    app.help_print([])
 
 
 def _run(

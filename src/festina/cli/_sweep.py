@@ -1,17 +1,18 @@
 """`festina sweep`."""
 
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 
 from festina.papers import Experiment, find, load, names
 
 from ._complaint import Complaint, one_line
 from ._folder import shorter
 from ._folder import sweep as clear_away
-from ._help import flow
+from ._help import page
 from ._options import Debug, Quiet, Whole
 from ._run import _completed
 
@@ -24,28 +25,17 @@ def _switch(text: str) -> Any:
     return Annotated[bool, Parameter(help=text, negative=(), show_default=False)]
 
 
-_AXES = {
-    "over": Annotated[
-        list[str] | None,
-        Parameter(
-            help="Axes of the grid: NAME=2,3,4, NAME=FROM:TO:NUMBER or NAME=FROM:TO:log:NUMBER.",
-            consume_multiple=True,
-            negative_iterable=(),
-        ),
-    ],
-}
+def _several(text: str) -> Any:
+    options = Parameter(help=text, consume_multiple=True, negative_iterable=())
+    return Annotated[list[str] | None, options]
+
+
+_OVER = _several("Axes of the grid: NAME=2,3,4, NAME=FROM:TO:NUMBER or NAME=FROM:TO:log:NUMBER.")
 _OF_FUNCTIONS = {
-    "together": Annotated[
-        list[str] | None,
-        Parameter(
-            help="Axes of which the function takes all values at once, as arrays.",
-            consume_multiple=True,
-            negative_iterable=(),
-        ),
-    ],
+    "together": _several("Axes of which the function takes all values at once, as arrays."),
     "seeds": Annotated[Whole | None, Parameter(help="Length of one more axis, `seed`.")],
 }
-_ENGINE = {
+_COMMON = {
     "processes": Annotated[
         Whole | None, Parameter(help="Processes, or jobs of SLURM; one for each core unless said.")
     ],
@@ -82,100 +72,94 @@ def sweep(
     """
     if not tokens or tokens[0].startswith("-"):
         if {"--help", "-h"} & set(tokens):
-            App(
-                name="sweep",
-                help=flow(sweep.__doc__),
-                usage="Usage: festina sweep NAME --over AXIS=VALUES … [FLAGS]",
-                help_format="plaintext",
-                help_flags=(),
-                version_flags=(),
-            ).help_print([])
+            page("sweep", sweep.__doc__, "NAME --over AXIS=VALUES … [FLAGS]")
             return 0
         raise Complaint(
             f"Sweep what? For example: festina sweep {names()[0]} --over seeds=1,2,4. "
             "`festina list` shows every experiment."
         )
-    name, rest = tokens[0], list(tokens[1:])
+    name, *rest = tokens
     if ":" in name and not name.endswith(".py"):
         from ._flags import command_of, keywords
         from ._own_runs import named
 
         function, text = named("NAME", name), f"Sweep {name} over a grid of its arguments."
-        flags = keywords({**_AXES, **_OF_FUNCTIONS, **_ENGINE})
+        flags = keywords({"over": _OVER, **_OF_FUNCTIONS, **_COMMON})
         usage = f"Usage: festina sweep {name} --over ARGUMENT=VALUES … [FLAGS]"
         command = command_of(name, text, usage, flags, lambda **given: _sweep(function, **given))
-        return command(rest) or 0
-    find(name)
-    experiment = load(name)
-    from ._flags import application
+    else:
+        find(name)
+        experiment = load(name)
+        from ._flags import application
 
-    without = dict.fromkeys(("animation", "mp4", "claims"))
-    command = application(
-        experiment,
-        lambda **given: _sweep(experiment, **given),
-        verb="sweep",
-        common={**_AXES, **without, **_ENGINE},
-    )
+        command = application(
+            experiment,
+            lambda **given: _sweep_experiment(experiment, **given),
+            verb="sweep",
+            common={"over": _OVER, "animation": None, "mp4": None, "claims": None, **_COMMON},
+        )
     return command(rest) or 0  # help returns nothing
+
+
+def _sweep_experiment(
+    experiment: Experiment,
+    *,
+    over: list[str] | None = None,
+    preset: str | None = None,
+    parameters: Path | None = None,
+    quick: bool = False,
+    **given: Any,
+) -> int:
+    import pydantic
+
+    from ._parameters import resolve
+    from ._words import invalid
+
+    common = {name: given.pop(name) for name in _COMMON if name in given}
+    fixed = resolve(experiment, preset=preset, quick=quick, file=parameters, flags=given)
+    axes = _axes(over or [])
+    # What a preset says gives way to an axis; what a flag says cannot be meant.
+    kept = {
+        name: getattr(fixed, name)
+        for name in sorted(fixed.model_fields_set)
+        if name in given or name not in axes
+    }
+    try:
+        return _sweep(
+            experiment.entry.typed, axes, parameters=kept, title=experiment.name, **common
+        )
+    except pydantic.ValidationError as error:
+        where = lambda path: f"`--over {path}`" if path.split("[")[0] in axes else f"`{path}`"
+        valid = tuple(experiment.parameters.model_fields)
+        raise Complaint(invalid(error, valid=valid, where=where)) from error
 
 
 def _sweep(
     what: Any,
+    over: Mapping[str, str] | list[str] | None = None,
     *,
-    over: list[str] | None = None,
-    together: list[str] | None = None,
-    seeds: str | None = None,
-    preset: str | None = None,
-    parameters: Path | None = None,
-    quick: bool = False,
-    processes: str | None = None,
-    scheduler: str | None = None,
-    retry: bool = False,
-    changed: bool = False,
-    yes: bool = False,
+    title: str = "",
     out: Path | None = None,
     quiet: bool = False,
     json: bool = False,
     debug: bool = False,
-    **flags: Any,
+    **options: Any,
 ) -> int:
-    import pydantic
-
     import festina
 
-    from ._parameters import resolve
     from ._progress import Progress
-    from ._words import invalid
 
-    axes, valid = _axes(over or []), ()
-    options: dict[str, Any] = {"together": together or (), "seeds": _whole("--seeds", seeds)}
-    title = getattr(what, "__name__", "function")
-    if isinstance(what, Experiment):
-        flags |= {} if seeds is None else {"seeds": seeds}
-        fixed = resolve(what, preset=preset, quick=quick, file=parameters, flags=flags)
-        chosen = {name: getattr(fixed, name) for name in sorted(fixed.model_fields_set)}
-        # What a preset says gives way to an axis; what a flag says cannot be meant.
-        kept = {name: value for name, value in chosen.items() if name in flags or name not in axes}
-        options, valid = {"parameters": kept}, tuple(what.parameters.model_fields)
-        what, title = what.entry.typed, what.name
+    title = title or getattr(what, "__name__", "function")
+    axes = over if isinstance(over, Mapping) else _axes(over or [])
+    for name in {"seeds", "processes"} & options.keys():
+        try:
+            options[name] = int(options[name])
+        except ValueError as error:
+            text = f"`--{name}` must be a whole number, got '{options[name]}'."
+            raise Complaint(text) from error
     clear_away()
-    try:
-        with Progress(quiet=quiet, label=title) as progress:
-            data = festina.sweep(
-                what,
-                axes,
-                out,
-                processes=_whole("--processes", processes),
-                scheduler=scheduler,
-                retry=retry,
-                changed=changed,
-                yes=yes,
-                progress=progress,
-                **options,
-            )
-    except pydantic.ValidationError as error:
-        where = lambda path: f"`--over {path}`" if path.split("[")[0] in axes else f"`{path}`"
-        raise Complaint(invalid(error, valid=valid, where=where)) from error
+    with Progress(quiet=quiet, label=title) as progress:
+        data = festina.sweep(what, axes, out, progress=progress, **options)
     return _report(data, title, json=json)
 
 
@@ -192,13 +176,6 @@ def _axes(over: list[str]) -> dict[str, str]:
             raise Complaint(f"`--over` has {name} twice.")
         axes[name] = values
     return axes
-
-
-def _whole(flag: str, text: str | None) -> int | None:
-    try:
-        return None if text is None else int(text)
-    except ValueError:
-        raise Complaint(f"`{flag}` must be a whole number, got '{text}'.") from None
 
 
 def _report(data: "xr.Dataset", title: str, *, json: bool) -> int:
