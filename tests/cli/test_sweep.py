@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 
@@ -27,7 +28,9 @@ def at_once(scale, seed):
 
 @pytest.fixture
 def mine(here, monkeypatch):
-    (here / "mine.py").write_text(MINE)
+    """A module of a name of its own: other tests import theirs, and modules stay."""
+    monkeypatch.delitem(sys.modules, "sweepable", raising=False)
+    (here / "sweepable.py").write_text(MINE)
     monkeypatch.syspath_prepend(str(here))
 
 
@@ -65,12 +68,14 @@ def test_a_preset_gives_way_to_an_axis(festina, here):
 
 
 def test_pieces_that_fail_are_told_and_tried_again(festina, mine, here):
-    line = ("sweep", "mine:energy", "--over", "scale=-2:1:4", "depth=2", "--out", "s.zarr")
+    line = ("sweep", "sweepable:energy", "--over", "scale=-2:1:4", "depth=2", "--out", "s.zarr")
     line += ("--processes", "1")
     outcome = festina(*line)
     assert outcome.status == 1
     assert "energy  0     0.5     1" in outcome.out
-    said = "2 failed, the first at scale -2, depth 2: ValueError: no such scale (mine.py, line 7)"
+    said = (
+        "2 failed, the first at scale -2, depth 2: ValueError: no such scale (sweepable.py, line 7)"
+    )
     assert said in outcome.out
     assert "2 of 4 pieces are done. `--retry` computes again what has failed." in outcome.out
     told = json.loads(festina(*line, "--retry", "--json").out)
@@ -81,7 +86,9 @@ def test_pieces_that_fail_are_told_and_tried_again(festina, mine, here):
 
 
 def test_a_function_of_arrays(festina, mine, here):
-    line = "sweep mine:at_once --over scale=0:1:3 --seeds 4 --together scale seed --processes 0"
+    line = (
+        "sweep sweepable:at_once --over scale=0:1:3 --seeds 4 --together scale seed --processes 0"
+    )
     assert festina(*line.split(), "--out", "s.zarr").status == 0
     data = xr.open_zarr("s.zarr", chunks=None)
     assert data["y"].equals((data["scale"] + data["seed"]).astype(float))
@@ -128,7 +135,7 @@ def test_help_has_the_flags_of_the_experiment(festina):
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(process, mine, here):
-    line = "sweep mine:energy --over scale=0:1:4 depth=2 pause=0.5 --out s.zarr --processes 1"
+    line = "sweep sweepable:energy --over scale=0:1:4 depth=2 pause=0.5 --out s.zarr --processes 1"
     with process(*line.split(), real=True) as running:
         while not done(here / "s.zarr"):
             assert running.poll() is None
