@@ -86,7 +86,8 @@ def over_keys(program: Callable[[Any], Any], keys: Key[jax.Array, "..."]) -> Any
 
 
 def _some(part: np.ndarray, first: int, count: int, axis: int) -> np.ndarray:
-    return np.moveaxis(np.moveaxis(part, axis, 0)[first : first + count], 0, axis)
+    before = (slice(None),) * (axis % part.ndim)
+    return part[(*before, slice(first, first + count))]
 
 
 def _filled(part: np.ndarray, axis: int) -> np.ndarray:

@@ -17,7 +17,7 @@ from festina.diagnose import passage_time, plateaus
 from festina.dynamics import Trajectory
 from festina.dynamics._drive import initial_state
 from festina.dynamics._implicit_solve import assembled, hessian, implicit_solve, unit_curvature
-from festina.dynamics._program import Controls, Field
+from festina.dynamics._program import Controls, Field, start
 from festina.dynamics._rosenbrock import STAGES, rosenbrock_step
 from festina.dynamics._stiffness import learns_by_units
 from festina.networks import Layer, attention, fully_connected
@@ -107,8 +107,9 @@ def test_steps_of_equal_length_are_of_fourth_order():
             return jax.lax.fori_loop(0, steps, step, state)
 
         def reached(steps: int) -> np.ndarray:
-            start = initial_state(problem, weights, lambda w, v: end / steps * one)
-            state = after(start, loose, steps)
+            begun = start(weights, problem.data, structure=problem.structure)
+            state = initial_state(weights, begun)._replace(step_size=end / steps * one)
+            state = after(state, loose, steps)
             assert float(state.time[0]) == pytest.approx(end, rel=1e-12)
             return np.asarray(state.weights)[:, 0]
 

@@ -181,7 +181,7 @@ def test_loss_of_the_samples_and_gradient_of_finite_differences(name):
     direction, h = np.random.default_rng(0).normal(size=theta.shape), 1e-5
     columns = np.concatenate((theta, theta + h * direction, theta - h * direction), axis=1)
     with jax.enable_x64(True):
-        losses, velocity, _ = start(columns, statistics, structure=structure)
+        losses, velocity, *_ = start(columns, statistics, structure=structure)
     loss, ahead, behind = np.asarray(losses)
     error = samples.y - np.stack([plain(name, x)[-1] for x in samples.x])
     np.testing.assert_allclose(loss + floor, 0.5 * samples.weight @ np.sum(error**2, 1), rtol=1e-12)

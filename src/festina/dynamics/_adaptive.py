@@ -20,10 +20,10 @@ from ._program import (
 _SHRINK, _GROW = 0.2, 10.0
 
 
-def first_step(weights: np.ndarray, velocity: np.ndarray) -> np.ndarray:
+def first_step(
+    size: Float[np.ndarray, " lane"], speed: Float[np.ndarray, " lane"]
+) -> Float[np.ndarray, " lane"]:
     """A hundredth of the time in which the weights would move by their own size."""
-    size = np.linalg.norm(weights, axis=0)
-    speed = np.linalg.norm(velocity, axis=0)
     return np.where((size > 0) & (speed > 0), 0.01 * size / np.maximum(speed, 1e-300), 1e-3)
 
 

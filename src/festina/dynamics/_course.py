@@ -1,6 +1,5 @@
 """How a network is trained, in two nouns: the method, and the course that it takes."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,7 +20,6 @@ class Method:
     loss: str
     solver: TakenSolver
     step: Step
-    step_size: Callable[[np.ndarray, np.ndarray], np.ndarray]  # of the first, from (θ, −∂L/∂θ)
     evaluations: int  # gradients for each step
     rtol: float
     atol: float | None = None

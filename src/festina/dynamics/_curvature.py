@@ -68,7 +68,7 @@ def slow_way_out(
     against rate and weights only near a saddle.
     """
     size = float(np.linalg.norm(weights))
-    slope = lambda w: np.asarray(start(w[:, None], data, structure=structure)[1])[:, 0]
+    slope = lambda w: np.asarray(start(w[:, None], data, structure=structure).velocity)[:, 0]
     downhill = slope(weights)
     if _is_formed(weights, data):
         values, vectors = np.linalg.eigh(np.asarray(hessian(structure, weights, data)))

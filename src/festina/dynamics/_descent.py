@@ -16,7 +16,7 @@ from ._course import Course, Method
 from ._descent_step import descent_step, heavy_ball_step
 from ._logbook import Resolution
 from ._observe import Observe
-from ._simulate import simulate
+from ._simulate import begin, simulate
 from ._trajectory import Trajectory
 from ._worker import Progress
 
@@ -108,7 +108,6 @@ def gradient_descent(
         loss=loss,
         solver="descent",
         step=descent_step if mu is None else heavy_ball_step,
-        step_size=lambda weights, velocity: np.zeros(weights.shape[1]),
         evaluations=1,
         rtol=1e-8,
         learning_rate=rates,
@@ -122,7 +121,7 @@ def gradient_descent(
         observe=observe,
         progress=progress,
     )
-    run = simulate(network, task, method, course)
+    run = simulate(begin(network, task, loss), method, course)
     limit = {"max_steps": max_steps} if steps is None else {"steps": steps}
     return replace(run, settings={"converged": converged, **limit})
 

@@ -6,7 +6,6 @@ core of the processor has a worker of its own (`_worker.py`); all take lanes fro
 
 import concurrent.futures
 import math
-from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -15,8 +14,9 @@ from jaxtyping import Float
 
 from .._lanes import accelerated, cores, places
 from .._objective import Objective
+from ._adaptive import first_step
 from ._logbook import Logbook, Note
-from ._program import Controls, State, Step, start
+from ._program import Controls, Start, State, Step
 from ._worker import Judge, Progress, Shared, Watch, Worker
 
 _CACHE = 3_600  # numbers: a batch with more weights than this falls out of the processor's cache
@@ -27,13 +27,9 @@ _MOST_ROWS = 512
 _STATE = 30  # arrays like the weights, that a step works with
 
 
-def initial_state(
-    objective: Objective,
-    weights: Float[np.ndarray, "weight lane"],
-    step_size: Callable[[np.ndarray, np.ndarray], np.ndarray],
-) -> State:
+def initial_state(weights: Float[np.ndarray, "weight lane"], start: Start) -> State:
     """Every lane at time zero."""
-    loss, velocity, rate = start(weights, objective.data, structure=objective.structure)
+    loss, velocity, rate, square = start
     zeros = np.zeros(loss.shape, np.int64)
     return State(
         time=np.zeros(loss.shape),
@@ -42,7 +38,7 @@ def initial_state(
         velocity=velocity,
         rate=rate,
         peak=rate,
-        step_size=step_size(weights, velocity),
+        step_size=first_step(np.sqrt(square), np.sqrt(rate)),
         stop=zeros,
         status=zeros,
         event=zeros,
@@ -126,14 +122,15 @@ def _sizes(weights: int, total: int, kept: int) -> _Sizes:
     most = places(total)
     if accelerated():
         each = _STATE * weights + _MOST_ROWS * kept
-        pool = min(most, 2 ** int(np.log2(_accelerator_numbers() / each)))
-        return _Sizes(1, pool, min(pool, 2 ** round(np.log2(_BUSY / weights))), _MOST_ROWS)
-    slots = min(most, int(np.clip(2 ** round(np.log2(_CACHE / weights)), 8, 64)))
+        pool = min(most, 2 ** int(math.log2(_accelerator_numbers() / each)))
+        slots = min(pool, max(1, 2 ** round(math.log2(_BUSY / weights))))
+        return _Sizes(1, pool, slots, _MOST_ROWS)
+    slots = min(most, 64, max(8, 2 ** round(math.log2(_CACHE / weights))))
     while slots > 1 and 8 * slots * weights > _MOST_NUMBERS:
         slots //= 2
     workers = min(cores(), math.ceil(total / slots))
     pool = slots if most == slots else _TURNS * slots
-    rows = int(np.clip(_MOST_NUMBERS // (pool * kept), 8, _MOST_ROWS // 4))
+    rows = min(max(_MOST_NUMBERS // (pool * kept), 8), _MOST_ROWS // 4)
     return _Sizes(workers, pool, slots, rows)
 
 

@@ -6,20 +6,19 @@ import dataclasses
 import numpy as np
 from jaxtyping import Float
 
-from .._objective import Convention, Objective, objective
+from .._objective import Convention, Objective
 from .._precision import float64
 from ..networks import AbstractNetwork
 from ..networks._given import real_number, whole_number
 from ..networks._network import Network
 from ..tasks import AbstractTask
-from ._adaptive import first_step
 from ._course import Course, Method
 from ._implicit_solve import derivatives_per_solve
 from ._logbook import Resolution
 from ._observe import Observe
 from ._rosenbrock import STAGES, rosenbrock_step
 from ._runge_kutta import kinked_runge_kutta_step, runge_kutta_step
-from ._simulate import OutOfPatience, simulate
+from ._simulate import OutOfPatience, begin, simulate
 from ._stiffness import (
     IMPLICIT_RTOL,
     Solver,
@@ -124,23 +123,24 @@ def gradient_flow(
             progress=progress,
             patience=patience,
         )
-        run = simulate(network, task, method, course)
+        run = simulate(beginning, method, course)
         asked = {"atol": atol, "t_end": t_end, "converged": converged if times is None else None}
         given = {name: value for name, value in asked.items() if value is not None}
         settings = {"rtol": method.rtol, "max_steps": max_steps, **given}
         return dataclasses.replace(run, settings=settings)
 
+    beginning = begin(network, task, loss)
+    problem, start = beginning.problem, beginning.start
     explicit = _explicit(loss, kinked, rtol, atol)
     if solver == "implicit":
-        _check_rows(network, objective(network, task, loss))
+        _check_rows(network, problem)
         return flow(_implicit(loss, network, rtol, atol))
     if solver == "explicit" or not learns_by_units(network):
         return flow(explicit)
-    problem = objective(network, task, loss)
-    implicit = _implicit(loss, network, rtol, atol)
     if not can_be_implicit(network, problem):
         return flow(explicit)
-    if prefers_implicit(network, problem, implicit.rtol):
+    implicit = _implicit(loss, network, rtol, atol)
+    if prefers_implicit(network, problem, start, implicit.rtol):
         return flow(implicit)
     patience = explicit_steps_for_implicit(network, problem, implicit.rtol)
     with contextlib.suppress(OutOfPatience):
@@ -156,7 +156,6 @@ def _explicit(loss: str, kinked: bool, rtol: float | None, atol: float | None) -
         loss=loss,
         solver="explicit",
         step=kinked_runge_kutta_step if kinked else runge_kutta_step,
-        step_size=first_step,
         evaluations=_EXPLICIT_STAGES,
         rtol=(_KINKED if kinked else _SMOOTH) if rtol is None else rtol,
         atol=atol,
@@ -171,7 +170,6 @@ def _implicit(
         loss=loss,
         solver="implicit",
         step=rosenbrock_step,
-        step_size=first_step,
         evaluations=STAGES + derivatives_per_solve(network.structure),
         rtol=IMPLICIT_RTOL if rtol is None else rtol,
         atol=atol,

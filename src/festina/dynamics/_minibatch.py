@@ -73,7 +73,7 @@ def minibatch_descent(
     weights, last, rows, times = initial, initial, [], []
     step, finite = 0, np.ones(len(rates), bool)
     while True:
-        losses, _, rate = start(weights, whole.data, structure=whole.structure)
+        losses, _, rate, _ = start(weights, whole.data, structure=whole.structure)
         finite = finite & np.isfinite(losses) & np.isfinite(rate)
         last = np.where(finite, weights, last)
         noted = last.T if observation is None else observation.rows(networks(last))

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from .._lanes import over_lanes
@@ -75,6 +74,15 @@ class Controls(NamedTuple):
     def of(self, lanes: int | Int[Array, " lane"]) -> "Controls":
         """The controls of some of the lanes."""
         return Controls(*self[:6], *(part[lanes] for part in self[6:]))
+
+
+class Start(NamedTuple):
+    """What there is to know of weights before the first step."""
+
+    loss: Float[Array, " lane"]
+    velocity: Float[Array, "weight lane"]  # −∂L/∂θ
+    rate: Float[Array, " lane"]  # the square of it
+    square: Float[Array, " lane"]  # of the weights themselves
 
 
 class Kept(NamedTuple):
@@ -224,19 +232,17 @@ def packed(
 
 def start(
     weights: Float[Array, "weight lane"], data: Data, *, structure: AbstractStructure
-) -> tuple[
-    Float[np.ndarray, " lane"], Float[np.ndarray, "weight lane"], Float[np.ndarray, " lane"]
-]:
-    """Loss, velocity and rate at the initial weights."""
+) -> Start:
+    """Where weights are, and where the loss pushes them."""
     return over_lanes(lambda lanes: _start(lanes, data, structure=structure), weights, axis=-1)
 
 
 @functools.partial(jax.jit, static_argnames="structure")
 def _start(
     weights: Float[Array, "weight lane"], data: Data, *, structure: AbstractStructure
-) -> tuple[Float[Array, " lane"], Float[Array, "weight lane"], Float[Array, " lane"]]:
-    losses, velocities = descent(structure, weights, data)
-    return losses, velocities, over_weights(velocities**2)
+) -> Start:
+    loss, velocity = descent(structure, weights, data)
+    return Start(loss, velocity, over_weights(velocity**2), over_weights(weights**2))
 
 
 def over_weights(x: Float[Array, "weight *lane"]) -> Float[Array, "*lane"]:

@@ -1,41 +1,58 @@
 """What gradient flow and full-batch descent share: set-up, the run itself, the result."""
 
+from typing import Any, NamedTuple
+
 import jax
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from .._objective import Objective, objective
-from ..networks._network import Network
+from ..networks import AbstractNetwork
 from ..networks._past import Past
 from ..tasks import AbstractTask
 from ._course import Course, Method
 from ._drive import drive, initial_state
 from ._logbook import Logbook, Resolution
 from ._observe import Observation
-from ._program import AT_FLOOR, NEVER, RUNNING, STATIONARY, Controls, State
+from ._program import AT_FLOOR, NEVER, RUNNING, STATIONARY, Controls, Start, State, start
 from ._trajectory import Samples, Trajectory
 from ._verdict import Verdict, at_rest
-from ._width import condense
+from ._width import Widen, condense
 
 
 class OutOfPatience(Exception):
     """More than half of the networks of a batch take more steps than was thought worth while."""
 
 
-def simulate(
-    network: Network, task: AbstractTask, method: Method, course: Course
-) -> Trajectory[Network]:
-    """Run every network of a batch and put the samples into one `Trajectory`."""
+class Beginning(NamedTuple):
+    """Networks in front of their task."""
+
+    network: Any  # as it was given
+    widen: Widen  # to it, from the few units that learn the same
+    problem: Objective
+    weights: Float[np.ndarray, "weight lane"]
+    start: Start
+
+
+def begin(network: AbstractNetwork, task: AbstractTask, loss: str) -> Beginning:
+    """Everything but steps; raises where network and task do not fit."""
     condensed, widen = condense(network)
-    problem = objective(condensed, task, method.loss)
+    problem = objective(condensed, task, loss)
+    weights = problem.structure.columns(*condensed.parts)
+    at_start = start(weights, problem.data, structure=problem.structure)
+    return Beginning(network, widen, problem, weights, at_start)
+
+
+def simulate(beginning: Beginning, method: Method, course: Course) -> Trajectory[Any]:
+    """Run every network of a batch and put the samples into one `Trajectory`."""
+    network, widen, problem, initial, at_start = beginning
     observation = None if course.observe is None else Observation(course.observe, network)
-    initial = problem.structure.columns(*condensed.parts)
-    state = initial_state(problem, initial, method.step_size)
-    size = np.sqrt(np.sum(initial**2, axis=0) / network.structure.size)
+    state = initial_state(initial, at_start)
+    size = np.sqrt(at_start.square / network.structure.size)
     past = _recalled(network.past, state, size, method)
     state = state._replace(peak=past.peak, step_size=past.step_size)
 
-    def networks(weights: Float[np.ndarray, "lane save weight"]) -> Network:
+    def networks(weights: Float[np.ndarray, "lane save weight"]) -> AbstractNetwork:
         return network.with_parts(*problem.structure.arrays(np.moveaxis(weights, -1, 0)))
 
     def note(lane: int, weights: Float[np.ndarray, "save weight"]) -> np.ndarray:
@@ -45,7 +62,8 @@ def simulate(
 
     controls = _controls(problem, np.asarray(state.loss), past, method, course)
     if not course.at_stops:
-        state = state._replace(status=_status(problem, state, controls))
+        status = np.where(at_rest(problem, initial, at_start), STATIONARY, RUNNING)
+        state = state._replace(status=_learned(state, controls, status))
     verdict = Verdict(problem, method, controls)
 
     def watch(book: Logbook) -> None:
@@ -124,14 +142,15 @@ def _past(before: Past, book: Logbook, controls: Controls, solver: str) -> Past:
     )
 
 
-def _status(problem: Objective, state: State, controls: Controls) -> np.ndarray:
-    """Who has nothing to learn from the start: a network at rest, or one that has learned it."""
+def _learned(
+    state: State, controls: Controls, status: Int[np.ndarray, " lane"]
+) -> Int[np.ndarray, " lane"]:
+    """The status at the start, of those too that have learned before all that they could."""
     gain = state.rate * controls.elapsed * controls.speed
     still = (controls.elapsed > 0) & (gain <= controls.gain_tolerance)
     still &= np.asarray(state.rate <= 1e-6 * state.peak)
     learned = (controls.elapsed > 0) & (state.loss <= controls.loss_tolerance)
-    at_start = np.where(at_rest(problem, state) | still, STATIONARY, RUNNING)
-    return np.where(learned, AT_FLOOR, at_start)
+    return np.where(learned, AT_FLOOR, np.where(still, STATIONARY, status))
 
 
 def _controls(

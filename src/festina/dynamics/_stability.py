@@ -4,22 +4,21 @@ import numpy as np
 from jaxtyping import Float
 
 from .._objective import Objective
-from ._adaptive import first_step
 from ._curvature import extreme_curvatures
 from ._drive import drive, initial_state
 from ._logbook import Resolution
-from ._program import NEVER, Controls
+from ._program import NEVER, Controls, start
 from ._runge_kutta import runge_kutta_step
 
 
 def cause_of_divergence(
     problem: Objective,
-    start: Float[np.ndarray, " weight"],
+    initial: Float[np.ndarray, " weight"],
     learning_rate: float,
     momentum: float = 0.0,
 ) -> str:
     """The likely one: a step beyond 2/sharpness of the path of the flow."""
-    limit = stability_limit(problem, start, momentum)
+    limit = stability_limit(problem, initial, momentum)
     if learning_rate > limit:
         return too_large(learning_rate, limit, momentum)
     return (
@@ -38,14 +37,14 @@ def too_large(learning_rate: float, limit: float, momentum: float = 0.0) -> str:
 
 
 def stability_limit(
-    problem: Objective, start: Float[np.ndarray, " weight"], momentum: float = 0.0
+    problem: Objective, initial: Float[np.ndarray, " weight"], momentum: float = 0.0
 ) -> float:
     """2 / sharpness where it is largest along the flow, from plateau to plateau and at its end.
 
     Of a heavy ball, 1 + μ times as much.
     """
-    one, weights = np.ones(1), start[:, None]
-    state = initial_state(problem, weights, first_step)
+    one, weights = np.ones(1), initial[:, None]
+    state = initial_state(weights, start(weights, problem.data, structure=problem.structure))
     rtol = 1e-4
     resolution = Resolution()
     controls = Controls(
@@ -80,7 +79,8 @@ def restlessness(
     """That steps are too large for the valley here; nothing where they are not."""
     # Here and a step further: to and fro the valley is steeper on one side.
     here = weights[:, None]
-    there = here + learning_rate * np.asarray(initial_state(problem, here, first_step).velocity)
+    slope = start(here, problem.data, structure=problem.structure)
+    there = here + learning_rate * np.asarray(slope.velocity)
     sides = np.concatenate((here, there), axis=1)
     if not np.isfinite(sides).all():
         return ""

@@ -7,8 +7,7 @@ import numpy as np
 
 from .._objective import Objective
 from ..networks import AbstractNetwork, Layer
-from ._adaptive import first_step
-from ._drive import initial_state
+from ._program import Start
 
 Solver = Literal["automatic", "explicit", "implicit"]
 
@@ -17,7 +16,6 @@ IMPLICIT_RTOL = 1e-6
 
 _BREAK_EVEN = 300.0  # slower at the start than later, for each explicit step an implicit costs
 _IMPLICIT_STEPS = 500  # of a flow, two to five hundred as a rule
-_ENOUGH = 1024  # networks of a batch to tell the median by
 _MOST_ROWS = 400  # of a matrix that every step inverts
 
 
@@ -27,7 +25,7 @@ def learns_by_units(network: AbstractNetwork) -> TypeGuard[Layer]:
     return order is not None and order >= 2
 
 
-def prefers_implicit(network: Layer, problem: Objective, rtol: float) -> bool:
+def prefers_implicit(network: Layer, problem: Objective, start: Start, rtol: float) -> bool:
     r"""Whether explicit steps of such a layer would cost more than implicit ones.
 
     Units of order p ≥ 2 learn one by one (Zhang, Saxe & Latham, Proposition 5): tiny weights θ grow
@@ -45,15 +43,13 @@ def prefers_implicit(network: Layer, problem: Objective, rtol: float) -> bool:
     """
     p = network.unit.algebra.order
     assert p is not None, "`learns_by_units` has asked"
-    columns = problem.structure.columns(*network.parts)
-    some = columns[:, :: max(1, columns.shape[1] // _ENOUGH)]
-    state = initial_state(problem, some, first_step)
-    drive = np.linalg.norm(state.weights, axis=0) * np.linalg.norm(state.velocity, axis=0)
+    drive = np.sqrt(start.square * start.rate)
     moving = drive > 0
     if not moving.any():
         return False
-    ratio = (state.loss[moving] / drive[moving]) ** ((p - 1) / (p + 1))
-    return bool(np.median(ratio) > _BREAK_EVEN * _cost(network, problem) * _tightness(rtol))
+    ratio = (start.loss[moving] / drive[moving]) ** ((p - 1) / (p + 1))
+    limit = _BREAK_EVEN * _cost(network, problem) * _tightness(rtol)
+    return bool(2 * np.sum(ratio > limit) > len(ratio))
 
 
 def explicit_steps_for_implicit(network: Layer, problem: Objective, rtol: float) -> int:

@@ -20,6 +20,7 @@ from ._program import (
     STATIONARY,
     STEP_UNDERFLOW,
     Controls,
+    Start,
     State,
 )
 from ._stability import cause_of_divergence, restlessness, stability_limit, too_large
@@ -28,17 +29,18 @@ from ._trajectory import Ending
 _RECENT = 8  # samples
 
 
-def at_rest(problem: Objective, state: State) -> Bool[np.ndarray, " lane"]:
+def at_rest(
+    problem: Objective, weights: Float[np.ndarray, "weight lane"], start: Start
+) -> Bool[np.ndarray, " lane"]:
     """Which lanes start where the gradient is nothing but rounding.
 
     Small weights near a saddle have a small gradient too, of the order of weights times curvature.
     """
-    square = np.sum(np.square(state.weights), axis=0)
-    still = np.asarray(state.rate) <= 1e-20 * square
+    still = np.asarray(start.rate <= 1e-20 * start.square)
     for lane in np.flatnonzero(still):
-        ends = extreme_curvatures(problem.structure, state.weights[:, lane], problem.data)
+        ends = extreme_curvatures(problem.structure, weights[:, lane], problem.data)
         curvature = np.abs(ends).max()
-        still[lane] = state.rate[lane] <= (1e-12 * curvature) ** 2 * square[lane]
+        still[lane] = start.rate[lane] <= (1e-12 * curvature) ** 2 * start.square[lane]
     return still
 
 
