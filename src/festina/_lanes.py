@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Int, Key
 
@@ -39,7 +40,13 @@ def span(lanes: Int[np.ndarray, " lane"]) -> slice | Int[np.ndarray, " lane"]:
     return lanes
 
 
-def over_lanes(program: Callable[[Any], Any], lanes: Any, *, axis: int = 0) -> Any:
+def over_lanes(
+    program: Callable[[Any], Any],
+    lanes: Any,
+    *,
+    axis: int = 0,
+    fetch: Callable[[jax.Array], Any] = np.asarray,
+) -> Any:
     """What a program makes of arrays with lanes along `axis`, as such arrays of NumPy's.
 
     Places that are left over hold copies of the last lane, which nobody looks at.
@@ -49,13 +56,15 @@ def over_lanes(program: Callable[[Any], Any], lanes: Any, *, axis: int = 0) -> A
 
     def piece(first: int, count: int) -> Any:
         given = jax.tree.map(lambda part: _filled(_some(part, first, count, axis), axis), lanes)
-        made = jax.tree.map(np.asarray, program(given))
+        made = jax.tree.map(fetch, program(given))
         return jax.tree.map(lambda part: _some(part, 0, count, axis), made)
 
     pieces = [piece(first, min(most, total - first)) for first in range(0, total, most)]
     if len(pieces) == 1:  # no copy
         return pieces[0]
-    return jax.tree.map(lambda *parts: np.concatenate(parts, axis), *pieces)
+    on_host = lambda part: isinstance(part, np.ndarray)
+    joined = lambda *parts: (np if on_host(parts[0]) else jnp).concatenate(parts, axis)
+    return jax.tree.map(joined, *pieces)
 
 
 def cores() -> int:

@@ -289,6 +289,30 @@ def test_one_that_takes_long_does_not_hold_up_the_others(monkeypatch):
     assert len(calls) <= 3
 
 
+@pytest.mark.parametrize("most_steps", [50_000, 130])
+def test_who_takes_very_many_steps_goes_on_when_all_others_have_ended(monkeypatch, most_steps):
+    """In a program of its own, to the same end, whether that is one or a lack of steps."""
+    some = networks(np.r_[1e-1, 1e-8, np.full(10, 1e-1)], festina.seeds(12))
+    train = lambda: festina.gradient_flow(some, TASK, rtol=1e-6, max_steps=most_steps)
+    expected, pools = train(), []
+    steps = (expected.evaluations - 1) // 6
+    assert steps[1] > 100 > np.delete(steps, 1).max()
+    advance = _worker.advance
+    monkeypatch.setattr(
+        _worker,
+        "advance",
+        lambda state, *args, **kw: pools.append(state.time.size) or advance(state, *args, **kw),
+    )
+    monkeypatch.setattr(_drive, "_MANY_STEPS", 100)
+    seen = train()
+    assert (pools[0], pools[-1]) == (16, 1)
+    np.testing.assert_array_equal(seen.evaluations, expected.evaluations)
+    np.testing.assert_array_equal(seen.saves, expected.saves)
+    np.testing.assert_allclose(seen.time, expected.time, rtol=1e-9)
+    np.testing.assert_allclose(seen.network.u, expected.network.u, rtol=1e-6, atol=1e-9)
+    assert [e.reason for e in seen.endings] == [e.reason for e in expected.endings]
+
+
 def test_samples_are_packed_lane_by_lane():
     rows = np.random.default_rng(0).normal(size=(5, 7, 3))
     counts = np.array([2, 0, 7, 1, 3])

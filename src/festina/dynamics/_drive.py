@@ -1,14 +1,18 @@
 """The host's part of a simulation: feed lanes to the compiled program, and judge their ends.
 
 Trajectories of a batch differ in length, and the compiled program has a fixed number of lanes. Each
-core of the processor has a worker of its own (`_worker.py`); all take lanes from one queue.
+core of the processor has a worker of its own (`_worker.py`); all take lanes from one queue. A few
+that take very many steps would have a program for many run for them alone: they are laid aside, and
+go on in one of their own size when all others have ended.
 """
 
 import concurrent.futures
+import dataclasses
 import math
 from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
@@ -16,7 +20,7 @@ from .._lanes import accelerated, cores, places
 from .._objective import Objective
 from ._adaptive import first_step
 from ._logbook import Logbook, Note
-from ._program import Controls, Start, State, Step
+from ._program import RUNNING, Controls, Start, State, Step
 from ._worker import Judge, Progress, Shared, Watch, Worker
 
 _CACHE = 3_600  # numbers: a batch with more weights than this falls out of the processor's cache
@@ -24,6 +28,8 @@ _BUSY = 3_000_000  # numbers: a batch with fewer weights than this leaves an acc
 _TURNS = 4  # times as many lanes are at hand as run together
 _MOST_NUMBERS = 2_000_000  # of samples that a worker keeps
 _MOST_ROWS = 512
+_MANY_STEPS = 4096  # of a lane; who has taken as many in a batch is laid aside until others ended
+_FEW = 16  # lanes that do not keep an accelerator busy
 _STATE = 30  # arrays like the weights, that a step works with
 
 
@@ -70,9 +76,10 @@ def drive(
     weights, total = everyone.weights.shape
     sizes = _sizes(weights, total, 3 + weights * keeps_weights)
     book = Logbook(everyone, note, keeps_weights=keeps_weights)
-    every = np.arange(total)
     if not controls.at_stops:
-        book.add_states(every)
+        book.add_states(np.arange(total))
+    if accelerated():
+        everyone = everyone._replace(weights=jnp.asarray(everyone.weights))
     shared = Shared(
         objective=objective,
         everyone=everyone,
@@ -88,21 +95,59 @@ def drive(
         queue=iter(range(total)),
         device=jax.config.jax_default_device,  # pyright: ignore[reportAttributeAccessIssue]
     )
+    if total > 1 and controls.most_steps > _MANY_STEPS:
+        shared.controls = controls._replace(most_steps=np.asarray(_MANY_STEPS))
+        shared.aside = []
+    _run(shared, sizes, total)
+    if shared.aside:
+        _go_on(shared, sizes, controls)
+    if not controls.at_stops:  # the end of a trajectory is always a sample
+        book.add_states(np.flatnonzero(book.last.time > book.last.sampled))
+    return book
+
+
+def _run(shared: Shared, sizes: "_Sizes", total: int) -> None:
+    """All lanes of the queue."""
     share = min(sizes.pool, math.ceil(total / sizes.workers))
     crew = [Worker(shared, sizes.pool, share) for _ in range(sizes.workers)]
     if len(crew) == 1:
         crew[0].work()
-    else:
-        crew[0].compile()  # or every worker would, the same program
-        with concurrent.futures.ThreadPoolExecutor(len(crew)) as pool:
-            try:
-                for finished in [pool.submit(worker.work) for worker in crew]:
-                    finished.result()
-            finally:
-                shared.interrupted.set()  # where the user broke off
-    if not controls.at_stops:  # the end of a trajectory is always a sample
-        book.add_states(np.flatnonzero(book.last.time > book.last.sampled))
-    return book
+        return
+    crew[0].compile()  # or every worker would, the same program
+    with concurrent.futures.ThreadPoolExecutor(len(crew)) as pool:
+        try:
+            for finished in [pool.submit(worker.work) for worker in crew]:
+                finished.result()
+        except BaseException:
+            shared.interrupted.set()  # where the user broke off
+            raise
+
+
+def _go_on(shared: Shared, sizes: "_Sizes", controls: Controls) -> None:
+    """Take lanes that were laid aside to their ends, by themselves and on a processor if few."""
+    assert shared.aside is not None
+    everyone = State(*(np.array(part) for part in shared.everyone))
+    for lanes, state in shared.aside:
+        for part, theirs in zip(everyone, state, strict=True):
+            part[..., lanes] = theirs
+    lanes = np.concatenate([lanes for lanes, _ in shared.aside])
+    everyone.status[lanes] = RUNNING
+    here = jax.devices("cpu")[0] if len(lanes) <= _FEW else shared.device
+    with jax.default_device(here):
+        if not accelerated():
+            weights = len(everyone.weights)
+            sizes = _sizes(weights, len(lanes), 3 + weights * shared.keeps_weights)
+        left = dataclasses.replace(
+            shared,
+            everyone=everyone,
+            controls=controls,
+            slots=sizes.slots,
+            rows=sizes.rows,
+            queue=iter(lanes.tolist()),
+            device=here,
+            aside=None,
+        )
+        _run(left, sizes, len(lanes))
 
 
 class _Sizes(NamedTuple):

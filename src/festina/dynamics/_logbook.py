@@ -72,7 +72,9 @@ class Logbook:
         self._note, self._keeps_weights = note, keeps_weights
         self._pieces: list[Piece] = []
         self.initial = np.asarray(start.weights)
-        self.last = State(*(np.array(part) for part in start))
+        mine = {name: np.array(getattr(start, name)) for name in (*_REMEMBERED, "status")}
+        nothing = np.empty((0, len(start.loss)))  # of what nobody asks for
+        self.last = start._replace(**mine, velocity=nothing)
         # Weights at the latest sample; where none are kept, where they are now.
         self.sampled = self.initial.copy() if keeps_weights else self.last.weights
 

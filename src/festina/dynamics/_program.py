@@ -6,9 +6,10 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from .._lanes import over_lanes
+from .._lanes import accelerated, over_lanes
 from .._objective import Data, descent
 from .._types import Array
 from ..networks._structure import AbstractStructure
@@ -233,8 +234,13 @@ def packed(
 def start(
     weights: Float[Array, "weight lane"], data: Data, *, structure: AbstractStructure
 ) -> Start:
-    """Where weights are, and where the loss pushes them."""
-    return over_lanes(lambda lanes: _start(lanes, data, structure=structure), weights, axis=-1)
+    """Where weights are, and where the loss pushes them.
+
+    What is as large as the weights stays where it was made: an accelerator will want it there.
+    """
+    program = lambda lanes: _start(lanes, data, structure=structure)
+    fetch = lambda made: made if accelerated() and made.ndim > 1 else np.asarray(made)
+    return over_lanes(program, weights, axis=-1, fetch=fetch)
 
 
 @functools.partial(jax.jit, static_argnames="structure")

@@ -86,7 +86,8 @@ def simulate(beginning: Beginning, method: Method, course: Course) -> Trajectory
     weights, observed = table.weights, {}
     if observation is not None:
         observed = observation.arrays(weights.reshape(*network.batch_shape, *weights.shape[1:]))
-        weights = np.where(saves > 0, book.sampled, np.nan).T[:, None]
+        sampled = np.asarray(book.sampled)
+        weights = (sampled if saves.all() else np.where(saves > 0, sampled, np.nan)).T[:, None]
     batch, longest = network.batch_shape, table.time.shape[1]
     over = (*batch, longest)
     # The axis is the one asked for, also beyond where a lane broke off; `saves` says where.

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Int
 
-from .._lanes import places
+from .._lanes import accelerated, places
 from .._objective import Objective
 from .._precision import float64
 from ._logbook import NOBODY, Logbook
@@ -44,7 +44,7 @@ Watch = Callable[[Logbook], None]
 
 _SHORT, _LONG = 0.1, 0.5  # seconds, between which the host is to look again
 _FEWEST_STEPS, _MOST_STEPS = 8, 4096  # between two looks
-_FIRST = 1e8  # products of a weight and a sample before the first of them
+_FIRST, _FIRST_ACCELERATED = 1e8, 1e10  # products of a weight and a sample before the first look
 
 
 @dataclass
@@ -64,6 +64,8 @@ class Shared:
     watch: Watch | None
     queue: Iterator[int]  # of lanes; to take the next ones is a single operation of the interpreter
     device: Any  # which another thread does not inherit
+    # Lanes that have taken all steps they may for now; None where that is the end of them.
+    aside: list[tuple[Int[np.ndarray, " lane"], State]] | None = None
     ended: int = 0
     interrupted: threading.Event = field(default_factory=threading.Event)
     speaking: threading.Lock = field(default_factory=threading.Lock)
@@ -103,7 +105,8 @@ class Worker:
     def __init__(self, shared: Shared, pool: int, share: int):
         self.shared = shared
         work = len(shared.objective.data.psi) * len(shared.everyone.weights) * shared.slots
-        self.limit = int(np.clip(_FIRST / work, _FEWEST_STEPS, _MOST_STEPS))
+        first_look = _FIRST_ACCELERATED if accelerated() else _FIRST
+        self.limit = int(np.clip(first_look / work, _FEWEST_STEPS, _MOST_STEPS))
         first = list(itertools.islice(shared.queue, share))
         self.lanes = np.array(first + [NOBODY] * (pool - len(first)))
         self.running = self.lanes != NOBODY
@@ -175,6 +178,10 @@ class Worker:
             status[slot] = book.last.status[lane] = self._after_standstill(lane, book.of(lane))
         ended = self.running & (status != RUNNING)
         self.running &= ~ended
+        if self.shared.aside is not None and (late := ended & (status == OUT_OF_STEPS)).any():
+            states = State(*(np.asarray(part)[..., late] for part in self.state))
+            self.shared.aside.append((self.lanes[late], states))
+            ended &= ~late
         # To the program all that have ended are the same: nobody waits for us any more.
         self.state = self.state._replace(status=np.where(self.running, RUNNING, FINISHED))
         return int(ended.sum())

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from .._lanes import blocks, on_all_cores
 from .._types import Array
 from ._contract import chain, mix, pair
 from ._units import AbstractUnit, Shape
@@ -63,12 +64,21 @@ class AbstractStructure(abc.ABC):
 
     def columns(self, *parts: Float[Array, "..."]) -> Float[np.ndarray, "weight lane"]:
         """The weights of a batch of networks, whose parts are `(*batch, …)`, as columns."""
-        rows = []
-        for part, shape, units in zip(parts, self.shapes, self.units_first, strict=True):
-            row = np.moveaxis(np.asarray(part, float).reshape(-1, *shape), 0, -1)
-            row = np.moveaxis(row, 0, -2) if units else row
-            rows.append(row.reshape(-1, row.shape[-1]))
-        return np.concatenate(rows)
+        flat = [
+            np.asarray(part, float).reshape(-1, *shape)
+            for part, shape in zip(parts, self.shapes, strict=True)
+        ]
+        lanes = len(flat[0])
+        columns = np.empty((self.size, lanes))
+
+        def fill(some: slice) -> None:
+            places = self.split(columns[:, some])
+            for place, part, units in zip(places, flat, self.units_first, strict=True):
+                row = np.moveaxis(part[some], 0, -1)
+                place[:] = np.moveaxis(row, 0, -2) if units else row
+
+        on_all_cores(fill, blocks(lanes), lanes)
+        return columns
 
     def arrays(
         self, weights: Float[np.ndarray, "weight *batch"]
