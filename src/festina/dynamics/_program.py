@@ -113,7 +113,13 @@ Step = Callable[[State, Field, Controls], State]
 """One step of every lane: by Runge–Kutta, by Rosenbrock or by gradient descent."""
 
 
-@functools.partial(jax.jit, static_argnames=("slots", "step", "structure"), donate_argnames="kept")
+@functools.partial(
+    jax.jit,
+    static_argnames=("slots", "step", "structure"),
+    donate_argnames="kept",
+    # Our cores have a worker each: XLA would hand its small operations from one to the other.
+    compiler_options={"xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"},
+)
 def advance(
     pool: State,
     kept: Kept,
