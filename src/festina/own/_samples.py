@@ -96,6 +96,13 @@ def mapped(data: Any, what: Callable[[Any], Any]) -> Any:
     return what(data)
 
 
+def called(model: Callable[..., Any], x: Any) -> Any:
+    """Of a tuple or a dict each is an argument."""
+    if isinstance(x, dict):
+        return model(**x)
+    return model(*x) if isinstance(x, tuple) else model(x)
+
+
 def _tensor(array: Any) -> Any:
     import torch
 

@@ -7,10 +7,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from .._pytorch import check_pairs, unwrapped
-from .._samples import Samples, arrays, length, rows, torch_samples
+from .._samples import Samples, arrays, called, length, rows, torch_samples
+from .._trees import Tree, is_real
 from ._vectors import Array, Vector
 
 Evaluate = Callable[[tuple[Array, ...], Any, Any], tuple[float, tuple[Array, ...]]]
@@ -147,9 +150,9 @@ def torch_problem(
 
     def evaluate(parts: tuple[Array, ...], x: Any, y: Any) -> tuple[float, tuple[Array, ...]]:
         own = tuple(p.detach().requires_grad_() for p in parts)
-        args, named = ((), x) if isinstance(x, dict) else (x if isinstance(x, tuple) else (x,), {})
+        run = lambda *a, **k: functional_call(twin, dict(zip(moving, own, strict=True)), a, k)
         with torch.enable_grad():
-            outputs = functional_call(twin, dict(zip(moving, own, strict=True)), args, named)
+            outputs = called(run, x)
             if not paired:
                 check_pairs(loss, outputs, y)
                 paired.append(True)
@@ -177,12 +180,9 @@ def torch_problem(
 
 def tree_problem(model: Any, loss: Callable, data: Any, *, most: int, batch: int | None) -> Problem:
     """`loss(model, x, y)` of any tree with arrays of real numbers among its leaves."""
-    import jax
-    import jax.numpy as jnp
-
     samples = _with_targets(arrays, data, most=most, place=jnp.asarray)
-    named, tree = jax.tree_util.tree_flatten_with_path(model)
-    real = {k: leaf for k, (_, leaf) in enumerate(named) if is_real(leaf)}
+    tree = Tree(model)
+    real = {name: leaf for name, leaf in tree.leaves.items() if is_real(leaf)}
     if not real:
         raise ValueError(
             f"`model` is a {type(model).__name__} without arrays of real numbers: expected a "
@@ -190,11 +190,7 @@ def tree_problem(model: Any, loss: Callable, data: Any, *, most: int, batch: int
         )
     short = {str(leaf.dtype) for leaf in real.values() if leaf.dtype.itemsize < 4}
     longer = lambda leaf: jnp.asarray(leaf, jnp.promote_types(leaf.dtype, jnp.float32))
-
-    def whole(parts: Any) -> Any:
-        moved = dict(zip(real, parts, strict=True))
-        return tree.unflatten(moved.get(k, leaf) for k, (_, leaf) in enumerate(named))
-
+    whole = lambda parts: tree.replaced(dict(zip(real, parts, strict=True)))
     graded = jax.jit(jax.value_and_grad(lambda w, x, y: _one_number(loss(whole(w), x, y))))
 
     def evaluate(parts: tuple[Array, ...], x: Any, y: Any) -> tuple[float, tuple[Array, ...]]:
@@ -211,18 +207,11 @@ def tree_problem(model: Any, loss: Callable, data: Any, *, most: int, batch: int
         samples.x,
         samples.y,
         restore,
-        tuple(jax.tree_util.keystr(named[k][0]) for k in real),
+        tuple(real),
         lambda a, like: jnp.asarray(a, like.dtype),
         batch,
         [*samples.notes, *map(_longer, short)],
     )
-
-
-def is_real(leaf: Any) -> bool:
-    """Whether it is an array of real numbers, of NumPy or JAX."""
-    from jax.numpy import floating, issubdtype
-
-    return hasattr(leaf, "dtype") and bool(issubdtype(leaf.dtype, floating))
 
 
 def _with_targets(take: Callable[..., Samples], data: Any, **options: Any) -> Samples:

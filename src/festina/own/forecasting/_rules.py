@@ -4,9 +4,12 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
+import jax
+
 from ...networks._given import real_number
 from .._pytorch import unwrapped
-from ._problem import Problem, is_real
+from .._trees import is_real
+from ._problem import Problem
 from ._vectors import Vector
 
 _KNOWN = "SGD (with momentum or Nesterov's), Adam and AdamW"
@@ -122,9 +125,7 @@ def stated(rule: Any, problem: Problem) -> SGD | Adam:
 
 def _like(problem: Problem, given: Any) -> Vector:
     """A tree like the model's, as a vector like the weights."""
-    from jax import tree
-
-    leaves = [leaf for leaf in tree.leaves(given) if is_real(leaf)]
+    leaves = [leaf for leaf in jax.tree.leaves(given) if is_real(leaf)]
     weights = problem.start.parts
     if [leaf.shape for leaf in leaves] != [w.shape for w in weights]:
         raise ValueError(

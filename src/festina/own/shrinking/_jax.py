@@ -10,10 +10,11 @@ import numpy as np
 from jaxtyping import Float
 
 from ..._precision import float64
-from .._samples import arrays
+from .._samples import arrays, called
 from .._samples import rows as rows_of
+from .._trees import Tree, is_real
 from ._jax_program import Product, Program, Seen
-from ._layers import AbstractModel, Hidden, Part, Pull, Rows, Weights, called, is_hidden
+from ._layers import AbstractModel, Hidden, Part, Pull, Rows, Weights, is_hidden
 
 
 class JaxModel(AbstractModel):
@@ -23,14 +24,11 @@ class JaxModel(AbstractModel):
     """
 
     def __init__(self, model: Any, x: Any, y: Any = None, apply: Callable[..., Any] | None = None):
-        leaves, self._tree = jax.tree.flatten_with_path(model)
-        self.original = model
-        self._names = [jax.tree_util.keystr(path) for path, _ in leaves]
-        self._leaves = [leaf for _, leaf in leaves]
+        self.original, self._tree = model, Tree(model)
         self.weights = {
             name: np.asarray(leaf, float)
-            for name, leaf in zip(self._names, self._leaves, strict=True)
-            if isinstance(leaf, jax.Array | np.ndarray) and _is_real(leaf)
+            for name, leaf in self._tree.leaves.items()
+            if isinstance(leaf, jax.Array | np.ndarray) and is_real(leaf)
         }
         self.trained = frozenset(self.weights)
         self._apply = apply or (lambda tree, *x, **named: jax.vmap(tree)(*x, **named))
@@ -99,13 +97,11 @@ class JaxModel(AbstractModel):
         return found
 
     def built(self, weights: Weights) -> Any:
-        leaves = [
-            (np if isinstance(leaf, np.ndarray) else jnp).asarray(weights[name], leaf.dtype)
-            if name in weights
-            else leaf
-            for name, leaf in zip(self._names, self._leaves, strict=True)
-        ]
-        model = jax.tree.unflatten(self._tree, leaves)
+        was = self._tree.leaves
+        kind = lambda name: np if isinstance(was[name], np.ndarray) else jnp
+        model = self._tree.replaced(
+            {name: kind(name).asarray(each, was[name].dtype) for name, each in weights.items()}
+        )
         sized = lambda node: hasattr(node, "out_features") and hasattr(node, "weight")
         for node in filter(sized, jax.tree.leaves(model, is_leaf=sized)):
             for name, size in zip(("out_features", "in_features"), node.weight.shape, strict=False):
@@ -114,10 +110,9 @@ class JaxModel(AbstractModel):
         return model
 
     def _call(self, weights: Any, x: Any) -> Any:
-        leaves = [
-            weights.get(name, leaf) for name, leaf in zip(self._names, self._leaves, strict=True)
-        ]
-        tree = jax.tree.unflatten(self._tree, map(_device, leaves))
+        leaves = {**self._tree.leaves, **weights}.items()
+        placed = {n: jnp.asarray(leaf) for n, leaf in leaves if isinstance(leaf, np.ndarray)}
+        tree = self._tree.replaced({**weights, **placed})
         return called(functools.partial(self._apply, tree), jax.tree.map(jnp.asarray, x))
 
     @float64
@@ -159,16 +154,8 @@ class JaxModel(AbstractModel):
         return out.value, program.read, program
 
 
-def _device(leaf: Any) -> Any:
-    return jnp.asarray(leaf) if isinstance(leaf, np.ndarray) else leaf
-
-
-def _is_real(array: Any) -> bool:
-    return jnp.issubdtype(array.dtype, jnp.floating)
-
-
 def _placed(array: Any) -> np.ndarray:
-    return np.asarray(array, float) if _is_real(array) else np.asarray(array)
+    return np.asarray(array, float) if is_real(array) else np.asarray(array)
 
 
 def _flat(array: Any) -> np.ndarray:

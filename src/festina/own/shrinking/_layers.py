@@ -96,13 +96,6 @@ class Pull(NamedTuple):
     slopes: Callable[[np.ndarray], dict[str, np.ndarray]]
 
 
-def called(model: Callable[..., Any], x: Any) -> Any:
-    """Of a tuple or a dict each is an argument."""
-    if isinstance(x, dict):
-        return model(**x)
-    return model(*x) if isinstance(x, tuple) else model(x)
-
-
 class AbstractModel(ABC):
     """A network as what is asked of it here, whatever library it was written in.
 

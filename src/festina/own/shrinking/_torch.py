@@ -13,10 +13,10 @@ from torch import nn
 from torch.func import functional_call
 
 from .._pytorch import check_pairs
-from .._samples import length, mapped, torch_samples
+from .._samples import called, length, mapped, torch_samples
 from .._samples import rows as rows_of
 from ._heads import Heads
-from ._layers import AbstractModel, Hidden, Pull, Rows, Weights, called
+from ._layers import AbstractModel, Hidden, Pull, Rows, Weights
 from ._torch_layers import found_between, found_in_sums
 
 _BATCH = 1024  # inputs at a time
