@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,9 @@ class Samples:
 
     def __len__(self) -> int:
         return length(self.x)
+
+    def part(self, which: slice | np.ndarray) -> "Samples":
+        return replace(self, x=rows(self.x, which), y=rows(self.y, which))
 
 
 def arrays(
@@ -83,8 +86,8 @@ def length(data: Any) -> int:
 
 
 def rows(data: Any, which: Any) -> Any:
-    """Some samples of all arrays."""
-    return mapped(data, lambda a: a[which])
+    """Some samples of all arrays, if there are any."""
+    return None if data is None else mapped(data, lambda a: a[which])
 
 
 def mapped(data: Any, what: Callable[[Any], Any]) -> Any:

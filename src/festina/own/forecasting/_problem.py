@@ -146,16 +146,12 @@ def torch_problem(
         notes.append(_longer(str(short.pop()).removeprefix("torch.")))
         twin.float()
 
-    paired = list[bool]()
-
     def evaluate(parts: tuple[Array, ...], x: Any, y: Any) -> tuple[float, tuple[Array, ...]]:
         own = tuple(p.detach().requires_grad_() for p in parts)
         run = lambda *a, **k: functional_call(twin, dict(zip(moving, own, strict=True)), a, k)
         with torch.enable_grad():
             outputs = called(run, x)
-            if not paired:
-                check_pairs(loss, outputs, y)
-                paired.append(True)
+            check_pairs(loss, outputs, y)
             value = _one_number(loss(outputs, y))
             if not getattr(value, "requires_grad", False):
                 raise ValueError("`loss` does not depend on the weights: is it detached?")

@@ -10,11 +10,10 @@ import numpy as np
 from jaxtyping import Float
 
 from ..._precision import float64
-from .._samples import arrays, called
-from .._samples import rows as rows_of
+from .._samples import Samples, arrays, called
 from .._trees import Tree, is_real
 from ._jax_program import Product, Program, Seen
-from ._layers import AbstractModel, Hidden, Part, Pull, Rows, Weights, is_hidden
+from ._layers import AbstractModel, Hidden, Part, Pull, Reads, Weights, is_hidden
 
 
 class JaxModel(AbstractModel):
@@ -35,58 +34,51 @@ class JaxModel(AbstractModel):
         self.samples = arrays(x, y, place=_placed)
         self.notes = self.samples.notes
         self._compiled = jax.jit(lambda weights, x: self._run(weights, x)[:2])
-        self._sloped: tuple[Any, Any] = None, jax.jit(jax.value_and_grad(self._squared))
+        self._sloped: tuple[Any, Any] = None, self._graded(_squared)
 
     @float64
-    def outputs(self, weights: Weights, rows: Rows) -> Float[np.ndarray, "sample number"]:
-        y = self._compiled(self._wide(weights), rows_of(self.samples.x, rows))[0]
+    def outputs(self, weights: Weights, samples: Samples) -> Float[np.ndarray, "sample number"]:
+        y = self._compiled(self._wide(weights), samples.x)[0]
         return np.asarray(y, float).reshape(len(y), -1)
 
     @float64
-    def reads(
-        self, weights: Weights, rows: Rows, layers: tuple[Hidden, ...]
-    ) -> dict[str, np.ndarray]:
-        _, found = self._compiled(self._wide(weights), rows_of(self.samples.x, rows))
+    def reads(self, weights: Weights, samples: Samples, layers: tuple[Hidden, ...]) -> Reads:
+        _, found = self._compiled(self._wide(weights), samples.x)
         few = {h.name: weights[h.reader.name].shape[h.reader.axis] for h in layers}
         return {h.name: _flat(found[h.reader.name])[:, : few[h.name]] for h in layers}
 
-    def pulls(self, rows: Rows) -> Iterator[Pull]:
-        x = rows_of(self.samples.x, rows)
-        _, read = self._compiled(self.weights, x)
+    def pull(self, samples: Samples) -> Pull:
+        _, read = self._compiled(self.weights, samples.x)
         zero = {layer.reader.name: jnp.zeros_like(read[layer.reader.name]) for layer in self.hidden}
-        y, pull = jax.vjp(jax.jit(lambda nudges: self._run(self.weights, x, nudges)[0]), zero)
+        nudged = lambda nudges: self._run(self.weights, samples.x, nudges)[0]
+        y, pull = jax.vjp(jax.jit(nudged), zero)
         by_layer = lambda found: {h.name: _flat(found[h.reader.name]) for h in self.hidden}
         slopes = lambda probe: by_layer(
             pull(jnp.broadcast_to(probe.reshape(y.shape[1:]), y.shape))[0]
         )
-        yield Pull(len(y), y[0].size, by_layer(read), slopes)
+        return Pull(by_layer(read), y[0].size, slopes)
 
     contributions = float64(AbstractModel.contributions)
 
     @float64
     def slope(
-        self, weights: Weights, rows: Rows, goal: np.ndarray | Callable[..., Any]
+        self, weights: Weights, samples: Samples, loss: Callable[..., Any] | None = None
     ) -> tuple[float, dict[str, np.ndarray]]:
-        own = goal if callable(goal) else None
-        if own is not self._sloped[0]:
-            of = lambda weights, x, target: goal(self._call(weights, x), target)  # pyright: ignore
-            self._sloped = own, jax.jit(jax.value_and_grad(of if own else self._squared))
-        target = goal if own is None else rows_of(self.samples.y, rows)
-        x = rows_of(self.samples.x, rows)
-        value, slopes = self._sloped[1](self._wide(weights), x, target)
+        if loss is not self._sloped[0]:
+            self._sloped = loss, self._graded(loss or _squared)
+        value, slopes = self._sloped[1](self._wide(weights), samples.x, samples.y)
         return float(value), {
             name: np.asarray(slopes[name])[tuple(map(slice, each.shape))]
             for name, each in weights.items()
         }
 
-    def computed(self, model: Any, rows: Rows) -> Float[np.ndarray, "sample number"]:
-        x = jax.tree.map(jnp.asarray, rows_of(self.samples.x, rows))
+    def computed(self, model: Any, samples: Samples) -> Float[np.ndarray, "sample number"]:
+        x = jax.tree.map(jnp.asarray, samples.x)
         y = called(functools.partial(self._apply, model), x)
         return np.asarray(y, float).reshape(len(y), -1)
 
-    def _squared(self, weights: Any, x: Any, target: Any) -> Any:
-        y = self._call(weights, x)
-        return 0.5 * jnp.sum((y.reshape(target.shape) - target) ** 2) / len(target)
+    def _graded(self, loss: Callable[..., Any]) -> Callable[..., Any]:
+        return jax.jit(jax.value_and_grad(lambda weights, x, y: loss(self._call(weights, x), y)))
 
     def _wide(self, weights: Weights) -> dict[str, np.ndarray]:
         """With units of zeros, which nobody reads, up to the shapes of the wide network."""
@@ -117,7 +109,7 @@ class JaxModel(AbstractModel):
 
     @float64
     def layers(self) -> Iterator[Hidden]:
-        *_, program = self._run(self.weights, rows_of(self.samples.x, slice(2)))
+        *_, program = self._run(self.weights, self.samples.part(slice(2)).x)
         names = [each.name for each in program.products]
         once = [each for each in program.products if names.count(each.name) == 1]
         return iter(list(self._found(once, program.biases)))
@@ -156,6 +148,10 @@ class JaxModel(AbstractModel):
 
 def _placed(array: Any) -> np.ndarray:
     return np.asarray(array, float) if is_real(array) else np.asarray(array)
+
+
+def _squared(outputs: Any, targets: Any) -> Any:
+    return 0.5 * jnp.sum((outputs.reshape(targets.shape) - targets) ** 2) / len(targets)
 
 
 def _flat(array: Any) -> np.ndarray:

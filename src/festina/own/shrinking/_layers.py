@@ -17,8 +17,8 @@ from jaxtyping import Float
 from .._samples import Samples, mapped
 
 Weights = Mapping[str, np.ndarray]
-Rows = slice | np.ndarray
-"""Which of the inputs."""
+Reads = dict[str, np.ndarray]
+"""What the reader of a layer is given, `(row, unit · block)`, by the layer's name."""
 
 _PROBES = 16  # directions of the outputs along which units are weighed, where there are more
 
@@ -85,15 +85,14 @@ class Hidden:
 
 
 class Pull(NamedTuple):
-    """Some samples, how many numbers come out of each, what readers are given, and their slopes.
+    """What readers are given, how many numbers come out of a sample, and slopes between them.
 
-    `slopes` are those of a probe's product with the outputs by what readers are given, by layer.
+    `slopes` are those of a probe's product with the outputs by what readers are given.
     """
 
-    samples: int
+    reads: Reads
     numbers: int
-    reads: dict[str, np.ndarray]
-    slopes: Callable[[np.ndarray], dict[str, np.ndarray]]
+    slopes: Callable[[np.ndarray], Reads]
 
 
 class AbstractModel(ABC):
@@ -115,49 +114,43 @@ class AbstractModel(ABC):
         """What is hidden in it."""
 
     @abstractmethod
-    def outputs(self, weights: Weights, rows: Rows) -> Float[np.ndarray, "sample number"]: ...
+    def outputs(self, weights: Weights, samples: Samples) -> Float[np.ndarray, "sample number"]: ...
 
     @abstractmethod
-    def reads(
-        self, weights: Weights, rows: Rows, layers: tuple[Hidden, ...]
-    ) -> dict[str, np.ndarray]:
-        """What the reader of each of these layers is given, `(row, unit · block)`, by layer."""
+    def reads(self, weights: Weights, samples: Samples, layers: tuple[Hidden, ...]) -> Reads: ...
 
     @abstractmethod
-    def pulls(self, rows: Rows) -> Iterator[Pull]: ...
+    def pull(self, samples: Samples) -> Pull: ...
 
     @abstractmethod
     def slope(
-        self, weights: Weights, rows: Rows, goal: np.ndarray | Callable[..., Any]
+        self, weights: Weights, samples: Samples, loss: Callable[..., Any] | None = None
     ) -> tuple[float, dict[str, np.ndarray]]:
-        """Half the mean square to outputs, or a loss, and its gradient by what is trained."""
+        """A loss, or half the mean square to targets, and its gradient by what is trained."""
 
     @abstractmethod
     def built(self, weights: Weights) -> Any:
         """A network of the same kind with these weights."""
 
     @abstractmethod
-    def computed(self, model: Any, rows: Rows) -> Float[np.ndarray, "sample number"]:
+    def computed(self, model: Any, samples: Samples) -> Float[np.ndarray, "sample number"]:
         """What a network of the same kind gives as it is, in its own precision."""
 
-    def contributions(self, rows: Rows) -> dict[str, np.ndarray]:
+    def contributions(self, samples: Samples) -> dict[str, np.ndarray]:
         """Of each unit to the squared outputs, to first order: ⟨(r ∂f/∂r)²⟩, by layer.
 
         By probes of random signs along the outputs, or along each of few outputs.
         """
         total = {layer.name: np.zeros(layer.units) for layer in self.hidden}
-        count = 0
-        for samples, numbers, reads, slopes in self.pulls(rows):
-            count += samples
-            few = numbers <= _PROBES
-            signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(_PROBES, numbers))
-            for probe in np.eye(numbers) if few else signs / math.sqrt(_PROBES):
-                along = slopes(probe)
-                for layer in self.hidden:
-                    part = reads[layer.name] * along[layer.name]
-                    part = part.reshape(-1, layer.units, layer.block).sum(-1)
-                    total[layer.name] += (part**2).sum(0)
-        return {name: each / count for name, each in total.items()}
+        reads, numbers, slopes = self.pull(samples)
+        signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(_PROBES, numbers))
+        for probe in np.eye(numbers) if numbers <= _PROBES else signs / math.sqrt(_PROBES):
+            along = slopes(probe)
+            for layer in self.hidden:
+                part = reads[layer.name] * along[layer.name]
+                part = part.reshape(-1, layer.units, layer.block).sum(-1)
+                total[layer.name] += (part**2).sum(0)
+        return {name: each / len(samples) for name, each in total.items()}
 
     def check(self) -> None:
         """Raises where there is nothing to compare, or nothing that is the same twice."""
@@ -166,7 +159,7 @@ class AbstractModel(ABC):
                 f"`x` must have at least two samples, got {len(self.samples)}: one says nothing."
             )
         try:
-            here = self.outputs(self.weights, slice(None))
+            here = self.outputs(self.weights, self.samples)
         except (RuntimeError, TypeError, IndexError, KeyError) as error:
             shapes: list[tuple[int, ...]] = []
             mapped(self.samples.x, lambda a: shapes.append(tuple(a.shape)))
@@ -182,25 +175,26 @@ class AbstractModel(ABC):
                 "The outputs of `model` are not finite. Its weights or `x` hold NaN or infinity: "
                 "leave such samples out, or take a checkpoint from before that."
             )
-        if not close(here, self.outputs(self.weights, slice(None)), 1e-4):
+        if not close(here, self.outputs(self.weights, self.samples), 1e-4):
             raise ValueError(
                 "`model` gives other outputs when it is run again, though in evaluation mode: draw "
                 "what is random in it once, or leave it out in `eval()`."
             )
 
 
-def is_hidden(network: AbstractModel, layer: Hidden, *, rows: Rows = slice(8)) -> bool:
+def is_hidden(network: AbstractModel, layer: Hidden) -> bool:
     """Whether its units can be permuted, and whether each goes its own way to the reader."""
     if layer.units < 2:
         return False
+    some = network.samples.part(slice(8))
     permuted = layer.combined(network.weights, np.roll(np.eye(layer.units), 1, axis=0))
-    here = network.outputs(network.weights, rows)
-    if not close(here, network.outputs(permuted, rows)):
+    here = network.outputs(network.weights, some)
+    if not close(here, network.outputs(permuted, some)):
         return False
     half = np.diag((np.arange(layer.units) % 2).astype(float))
     silenced = layer.combined(network.weights, half)
     before, after = (
-        network.reads(weights, rows, (layer,))[layer.name].reshape(-1, layer.units, layer.block)
+        network.reads(weights, some, (layer,))[layer.name].reshape(-1, layer.units, layer.block)
         for weights in (network.weights, silenced)
     )
     return close(before[:, 1::2], after[:, 1::2])

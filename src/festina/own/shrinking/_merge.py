@@ -7,7 +7,8 @@ import numpy as np
 from jaxtyping import Float
 
 from ...theory.saddles._kinds import Kind
-from ._layers import AbstractModel, Hidden, Rows, Weights
+from .._samples import Samples
+from ._layers import AbstractModel, Hidden, Weights
 from ._ward import Merges, ward
 
 Widths = Mapping[str, int]
@@ -37,7 +38,7 @@ class Census(NamedTuple):
 class Merging:
     """A wide network on data, from which narrow ones are made."""
 
-    def __init__(self, network: AbstractModel, fit: Rows):
+    def __init__(self, network: AbstractModel, fit: Samples):
         self.network, self.fit = network, fit
         self.full = {layer.name: layer.units for layer in network.hidden}
         self.reads = network.reads(network.weights, fit, network.hidden)

@@ -1,6 +1,7 @@
 """The search for the narrowest network that computes the same, all hidden layers at once."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -27,6 +28,8 @@ class Narrow(NamedTuple):
 class Narrowest:
     """Narrow networks of every width that is asked for; errors are those of held-out inputs.
 
+    Targets of the samples are the outputs of the wide one.
+
     Layers are merged in the order of what that costs at the outputs, whichever they are in.
     """
 
@@ -38,14 +41,14 @@ class Narrowest:
         steps: int = 300,
         progress: Progress | None = None,
     ):
-        every = np.arange(len(network.samples))
-        few = len(every) < 2 * _HELD
-        self.fit = every if few else every[every % _HELD != 0]
-        self.held = every if few else every[every % _HELD == 0]
+        outputs = network.outputs(network.weights, network.samples)
+        both = replace(network.samples, y=outputs)
+        held = np.arange(len(both)) % _HELD == 0
+        few = len(both) < 2 * _HELD
+        self.fit, self.held = (both, both) if few else (both.part(~held), both.part(held))
         self.network, self.steps = network, steps
         self.merging = Merging(network, self.fit)
-        self._outputs = network.outputs(network.weights, slice(None))
-        self.scale = (spread(self._outputs) if scale is None else scale) or 1.0
+        self.scale = (spread(outputs) if scale is None else scale) or 1.0
         self._order = self.merging.costs()
         self._starts: dict[tuple[int, ...], tuple[Narrow, Narrow]] = {}
         self._tuned: dict[tuple[int, ...], Narrow] = {}
@@ -54,8 +57,7 @@ class Narrowest:
         self._asked, self._all = 0, 1 + sum(bits)
 
     def error(self, weights: Weights) -> float:
-        apart = self.network.outputs(weights, self.held) - self._outputs[self.held]
-        return rms(apart) / self.scale
+        return rms(self.network.outputs(weights, self.held) - self.held.y) / self.scale
 
     def starts(self, widths: Widths) -> tuple[Narrow, Narrow]:
         """Before tuning: by merging, and by magnitude pruning with the same refit."""
@@ -113,10 +115,10 @@ class Narrowest:
         return found
 
     def _tune(self, start: Narrow, goal: float = 0.0) -> Narrow:
-        best, since, unit, wanted = start, 0, self.scale**2, self._outputs[self.fit]
+        best, since, unit = start, 0, self.scale**2
 
         def slope(weights: Weights) -> tuple[float, dict[str, np.ndarray]]:
-            value, slopes = self.network.slope(weights, self.fit, wanted)
+            value, slopes = self.network.slope(weights, self.fit)
             return value / unit, {name: each / unit for name, each in slopes.items()}
 
         def look(weights: Weights) -> bool:

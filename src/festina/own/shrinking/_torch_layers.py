@@ -7,7 +7,7 @@ import numpy as np
 from torch import nn
 
 from ._heads import Heads
-from ._layers import Hidden, Part, Rows, is_hidden
+from ._layers import Hidden, Part, is_hidden
 
 if TYPE_CHECKING:
     from ._torch import TorchModel
@@ -63,11 +63,11 @@ def found_in_sums(network: "TorchModel") -> Iterator[Hidden]:
             del network.flat[name]
 
 
-def _linear(network: "TorchModel", name: str, rows: Rows = slice(8)) -> bool:
+def _linear(network: "TorchModel", name: str) -> bool:
     """Whether the outputs are linear in an array, but for a constant."""
+    some, held = network.samples.part(slice(8)), network.weights
     none, one, two = (
-        network.outputs({**network.weights, name: factor * network.weights[name]}, rows)
-        for factor in (0.0, 1.0, 2.0)
+        network.outputs({**held, name: factor * held[name]}, some) for factor in (0.0, 1.0, 2.0)
     )
     moves = np.abs(one - none).max()
     return bool(moves > 0 and np.abs(two - 2 * one + none).max() <= 1e-9 * moves)
@@ -137,7 +137,7 @@ def _order(network: "TorchModel") -> Called:
         if isinstance(module, _READERS + _NORMS)
     ]
     try:
-        network.outputs(network.weights, slice(2))
+        network.outputs(network.weights, network.samples.part(slice(2)))
     finally:
         for hook in hooks:
             hook.remove()

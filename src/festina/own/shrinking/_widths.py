@@ -139,7 +139,7 @@ def widths(
     if loss is not None and network.samples.y is None:
         raise ValueError("`loss` needs targets as well: give `y`.")
     measure = rms if network.hidden[-1].bias is None else spread
-    outputs = network.outputs(network.weights, slice(None))
+    outputs = network.outputs(network.weights, network.samples)
     scale = _scale(network.samples.y, outputs, measure)
     empty = measure(outputs) / scale if scale else 0.0
     if empty <= tolerance:
@@ -213,7 +213,7 @@ def _motion(
     network: AbstractModel, weights: Weights, loss: Callable[..., Any], free: Collection[str]
 ) -> tuple[float, float]:
     """Loss and slope: to first order no relative change of the weights changes more of it."""
-    here, slopes = network.slope(weights, slice(None), loss)
+    here, slopes = network.slope(weights, network.samples, loss)
     norm = lambda by_name: math.sqrt(
         sum(float(np.sum(by_name[name] ** 2)) for name in free if name in slopes)
     )
@@ -231,7 +231,7 @@ def _trained(
         silent = {name: np.zeros_like(network.weights[name]) for name in readers}
         weights = {**network.weights, **silent}
         free = free & {network.hidden[-1].bias}
-    slope = lambda moved: network.slope(moved, slice(None), loss)
+    slope = lambda moved: network.slope(moved, network.samples, loss)
     here, steep = math.nan, math.inf
     for _ in range(_TRIES if free else 1):
         weights = descend(slope, weights, free, steps=_STEPS)
