@@ -4,11 +4,10 @@ import importlib
 import sys
 import warnings
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 
-def required(module: str, package: str, extra: str) -> ModuleType:
+def required(module: str, package: str, extra: str) -> Any:
     """A module of a package, or one line that says how to get it."""
     try:
         return importlib.import_module(module)
@@ -18,7 +17,7 @@ def required(module: str, package: str, extra: str) -> ModuleType:
         ) from error
 
 
-def torch() -> ModuleType:
+def torch() -> Any:
     return required("torch", "PyTorch", "'festina[torch]'")
 
 

@@ -13,7 +13,7 @@ from ..._precision import float64
 from .._samples import Samples, arrays, called
 from .._trees import Tree, is_real
 from ._jax_program import Product, Program, Seen
-from ._layers import AbstractModel, Hidden, Part, Pull, Reads, Weights, is_hidden
+from ._layers import AbstractModel, Hidden, Part, Pull, Reads, Weights
 
 
 class JaxModel(AbstractModel):
@@ -108,29 +108,24 @@ class JaxModel(AbstractModel):
         return called(functools.partial(self._apply, tree), jax.tree.map(jnp.asarray, x))
 
     @float64
-    def layers(self) -> Iterator[Hidden]:
+    def candidates(self) -> Iterator[Iterator[Hidden]]:
         *_, program = self._run(self.weights, self.samples.part(slice(2)).x)
         names = [each.name for each in program.products]
         once = [each for each in program.products if names.count(each.name) == 1]
-        return iter(list(self._found(once, program.biases)))
+        read_by = lambda at: self._read_by(once[at], once[:at], program.biases)
+        return map(read_by, range(len(once)))
 
-    def _found(self, products: list[Product], biases: dict[str, str]) -> Iterator[Hidden]:
-        taken: set[str] = set()
-        for at, reader in enumerate(products):
-            for maker in reversed(products[:at]):
-                units = self.weights[maker.name].shape[maker.makes]
-                block, left = divmod(self.weights[reader.name].shape[reader.reads], units)
-                if left or maker.name in taken:
-                    continue
-                parts = [Part(maker.name, maker.makes)]
-                parts += [Part(biases[maker.name])] if maker.name in biases else []
-                read = Part(reader.name, reader.reads)
-                bias = biases.get(reader.name)
-                layer = Hidden(maker.name, units, tuple(parts), read, bias, block)
-                if is_hidden(self, layer):
-                    taken.add(maker.name)
-                    yield layer
-                    break
+    def _read_by(
+        self, reader: Product, before: list[Product], biases: dict[str, str]
+    ) -> Iterator[Hidden]:
+        read, bias = Part(reader.name, reader.reads), biases.get(reader.name)
+        for maker in reversed(before):
+            units = self.weights[maker.name].shape[maker.makes]
+            block, left = divmod(self.weights[reader.name].shape[reader.reads], units)
+            parts = [Part(maker.name, maker.makes)]
+            parts += [Part(biases[maker.name])] if maker.name in biases else []
+            if not left:
+                yield Hidden(maker.name, units, tuple(parts), read, bias, block)
 
     def _run(
         self, weights: Any, x: Any, nudges: dict[str, Any] | None = None

@@ -7,14 +7,14 @@ network was written; what does not pass is left as it is.
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
-from .._samples import Samples, mapped
+from .._samples import Samples, leaves
 
 Weights = Mapping[str, np.ndarray]
 Reads = dict[str, np.ndarray]
@@ -110,8 +110,34 @@ class AbstractModel(ABC):
     notes: tuple[str, ...] = ()
 
     @abstractmethod
+    def candidates(self) -> Iterator[Iterable[Hidden]]:
+        """What may be hidden in it, for each that reads, the likeliest first."""
+
     def layers(self) -> Iterator[Hidden]:
-        """What is hidden in it."""
+        """What is hidden in it. Units that are read by one are no other's."""
+        taken: set[str] = set()
+        for each in self.candidates():
+            for layer in each:
+                makers = {part.name for part in layer.makers}
+                if not taken & makers and self.is_hidden(layer):
+                    taken |= makers
+                    yield layer
+                    break
+
+    def is_hidden(self, layer: Hidden) -> bool:
+        """Whether its units can be permuted, and whether each goes its own way to the reader."""
+        if layer.units < 2:
+            return False
+        some = self.samples.part(slice(8))
+        permuted = layer.combined(self.weights, np.roll(np.eye(layer.units), 1, axis=0))
+        if not close(self.outputs(self.weights, some), self.outputs(permuted, some)):
+            return False
+        silenced = layer.combined(self.weights, np.diag((np.arange(layer.units) % 2).astype(float)))
+        before, after = (
+            self.reads(weights, some, (layer,))[layer.name].reshape(-1, layer.units, layer.block)
+            for weights in (self.weights, silenced)
+        )
+        return close(before[:, 1::2], after[:, 1::2])
 
     @abstractmethod
     def outputs(self, weights: Weights, samples: Samples) -> Float[np.ndarray, "sample number"]: ...
@@ -161,14 +187,13 @@ class AbstractModel(ABC):
         try:
             here = self.outputs(self.weights, self.samples)
         except (RuntimeError, TypeError, IndexError, KeyError) as error:
-            shapes: list[tuple[int, ...]] = []
-            mapped(self.samples.x, lambda a: shapes.append(tuple(a.shape)))
+            shapes = ", ".join(str(tuple(each.shape)) for each in leaves(self.samples.x))
             what = (str(error).splitlines() or [repr(error)])[0]
             hint = ""
             if isinstance(self.samples.x, tuple):
                 hint = ". Each in a tuple is an argument of the model: give `x` alone, no targets"
             raise ValueError(
-                f"`model` does not take these inputs {', '.join(map(str, shapes))}: {what}{hint}"
+                f"`model` does not take these inputs {shapes}: {what}{hint}"
             ) from error
         if not np.isfinite(here).all():
             raise ValueError(
@@ -180,24 +205,6 @@ class AbstractModel(ABC):
                 "`model` gives other outputs when it is run again, though in evaluation mode: draw "
                 "what is random in it once, or leave it out in `eval()`."
             )
-
-
-def is_hidden(network: AbstractModel, layer: Hidden) -> bool:
-    """Whether its units can be permuted, and whether each goes its own way to the reader."""
-    if layer.units < 2:
-        return False
-    some = network.samples.part(slice(8))
-    permuted = layer.combined(network.weights, np.roll(np.eye(layer.units), 1, axis=0))
-    here = network.outputs(network.weights, some)
-    if not close(here, network.outputs(permuted, some)):
-        return False
-    half = np.diag((np.arange(layer.units) % 2).astype(float))
-    silenced = layer.combined(network.weights, half)
-    before, after = (
-        network.reads(weights, some, (layer,))[layer.name].reshape(-1, layer.units, layer.block)
-        for weights in (network.weights, silenced)
-    )
-    return close(before[:, 1::2], after[:, 1::2])
 
 
 def close(a: np.ndarray, b: np.ndarray, within: float = 1e-6) -> bool:

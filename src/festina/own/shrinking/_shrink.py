@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..._axes import axes
 from ...dynamics._worker import Progress
 from ...networks._given import real_number, whole_number
 from .._pytorch import in_words
@@ -67,10 +68,7 @@ class Shrunk:
 
     def draw(self, ax: "Axes | None" = None) -> "Axes":
         """Errors over the number of hidden units."""
-        import matplotlib.pyplot as plt
-
-        if ax is None:
-            _, ax = plt.subplots(layout="constrained")
+        ax = axes(ax)
         units = [sum(point.widths) for point in self.curve]
         ax.plot(units, [point.merged for point in self.curve], "o-", label="merged")
         ax.plot(units, [point.pruned for point in self.curve], "o-", color="0.6", label="pruned")

@@ -16,7 +16,7 @@ from .._pytorch import check_pairs
 from .._samples import Samples, called, mapped, torch_samples
 from ._heads import Heads
 from ._layers import AbstractModel, Hidden, Pull, Reads, Weights
-from ._torch_layers import found_between, found_in_sums
+from ._torch_layers import candidates, found_in_sums
 
 
 class TorchModel(AbstractModel):
@@ -45,9 +45,11 @@ class TorchModel(AbstractModel):
         self.flat: dict[str, tuple[int, tuple[int, ...]]] = {}
         self.notes = (*self.samples.notes, *_notes(model))
 
+    def candidates(self) -> Iterator[Iterator[Hidden]]:
+        return candidates(self)
+
     def layers(self) -> Iterator[Hidden]:
-        found = tuple(found_between(self))
-        yield from found or found_in_sums(self)
+        yield from tuple(super().layers()) or found_in_sums(self)
 
     # What it computes.
 

@@ -7,7 +7,7 @@ import numpy as np
 from torch import nn
 
 from ._heads import Heads
-from ._layers import Hidden, Part, is_hidden
+from ._layers import Hidden, Part
 
 if TYPE_CHECKING:
     from ._torch import TorchModel
@@ -17,20 +17,13 @@ _READERS = (nn.Linear, nn.Conv1d)
 Called = list[tuple[str, nn.Module]]
 
 
-def found_between(network: "TorchModel") -> Iterator[Hidden]:
+def candidates(network: "TorchModel") -> Iterator[Iterator[Hidden]]:
     """Units that one layer makes and another reads."""
     order = _order(network)
-    taken: set[str] = set()
     for at, (name, module) in enumerate(order):
-        if not isinstance(module, _READERS):
-            continue
-        bias = f"{name}.bias" if module.bias is not None and not _padded(module) else None
-        for layer in _candidates(network, order[:at], name, module.weight.shape[1], bias):
-            makers = {part.name for part in layer.makers}
-            if not taken & makers and is_hidden(network, layer):
-                taken |= makers
-                yield layer
-                break
+        if isinstance(module, _READERS):
+            bias = f"{name}.bias" if module.bias is not None and not _padded(module) else None
+            yield _read_by(network, order[:at], name, module.weight.shape[1], bias)
 
 
 def found_in_sums(network: "TorchModel") -> Iterator[Hidden]:
@@ -56,7 +49,7 @@ def found_in_sums(network: "TorchModel") -> Iterator[Hidden]:
             network.flat[name] = axis, wide.shape[1:]
             makers, block = tuple(parts.values()), wide.size // units
             layer = Hidden(path or "units", units, makers, Part(name), None, block, summed=True)
-            if _linear(network, name) and is_hidden(network, layer):
+            if _linear(network, name) and network.is_hidden(layer):
                 yield layer
                 return
             network.weights[name] = held
@@ -73,7 +66,7 @@ def _linear(network: "TorchModel", name: str) -> bool:
     return bool(moves > 0 and np.abs(two - 2 * one + none).max() <= 1e-9 * moves)
 
 
-def _candidates(
+def _read_by(
     network: "TorchModel", before: Called, reader: str, reads: int, bias: str | None
 ) -> Iterator[Hidden]:
     read = Part(f"{reader}.weight", 1)
