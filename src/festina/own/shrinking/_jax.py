@@ -24,6 +24,13 @@ class JaxModel(AbstractModel):
 
     def __init__(self, model: Any, x: Any, y: Any = None, apply: Callable[..., Any] | None = None):
         self.original, self._tree = model, Tree(model)
+        arrays_in = any(hasattr(leaf, "dtype") for leaf in self._tree.leaves.values())
+        if isinstance(model, type | str) or not arrays_in or not (callable(model) or apply):
+            raise ValueError(
+                "`model` must be a `torch.nn.Module`, or a tree of JAX's arrays that can be called "
+                "with one example (Equinox) or comes with `apply=` of tree and inputs; got "
+                f"{type(model).__name__}."
+            )
         self.weights = {
             name: np.asarray(leaf, float)
             for name, leaf in self._tree.leaves.items()

@@ -28,9 +28,8 @@ class Narrow(NamedTuple):
 class Narrowest:
     """Narrow networks of every width that is asked for; errors are those of held-out inputs.
 
-    Targets of the samples are the outputs of the wide one.
-
-    Layers are merged in the order of what that costs at the outputs, whichever they are in.
+    Layers are merged in the order of what that costs at the outputs, whichever they are in. Targets
+    of the samples are the outputs of the wide network.
     """
 
     def __init__(

@@ -3,7 +3,6 @@
 import copy
 import functools
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from .._pytorch import check_pairs
 from .._samples import Samples, called, mapped, torch_samples
 from ._heads import Heads
 from ._layers import AbstractModel, Hidden, Pull, Reads, Weights
-from ._torch_layers import candidates, found_in_sums
+from ._torch_layers import before_calls, candidates, found_in_sums
 
 
 class TorchModel(AbstractModel):
@@ -60,24 +59,23 @@ class TorchModel(AbstractModel):
     def reads(self, weights: Weights, samples: Samples, layers: tuple[Hidden, ...]) -> Reads:
         if layers[0].summed:
             return {layer.name: self._factors(weights, samples, layer) for layer in layers}
-        with torch.no_grad(), self._hooked(layers) as given:
-            self._run(self._tensors(weights), samples.x)
-        return {name: _plain(read) for name, (read, _) in given.items()}
+        with torch.no_grad():
+            _, reads, _ = self._seen(weights, samples, layers)
+        return reads
 
     def pull(self, samples: Samples) -> Pull:
         if self.hidden[0].summed:  # what is read is a slope by weights, these are one by it
             along = {layer.name: self.weights[layer.reader.name] for layer in self.hidden}
             return Pull(self.reads(self.weights, samples, self.hidden), 1, lambda _: along)
-        with torch.enable_grad(), self._hooked(self.hidden) as given:
-            y = self._run(self._tensors(self.weights), samples.x).reshape(len(samples), -1)
-        nudges = [nudge for _, nudge in given.values()]
+        with torch.enable_grad():
+            y, reads, nothing = self._seen(self.weights, samples, self.hidden)
 
         def slopes(probe: np.ndarray) -> Reads:
             along = y @ torch.as_tensor(probe, dtype=y.dtype, device=y.device)
-            found = torch.autograd.grad(along.sum(), nudges, retain_graph=True)
-            return dict(zip(given, map(_plain, found), strict=True))
+            found = torch.autograd.grad(along.sum(), list(nothing.values()), retain_graph=True)
+            return dict(zip(nothing, map(_plain, found), strict=True))
 
-        return Pull({name: _plain(read) for name, (read, _) in given.items()}, y.shape[1], slopes)
+        return Pull(reads, y.shape[1], slopes)
 
     def slope(
         self, weights: Weights, samples: Samples, loss: Callable[..., Any] | None = None
@@ -161,30 +159,23 @@ class TorchModel(AbstractModel):
 
     # What readers are given.
 
-    @contextmanager
-    def _hooked(
-        self, layers: tuple[Hidden, ...]
-    ) -> Iterator[dict[str, tuple[torch.Tensor, torch.Tensor]]]:
-        """What readers are given in a batch, and nothing more, by which slopes can be taken."""
-        given: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
+    def _seen(
+        self, weights: Weights, samples: Samples, layers: tuple[Hidden, ...]
+    ) -> tuple[torch.Tensor, Reads, dict[str, torch.Tensor]]:
+        """Outputs, what readers are given, and nothing more, by which slopes can be taken."""
+        reads: Reads = {}
+        nothing: dict[str, torch.Tensor] = {}
 
         def before(module: nn.Module, inputs: tuple[Any, ...], name: str) -> torch.Tensor:
             turn = (lambda a: a.movedim(-2, -1)) if isinstance(module, nn.Conv1d) else (lambda a: a)
             read = turn(inputs[0])
-            nothing = torch.zeros_like(read, requires_grad=True)
-            given[name] = read.detach(), nothing
-            return turn(read + nothing)
+            reads[name], nothing[name] = _plain(read), torch.zeros_like(read, requires_grad=True)
+            return turn(read + nothing[name])
 
-        readers = [self.modules[layer.reader.name.rpartition(".")[0]] for layer in layers]
-        hooks = [
-            reader.register_forward_pre_hook(functools.partial(before, name=layer.name))
-            for reader, layer in zip(readers, layers, strict=True)
-        ]
-        try:
-            yield given
-        finally:
-            for hook in hooks:
-                hook.remove()
+        reader = lambda layer: self.modules[layer.reader.name.rpartition(".")[0]]
+        with before_calls((reader(h), functools.partial(before, name=h.name)) for h in layers):
+            y = self._run(self._tensors(weights), samples.x)
+        return y.reshape(len(samples), -1), reads, nothing
 
     def _factors(self, weights: Weights, samples: Samples, layer: Hidden) -> np.ndarray:
         """What a flat array is multiplied with in the outputs, which are linear in it."""

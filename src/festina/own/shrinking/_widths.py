@@ -7,8 +7,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ...diagnose._width import check_tolerance
 from ...dynamics._worker import Progress
-from ...networks._given import real_number, whole_number
+from ...networks._given import whole_number
 from ...theory.saddles._kinds import SIMPLEST_FIRST, Kind
 from .._pytorch import in_words
 from ._descent import descend
@@ -132,9 +133,8 @@ def widths(
       `"fitted"` that are saddles of a type at a tenth.
     - `tune`, `apply`, `steps`, `progress`: as for `festina.shrink`.
     """
-    tolerance, steps = real_number("tolerance", tolerance), whole_number("steps", steps)
-    if not 0 < tolerance < math.inf:
-        raise ValueError(f"`tolerance` must be positive, got {tolerance}.")
+    check_tolerance(tolerance)
+    steps = whole_number("steps", steps)
     network = model_of(model, x, y, apply)
     if loss is not None and network.samples.y is None:
         raise ValueError("`loss` needs targets as well: give `y`.")
@@ -164,7 +164,7 @@ def widths(
         kind=kind,
         error=found.error,
         scale=scale,
-        tolerance=tolerance,
+        tolerance=float(tolerance),
         loss=here,
         slope=slope,
         narrow_loss=there,
