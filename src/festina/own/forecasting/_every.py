@@ -7,7 +7,6 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from .._pytorch import unwrapped
 from ._chebyshev import Ahead
 from ._problem import Problem
 from ._vectors import Vector
@@ -23,7 +22,7 @@ def run_ahead(
             f"`optimizer` is {type(optimizer).__name__}, whose steps ask for the loss again and "
             "again (a closure): it cannot be run ahead."
         )
-    twin, own = copy.deepcopy((unwrapped(model), optimizer))  # together: one holds the other's
+    twin, own = copy.deepcopy((model, optimizer))  # together: one holds the other's
     named = dict(twin.named_parameters())
     pairs = [(named[n], w) for n, w in zip(problem.names, problem.start.parts, strict=True)]
     rates = [group["lr"] for group in own.param_groups]

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._pytorch import check_pairs, unwrapped
+from .._pytorch import check_pairs
 from .._samples import Samples, arrays, called, torch_samples
 from .._trees import Tree, is_real
 from ._vectors import Array, Vector
@@ -123,7 +123,6 @@ def torch_problem(
     import torch
     from torch.func import functional_call
 
-    model = unwrapped(model)
     every = dict(model.named_parameters())
     moving = {n: p for n, p in every.items() if p.requires_grad and id(p) in trained}
     if not moving:

@@ -7,7 +7,6 @@ from typing import Any
 import jax
 
 from ...networks._given import real_number
-from .._pytorch import unwrapped
 from .._trees import is_real
 from ._problem import Problem
 from ._vectors import Vector
@@ -143,7 +142,7 @@ def read(optimizer: Any, model: Any, problem: Problem) -> SGD | Adam:
             f"`optimizer` is {kind}, which is not known; {_KNOWN} are. With `every_gradient=True` "
             "it is run ahead itself, one gradient a step."
         )
-    named = dict(unwrapped(model).named_parameters())
+    named = dict(model.named_parameters())
     moving = [named[name] for name in problem.names]
     group_of = {id(p): group for group in optimizer.param_groups for p in group["params"]}
     groups = [group_of[id(p)] for p in moving]

@@ -55,7 +55,7 @@ class Hidden:
     - `makers`: arrays that make them, along which axes.
     - `reader`: the array that reads them; `bias`, beside it, takes up what is constant.
     - `free`: whether units may be mixed, by their weights, or only be chosen.
-    - `counted`: module and attribute that hold the number of heads, where something does.
+    - `counted`: of heads, module and attribute that hold their number.
     - `summed`: where no layer reads them, but the outputs are linear in an array: what that is
       multiplied with is what it reads. It is kept flat, unit after unit.
     """
@@ -69,10 +69,6 @@ class Hidden:
     free: bool = True
     counted: tuple[str, str] | None = None
     summed: bool = False
-
-    @property
-    def heads(self) -> bool:
-        return self.counted is not None
 
     def combined(self, weights: Weights, shares: np.ndarray) -> dict[str, np.ndarray]:
         """Units that are `shares` `(few, unit)` of those that are there, and read so."""

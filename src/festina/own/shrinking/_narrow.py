@@ -43,8 +43,8 @@ class Narrowest:
         outputs = network.outputs(network.weights, network.samples)
         both = replace(network.samples, y=outputs)
         held = np.arange(len(both)) % _HELD == 0
-        few = len(both) < 2 * _HELD
-        self.fit, self.held = (both, both) if few else (both.part(~held), both.part(held))
+        parts = (both.part(np.flatnonzero(each)) for each in (~held, held))
+        self.fit, self.held = (both, both) if len(both) < 2 * _HELD else parts
         self.network, self.steps = network, steps
         self.merging = Merging(network, self.fit)
         self.scale = (spread(outputs) if scale is None else scale) or 1.0

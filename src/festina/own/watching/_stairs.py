@@ -161,8 +161,13 @@ class AbstractRun(abc.ABC):
             rows.append(Stair(**row))
         notes = dict.fromkeys(note for row in rows for note in row.notes)
         falling = [f"falling: {_FALLING}"] * any(row.falls for row in rows)
+        at_ends = (
+            f"{beside.sum()} of {beside.size} drops happen where epochs end: examples are seen "
+            "again and known. No saddle is left there."
+        )
         below_its_table = str(found).splitlines()[2 + len(found) :]
-        return Stairs(tuple(rows), (*_on_epochs(beside), *falling, *notes, *below_its_table))
+        remarks = *([at_ends] * bool(beside.any())), *falling, *notes, *below_its_table
+        return Stairs(tuple(rows), remarks)
 
     @property
     def rests_since(self) -> float | None:
@@ -234,10 +239,3 @@ def at_epochs(
     edges = np.stack([found.end[:-1], found.start[1:]])
     away = np.abs(edges - epoch * np.round(edges / epoch))
     return np.all(away <= max(_NEAR * epoch, _SEEN * spacing), axis=0)
-
-
-def _on_epochs(beside: Bool[np.ndarray, " fall"]) -> list[str]:
-    return [
-        f"{beside.sum()} of {beside.size} drops happen where epochs end: examples are seen again "
-        "and known. No saddle is left there."
-    ] * bool(beside.any())

@@ -160,12 +160,10 @@ class Watch(AbstractRun):
             )
         network = copy.deepcopy(self.model).eval()
         if step != self.steps and self._snapshots is not None:
-            names = dict(network.named_parameters())
-            names = {name: names[name] for name in self._trained}
+            named = dict(network.named_parameters())
+            places = _moving(network, {name: named[name] for name in self._trained})
             with torch().no_grad():
-                kept = self._snapshots[int(step) // self.every]
-                for place, tensor in zip(_moving(network, names), kept, strict=True):
-                    place.copy_(tensor)
+                torch()._foreach_copy_(places, self._snapshots[int(step) // self.every])
         return network
 
     def close(self) -> None:
