@@ -4,16 +4,17 @@ import copy
 import inspect
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from ._chebyshev import Ahead
 from ._problem import Problem
+from ._rules import Schedule
 from ._vectors import Vector
 
 
 def run_ahead(
-    model: Any, optimizer: Any, problem: Problem, schedule: Callable[[float], float] | None
+    model: Any, optimizer: Any, problem: Problem, schedule: Schedule | None
 ) -> Iterator[Ahead]:
     """Its steps on all samples of the problem, without end."""
     closure = inspect.signature(optimizer.step).parameters.get("closure")

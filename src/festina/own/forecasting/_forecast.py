@@ -19,7 +19,7 @@ from ._dilated import dilate
 from ._every import run_ahead
 from ._problem import Exhausted, Problem, torch_problem, tree_problem
 from ._result import Forecast, Verdict
-from ._rules import SGD, Adam, parts, read, stated
+from ._rules import SGD, Adam, Schedule, parts, read, stated
 from ._vectors import Vector
 
 _TOLERANCE = 0.2  # of a step of the flow, relative to the step
@@ -36,7 +36,6 @@ _RESTLESS = 0.3  # of the loss: one that falls by more, without a rest, is on no
 _SCHEDULED = "the learning rate has a schedule, which is not known: it is taken to stay as it is"
 _GIVE_ONE = "Give `schedule`, the rate so many steps from now in units of the present one."
 
-Schedule = Callable[[float], float]
 Start = Callable[[float, Problem], Iterator[Ahead]]
 """The run ahead by steps that are so much coarser, on these samples."""
 

@@ -1,6 +1,7 @@
 """By which rule somebody's weights move: stated, or read from an optimiser of PyTorch."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +16,9 @@ _KNOWN = "SGD (with momentum or Nesterov's), Adam and AdamW"
 
 Rates = float | tuple[float, ...]
 """One number for all parts of the weights, or one for each."""
+
+Schedule = Callable[[float], float]
+"""The learning rate so many steps from now, in units of the present one."""
 
 
 @dataclass(frozen=True)

@@ -4,19 +4,18 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from ._layers import Weights
+from ._layers import Sloped, Weights
 
-Slope = Callable[[Weights], tuple[float, dict[str, np.ndarray]]]
+_LOOK = 20  # steps from one look to the next
 
 
 def descend(
-    slope: Slope,
+    slope: Callable[[Weights], Sloped],
     weights: Weights,
     free: Iterable[str],
     *,
     steps: int,
-    look: Callable[[Weights], bool] | None = None,
-    every: int = 20,
+    look: Callable[[Weights], bool] = lambda weights: True,
 ) -> Weights:
     """Down a loss with the `free` weights; every so often `look` says whether to go on."""
     from scipy.optimize import minimize
@@ -39,7 +38,7 @@ def descend(
     def after(flat: np.ndarray) -> None:
         nonlocal seen
         seen += 1
-        if look is not None and seen % every == 0 and not look(apart(flat)):
+        if seen % _LOOK == 0 and not look(apart(flat)):
             raise StopIteration
 
     options = {"maxiter": steps, "maxfun": 2 * steps, "maxcor": 20, "ftol": 1e-11, "gtol": 1e-12}

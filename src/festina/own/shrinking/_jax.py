@@ -13,7 +13,7 @@ from ..._precision import float64
 from .._samples import Samples, arrays, called
 from .._trees import Tree, is_real
 from ._jax_program import Product, Program, Seen
-from ._layers import AbstractModel, Hidden, Part, Pull, Reads, Weights
+from ._layers import AbstractModel, Hidden, Loss, Part, Pull, Reads, Sloped, Weights
 
 
 class JaxModel(AbstractModel):
@@ -68,9 +68,7 @@ class JaxModel(AbstractModel):
     contributions = float64(AbstractModel.contributions)
 
     @float64
-    def slope(
-        self, weights: Weights, samples: Samples, loss: Callable[..., Any] | None = None
-    ) -> tuple[float, dict[str, np.ndarray]]:
+    def slope(self, weights: Weights, samples: Samples, loss: Loss | None = None) -> Sloped:
         if loss is not self._sloped[0]:
             self._sloped = loss, self._graded(loss or _squared)
         value, slopes = self._sloped[1](self._wide(weights), samples.x, samples.y)
@@ -84,7 +82,7 @@ class JaxModel(AbstractModel):
         y = called(functools.partial(self._apply, model), x)
         return np.asarray(y, float).reshape(len(y), -1)
 
-    def _graded(self, loss: Callable[..., Any]) -> Callable[..., Any]:
+    def _graded(self, loss: Loss) -> Callable[..., Any]:
         return jax.jit(jax.value_and_grad(lambda weights, x, y: loss(self._call(weights, x), y)))
 
     def _wide(self, weights: Weights) -> dict[str, np.ndarray]:

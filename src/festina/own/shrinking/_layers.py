@@ -20,6 +20,12 @@ Weights = Mapping[str, np.ndarray]
 Reads = dict[str, np.ndarray]
 """What the reader of a layer is given, `(row, unit · block)`, by the layer's name."""
 
+Loss = Callable[..., Any]
+"""Of outputs and targets, one number."""
+
+Sloped = tuple[float, dict[str, np.ndarray]]
+"""A loss, and its gradient by name."""
+
 _PROBES = 16  # directions of the outputs along which units are weighed, where there are more
 
 
@@ -145,9 +151,7 @@ class AbstractModel(ABC):
     def pull(self, samples: Samples) -> Pull: ...
 
     @abstractmethod
-    def slope(
-        self, weights: Weights, samples: Samples, loss: Callable[..., Any] | None = None
-    ) -> tuple[float, dict[str, np.ndarray]]:
+    def slope(self, weights: Weights, samples: Samples, loss: Loss | None = None) -> Sloped:
         """A loss, or half the mean square to targets, and its gradient by what is trained."""
 
     @abstractmethod

@@ -9,12 +9,11 @@ from jaxtyping import Float
 
 from ...dynamics._worker import Progress
 from ._descent import descend
-from ._layers import AbstractModel, Weights
+from ._layers import AbstractModel, Sloped, Weights
 from ._merge import Merging, Widths
 
 _HELD = 5  # every so manieth input is held out
-_LOOK = 20  # steps of tuning between two looks at what was held out
-_PATIENCE = 3  # looks without a gain after which it ends
+_PATIENCE = 3  # looks at what was held out without a gain, after which tuning ends
 
 
 class Narrow(NamedTuple):
@@ -116,7 +115,7 @@ class Narrowest:
     def _tune(self, start: Narrow, goal: float = 0.0) -> Narrow:
         best, since, unit = start, 0, self.scale**2
 
-        def slope(weights: Weights) -> tuple[float, dict[str, np.ndarray]]:
+        def slope(weights: Weights) -> Sloped:
             value, slopes = self.network.slope(weights, self.fit)
             return value / unit, {name: each / unit for name, each in slopes.items()}
 
@@ -128,8 +127,7 @@ class Narrowest:
                 best = Narrow(start.widths, weights, error)
             return best.error > goal and since < _PATIENCE
 
-        free = self.network.trained
-        end = descend(slope, start.weights, free, steps=self.steps, look=look, every=_LOOK)
+        end = descend(slope, start.weights, self.network.trained, steps=self.steps, look=look)
         return min(best, Narrow(start.widths, end, self.error(end)), key=_error)
 
 

@@ -2,7 +2,7 @@
 
 import copy
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from torch.func import functional_call
 from .._pytorch import check_pairs
 from .._samples import Samples, called, mapped, torch_samples
 from ._heads import Heads
-from ._layers import AbstractModel, Hidden, Pull, Reads, Weights
+from ._layers import AbstractModel, Hidden, Loss, Pull, Reads, Sloped, Weights
 from ._torch_layers import before_calls, candidates, found_in_sums
 
 
@@ -77,9 +77,7 @@ class TorchModel(AbstractModel):
 
         return Pull(reads, y.shape[1], slopes)
 
-    def slope(
-        self, weights: Weights, samples: Samples, loss: Callable[..., Any] | None = None
-    ) -> tuple[float, dict[str, np.ndarray]]:
+    def slope(self, weights: Weights, samples: Samples, loss: Loss | None = None) -> Sloped:
         tensors = self._tensors(weights)
         moved = {name: tensors[name].requires_grad_() for name in self.trained}
         with torch.enable_grad():
@@ -149,7 +147,7 @@ class TorchModel(AbstractModel):
         axis, rest = self.flat[name]
         return tensor.reshape(-1, *rest).movedim(0, axis)
 
-    def _valued(self, loss: Callable[..., Any], y: torch.Tensor, target: Any) -> torch.Tensor:
+    def _valued(self, loss: Loss, y: torch.Tensor, target: Any) -> torch.Tensor:
         """A loss that holds tensors of its own, weights of classes say, wants their precision."""
         check_pairs(loss, y, target)
         try:

@@ -13,7 +13,7 @@ from ...networks._given import whole_number
 from ...theory.saddles._kinds import SIMPLEST_FIRST, Kind
 from .._pytorch import in_words
 from ._descent import descend
-from ._layers import AbstractModel, Weights, close
+from ._layers import AbstractModel, Loss, Weights, close
 from ._model import model_of
 from ._narrow import Narrow, Narrowest, rms, spread
 
@@ -98,7 +98,7 @@ def widths(
     x: Any,
     *,
     y: Any = None,
-    loss: Callable[..., Any] | None = None,
+    loss: Loss | None = None,
     tolerance: float = 0.1,
     tune: bool = True,
     apply: Callable[..., Any] | None = None,
@@ -192,7 +192,7 @@ def _kind(narrowest: Narrowest, found: Narrow, tolerance: float) -> Kind | Liter
     return "fitted"
 
 
-def _checked(network: AbstractModel, loss: Callable[..., Any]) -> tuple[float, float]:
+def _checked(network: AbstractModel, loss: Loss) -> tuple[float, float]:
     """Loss and slope of the network, where the loss takes its outputs and is the same twice."""
     motion = lambda: _motion(network, network.weights, loss, network.trained)
     try:
@@ -210,7 +210,7 @@ def _checked(network: AbstractModel, loss: Callable[..., Any]) -> tuple[float, f
 
 
 def _motion(
-    network: AbstractModel, weights: Weights, loss: Callable[..., Any], free: Collection[str]
+    network: AbstractModel, weights: Weights, loss: Loss, free: Collection[str]
 ) -> tuple[float, float]:
     """Loss and slope: to first order no relative change of the weights changes more of it."""
     here, slopes = network.slope(weights, network.samples, loss)
@@ -221,9 +221,7 @@ def _motion(
     return here, steep / here if here > 0 else (0.0 if steep == 0 else math.inf)
 
 
-def _trained(
-    network: AbstractModel, found: Narrow, loss: Callable[..., Any]
-) -> tuple[float, float]:
+def _trained(network: AbstractModel, found: Narrow, loss: Loss) -> tuple[float, float]:
     """Where the narrow network comes to rest on the loss, and its slope there."""
     weights, free = found.weights, network.trained
     if not weights:  # no units: silence is read, and a bias is all that moves
