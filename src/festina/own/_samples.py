@@ -32,16 +32,12 @@ class Samples:
         return length(self.x)
 
     def part(self, which: slice | np.ndarray) -> "Samples":
-        take = lambda data: mapped(data, lambda a: a[which])
-        return replace(self, x=take(self.x), y=None if self.y is None else take(self.y))
+        x, y = (mapped(each, lambda a: a[which]) for each in (self.x, self.y))
+        return replace(self, x=x, y=y)
 
 
 def arrays(
-    x: Any,
-    y: Any = None,
-    *,
-    most: int = MOST,
-    place: Callable[[Any], Any] = np.asarray,
+    x: Any, y: Any = None, *, most: int = MOST, place: Callable[[Any], Any] = np.asarray
 ) -> Samples:
     """Those of arrays; `place` puts what was taken to where it is needed."""
     n, *others = map(len, leaves(x))
@@ -52,7 +48,7 @@ def arrays(
         raise ValueError(f"There are {n} inputs and {length(y)} targets: as many were expected.")
     order, notes = _some(n, most)
     take = lambda data: mapped(data, lambda a: place(a[order]))
-    return Samples(take(x), None if y is None else take(y), None, notes)
+    return Samples(take(x), take(y), None, notes)
 
 
 def torch_samples(
@@ -63,8 +59,7 @@ def torch_samples(
 
     place = lambda a: a.to(device, real if a.is_floating_point() else a.dtype)
     if not isinstance(x, torch_data.Dataset | torch_data.DataLoader):
-        y = None if y is None else mapped(y, _tensor)
-        return arrays(mapped(x, _tensor), y, most=most, place=place)
+        return arrays(mapped(x, _tensor), mapped(y, _tensor), most=most, place=place)
     if y is not None:
         raise ValueError(
             f"A {type(x).__name__} has its own targets, in its own order: leave `y` out."
@@ -75,7 +70,7 @@ def torch_samples(
     xs, ys = zip(*(_pair(each) for each in pairs), strict=True)
     joined = lambda parts: mapped(_joined(parts), place)
     batch = x.batch_size if isinstance(x, torch_data.DataLoader) else None
-    return Samples(joined(xs), None if ys[0] is None else joined(ys), batch, notes)
+    return Samples(joined(xs), joined(ys), batch, notes)
 
 
 def length(data: Any) -> int:
@@ -84,7 +79,9 @@ def length(data: Any) -> int:
 
 
 def mapped(data: Any, what: Callable[[Any], Any]) -> Any:
-    """`what` of each array, in the tuple or dict that it is in."""
+    """`what` of each array, in the tuple or dict that it is in; None where there are none."""
+    if data is None:
+        return None
     if isinstance(data, dict):
         return {key: mapped(value, what) for key, value in data.items()}
     if isinstance(data, tuple):
@@ -176,6 +173,8 @@ def _pair(batch: Any) -> tuple[Any, Any]:
 def _joined(parts: tuple[Any, ...]) -> Any:
     import torch
 
+    if parts[0] is None:
+        return None
     if isinstance(parts[0], dict):
         return {key: _joined(tuple(part[key] for part in parts)) for key in parts[0]}
     if isinstance(parts[0], tuple | list):

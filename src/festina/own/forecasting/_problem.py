@@ -158,10 +158,7 @@ def torch_problem(
 
     def restore(w: Vector) -> Any:
         shown = copy.deepcopy(model)
-        named = dict(shown.named_parameters())
-        with torch.no_grad():
-            for name, part in zip(moving, w.parts, strict=True):
-                named[name].copy_(part)
+        shown.load_state_dict(dict(zip(moving, w.parts, strict=True)), strict=False)
         return shown
 
     start = Vector(tuple(p.detach().to(real, copy=True) for p in moving.values()))

@@ -54,15 +54,17 @@ class JaxModel(AbstractModel):
         few = {h.name: weights[h.reader.name].shape[h.reader.axis] for h in layers}
         return {h.name: _flat(found[h.reader.name])[:, : few[h.name]] for h in layers}
 
+    def batches(self, samples: Samples) -> tuple[Samples]:
+        return (samples,)  # whose number changes compiles anew
+
     def pull(self, samples: Samples) -> Pull:
         _, read = self._compiled(self.weights, samples.x)
         zero = {layer.reader.name: jnp.zeros_like(read[layer.reader.name]) for layer in self.hidden}
         nudged = lambda nudges: self._run(self.weights, samples.x, nudges)[0]
         y, pull = jax.vjp(jax.jit(nudged), zero)
         by_layer = lambda found: {h.name: _flat(found[h.reader.name]) for h in self.hidden}
-        slopes = lambda probe: by_layer(
-            pull(jnp.broadcast_to(probe.reshape(y.shape[1:]), y.shape))[0]
-        )
+        along = lambda probe: jnp.broadcast_to(probe.reshape(y.shape[1:]), y.shape)
+        slopes = lambda probe: by_layer(pull(along(probe))[0])
         return Pull(by_layer(read), y[0].size, slopes)
 
     contributions = float64(AbstractModel.contributions)
@@ -107,10 +109,9 @@ class JaxModel(AbstractModel):
         return model
 
     def _call(self, weights: Any, x: Any) -> Any:
-        leaves = {**self._tree.leaves, **weights}.items()
-        placed = {n: jnp.asarray(leaf) for n, leaf in leaves if isinstance(leaf, np.ndarray)}
-        tree = self._tree.replaced({**weights, **placed})
-        return called(functools.partial(self._apply, tree), jax.tree.map(jnp.asarray, x))
+        rest = {n: a for n, a in self._tree.leaves.items() if isinstance(a, np.ndarray)}
+        tree = self._tree.replaced({**jax.tree.map(jnp.asarray, rest), **weights})
+        return called(functools.partial(self._apply, tree), x)
 
     @float64
     def candidates(self) -> Iterator[Iterator[Hidden]]:

@@ -148,6 +148,10 @@ class AbstractModel(ABC):
     def reads(self, weights: Weights, samples: Samples, layers: tuple[Hidden, ...]) -> Reads: ...
 
     @abstractmethod
+    def batches(self, samples: Samples) -> Iterable[Samples]:
+        """As many at a time as it is asked about."""
+
+    @abstractmethod
     def pull(self, samples: Samples) -> Pull: ...
 
     @abstractmethod
@@ -168,14 +172,14 @@ class AbstractModel(ABC):
         By probes of random signs along the outputs, or along each of few outputs.
         """
         total = {layer.name: np.zeros(layer.units) for layer in self.hidden}
-        reads, numbers, slopes = self.pull(samples)
-        signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(_PROBES, numbers))
-        for probe in np.eye(numbers) if numbers <= _PROBES else signs / math.sqrt(_PROBES):
-            along = slopes(probe)
-            for layer in self.hidden:
-                part = reads[layer.name] * along[layer.name]
-                part = part.reshape(-1, layer.units, layer.block).sum(-1)
-                total[layer.name] += (part**2).sum(0)
+        for reads, numbers, slopes in map(self.pull, self.batches(samples)):
+            signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(_PROBES, numbers))
+            for probe in np.eye(numbers) if numbers <= _PROBES else signs / math.sqrt(_PROBES):
+                along = slopes(probe)
+                for layer in self.hidden:
+                    part = reads[layer.name] * along[layer.name]
+                    part = part.reshape(-1, layer.units, layer.block).sum(-1)
+                    total[layer.name] += (part**2).sum(0)
         return {name: each / len(samples) for name, each in total.items()}
 
     def check(self) -> None:

@@ -17,6 +17,8 @@ from ._heads import Heads
 from ._layers import AbstractModel, Hidden, Loss, Pull, Reads, Sloped, Weights
 from ._torch_layers import before_calls, candidates, found_in_sums
 
+_BATCH = 1024  # inputs at a time
+
 
 class TorchModel(AbstractModel):
     """A copy of a module in evaluation mode and double precision; the module stays as it is.
@@ -52,16 +54,21 @@ class TorchModel(AbstractModel):
 
     # What it computes.
 
+    def batches(self, samples: Samples) -> list[Samples]:
+        starts = range(0, len(samples), _BATCH)
+        return [samples.part(slice(start, start + _BATCH)) for start in starts]
+
     def outputs(self, weights: Weights, samples: Samples) -> Float[np.ndarray, "sample number"]:
         with torch.no_grad():
-            return _plain(self._run(self._tensors(weights), samples.x).reshape(len(samples), -1))
+            y = [self._seen(weights, some, ())[0] for some in self.batches(samples)]
+        return np.concatenate([_plain(each) for each in y])
 
     def reads(self, weights: Weights, samples: Samples, layers: tuple[Hidden, ...]) -> Reads:
         if layers[0].summed:
             return {layer.name: self._factors(weights, samples, layer) for layer in layers}
         with torch.no_grad():
-            _, reads, _ = self._seen(weights, samples, layers)
-        return reads
+            reads = [self._seen(weights, some, layers)[1] for some in self.batches(samples)]
+        return {h.name: np.concatenate([each[h.name] for each in reads]) for h in layers}
 
     def pull(self, samples: Samples) -> Pull:
         if self.hidden[0].summed:  # what is read is a slope by weights, these are one by it
