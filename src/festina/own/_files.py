@@ -106,15 +106,12 @@ def save_weights(path: str | Path, model: Any) -> None:
     if path.suffix in _TORCH:
         torch().save(weights, path)
         return
-    arrays = {
-        name: each.detach().cpu().numpy() if is_tensor(each) else np.asarray(each)
-        for name, each in weights.items()
-    }
+    here = lambda each: each.detach().cpu() if is_tensor(each) else each
+    arrays = {name: np.asarray(here(each), order="C") for name, each in weights.items()}
     if path.suffix == ".npz":
         np.savez(path, allow_pickle=False, **arrays)
     else:
-        whole = {name: np.ascontiguousarray(each) for name, each in arrays.items()}
-        required(*_SAFETENSORS).save_file(whole, path)
+        required(*_SAFETENSORS).save_file(arrays, path)
 
 
 def _read(path: Path, known: tuple[str, ...] = _KNOWN) -> Any:
@@ -130,7 +127,7 @@ def _read(path: Path, known: tuple[str, ...] = _KNOWN) -> Any:
         if path.suffix == ".safetensors":
             return required(*_SAFETENSORS).load_file(path)
         return torch().load(path, map_location="cpu", weights_only=True)
-    except (ImportError, OSError):
+    except OSError:
         raise
     except Exception as error:  # each library has its own
         if "weights_only" in str(error) or "allow_pickle" in str(error):
