@@ -70,12 +70,12 @@ def test_contributions_are_those_of_pytorch():
     for weight, array in zip(same.parameters(), arrays, strict=True):
         weight.data = torch.tensor(np.asarray(array))
     ours, theirs = model_of(model, X, apply=apply), model_of(same, torch.tensor(X))
-    every = slice(None)
     for one, two in zip(ours.hidden, theirs.hidden, strict=True):
-        a = ours.contributions(every)[one.name]
-        assert np.allclose(a, theirs.contributions(every)[two.name], rtol=1e-5)
-        a = ours.reads(ours.weights, every, (one,))[one.name]
-        assert np.allclose(a, theirs.reads(theirs.weights, every, (two,))[two.name], atol=1e-6)
+        a = ours.contributions(ours.samples)[one.name]
+        assert np.allclose(a, theirs.contributions(theirs.samples)[two.name], rtol=1e-5)
+        a = ours.reads(ours.weights, ours.samples, (one,))[one.name]
+        b = theirs.reads(theirs.weights, theirs.samples, (two,))[two.name]
+        assert np.allclose(a, b, atol=1e-6)
 
 
 def test_equinox_is_given_back_as_equinox():
@@ -120,8 +120,8 @@ def test_copies_of_the_best_line_are_a_fixed_point():
 
 def test_a_model_is_not_kept_alive():
     network = model_of(tree(), X, X[:, :2], apply)
-    network.slope(network.weights, slice(None), half)
-    network.contributions(slice(None))
+    network.slope(network.weights, network.samples, half)
+    network.contributions(network.samples)
     seen = weakref.ref(network)
     del network
     gc.collect()

@@ -126,6 +126,19 @@ def test_weights_of_another_model_are_named():
     given = {"fc1.weight": torch.ones(3, 2)}
     with pytest.raises(ValueError, match=r"lacks '0.bias' and it has 'fc1.weight', which"):
         load_weights(module(), given)
+    with pytest.raises(ValueError, match=r"lacks '0.bias'\.$"):
+        load_weights(module(), {"0.weight": torch.ones(3, 2)})
+
+
+@pytest.mark.parametrize("suffix", [".pt", ".safetensors", ".npz"])
+def test_counts_of_a_normalisation_come_back_as_the_one_number_they_are(suffix, tmp_path):
+    if suffix == ".safetensors":
+        pytest.importorskip("safetensors")
+    model = torch.nn.Sequential(*module()[:1], torch.nn.BatchNorm1d(3))
+    model(torch.ones(2, 2))
+    save_weights(tmp_path / f"a{suffix}", model)
+    found = load_weights(model, read_checkpoint(tmp_path / f"a{suffix}").weights)
+    assert found[1].num_batches_tracked == 1
 
 
 def test_pytorch_that_is_missing_is_named(monkeypatch, tmp_path):

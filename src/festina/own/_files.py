@@ -8,9 +8,11 @@ from numbers import Real
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 
-from ._pytorch import is_module, is_tensor, torch
+from ._pytorch import is_module, is_tensor, required, torch
+from ._trees import Tree
 
 _TORCH = (".pt", ".pth", ".ckpt", ".bin")
 _KNOWN = (*_TORCH, ".safetensors", ".npz")
@@ -18,6 +20,7 @@ _WEIGHTS = ("state_dict", "model_state_dict", "model", "weights", "params", "net
 _STEPS = ("global_step", "step", "steps", "iteration", "iter", "epoch")
 _LOSSES = ("loss", "train_loss")
 _OPTIMISERS = ("optimizer_state_dict", "optimizer", "optimizer_states")
+_SAFETENSORS = "safetensors.numpy", "safetensors", "'festina[torch]'"
 _WRAPPERS = ("_orig_mod.", "module.", "model.", "network.", "net.")
 
 
@@ -43,7 +46,7 @@ def read_checkpoint(path: str | Path) -> Checkpoint:
     path = Path(path).expanduser()
     found = _read(path)
     weights = found if _is_weights(found) else _weights_in(found, path)
-    others = found if isinstance(found, Mapping) and weights is not found else {}
+    others = {} if weights is found else found
     step, loss = _number(others, _STEPS), _number(others, _LOSSES)
     digits = re.findall(r"\d+", path.stem)
     if step is None and digits:
@@ -76,17 +79,10 @@ def load_weights(model: Any, weights: Mapping[str, Any], *, origin: str = "`weig
     _check(given, have, origin)
     if is_module(model):
         model = copy.deepcopy(model)
-        state = {name: torch().as_tensor(value) for name, value in given.items()}
-        model.load_state_dict(state)
+        model.load_state_dict({name: torch().as_tensor(value) for name, value in given.items()})
         return model
-    import jax
-
-    leaves, structure = jax.tree_util.tree_flatten_with_path(model)
-    placed = [
-        jax.numpy.asarray(given[_name(path)], leaf.dtype) if _is_array(leaf) else leaf
-        for path, leaf in leaves
-    ]
-    return jax.tree_util.tree_unflatten(structure, placed)
+    placed = {name: jnp.asarray(given[name], leaf.dtype) for name, leaf in have.items()}
+    return Tree(model, plain=True).replaced(placed)
 
 
 def named_weights(model: Any) -> dict[str, Any]:
@@ -97,10 +93,9 @@ def named_weights(model: Any) -> dict[str, Any]:
     """
     if is_module(model):
         return {name: each for name, each in model.state_dict().items() if is_tensor(each)}
-    import jax
-
-    leaves, _ = jax.tree_util.tree_flatten_with_path(model)
-    return {_name(path): leaf for path, leaf in leaves if _is_array(leaf)}
+    leaves = Tree(model, plain=True).leaves
+    is_array = lambda leaf: hasattr(leaf, "shape") and hasattr(leaf, "dtype")
+    return {name: leaf for name, leaf in leaves.items() if is_array(leaf)}
 
 
 def save_weights(path: str | Path, model: Any) -> None:
@@ -111,16 +106,12 @@ def save_weights(path: str | Path, model: Any) -> None:
     if path.suffix in _TORCH:
         torch().save(weights, path)
         return
-    arrays = {
-        name: each.detach().cpu().numpy() if is_tensor(each) else np.asarray(each)
-        for name, each in weights.items()
-    }
+    here = lambda each: each.detach().cpu() if is_tensor(each) else each
+    arrays = {name: np.asarray(here(each), order="C") for name, each in weights.items()}
     if path.suffix == ".npz":
         np.savez(path, allow_pickle=False, **arrays)
     else:
-        _safetensors().save_file(
-            {name: np.ascontiguousarray(each) for name, each in arrays.items()}, path
-        )
+        required(*_SAFETENSORS).save_file(arrays, path)
 
 
 def _read(path: Path, known: tuple[str, ...] = _KNOWN) -> Any:
@@ -134,9 +125,9 @@ def _read(path: Path, known: tuple[str, ...] = _KNOWN) -> Any:
             with np.load(path, allow_pickle=False) as arrays:
                 return dict(arrays)
         if path.suffix == ".safetensors":
-            return _safetensors().load_file(path)
+            return required(*_SAFETENSORS).load_file(path)
         return torch().load(path, map_location="cpu", weights_only=True)
-    except (ImportError, OSError):
+    except OSError:
         raise
     except Exception as error:  # each library has its own
         if "weights_only" in str(error) or "allow_pickle" in str(error):
@@ -153,16 +144,6 @@ def _check_suffix(path: Path, known: tuple[str, ...]) -> None:
         raise ValueError(f"'{path}' must end in one of {', '.join(known)}.")
 
 
-def _safetensors() -> Any:
-    try:
-        from safetensors import numpy as found
-    except ImportError as error:
-        raise ValueError(
-            "This needs safetensors, which is not installed: pip install 'festina[torch]'."
-        ) from error
-    return found
-
-
 def _is_weights(found: Any) -> bool:
     return (
         isinstance(found, Mapping)
@@ -173,7 +154,7 @@ def _is_weights(found: Any) -> bool:
 
 def _weights_in(found: Any, path: Path) -> Mapping[str, Any]:
     """The weights of a checkpoint that holds other things too."""
-    inside = {} if not isinstance(found, Mapping) else found
+    inside = found if isinstance(found, Mapping) else {}
     for name in _WEIGHTS:
         if _is_weights(inside.get(name)):
             return inside[name]
@@ -206,8 +187,8 @@ def _unwrapped(weights: Mapping[str, Any], have: Mapping[str, Any]) -> dict[str,
 def _check(given: Mapping[str, Any], have: Mapping[str, Any], origin: str) -> None:
     lacks, more = sorted(set(have) - set(given)), sorted(set(given) - set(have))
     if lacks or more:
-        words = [f"it lacks '{lacks[0]}'"] * bool(lacks)
-        words += [f"it has '{more[0]}', which the model has not"] * bool(more)
+        words = [f"it lacks '{name}'" for name in lacks[:1]]
+        words += [f"it has '{name}', which the model has not" for name in more[:1]]
         raise ValueError(f"{origin} is of another model: {' and '.join(words)}.")
     for name, value in have.items():
         if tuple(given[name].shape) != tuple(value.shape):
@@ -215,13 +196,3 @@ def _check(given: Mapping[str, Any], have: Mapping[str, Any], origin: str) -> No
                 f"{origin} is of another model: '{name}' has shape {tuple(given[name].shape)} "
                 f"there and {tuple(value.shape)} in the model."
             )
-
-
-def _is_array(leaf: Any) -> bool:
-    return hasattr(leaf, "shape") and hasattr(leaf, "dtype")
-
-
-def _name(path: tuple[Any, ...]) -> str:
-    import jax
-
-    return jax.tree_util.keystr(path, simple=True, separator=".")

@@ -1,21 +1,24 @@
 """PyTorch, which is asked for only where it is needed."""
 
+import importlib
 import sys
 import warnings
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 
-def torch() -> ModuleType:
-    """The package, or one line that says how to get it."""
+def required(module: str, package: str, extra: str) -> Any:
+    """A module of a package, or one line that says how to get it."""
     try:
-        import torch as found
+        return importlib.import_module(module)
     except ImportError as error:
         raise ValueError(
-            "This needs PyTorch, which is not installed: pip install 'festina[torch]'."
+            f"This needs {package}, which is not installed: pip install {extra}."
         ) from error
-    return found
+
+
+def torch() -> Any:
+    return required("torch", "PyTorch", "'festina[torch]'")
 
 
 def is_module(model: Any) -> bool:

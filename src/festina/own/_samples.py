@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -31,24 +31,24 @@ class Samples:
     def __len__(self) -> int:
         return length(self.x)
 
+    def part(self, which: slice | np.ndarray) -> "Samples":
+        x, y = (mapped(each, lambda a: a[which]) for each in (self.x, self.y))
+        return replace(self, x=x, y=y)
+
 
 def arrays(
-    x: Any,
-    y: Any = None,
-    *,
-    most: int = MOST,
-    place: Callable[[Any], Any] = np.asarray,
+    x: Any, y: Any = None, *, most: int = MOST, place: Callable[[Any], Any] = np.asarray
 ) -> Samples:
     """Those of arrays; `place` puts what was taken to where it is needed."""
-    n = length(x)
-    if any(len(each) != n for each in _leaves(x)):
-        counts = ", ".join(str(len(each)) for each in _leaves(x))
+    n, *others = map(len, leaves(x))
+    if any(other != n for other in others):
+        counts = ", ".join(map(str, (n, *others)))
         raise ValueError(f"The inputs have {counts} samples: as many were expected in each.")
     if y is not None and length(y) != n:
         raise ValueError(f"There are {n} inputs and {length(y)} targets: as many were expected.")
-    order = _order(n, most)
+    order, notes = _some(n, most)
     take = lambda data: mapped(data, lambda a: place(a[order]))
-    return Samples(take(x), None if y is None else take(y), None, _fewer(n, len(order)))
+    return Samples(take(x), take(y), None, notes)
 
 
 def torch_samples(
@@ -57,13 +57,9 @@ def torch_samples(
     """Those of tensors, a Dataset or a DataLoader of PyTorch: real numbers in one precision."""
     from torch.utils import data as torch_data
 
-    def place(a: Any) -> Any:
-        kind = real if a.is_floating_point() else a.dtype
-        return a.to(device, kind)
-
+    place = lambda a: a.to(device, real if a.is_floating_point() else a.dtype)
     if not isinstance(x, torch_data.Dataset | torch_data.DataLoader):
-        y = None if y is None else mapped(y, _tensor)
-        return arrays(mapped(x, _tensor), y, most=most, place=place)
+        return arrays(mapped(x, _tensor), mapped(y, _tensor), most=most, place=place)
     if y is not None:
         raise ValueError(
             f"A {type(x).__name__} has its own targets, in its own order: leave `y` out."
@@ -74,26 +70,30 @@ def torch_samples(
     xs, ys = zip(*(_pair(each) for each in pairs), strict=True)
     joined = lambda parts: mapped(_joined(parts), place)
     batch = x.batch_size if isinstance(x, torch_data.DataLoader) else None
-    return Samples(joined(xs), None if ys[0] is None else joined(ys), batch, notes)
+    return Samples(joined(xs), joined(ys), batch, notes)
 
 
 def length(data: Any) -> int:
     """Number of samples."""
-    return len(next(_leaves(data)))
-
-
-def rows(data: Any, which: Any) -> Any:
-    """Some samples of all arrays."""
-    return mapped(data, lambda a: a[which])
+    return len(leaves(data)[0])
 
 
 def mapped(data: Any, what: Callable[[Any], Any]) -> Any:
-    """`what` of each array, in the tuple or dict that it is in."""
+    """`what` of each array, in the tuple or dict that it is in; None where there are none."""
+    if data is None:
+        return None
     if isinstance(data, dict):
         return {key: mapped(value, what) for key, value in data.items()}
     if isinstance(data, tuple):
         return tuple(mapped(value, what) for value in data)
     return what(data)
+
+
+def called(model: Callable[..., Any], x: Any) -> Any:
+    """Of a tuple or a dict each is an argument."""
+    if isinstance(x, dict):
+        return model(**x)
+    return model(*x) if isinstance(x, tuple) else model(x)
 
 
 def _tensor(array: Any) -> Any:
@@ -111,24 +111,21 @@ def _tensor(array: Any) -> Any:
     return found
 
 
-def _leaves(data: Any) -> Iterator[Any]:
-    if isinstance(data, dict | tuple):
-        for each in data.values() if isinstance(data, dict) else data:
-            yield from _leaves(each)
-    elif not getattr(data, "shape", ()):
-        raise ValueError(
-            f"Samples must be arrays with one row for each, got {type(data).__name__}."
-        )
-    else:
-        yield data
+def leaves(data: Any) -> list[Any]:
+    """All arrays."""
+    found = list[Any]()
+    mapped(data, found.append)
+    for each in found:
+        if not getattr(each, "shape", ()):
+            kind = type(each).__name__
+            raise ValueError(f"Samples must be arrays with one row for each, got {kind}.")
+    return found
 
 
-def _order(count: int, most: int) -> np.ndarray:
-    return np.random.default_rng(0).permutation(count)[:most]
-
-
-def _fewer(count: int, taken: int) -> tuple[str, ...]:
-    return (f"{taken} of {count} samples stand for all",) if taken < count else ()
+def _some(count: int, most: int) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Which of them are taken, and a word where not all are."""
+    order = np.random.default_rng(0).permutation(count)[:most]
+    return order, (f"{most} of {count} samples stand for all",) * (most < count)
 
 
 def _plain(loader: Any) -> bool:
@@ -142,12 +139,10 @@ def _plain(loader: Any) -> bool:
 
 
 def _indexed(loader: Any, most: int) -> tuple[list[Any], tuple[str, ...]]:
-    count = len(loader.dataset)
-    order = _order(count, most)
-    if not count:
+    order, notes = _some(len(loader.dataset), most)
+    if not order.size:
         raise ValueError("The dataset is empty.")
-    batch = loader.collate_fn([loader.dataset[int(k)] for k in order])
-    return [batch], _fewer(count, len(order))
+    return [loader.collate_fn([loader.dataset[int(k)] for k in order])], notes
 
 
 def _streamed(loader: Any, most: int) -> tuple[list[Any], tuple[str, ...]]:
@@ -178,6 +173,8 @@ def _pair(batch: Any) -> tuple[Any, Any]:
 def _joined(parts: tuple[Any, ...]) -> Any:
     import torch
 
+    if parts[0] is None:
+        return None
     if isinstance(parts[0], dict):
         return {key: _joined(tuple(part[key] for part in parts)) for key in parts[0]}
     if isinstance(parts[0], tuple | list):

@@ -14,7 +14,7 @@ import numpy as np
 
 from ._chebyshev import Ahead
 from ._problem import Problem
-from ._rules import Adam, parts
+from ._rules import Adam, Schedule, parts
 from ._vectors import Vector, combination
 
 _PIECES = 8  # shares of the samples, from which the variance of gradients is measured
@@ -23,10 +23,7 @@ _RISEN, _RISEN_IN_BATCHES = 0.02, 0.1  # of the loss, by which it rises when ste
 
 
 def dilate(
-    rule: Adam,
-    problem: Problem,
-    dilation: Callable[[int], float],
-    schedule: Callable[[float], float] | None,
+    rule: Adam, problem: Problem, dilation: Callable[[int], float], schedule: Schedule | None
 ) -> Iterator[Ahead]:
     """Adam's course ahead, until it is no longer finite.
 

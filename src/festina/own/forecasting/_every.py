@@ -4,17 +4,17 @@ import copy
 import inspect
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
-from .._pytorch import unwrapped
 from ._chebyshev import Ahead
 from ._problem import Problem
+from ._rules import Schedule
 from ._vectors import Vector
 
 
 def run_ahead(
-    model: Any, optimizer: Any, problem: Problem, schedule: Callable[[float], float] | None
+    model: Any, optimizer: Any, problem: Problem, schedule: Schedule | None
 ) -> Iterator[Ahead]:
     """Its steps on all samples of the problem, without end."""
     closure = inspect.signature(optimizer.step).parameters.get("closure")
@@ -23,7 +23,7 @@ def run_ahead(
             f"`optimizer` is {type(optimizer).__name__}, whose steps ask for the loss again and "
             "again (a closure): it cannot be run ahead."
         )
-    twin, own = copy.deepcopy((unwrapped(model), optimizer))  # together: one holds the other's
+    twin, own = copy.deepcopy((model, optimizer))  # together: one holds the other's
     named = dict(twin.named_parameters())
     pairs = [(named[n], w) for n, w in zip(problem.names, problem.start.parts, strict=True)]
     rates = [group["lr"] for group in own.param_groups]

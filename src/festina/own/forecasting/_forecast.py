@@ -11,7 +11,7 @@ import numpy as np
 
 from ...dynamics._worker import Progress
 from ...networks._given import whole_number
-from .._pytorch import is_module
+from .._pytorch import is_module, unwrapped
 from ._chebyshev import Ahead, integrate
 from ._course import LEAST_DROP, LEAST_OF_ALL, LEFT, Course, Drop, Judge
 from ._curvature import negative_curvature
@@ -19,7 +19,7 @@ from ._dilated import dilate
 from ._every import run_ahead
 from ._problem import Exhausted, Problem, torch_problem, tree_problem
 from ._result import Forecast, Verdict
-from ._rules import SGD, Adam, parts, read, stated
+from ._rules import SGD, Adam, Schedule, parts, read, stated
 from ._vectors import Vector
 
 _TOLERANCE = 0.2  # of a step of the flow, relative to the step
@@ -33,8 +33,9 @@ _LONGEST = 3.0  # how much later than with all samples half of them may leave, b
 _CERTAIN = 200  # gradients of rest, before curvature is asked whether it is one
 _SETTLING = 0.05  # of the drop: if the loss has more than that to fall before it, it settles
 _RESTLESS = 0.3  # of the loss: one that falls by more, without a rest, is on no staircase
+_SCHEDULED = "the learning rate has a schedule, which is not known: it is taken to stay as it is"
+_GIVE_ONE = "Give `schedule`, the rate so many steps from now in units of the present one."
 
-Schedule = Callable[[float], float]
 Start = Callable[[float, Problem], Iterator[Ahead]]
 """The run ahead by steps that are so much coarser, on these samples."""
 
@@ -104,9 +105,12 @@ def forecast(
     most = float(whole_number("max_gradients", max_gradients, 20))
     samples = whole_number("samples", samples)
     batch = None if batch is None else whole_number("batch", batch)
+    model = unwrapped(model)
     problem, rule = _set_up(model, loss, optimizer, data, samples, batch, every_gradient)
     now, scale = problem.check()
-    _mind_schedule(optimizer, schedule, problem.notes)
+    if schedule is None and any("initial_lr" in g for g in getattr(optimizer, "param_groups", ())):
+        problem.notes.append(_SCHEDULED)
+        warnings.warn(f"{_SCHEDULED}. {_GIVE_ONE}", stacklevel=2)
     start: Start = lambda coarser, problem: _look(rule, problem, coarser, schedule)
     if every_gradient:
         start = lambda _, problem: run_ahead(model, optimizer, problem, schedule)
@@ -116,7 +120,7 @@ def forecast(
     since = None if watch is None else watch.rests_since
     gave_up = problem.spent[0] >= most
     verdict: Verdict = "plateau" if drop is not None else _without_drop(course)
-    left = half = band = reached = None
+    left = half = band = reached = ends = None
     if gave_up:
         dear = ", which is as dear as training on" if course.time[-1] < 2.0 * most else ""
         problem.notes.append(
@@ -129,11 +133,12 @@ def forecast(
             verdict != "minimum" or (gave_up and negative_curvature(problem, course.weights))
         ):
             verdict, band = "plateau", (bound, math.inf)
-    if judge is not None and course.metric_moved:
-        ends = course.metric[0], course.metric[-1]
-        reached = lambda seen: seen.metric_passage(*ends, LEFT)
-        left, half = reached(course), course.metric_passage(*ends, 0.5)
-    elif judge is None and drop is not None:
+    if judge is not None:
+        drop, ends = None, (course.metric[0], course.metric[-1])
+        if course.metric_moved:
+            reached = lambda seen: seen.metric_passage(*ends, LEFT)
+            left, half = reached(course), course.metric_passage(*ends, 0.5)
+    elif drop is not None:
         fall = LEFT * drop.height
         reached = lambda seen: seen.passage(int(np.argmin(seen.speed)), fall)
         left, half = (course.passage(drop.flattest, share * drop.height) for share in (LEFT, 0.5))
@@ -152,9 +157,9 @@ def forecast(
         half,
         band,
         now,
-        drop.above if drop is not None and judge is None else None,
-        drop.below if drop is not None and judge is None else None,
-        (course.metric[0], course.metric[-1]) if judge else None,
+        drop and drop.above,
+        drop and drop.below,
+        ends,
         course.time[-1],
         problem.spent[0],
         tuple(problem.notes),
@@ -195,15 +200,6 @@ def _set_up(
     return problem, read(optimizer, model, problem)
 
 
-def _mind_schedule(optimizer: Any, schedule: Schedule | None, notes: list[str]) -> None:
-    groups = getattr(optimizer, "param_groups", ())
-    if schedule is None and any("initial_lr" in group for group in groups):
-        word = "the learning rate has a schedule, which is not known: it is taken to stay as it is"
-        notes.append(word)
-        more = "Give `schedule`, the rate so many steps from now in units of the present one."
-        warnings.warn(f"{word}. {more}", stacklevel=3)
-
-
 def _look(
     rule: SGD | Adam, problem: Problem, coarser: float, schedule: Schedule | None
 ) -> Iterator[Ahead]:
@@ -226,16 +222,14 @@ def _descent(
             g = g + w.scaled(decay)
         return loss, g.scaled(relative)
 
-    before, steps = 0.0, 0.0
-    per_step = 1.0 / rule.steps(0.0)
+    before, steps, per_step = 0.0, 0.0, 1.0 / rule.steps(0.0)
     shortest = _SHORTEST * per_step
     for here in integrate(field, problem.start, tolerance=tolerance, shortest=shortest):
-        ahead = here.time - before
+        ahead, before = here.time - before, here.time
         if schedule is None:
             steps += ahead * rule.steps(here.growth)
         else:
             steps = _scheduled(rule, schedule, steps, ahead, here.growth)
-        before = here.time
         yield Ahead(steps, here.loss, here.speed * per_step, here.growth, here.weights)
 
 

@@ -7,14 +7,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
-from .._pytorch import check_pairs, unwrapped
-from .._samples import Samples, arrays, length, rows, torch_samples
+from .._pytorch import check_pairs
+from .._samples import Samples, arrays, called, torch_samples
+from .._trees import Tree, is_real
 from ._vectors import Array, Vector
 
-Evaluate = Callable[[tuple[Array, ...], Any, Any], tuple[float, tuple[Array, ...]]]
-"""Loss and its gradient by the parts of the weights, on inputs and targets."""
+Evaluate = Callable[[tuple[Array, ...], Samples], tuple[float, tuple[Array, ...]]]
+"""Loss and its gradient by the parts of the weights."""
 
 _SAME = 1e-4  # of a loss: accelerators do not add in the same order twice
 _NOTHING = 1e-3  # of the loss without a network, which is not looked at closer
@@ -29,7 +32,7 @@ class Problem:
     """Loss and gradient of weights on some of the samples.
 
     - `start`: the weights as they are.
-    - `samples`: how many.
+    - `samples`: how many there are in `data`.
     - `spent`: gradients so far, in passes through all samples; shared by the halves. After `most`
       of them it is `Exhausted`, also in the middle of a step.
     - `restore`: somebody's model again, with other weights in it.
@@ -40,8 +43,7 @@ class Problem:
 
     evaluate: Evaluate
     start: Vector
-    x: Any
-    y: Any
+    data: Samples
     restore: Callable[[Vector], Any]
     names: tuple[str, ...]
     array: Callable[[Any, Array], Array]
@@ -53,21 +55,21 @@ class Problem:
 
     @property
     def samples(self) -> int:
-        return length(self.x)
+        return len(self.data)
 
     def __call__(self, w: Vector) -> tuple[float, Vector]:
         if self.spent[0] >= self.most:
             raise Exhausted
         self.spent[0] += self.share
-        loss, parts = self.evaluate(w.parts, self.x, self.y)
+        loss, parts = self.evaluate(w.parts, self.data)
         return loss, Vector(parts)
 
     def pieces(self, count: int) -> Iterator["Problem"]:
         """The samples in that many shares, nearly equal."""
         bounds = np.linspace(0, self.samples, min(count, self.samples) + 1).astype(int)
         for a, b in itertools.pairwise(bounds):
-            x, y = rows(self.x, slice(a, b)), rows(self.y, slice(a, b))
-            yield replace(self, x=x, y=y, share=self.share * (b - a) / self.samples)
+            share = self.share * (b - a) / self.samples
+            yield replace(self, data=self.data.part(slice(a, b)), share=share)
 
     def random(self) -> Vector:
         """A direction, the same each time, on the device where the weights are."""
@@ -121,7 +123,6 @@ def torch_problem(
     import torch
     from torch.func import functional_call
 
-    model = unwrapped(model)
     every = dict(model.named_parameters())
     moving = {n: p for n, p in every.items() if p.requires_grad and id(p) in trained}
     if not moving:
@@ -143,17 +144,13 @@ def torch_problem(
         notes.append(_longer(str(short.pop()).removeprefix("torch.")))
         twin.float()
 
-    paired = list[bool]()
-
-    def evaluate(parts: tuple[Array, ...], x: Any, y: Any) -> tuple[float, tuple[Array, ...]]:
+    def evaluate(parts: tuple[Array, ...], data: Samples) -> tuple[float, tuple[Array, ...]]:
         own = tuple(p.detach().requires_grad_() for p in parts)
-        args, named = ((), x) if isinstance(x, dict) else (x if isinstance(x, tuple) else (x,), {})
+        run = lambda *a, **k: functional_call(twin, dict(zip(moving, own, strict=True)), a, k)
         with torch.enable_grad():
-            outputs = functional_call(twin, dict(zip(moving, own, strict=True)), args, named)
-            if not paired:
-                check_pairs(loss, outputs, y)
-                paired.append(True)
-            value = _one_number(loss(outputs, y))
+            outputs = called(run, data.x)
+            check_pairs(loss, outputs, data.y)
+            value = _one_number(loss(outputs, data.y))
             if not getattr(value, "requires_grad", False):
                 raise ValueError("`loss` does not depend on the weights: is it detached?")
             g = torch.autograd.grad(value, own, allow_unused=True, materialize_grads=True)
@@ -161,28 +158,20 @@ def torch_problem(
 
     def restore(w: Vector) -> Any:
         shown = copy.deepcopy(model)
-        named = dict(shown.named_parameters())
-        with torch.no_grad():
-            for name, part in zip(moving, w.parts, strict=True):
-                named[name].copy_(part)
+        shown.load_state_dict(dict(zip(moving, w.parts, strict=True)), strict=False)
         return shown
 
     start = Vector(tuple(p.detach().to(real, copy=True) for p in moving.values()))
     array = lambda a, like: torch.as_tensor(a).to(like)
     batch = samples.batch if batch is None else batch
-    return Problem(
-        evaluate, start, samples.x, samples.y, restore, tuple(moving), array, batch, notes
-    )
+    return Problem(evaluate, start, samples, restore, tuple(moving), array, batch, notes)
 
 
 def tree_problem(model: Any, loss: Callable, data: Any, *, most: int, batch: int | None) -> Problem:
     """`loss(model, x, y)` of any tree with arrays of real numbers among its leaves."""
-    import jax
-    import jax.numpy as jnp
-
     samples = _with_targets(arrays, data, most=most, place=jnp.asarray)
-    named, tree = jax.tree_util.tree_flatten_with_path(model)
-    real = {k: leaf for k, (_, leaf) in enumerate(named) if is_real(leaf)}
+    tree = Tree(model)
+    real = {name: leaf for name, leaf in tree.leaves.items() if is_real(leaf)}
     if not real:
         raise ValueError(
             f"`model` is a {type(model).__name__} without arrays of real numbers: expected a "
@@ -190,39 +179,21 @@ def tree_problem(model: Any, loss: Callable, data: Any, *, most: int, batch: int
         )
     short = {str(leaf.dtype) for leaf in real.values() if leaf.dtype.itemsize < 4}
     longer = lambda leaf: jnp.asarray(leaf, jnp.promote_types(leaf.dtype, jnp.float32))
-
-    def whole(parts: Any) -> Any:
-        moved = dict(zip(real, parts, strict=True))
-        return tree.unflatten(moved.get(k, leaf) for k, (_, leaf) in enumerate(named))
-
+    whole = lambda parts: tree.replaced(dict(zip(real, parts, strict=True)))
     graded = jax.jit(jax.value_and_grad(lambda w, x, y: _one_number(loss(whole(w), x, y))))
 
-    def evaluate(parts: tuple[Array, ...], x: Any, y: Any) -> tuple[float, tuple[Array, ...]]:
-        value, g = graded(parts, x, y)
+    def evaluate(parts: tuple[Array, ...], data: Samples) -> tuple[float, tuple[Array, ...]]:
+        value, g = graded(parts, data.x, data.y)
         return float(value), tuple(g)
 
     def restore(w: Vector) -> Any:
         pairs = zip(w.parts, real.values(), strict=True)
         return whole([part.astype(leaf.dtype) for part, leaf in pairs])
 
-    return Problem(
-        evaluate,
-        Vector(tuple(longer(leaf) for leaf in real.values())),
-        samples.x,
-        samples.y,
-        restore,
-        tuple(jax.tree_util.keystr(named[k][0]) for k in real),
-        lambda a, like: jnp.asarray(a, like.dtype),
-        batch,
-        [*samples.notes, *map(_longer, short)],
-    )
-
-
-def is_real(leaf: Any) -> bool:
-    """Whether it is an array of real numbers, of NumPy or JAX."""
-    from jax.numpy import floating, issubdtype
-
-    return hasattr(leaf, "dtype") and bool(issubdtype(leaf.dtype, floating))
+    start = Vector(tuple(longer(leaf) for leaf in real.values()))
+    array = lambda a, like: jnp.asarray(a, like.dtype)
+    notes = [*samples.notes, *map(_longer, short)]
+    return Problem(evaluate, start, samples, restore, tuple(real), array, batch, notes)
 
 
 def _with_targets(take: Callable[..., Samples], data: Any, **options: Any) -> Samples:

@@ -115,7 +115,7 @@ class Forecast:
             raise ValueError(f"No drop of the loss is ahead, the verdict is '{self.verdict}'.")
         network = model_of(self.after, x, y, apply)
         found = Narrowest(network).search(tolerance)
-        slope = lambda weights: network.slope(weights, slice(None), loss)
+        slope = lambda weights: network.slope(weights, network.samples, loss)
         rested = descend(slope, found.weights, network.trained, steps=_DESCENT)
         return slope(rested)[0], found.widths
 

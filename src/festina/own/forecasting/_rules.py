@@ -1,18 +1,24 @@
 """By which rule somebody's weights move: stated, or read from an optimiser of PyTorch."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import jax
+
 from ...networks._given import real_number
-from .._pytorch import unwrapped
-from ._problem import Problem, is_real
+from .._trees import is_real
+from ._problem import Problem
 from ._vectors import Vector
 
 _KNOWN = "SGD (with momentum or Nesterov's), Adam and AdamW"
 
 Rates = float | tuple[float, ...]
 """One number for all parts of the weights, or one for each."""
+
+Schedule = Callable[[float], float]
+"""The learning rate so many steps from now, in units of the present one."""
 
 
 @dataclass(frozen=True)
@@ -122,9 +128,7 @@ def stated(rule: Any, problem: Problem) -> SGD | Adam:
 
 def _like(problem: Problem, given: Any) -> Vector:
     """A tree like the model's, as a vector like the weights."""
-    from jax import tree
-
-    leaves = [leaf for leaf in tree.leaves(given) if is_real(leaf)]
+    leaves = [leaf for leaf in jax.tree.leaves(given) if is_real(leaf)]
     weights = problem.start.parts
     if [leaf.shape for leaf in leaves] != [w.shape for w in weights]:
         raise ValueError(
@@ -142,7 +146,7 @@ def read(optimizer: Any, model: Any, problem: Problem) -> SGD | Adam:
             f"`optimizer` is {kind}, which is not known; {_KNOWN} are. With `every_gradient=True` "
             "it is run ahead itself, one gradient a step."
         )
-    named = dict(unwrapped(model).named_parameters())
+    named = dict(model.named_parameters())
     moving = [named[name] for name in problem.names]
     group_of = {id(p): group for group in optimizer.param_groups for p in group["params"]}
     groups = [group_of[id(p)] for p in moving]

@@ -4,48 +4,44 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from ._layers import Weights
+from ._layers import Sloped, Weights
 
-Slope = Callable[[Weights], tuple[float, dict[str, np.ndarray]]]
+_LOOK = 20  # steps from one look to the next
 
 
 def descend(
-    slope: Slope,
+    slope: Callable[[Weights], Sloped],
     weights: Weights,
     free: Iterable[str],
     *,
     steps: int,
-    look: Callable[[Weights], bool] | None = None,
-    every: int = 20,
+    look: Callable[[Weights], bool] = lambda weights: True,
 ) -> Weights:
     """Down a loss with the `free` weights; every so often `look` says whether to go on."""
     from scipy.optimize import minimize
 
-    names = sorted(free)
+    names, seen = sorted(free), 0
     if not names:
         return weights
-    shapes = [weights[name].shape for name in names]
     cuts = np.cumsum([weights[name].size for name in names])[:-1]
-    seen = 0
+    none = {name: np.zeros_like(weights[name]) for name in names}
+    together = lambda by_name: np.concatenate([by_name[name].ravel() for name in names])
 
     def apart(flat: np.ndarray) -> Weights:
-        pieces = zip(names, np.split(flat, cuts), shapes, strict=True)
-        return {**weights, **{name: piece.reshape(shape) for name, piece, shape in pieces}}
+        pieces = zip(names, np.split(flat, cuts), strict=True)
+        return {**weights, **{name: each.reshape(none[name].shape) for name, each in pieces}}
 
     def loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
         value, slopes = slope(apart(flat))
-        each = (
-            slopes.get(name, np.zeros(shape)) for name, shape in zip(names, shapes, strict=True)
-        )
-        return value, np.concatenate([one.ravel() for one in each])
+        return value, together({**none, **slopes})
 
     def after(flat: np.ndarray) -> None:
         nonlocal seen
         seen += 1
-        if look is not None and seen % every == 0 and not look(apart(flat)):
+        if seen % _LOOK == 0 and not look(apart(flat)):
             raise StopIteration
 
-    flat = np.concatenate([weights[name].ravel() for name in names])
     options = {"maxiter": steps, "maxfun": 2 * steps, "maxcor": 20, "ftol": 1e-11, "gtol": 1e-12}
-    end = minimize(loss, flat, jac=True, method="L-BFGS-B", callback=after, options=options)
+    start = together(weights)
+    end = minimize(loss, start, jac=True, method="L-BFGS-B", callback=after, options=options)
     return apart(end.x)

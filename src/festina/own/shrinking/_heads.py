@@ -38,21 +38,20 @@ class Heads(nn.MultiheadAttention):
         q, k, v = (each[None] if single else each for each in (query, key, value))
         q, k, v = (each.transpose(0, 1) if turned else each for each in (q, k, v))
         biases = (None,) * 3 if self.in_proj_bias is None else self.in_proj_bias.chunk(3)
+        weights, sizes = self.in_proj_weight.chunk(3), (self.num_heads, self.head_dim)
         q, k, v = (
-            nn.functional.linear(each, weight, bias)
-            .unflatten(-1, (self.num_heads, self.head_dim))
-            .transpose(1, 2)
-            for each, weight, bias in zip(
-                (q, k, v), self.in_proj_weight.chunk(3), biases, strict=True
-            )
+            nn.functional.linear(*each).unflatten(-1, sizes).transpose(1, 2)
+            for each in zip((q, k, v), weights, biases, strict=True)
         )
         scores = q @ k.transpose(-1, -2) / math.sqrt(self.head_dim)
-        for mask, shape in ((attn_mask, None), (key_padding_mask, (-1, 1, 1, k.shape[-2]))):
-            if mask is not None:
-                at = mask.reshape(shape) if shape else _for_heads(mask, self.num_heads)
-                scores = (
-                    scores.masked_fill(at, -math.inf) if at.dtype == torch.bool else scores + at
-                )
+        if attn_mask is not None and attn_mask.ndim == 3:  # one for each head
+            attn_mask = attn_mask.unflatten(0, (-1, self.num_heads))
+        if key_padding_mask is not None:
+            key_padding_mask = key_padding_mask[..., None, None, :]
+        for at in (attn_mask, key_padding_mask):
+            if at is not None:
+                hidden = at.dtype == torch.bool
+                scores = scores.masked_fill(at, -math.inf) if hidden else scores + at
         shares = nn.functional.dropout(scores.softmax(-1), self.dropout, self.training)
         out = self.out_proj((shares @ v).transpose(1, 2).flatten(-2))
         out = out.transpose(0, 1) if turned else out[0] if single else out
@@ -64,8 +63,3 @@ class Heads(nn.MultiheadAttention):
 
 def _understood(module: Any) -> bool:
     return module._qkv_same_embed_dim and module.bias_k is None and not module.add_zero_attn
-
-
-def _for_heads(mask: torch.Tensor, heads: int) -> torch.Tensor:
-    """`(T, S)`, or one for each head."""
-    return mask if mask.ndim == 2 else mask.unflatten(0, (-1, heads))

@@ -10,10 +10,10 @@ import numpy as np
 from jaxtyping import Float
 
 from ..._precision import float64
-from .._samples import arrays
-from .._samples import rows as rows_of
+from .._samples import Samples, arrays, called
+from .._trees import Tree, is_real
 from ._jax_program import Product, Program, Seen
-from ._layers import AbstractModel, Hidden, Part, Pull, Rows, Weights, called, is_hidden
+from ._layers import AbstractModel, Hidden, Loss, Part, Pull, Reads, Sloped, Weights
 
 
 class JaxModel(AbstractModel):
@@ -23,72 +23,69 @@ class JaxModel(AbstractModel):
     """
 
     def __init__(self, model: Any, x: Any, y: Any = None, apply: Callable[..., Any] | None = None):
-        leaves, self._tree = jax.tree.flatten_with_path(model)
-        self.original = model
-        self._names = [jax.tree_util.keystr(path) for path, _ in leaves]
-        self._leaves = [leaf for _, leaf in leaves]
+        self.original, self._tree = model, Tree(model)
+        arrays_in = any(hasattr(leaf, "dtype") for leaf in self._tree.leaves.values())
+        if isinstance(model, type | str) or not arrays_in or not (callable(model) or apply):
+            raise ValueError(
+                "`model` must be a `torch.nn.Module`, or a tree of JAX's arrays that can be called "
+                "with one example (Equinox) or comes with `apply=` of tree and inputs; got "
+                f"{type(model).__name__}."
+            )
         self.weights = {
             name: np.asarray(leaf, float)
-            for name, leaf in zip(self._names, self._leaves, strict=True)
-            if isinstance(leaf, jax.Array | np.ndarray) and _is_real(leaf)
+            for name, leaf in self._tree.leaves.items()
+            if isinstance(leaf, jax.Array | np.ndarray) and is_real(leaf)
         }
         self.trained = frozenset(self.weights)
         self._apply = apply or (lambda tree, *x, **named: jax.vmap(tree)(*x, **named))
         self.samples = arrays(x, y, place=_placed)
         self.notes = self.samples.notes
         self._compiled = jax.jit(lambda weights, x: self._run(weights, x)[:2])
-        self._sloped: tuple[Any, Any] = None, jax.jit(jax.value_and_grad(self._squared))
+        self._sloped: tuple[Any, Any] = None, self._graded(_squared)
 
     @float64
-    def outputs(self, weights: Weights, rows: Rows) -> Float[np.ndarray, "sample number"]:
-        y = self._compiled(self._wide(weights), rows_of(self.samples.x, rows))[0]
+    def outputs(self, weights: Weights, samples: Samples) -> Float[np.ndarray, "sample number"]:
+        y = self._compiled(self._wide(weights), samples.x)[0]
         return np.asarray(y, float).reshape(len(y), -1)
 
     @float64
-    def reads(
-        self, weights: Weights, rows: Rows, layers: tuple[Hidden, ...]
-    ) -> dict[str, np.ndarray]:
-        _, found = self._compiled(self._wide(weights), rows_of(self.samples.x, rows))
+    def reads(self, weights: Weights, samples: Samples, layers: tuple[Hidden, ...]) -> Reads:
+        _, found = self._compiled(self._wide(weights), samples.x)
         few = {h.name: weights[h.reader.name].shape[h.reader.axis] for h in layers}
         return {h.name: _flat(found[h.reader.name])[:, : few[h.name]] for h in layers}
 
-    def pulls(self, rows: Rows) -> Iterator[Pull]:
-        x = rows_of(self.samples.x, rows)
-        _, read = self._compiled(self.weights, x)
+    def batches(self, samples: Samples) -> tuple[Samples]:
+        return (samples,)  # whose number changes compiles anew
+
+    def pull(self, samples: Samples) -> Pull:
+        _, read = self._compiled(self.weights, samples.x)
         zero = {layer.reader.name: jnp.zeros_like(read[layer.reader.name]) for layer in self.hidden}
-        y, pull = jax.vjp(jax.jit(lambda nudges: self._run(self.weights, x, nudges)[0]), zero)
+        nudged = lambda nudges: self._run(self.weights, samples.x, nudges)[0]
+        y, pull = jax.vjp(jax.jit(nudged), zero)
         by_layer = lambda found: {h.name: _flat(found[h.reader.name]) for h in self.hidden}
-        slopes = lambda probe: by_layer(
-            pull(jnp.broadcast_to(probe.reshape(y.shape[1:]), y.shape))[0]
-        )
-        yield Pull(len(y), y[0].size, by_layer(read), slopes)
+        along = lambda probe: jnp.broadcast_to(probe.reshape(y.shape[1:]), y.shape)
+        slopes = lambda probe: by_layer(pull(along(probe))[0])
+        return Pull(by_layer(read), y[0].size, slopes)
 
     contributions = float64(AbstractModel.contributions)
 
     @float64
-    def slope(
-        self, weights: Weights, rows: Rows, goal: np.ndarray | Callable[..., Any]
-    ) -> tuple[float, dict[str, np.ndarray]]:
-        own = goal if callable(goal) else None
-        if own is not self._sloped[0]:
-            of = lambda weights, x, target: goal(self._call(weights, x), target)  # pyright: ignore
-            self._sloped = own, jax.jit(jax.value_and_grad(of if own else self._squared))
-        target = goal if own is None else rows_of(self.samples.y, rows)
-        x = rows_of(self.samples.x, rows)
-        value, slopes = self._sloped[1](self._wide(weights), x, target)
+    def slope(self, weights: Weights, samples: Samples, loss: Loss | None = None) -> Sloped:
+        if loss is not self._sloped[0]:
+            self._sloped = loss, self._graded(loss or _squared)
+        value, slopes = self._sloped[1](self._wide(weights), samples.x, samples.y)
         return float(value), {
             name: np.asarray(slopes[name])[tuple(map(slice, each.shape))]
             for name, each in weights.items()
         }
 
-    def computed(self, model: Any, rows: Rows) -> Float[np.ndarray, "sample number"]:
-        x = jax.tree.map(jnp.asarray, rows_of(self.samples.x, rows))
+    def computed(self, model: Any, samples: Samples) -> Float[np.ndarray, "sample number"]:
+        x = jax.tree.map(jnp.asarray, samples.x)
         y = called(functools.partial(self._apply, model), x)
         return np.asarray(y, float).reshape(len(y), -1)
 
-    def _squared(self, weights: Any, x: Any, target: Any) -> Any:
-        y = self._call(weights, x)
-        return 0.5 * jnp.sum((y.reshape(target.shape) - target) ** 2) / len(target)
+    def _graded(self, loss: Loss) -> Callable[..., Any]:
+        return jax.jit(jax.value_and_grad(lambda weights, x, y: loss(self._call(weights, x), y)))
 
     def _wide(self, weights: Weights) -> dict[str, np.ndarray]:
         """With units of zeros, which nobody reads, up to the shapes of the wide network."""
@@ -99,13 +96,11 @@ class JaxModel(AbstractModel):
         return found
 
     def built(self, weights: Weights) -> Any:
-        leaves = [
-            (np if isinstance(leaf, np.ndarray) else jnp).asarray(weights[name], leaf.dtype)
-            if name in weights
-            else leaf
-            for name, leaf in zip(self._names, self._leaves, strict=True)
-        ]
-        model = jax.tree.unflatten(self._tree, leaves)
+        was = self._tree.leaves
+        kind = lambda name: np if isinstance(was[name], np.ndarray) else jnp
+        model = self._tree.replaced(
+            {name: kind(name).asarray(each, was[name].dtype) for name, each in weights.items()}
+        )
         sized = lambda node: hasattr(node, "out_features") and hasattr(node, "weight")
         for node in filter(sized, jax.tree.leaves(model, is_leaf=sized)):
             for name, size in zip(("out_features", "in_features"), node.weight.shape, strict=False):
@@ -114,36 +109,29 @@ class JaxModel(AbstractModel):
         return model
 
     def _call(self, weights: Any, x: Any) -> Any:
-        leaves = [
-            weights.get(name, leaf) for name, leaf in zip(self._names, self._leaves, strict=True)
-        ]
-        tree = jax.tree.unflatten(self._tree, map(_device, leaves))
-        return called(functools.partial(self._apply, tree), jax.tree.map(jnp.asarray, x))
+        rest = {n: a for n, a in self._tree.leaves.items() if isinstance(a, np.ndarray)}
+        tree = self._tree.replaced({**jax.tree.map(jnp.asarray, rest), **weights})
+        return called(functools.partial(self._apply, tree), x)
 
     @float64
-    def layers(self) -> Iterator[Hidden]:
-        *_, program = self._run(self.weights, rows_of(self.samples.x, slice(2)))
+    def candidates(self) -> Iterator[Iterator[Hidden]]:
+        *_, program = self._run(self.weights, self.samples.part(slice(2)).x)
         names = [each.name for each in program.products]
         once = [each for each in program.products if names.count(each.name) == 1]
-        return iter(list(self._found(once, program.biases)))
+        read_by = lambda at: self._read_by(once[at], once[:at], program.biases)
+        return map(read_by, range(len(once)))
 
-    def _found(self, products: list[Product], biases: dict[str, str]) -> Iterator[Hidden]:
-        taken: set[str] = set()
-        for at, reader in enumerate(products):
-            for maker in reversed(products[:at]):
-                units = self.weights[maker.name].shape[maker.makes]
-                block, left = divmod(self.weights[reader.name].shape[reader.reads], units)
-                if left or maker.name in taken:
-                    continue
-                parts = [Part(maker.name, maker.makes)]
-                parts += [Part(biases[maker.name])] if maker.name in biases else []
-                read = Part(reader.name, reader.reads)
-                bias = biases.get(reader.name)
-                layer = Hidden(maker.name, units, tuple(parts), read, bias, block)
-                if is_hidden(self, layer):
-                    taken.add(maker.name)
-                    yield layer
-                    break
+    def _read_by(
+        self, reader: Product, before: list[Product], biases: dict[str, str]
+    ) -> Iterator[Hidden]:
+        read, bias = Part(reader.name, reader.reads), biases.get(reader.name)
+        for maker in reversed(before):
+            units = self.weights[maker.name].shape[maker.makes]
+            block, left = divmod(self.weights[reader.name].shape[reader.reads], units)
+            parts = [Part(maker.name, maker.makes)]
+            parts += [Part(biases[maker.name])] if maker.name in biases else []
+            if not left:
+                yield Hidden(maker.name, units, tuple(parts), read, bias, block)
 
     def _run(
         self, weights: Any, x: Any, nudges: dict[str, Any] | None = None
@@ -159,16 +147,12 @@ class JaxModel(AbstractModel):
         return out.value, program.read, program
 
 
-def _device(leaf: Any) -> Any:
-    return jnp.asarray(leaf) if isinstance(leaf, np.ndarray) else leaf
-
-
-def _is_real(array: Any) -> bool:
-    return jnp.issubdtype(array.dtype, jnp.floating)
-
-
 def _placed(array: Any) -> np.ndarray:
-    return np.asarray(array, float) if _is_real(array) else np.asarray(array)
+    return np.asarray(array, float) if is_real(array) else np.asarray(array)
+
+
+def _squared(outputs: Any, targets: Any) -> Any:
+    return 0.5 * jnp.sum((outputs.reshape(targets.shape) - targets) ** 2) / len(targets)
 
 
 def _flat(array: Any) -> np.ndarray:

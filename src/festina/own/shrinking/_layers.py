@@ -7,18 +7,24 @@ network was written; what does not pass is left as it is.
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
-from .._samples import Samples, mapped
+from .._samples import Samples, leaves
 
 Weights = Mapping[str, np.ndarray]
-Rows = slice | np.ndarray
-"""Which of the inputs."""
+Reads = dict[str, np.ndarray]
+"""What the reader of a layer is given, `(row, unit · block)`, by the layer's name."""
+
+Loss = Callable[..., Any]
+"""Of outputs and targets, one number."""
+
+Sloped = tuple[float, dict[str, np.ndarray]]
+"""A loss, and its gradient by name."""
 
 _PROBES = 16  # directions of the outputs along which units are weighed, where there are more
 
@@ -55,7 +61,7 @@ class Hidden:
     - `makers`: arrays that make them, along which axes.
     - `reader`: the array that reads them; `bias`, beside it, takes up what is constant.
     - `free`: whether units may be mixed, by their weights, or only be chosen.
-    - `counted`: module and attribute that hold the number of heads, where something does.
+    - `counted`: of heads, module and attribute that hold their number.
     - `summed`: where no layer reads them, but the outputs are linear in an array: what that is
       multiplied with is what it reads. It is kept flat, unit after unit.
     """
@@ -70,10 +76,6 @@ class Hidden:
     counted: tuple[str, str] | None = None
     summed: bool = False
 
-    @property
-    def heads(self) -> bool:
-        return self.counted is not None
-
     def combined(self, weights: Weights, shares: np.ndarray) -> dict[str, np.ndarray]:
         """Units that are `shares` `(few, unit)` of those that are there, and read so."""
         found = dict(weights)
@@ -85,22 +87,14 @@ class Hidden:
 
 
 class Pull(NamedTuple):
-    """Some samples, how many numbers come out of each, what readers are given, and their slopes.
+    """What readers are given, how many numbers come out of a sample, and slopes between them.
 
-    `slopes` are those of a probe's product with the outputs by what readers are given, by layer.
+    `slopes` are those of a probe's product with the outputs by what readers are given.
     """
 
-    samples: int
+    reads: Reads
     numbers: int
-    reads: dict[str, np.ndarray]
-    slopes: Callable[[np.ndarray], dict[str, np.ndarray]]
-
-
-def called(model: Callable[..., Any], x: Any) -> Any:
-    """Of a tuple or a dict each is an argument."""
-    if isinstance(x, dict):
-        return model(**x)
-    return model(*x) if isinstance(x, tuple) else model(x)
+    slopes: Callable[[np.ndarray], Reads]
 
 
 class AbstractModel(ABC):
@@ -118,53 +112,75 @@ class AbstractModel(ABC):
     notes: tuple[str, ...] = ()
 
     @abstractmethod
+    def candidates(self) -> Iterator[Iterable[Hidden]]:
+        """What may be hidden in it, for each that reads, the likeliest first."""
+
     def layers(self) -> Iterator[Hidden]:
-        """What is hidden in it."""
+        """What is hidden in it. Units that are read by one are no other's."""
+        taken: set[str] = set()
+        for each in self.candidates():
+            for layer in each:
+                makers = {part.name for part in layer.makers}
+                if not taken & makers and self.is_hidden(layer):
+                    taken |= makers
+                    yield layer
+                    break
+
+    def is_hidden(self, layer: Hidden) -> bool:
+        """Whether its units can be permuted, and whether each goes its own way to the reader."""
+        if layer.units < 2:
+            return False
+        some = self.samples.part(slice(8))
+        permuted = layer.combined(self.weights, np.roll(np.eye(layer.units), 1, axis=0))
+        if not close(self.outputs(self.weights, some), self.outputs(permuted, some)):
+            return False
+        silenced = layer.combined(self.weights, np.diag((np.arange(layer.units) % 2).astype(float)))
+        before, after = (
+            self.reads(weights, some, (layer,))[layer.name].reshape(-1, layer.units, layer.block)
+            for weights in (self.weights, silenced)
+        )
+        return close(before[:, 1::2], after[:, 1::2])
 
     @abstractmethod
-    def outputs(self, weights: Weights, rows: Rows) -> Float[np.ndarray, "sample number"]: ...
+    def outputs(self, weights: Weights, samples: Samples) -> Float[np.ndarray, "sample number"]: ...
 
     @abstractmethod
-    def reads(
-        self, weights: Weights, rows: Rows, layers: tuple[Hidden, ...]
-    ) -> dict[str, np.ndarray]:
-        """What the reader of each of these layers is given, `(row, unit · block)`, by layer."""
+    def reads(self, weights: Weights, samples: Samples, layers: tuple[Hidden, ...]) -> Reads: ...
 
     @abstractmethod
-    def pulls(self, rows: Rows) -> Iterator[Pull]: ...
+    def batches(self, samples: Samples) -> Iterable[Samples]:
+        """As many at a time as it is asked about."""
 
     @abstractmethod
-    def slope(
-        self, weights: Weights, rows: Rows, goal: np.ndarray | Callable[..., Any]
-    ) -> tuple[float, dict[str, np.ndarray]]:
-        """Half the mean square to outputs, or a loss, and its gradient by what is trained."""
+    def pull(self, samples: Samples) -> Pull: ...
+
+    @abstractmethod
+    def slope(self, weights: Weights, samples: Samples, loss: Loss | None = None) -> Sloped:
+        """A loss, or half the mean square to targets, and its gradient by what is trained."""
 
     @abstractmethod
     def built(self, weights: Weights) -> Any:
         """A network of the same kind with these weights."""
 
     @abstractmethod
-    def computed(self, model: Any, rows: Rows) -> Float[np.ndarray, "sample number"]:
+    def computed(self, model: Any, samples: Samples) -> Float[np.ndarray, "sample number"]:
         """What a network of the same kind gives as it is, in its own precision."""
 
-    def contributions(self, rows: Rows) -> dict[str, np.ndarray]:
+    def contributions(self, samples: Samples) -> dict[str, np.ndarray]:
         """Of each unit to the squared outputs, to first order: ⟨(r ∂f/∂r)²⟩, by layer.
 
         By probes of random signs along the outputs, or along each of few outputs.
         """
         total = {layer.name: np.zeros(layer.units) for layer in self.hidden}
-        count = 0
-        for samples, numbers, reads, slopes in self.pulls(rows):
-            count += samples
-            few = numbers <= _PROBES
+        for reads, numbers, slopes in map(self.pull, self.batches(samples)):
             signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(_PROBES, numbers))
-            for probe in np.eye(numbers) if few else signs / math.sqrt(_PROBES):
+            for probe in np.eye(numbers) if numbers <= _PROBES else signs / math.sqrt(_PROBES):
                 along = slopes(probe)
                 for layer in self.hidden:
                     part = reads[layer.name] * along[layer.name]
                     part = part.reshape(-1, layer.units, layer.block).sum(-1)
                     total[layer.name] += (part**2).sum(0)
-        return {name: each / count for name, each in total.items()}
+        return {name: each / len(samples) for name, each in total.items()}
 
     def check(self) -> None:
         """Raises where there is nothing to compare, or nothing that is the same twice."""
@@ -173,44 +189,26 @@ class AbstractModel(ABC):
                 f"`x` must have at least two samples, got {len(self.samples)}: one says nothing."
             )
         try:
-            here = self.outputs(self.weights, slice(None))
+            here = self.outputs(self.weights, self.samples)
         except (RuntimeError, TypeError, IndexError, KeyError) as error:
-            shapes: list[tuple[int, ...]] = []
-            mapped(self.samples.x, lambda a: shapes.append(tuple(a.shape)))
+            shapes = ", ".join(str(tuple(each.shape)) for each in leaves(self.samples.x))
             what = (str(error).splitlines() or [repr(error)])[0]
             hint = ""
             if isinstance(self.samples.x, tuple):
                 hint = ". Each in a tuple is an argument of the model: give `x` alone, no targets"
             raise ValueError(
-                f"`model` does not take these inputs {', '.join(map(str, shapes))}: {what}{hint}"
+                f"`model` does not take these inputs {shapes}: {what}{hint}"
             ) from error
         if not np.isfinite(here).all():
             raise ValueError(
                 "The outputs of `model` are not finite. Its weights or `x` hold NaN or infinity: "
                 "leave such samples out, or take a checkpoint from before that."
             )
-        if not close(here, self.outputs(self.weights, slice(None)), 1e-4):
+        if not close(here, self.outputs(self.weights, self.samples), 1e-4):
             raise ValueError(
                 "`model` gives other outputs when it is run again, though in evaluation mode: draw "
                 "what is random in it once, or leave it out in `eval()`."
             )
-
-
-def is_hidden(network: AbstractModel, layer: Hidden, *, rows: Rows = slice(8)) -> bool:
-    """Whether its units can be permuted, and whether each goes its own way to the reader."""
-    if layer.units < 2:
-        return False
-    permuted = layer.combined(network.weights, np.roll(np.eye(layer.units), 1, axis=0))
-    here = network.outputs(network.weights, rows)
-    if not close(here, network.outputs(permuted, rows)):
-        return False
-    half = np.diag((np.arange(layer.units) % 2).astype(float))
-    silenced = layer.combined(network.weights, half)
-    before, after = (
-        network.reads(weights, rows, (layer,))[layer.name].reshape(-1, layer.units, layer.block)
-        for weights in (network.weights, silenced)
-    )
-    return close(before[:, 1::2], after[:, 1::2])
 
 
 def close(a: np.ndarray, b: np.ndarray, within: float = 1e-6) -> bool:

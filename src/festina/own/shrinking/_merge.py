@@ -7,7 +7,8 @@ import numpy as np
 from jaxtyping import Float
 
 from ...theory.saddles._kinds import Kind
-from ._layers import AbstractModel, Hidden, Rows, Weights
+from .._samples import Samples
+from ._layers import AbstractModel, Hidden, Weights
 from ._ward import Merges, ward
 
 Widths = Mapping[str, int]
@@ -37,7 +38,7 @@ class Census(NamedTuple):
 class Merging:
     """A wide network on data, from which narrow ones are made."""
 
-    def __init__(self, network: AbstractModel, fit: Rows):
+    def __init__(self, network: AbstractModel, fit: Samples):
         self.network, self.fit = network, fit
         self.full = {layer.name: layer.units for layer in network.hidden}
         self.reads = network.reads(network.weights, fit, network.hidden)
@@ -58,7 +59,9 @@ class Merging:
 
     def pruned(self, widths: Widths) -> dict[str, np.ndarray]:
         """The units of the largest weights, the product of both norms, read anew."""
-        return self._narrowed(widths, lambda layer, few: [_chosen(self._of(layer).norm, few)])
+        return self._narrowed(
+            widths, lambda layer, few: [_chosen(self.census[layer.name].norm, few)]
+        )
 
     def embedded(self, widths: Widths, kind: Kind) -> dict[str, np.ndarray]:
         """The network that sits in the wide one if it is at a saddle of one kind (Theorem 1).
@@ -69,7 +72,7 @@ class Merging:
         """
         match kind:
             case "zero":
-                loudest = lambda layer, few: [_chosen(self._of(layer).weight, few)]
+                loudest = lambda layer, few: [_chosen(self.census[layer.name].weight, few)]
                 return self._narrowed(widths, loudest, "in sum")
             case "equal":
                 typical = lambda layer, few: self._merged(layer, few)[:1]
@@ -78,16 +81,13 @@ class Merging:
                 return self._narrowed(widths, self._merged, "in proportion")
         return self.merged(widths)
 
-    def _of(self, layer: Hidden) -> Census:
-        return self.census[layer.name]
-
     def _merged(self, layer: Hidden, few: int) -> list[Way]:
         """What may stand for each cluster: its most typical unit, or a mean of its weights.
 
         The mean is of units of one response each where φ is homogeneous, and of units as they are
         where copies are to be one; which of them is right the data say. A head is chosen.
         """
-        census = self._of(layer)
+        census = self.census[layer.name]
         label, sign = census.merges.clusters(few)
         members = label == np.arange(few)[:, None]
         weight = np.maximum(census.weight, 1e-300)
@@ -168,10 +168,12 @@ def _census(layer: Hidden, weights: Weights, reads: np.ndarray, weight: np.ndarr
     reader = np.moveaxis(weights[layer.reader.name], layer.reader.axis, 0)
     reader = reader.reshape(layer.units * layer.block, -1)
     gram = reads.T @ reads / len(reads)
-    if layer.heads:  # values of heads have axes of their own: what they add to the sums is compared
+    if (
+        layer.counted
+    ):  # values of heads have axes of their own: what they add to the sums is compared
         gram = gram * (reader @ reader.T)
     blocks = gram.reshape(layer.units, layer.block, layer.units, layer.block)
-    gram = blocks.sum((1, 3)) if layer.heads else np.einsum("iaja->ij", blocks)
+    gram = blocks.sum((1, 3)) if layer.counted else np.einsum("iaja->ij", blocks)
     size = np.sqrt(np.maximum(gram.diagonal(), 0.0))
     inverse = np.where(size > 0, 1 / np.where(size > 0, size, 1.0), 0.0)
     cosine = gram * inverse[:, None] * inverse

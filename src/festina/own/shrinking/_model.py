@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .._pytorch import is_module, unwrapped
+from ._jax import JaxModel
 from ._layers import AbstractModel
 
 
@@ -18,7 +19,7 @@ def model_of(
 
         found: AbstractModel = TorchModel(unwrapped(model), x, y)
     else:
-        found = _tree(model, x, y, apply)
+        found = JaxModel(model, x, y, apply)
     found.check()
     found.hidden = tuple(found.layers())
     if not found.hidden:
@@ -28,18 +29,3 @@ def model_of(
             "layer. Layers called twice, normalised over units or joined by a sum are none."
         )
     return found
-
-
-def _tree(model: Any, x: Any, y: Any, apply: Callable[..., Any] | None) -> AbstractModel:
-    import jax
-
-    from ._jax import JaxModel
-
-    weights = [leaf for leaf in jax.tree.leaves(model) if hasattr(leaf, "dtype")]
-    if isinstance(model, type | str) or not weights or not (callable(model) or apply):
-        raise ValueError(
-            "`model` must be a `torch.nn.Module`, or a tree of JAX's arrays that can be called "
-            "with one example (Equinox) or comes with `apply=` of tree and inputs; got "
-            f"{type(model).__name__}."
-        )
-    return JaxModel(model, x, y, apply)

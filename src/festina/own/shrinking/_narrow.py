@@ -1,6 +1,7 @@
 """The search for the narrowest network that computes the same, all hidden layers at once."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -8,12 +9,11 @@ from jaxtyping import Float
 
 from ...dynamics._worker import Progress
 from ._descent import descend
-from ._layers import AbstractModel, Weights
+from ._layers import AbstractModel, Sloped, Weights
 from ._merge import Merging, Widths
 
 _HELD = 5  # every so manieth input is held out
-_LOOK = 20  # steps of tuning between two looks at what was held out
-_PATIENCE = 3  # looks without a gain after which it ends
+_PATIENCE = 3  # looks at what was held out without a gain, after which tuning ends
 
 
 class Narrow(NamedTuple):
@@ -27,7 +27,8 @@ class Narrow(NamedTuple):
 class Narrowest:
     """Narrow networks of every width that is asked for; errors are those of held-out inputs.
 
-    Layers are merged in the order of what that costs at the outputs, whichever they are in.
+    Layers are merged in the order of what that costs at the outputs, whichever they are in. Targets
+    of the samples are the outputs of the wide network.
     """
 
     def __init__(
@@ -38,14 +39,14 @@ class Narrowest:
         steps: int = 300,
         progress: Progress | None = None,
     ):
-        every = np.arange(len(network.samples))
-        few = len(every) < 2 * _HELD
-        self.fit = every if few else every[every % _HELD != 0]
-        self.held = every if few else every[every % _HELD == 0]
+        outputs = network.outputs(network.weights, network.samples)
+        both = replace(network.samples, y=outputs)
+        held = np.arange(len(both)) % _HELD == 0
+        parts = (both.part(np.flatnonzero(each)) for each in (~held, held))
+        self.fit, self.held = (both, both) if len(both) < 2 * _HELD else parts
         self.network, self.steps = network, steps
         self.merging = Merging(network, self.fit)
-        self._outputs = network.outputs(network.weights, slice(None))
-        self.scale = (spread(self._outputs) if scale is None else scale) or 1.0
+        self.scale = (spread(outputs) if scale is None else scale) or 1.0
         self._order = self.merging.costs()
         self._starts: dict[tuple[int, ...], tuple[Narrow, Narrow]] = {}
         self._tuned: dict[tuple[int, ...], Narrow] = {}
@@ -54,8 +55,7 @@ class Narrowest:
         self._asked, self._all = 0, 1 + sum(bits)
 
     def error(self, weights: Weights) -> float:
-        apart = self.network.outputs(weights, self.held) - self._outputs[self.held]
-        return rms(apart) / self.scale
+        return rms(self.network.outputs(weights, self.held) - self.held.y) / self.scale
 
     def starts(self, widths: Widths) -> tuple[Narrow, Narrow]:
         """Before tuning: by merging, and by magnitude pruning with the same refit."""
@@ -113,10 +113,10 @@ class Narrowest:
         return found
 
     def _tune(self, start: Narrow, goal: float = 0.0) -> Narrow:
-        best, since, unit, wanted = start, 0, self.scale**2, self._outputs[self.fit]
+        best, since, unit = start, 0, self.scale**2
 
-        def slope(weights: Weights) -> tuple[float, dict[str, np.ndarray]]:
-            value, slopes = self.network.slope(weights, self.fit, wanted)
+        def slope(weights: Weights) -> Sloped:
+            value, slopes = self.network.slope(weights, self.fit)
             return value / unit, {name: each / unit for name, each in slopes.items()}
 
         def look(weights: Weights) -> bool:
@@ -127,8 +127,7 @@ class Narrowest:
                 best = Narrow(start.widths, weights, error)
             return best.error > goal and since < _PATIENCE
 
-        free = self.network.trained
-        end = descend(slope, start.weights, free, steps=self.steps, look=look, every=_LOOK)
+        end = descend(slope, start.weights, self.network.trained, steps=self.steps, look=look)
         return min(best, Narrow(start.widths, end, self.error(end)), key=_error)
 
 

@@ -5,8 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..._axes import axes
+from ...diagnose._width import check_tolerance
 from ...dynamics._worker import Progress
-from ...networks._given import real_number, whole_number
+from ...networks._given import whole_number
 from .._pytorch import in_words
 from ._model import model_of
 from ._narrow import Narrowest, rms
@@ -67,10 +69,7 @@ class Shrunk:
 
     def draw(self, ax: "Axes | None" = None) -> "Axes":
         """Errors over the number of hidden units."""
-        import matplotlib.pyplot as plt
-
-        if ax is None:
-            _, ax = plt.subplots(layout="constrained")
+        ax = axes(ax)
         units = [sum(point.widths) for point in self.curve]
         ax.plot(units, [point.merged for point in self.curve], "o-", label="merged")
         ax.plot(units, [point.pruned for point in self.curve], "o-", color="0.6", label="pruned")
@@ -131,9 +130,8 @@ def shrink(
         It computes the same on inputs such as these. To few inputs few units can be tuned whatever
         the network does elsewhere: take as many as there are weights in the narrow network.
     """
-    tolerance, steps = real_number("tolerance", tolerance), whole_number("steps", steps)
-    if not 0 < tolerance < math.inf:
-        raise ValueError(f"`tolerance` must be positive, got {tolerance}.")
+    check_tolerance(tolerance)
+    steps = whole_number("steps", steps)
     network = model_of(model, x, apply=apply)
     asked = None if widths is None else _asked(widths, {h.name: h.units for h in network.hidden})
     narrowest = Narrowest(network, steps=steps, progress=progress)
@@ -149,7 +147,7 @@ def shrink(
         error=rms(there - here) / narrowest.scale,
         pruned=narrowest.starts(found.widths)[1].error,
         curve=_curve(narrowest, found.widths),
-        tolerance=tolerance if asked is None else math.nan,
+        tolerance=float(tolerance) if asked is None else math.nan,
         notes=network.notes,
     )
 

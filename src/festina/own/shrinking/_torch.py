@@ -2,8 +2,7 @@
 
 import copy
 import functools
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,11 +12,10 @@ from torch import nn
 from torch.func import functional_call
 
 from .._pytorch import check_pairs
-from .._samples import length, mapped, torch_samples
-from .._samples import rows as rows_of
+from .._samples import Samples, called, mapped, torch_samples
 from ._heads import Heads
-from ._layers import AbstractModel, Hidden, Pull, Rows, Weights, called
-from ._torch_layers import found_between, found_in_sums
+from ._layers import AbstractModel, Hidden, Loss, Pull, Reads, Sloped, Weights
+from ._torch_layers import before_calls, candidates, found_in_sums
 
 _BATCH = 1024  # inputs at a time
 
@@ -47,54 +45,51 @@ class TorchModel(AbstractModel):
         self.modules = dict(self._module.named_modules())
         self.flat: dict[str, tuple[int, tuple[int, ...]]] = {}
         self.notes = (*self.samples.notes, *_notes(model))
-        self._kept: dict[Any, Any] = {}
-        self._paired = False
+
+    def candidates(self) -> Iterator[Iterator[Hidden]]:
+        return candidates(self)
 
     def layers(self) -> Iterator[Hidden]:
-        found = tuple(found_between(self))
-        yield from found or found_in_sums(self)
+        yield from tuple(super().layers()) or found_in_sums(self)
 
     # What it computes.
 
-    def outputs(self, weights: Weights, rows: Rows) -> Float[np.ndarray, "sample number"]:
+    def batches(self, samples: Samples) -> list[Samples]:
+        starts = range(0, len(samples), _BATCH)
+        return [samples.part(slice(start, start + _BATCH)) for start in starts]
+
+    def outputs(self, weights: Weights, samples: Samples) -> Float[np.ndarray, "sample number"]:
         with torch.no_grad():
-            return np.concatenate([_plain(y) for y in self._batches(self._tensors(weights), rows)])
+            y = [self._seen(weights, some, ())[0] for some in self.batches(samples)]
+        return np.concatenate([_plain(each) for each in y])
 
-    def reads(
-        self, weights: Weights, rows: Rows, layers: tuple[Hidden, ...]
-    ) -> dict[str, np.ndarray]:
+    def reads(self, weights: Weights, samples: Samples, layers: tuple[Hidden, ...]) -> Reads:
         if layers[0].summed:
-            return {layer.name: self._factors(weights, rows, layer) for layer in layers}
-        batches = []
-        with torch.no_grad(), self._hooked(layers) as given:
-            for _ in self._batches(self._tensors(weights), rows):
-                batches.append({name: _plain(read) for name, (read, _) in given.items()})
-        return {h.name: np.concatenate([each[h.name] for each in batches]) for h in layers}
+            return {layer.name: self._factors(weights, samples, layer) for layer in layers}
+        with torch.no_grad():
+            reads = [self._seen(weights, some, layers)[1] for some in self.batches(samples)]
+        return {h.name: np.concatenate([each[h.name] for each in reads]) for h in layers}
 
-    def pulls(self, rows: Rows) -> Iterator[Pull]:
+    def pull(self, samples: Samples) -> Pull:
         if self.hidden[0].summed:  # what is read is a slope by weights, these are one by it
             along = {layer.name: self.weights[layer.reader.name] for layer in self.hidden}
-            reads = self.reads(self.weights, rows, self.hidden)
-            yield Pull(length(self._chosen(rows)), 1, reads, lambda _: along)
-            return
-        with torch.enable_grad(), self._hooked(self.hidden) as given:
-            for y in self._batches(self._tensors(self.weights), rows):
-                reads = {name: _plain(read) for name, (read, _) in given.items()}
-                nudges = {name: nudge for name, (_, nudge) in given.items()}
-                yield Pull(len(y), y.shape[1], reads, functools.partial(_slopes, y, nudges))
+            return Pull(self.reads(self.weights, samples, self.hidden), 1, lambda _: along)
+        with torch.enable_grad():
+            y, reads, nothing = self._seen(self.weights, samples, self.hidden)
 
-    def slope(
-        self, weights: Weights, rows: Rows, goal: np.ndarray | Callable[..., Any]
-    ) -> tuple[float, dict[str, np.ndarray]]:
+        def slopes(probe: np.ndarray) -> Reads:
+            along = y @ torch.as_tensor(probe, dtype=y.dtype, device=y.device)
+            found = torch.autograd.grad(along.sum(), list(nothing.values()), retain_graph=True)
+            return dict(zip(nothing, map(_plain, found), strict=True))
+
+        return Pull(reads, y.shape[1], slopes)
+
+    def slope(self, weights: Weights, samples: Samples, loss: Loss | None = None) -> Sloped:
         tensors = self._tensors(weights)
         moved = {name: tensors[name].requires_grad_() for name in self.trained}
         with torch.enable_grad():
-            y = self._run(tensors, self._chosen(rows))
-            if callable(goal):
-                value = self._valued(goal, y, rows_of(self.samples.y, rows))
-            else:
-                wanted = torch.as_tensor(goal, dtype=y.dtype, device=y.device)
-                value = 0.5 * (y.reshape(wanted.shape) - wanted).square().sum() / len(wanted)
+            y = self._run(tensors, samples.x)
+            value = _squared(y, samples.y) if loss is None else self._valued(loss, y, samples.y)
             slopes = torch.autograd.grad(value, list(moved.values()), allow_unused=True)
         found = zip(moved, slopes, strict=True)
         return float(value.detach()), {name: _array(s) for name, s in found if s is not None}
@@ -102,15 +97,14 @@ class TorchModel(AbstractModel):
     def built(self, weights: Weights) -> nn.Module:
         """A copy of the module as it was given, with narrower layers; what is tied stays tied."""
         model = copy.deepcopy(self.original)
-        made: dict[torch.Tensor, torch.Tensor] = {}
+        made: dict[Any, Any] = {}
         for path, module in model.named_modules():
             for held in (module._parameters, module._buffers):
                 for leaf, was in held.items():
                     name = f"{path}.{leaf}".removeprefix(".")
                     if was is not None and name in weights:
                         made[was] = self._remade(name, weights[name], was)
-                    if was is not None and was in made:
-                        held[leaf] = made[was]
+                    held[leaf] = made.get(was, was)
             _sized(module)
         for layer in self.hidden:
             if layer.counted and (width := self._width(layer, weights)) != layer.units:
@@ -118,12 +112,14 @@ class TorchModel(AbstractModel):
                 setattr(model.get_submodule(layer.counted[0]), layer.counted[1], width)
         return model
 
-    def computed(self, model: nn.Module, rows: Rows) -> Float[np.ndarray, "sample number"]:
-        own = lambda a: a.to(self._own) if a.is_floating_point() else a
-        x = mapped(self._chosen(rows), own)
+    def computed(self, model: nn.Module, samples: Samples) -> Float[np.ndarray, "sample number"]:
         with torch.no_grad():
-            y = _first(called(copy.deepcopy(model).eval(), x))
-        return _plain(y.reshape(length(x), -1))
+            y = _first(called(copy.deepcopy(model).eval(), mapped(samples.x, self._as_given)))
+        return _plain(y.reshape(len(samples), -1))
+
+    def _as_given(self, tensor: torch.Tensor) -> torch.Tensor:
+        """In the precision of the module that was given."""
+        return tensor.to(self._own) if tensor.is_floating_point() else tensor
 
     def _remade(self, name: str, array: np.ndarray, was: torch.Tensor) -> torch.Tensor:
         value = torch.as_tensor(array, dtype=was.dtype, device=was.device)
@@ -140,34 +136,13 @@ class TorchModel(AbstractModel):
             for name, each in weights.items()
         }
 
-    def _chosen(self, rows: Rows) -> Any:
-        """Inputs, kept: a fit asks for the same ones a thousand times."""
-        key = rows.tobytes() if isinstance(rows, np.ndarray) else str(rows)
-        if key not in self._kept:
-            self._kept[key] = rows_of(self.samples.x, rows)
-        return self._kept[key]
-
     def _run(self, tensors: dict[str, torch.Tensor], x: Any) -> torch.Tensor:
         shaped = {name: self._shaped(name, each) for name, each in tensors.items()}
-        held = [layer for layer in self.hidden if layer.counted]
-        self._count(held, [self._width(layer, tensors) for layer in held])
-        try:
-            run = lambda *a, **k: functional_call(self._module, shaped, a, k)
-            return _first(called(run, x))
-        finally:
-            self._count(held, [layer.units for layer in held])
-
-    def _batches(self, tensors: dict[str, torch.Tensor], rows: Rows) -> Iterator[torch.Tensor]:
-        x = self._chosen(rows)
-        for start in range(0, length(x), _BATCH):
-            batch = rows_of(x, slice(start, start + _BATCH))
-            yield self._run(tensors, batch).reshape(length(batch), -1)
-
-    def _count(self, layers: list[Hidden], counts: list[int]) -> None:
-        """Attention is told how many heads it has."""
-        for layer, count in zip(layers, counts, strict=True):
-            path, name = layer.counted or ("", "")
-            setattr(self.modules[path], name, count)
+        for layer in self.hidden:
+            if layer.counted:  # attention is told how many heads it has now
+                path, name = layer.counted
+                setattr(self.modules[path], name, self._width(layer, tensors))
+        return _first(called(lambda *a, **k: functional_call(self._module, shaped, a, k), x))
 
     def _width(self, layer: Hidden, weights: Any) -> int:
         return weights[layer.reader.name].shape[layer.reader.axis] // layer.block
@@ -179,48 +154,38 @@ class TorchModel(AbstractModel):
         axis, rest = self.flat[name]
         return tensor.reshape(-1, *rest).movedim(0, axis)
 
-    def _valued(self, loss: Callable[..., Any], y: torch.Tensor, target: Any) -> torch.Tensor:
+    def _valued(self, loss: Loss, y: torch.Tensor, target: Any) -> torch.Tensor:
         """A loss that holds tensors of its own, weights of classes say, wants their precision."""
-        if not self._paired:
-            check_pairs(loss, y, target)
-            self._paired = True
+        check_pairs(loss, y, target)
         try:
             return loss(y, target)
         except RuntimeError:
-            own = lambda a: a.to(self._own) if a.is_floating_point() else a
-            return loss(own(y), mapped(target, own))
+            return loss(self._as_given(y), mapped(target, self._as_given))
 
     # What readers are given.
 
-    @contextmanager
-    def _hooked(
-        self, layers: tuple[Hidden, ...]
-    ) -> Iterator[dict[str, tuple[torch.Tensor, torch.Tensor]]]:
-        """What readers are given in a batch, and nothing more, by which slopes can be taken."""
-        given: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
+    def _seen(
+        self, weights: Weights, samples: Samples, layers: tuple[Hidden, ...]
+    ) -> tuple[torch.Tensor, Reads, dict[str, torch.Tensor]]:
+        """Outputs, what readers are given, and nothing more, by which slopes can be taken."""
+        reads: Reads = {}
+        nothing: dict[str, torch.Tensor] = {}
 
         def before(module: nn.Module, inputs: tuple[Any, ...], name: str) -> torch.Tensor:
             turn = (lambda a: a.movedim(-2, -1)) if isinstance(module, nn.Conv1d) else (lambda a: a)
             read = turn(inputs[0])
-            nothing = torch.zeros_like(read, requires_grad=True)
-            given[name] = read.detach(), nothing
-            return turn(read + nothing)
+            reads[name], nothing[name] = _plain(read), torch.zeros_like(read, requires_grad=True)
+            return turn(read + nothing[name])
 
-        readers = [self.modules[layer.reader.name.rpartition(".")[0]] for layer in layers]
-        hooks = [
-            reader.register_forward_pre_hook(functools.partial(before, name=layer.name))
-            for reader, layer in zip(readers, layers, strict=True)
-        ]
-        try:
-            yield given
-        finally:
-            for hook in hooks:
-                hook.remove()
+        reader = lambda layer: self.modules[layer.reader.name.rpartition(".")[0]]
+        with before_calls((reader(h), functools.partial(before, name=h.name)) for h in layers):
+            y = self._run(self._tensors(weights), samples.x)
+        return y.reshape(len(samples), -1), reads, nothing
 
-    def _factors(self, weights: Weights, rows: Rows, layer: Hidden) -> np.ndarray:
+    def _factors(self, weights: Weights, samples: Samples, layer: Hidden) -> np.ndarray:
         """What a flat array is multiplied with in the outputs, which are linear in it."""
         name, size = layer.reader.name, weights[layer.reader.name].size
-        at = lambda flat: self.outputs({**weights, name: flat}, rows).ravel()
+        at = lambda flat: self.outputs({**weights, name: flat}, samples).ravel()
         none = at(np.zeros(size))
         return np.column_stack([at(each) - none for each in np.eye(size)])
 
@@ -239,12 +204,9 @@ def _first(found: Any) -> torch.Tensor:
     return found
 
 
-def _slopes(
-    y: torch.Tensor, by: dict[str, torch.Tensor], probe: np.ndarray
-) -> dict[str, np.ndarray]:
-    along = y @ torch.as_tensor(probe, dtype=y.dtype, device=y.device)
-    found = torch.autograd.grad(along.sum(), list(by.values()), retain_graph=True)
-    return dict(zip(by, map(_plain, found), strict=True))
+def _squared(outputs: torch.Tensor, targets: np.ndarray) -> torch.Tensor:
+    wanted = torch.as_tensor(targets, dtype=outputs.dtype, device=outputs.device)
+    return 0.5 * (outputs.reshape(wanted.shape) - wanted).square().sum() / len(wanted)
 
 
 def _plain(rows: torch.Tensor) -> np.ndarray:

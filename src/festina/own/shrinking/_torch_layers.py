@@ -1,13 +1,14 @@
 """What is hidden in a network of PyTorch: candidates by how layers are called, tried each."""
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from torch import nn
 
 from ._heads import Heads
-from ._layers import Hidden, Part, Rows, is_hidden
+from ._layers import Hidden, Part
 
 if TYPE_CHECKING:
     from ._torch import TorchModel
@@ -17,20 +18,13 @@ _READERS = (nn.Linear, nn.Conv1d)
 Called = list[tuple[str, nn.Module]]
 
 
-def found_between(network: "TorchModel") -> Iterator[Hidden]:
+def candidates(network: "TorchModel") -> Iterator[Iterator[Hidden]]:
     """Units that one layer makes and another reads."""
     order = _order(network)
-    taken: set[str] = set()
     for at, (name, module) in enumerate(order):
-        if not isinstance(module, _READERS):
-            continue
-        bias = f"{name}.bias" if module.bias is not None and not _padded(module) else None
-        for layer in _candidates(network, order[:at], name, module.weight.shape[1], bias):
-            makers = {part.name for part in layer.makers}
-            if not taken & makers and is_hidden(network, layer):
-                taken |= makers
-                yield layer
-                break
+        if isinstance(module, _READERS):
+            bias = f"{name}.bias" if module.bias is not None and not _padded(module) else None
+            yield _read_by(network, order[:at], name, module.weight.shape[1], bias)
 
 
 def found_in_sums(network: "TorchModel") -> Iterator[Hidden]:
@@ -56,28 +50,33 @@ def found_in_sums(network: "TorchModel") -> Iterator[Hidden]:
             network.flat[name] = axis, wide.shape[1:]
             makers, block = tuple(parts.values()), wide.size // units
             layer = Hidden(path or "units", units, makers, Part(name), None, block, summed=True)
-            if _linear(network, name) and is_hidden(network, layer):
+            if _linear(network, name) and network.is_hidden(layer):
                 yield layer
                 return
             network.weights[name] = held
             del network.flat[name]
 
 
-def _linear(network: "TorchModel", name: str, rows: Rows = slice(8)) -> bool:
+def _linear(network: "TorchModel", name: str) -> bool:
     """Whether the outputs are linear in an array, but for a constant."""
+    some, held = network.samples.part(slice(8)), network.weights
     none, one, two = (
-        network.outputs({**network.weights, name: factor * network.weights[name]}, rows)
-        for factor in (0.0, 1.0, 2.0)
+        network.outputs({**held, name: factor * held[name]}, some) for factor in (0.0, 1.0, 2.0)
     )
     moves = np.abs(one - none).max()
     return bool(moves > 0 and np.abs(two - 2 * one + none).max() <= 1e-9 * moves)
 
 
-def _candidates(
+def _read_by(
     network: "TorchModel", before: Called, reader: str, reads: int, bias: str | None
 ) -> Iterator[Hidden]:
-    read = Part(f"{reader}.weight", 1)
-    yield from _heads(network, before, reader, reads, bias)
+    """Heads of the module that the reader is in, or else units of a layer before it."""
+    path, read = reader.rpartition(".")[0], Part(f"{reader}.weight", 1)
+    makers = _makers_of_heads(network, path, before, reads)
+    for attribute, units in vars(network.modules[path]).items():
+        if "head" in attribute and type(units) is int and units > 1 and reads % units == 0:
+            size, counted = reads // units, (path, attribute)
+            yield Hidden(path or "heads", units, makers, read, bias, size, False, counted)
     between: list[str] = []
     for name, module in reversed(before):
         if isinstance(module, _NORMS):
@@ -93,54 +92,33 @@ def _candidates(
             yield Hidden(name, units, parts, read, bias, reads // units, free=not between)
 
 
-def _heads(
-    network: "TorchModel", before: Called, reader: str, reads: int, bias: str | None
-) -> Iterator[Hidden]:
-    path = reader.rpartition(".")[0]
-    home = network.modules[path]
-    beside = [
-        name
-        for name, each in before
-        if name.rpartition(".")[0] == path and isinstance(each, nn.Linear)
+def _makers_of_heads(
+    network: "TorchModel", path: str, before: Called, reads: int
+) -> tuple[Part, ...]:
+    """Linear layers of the same module, and the one array that PyTorch's attention has for them."""
+    beside = [name for name, each in before if isinstance(each, nn.Linear)]
+    leaves = [
+        f"{name}.{leaf}"
+        for name in beside
+        for leaf in ("weight", "bias")
+        if name.rpartition(".")[0] == path
     ]
-    leaves = [f"{name}.{leaf}" for name in beside for leaf in ("weight", "bias")]
-    if isinstance(home, Heads):
-        leaves += [f"{path}.in_proj_weight", f"{path}.in_proj_bias"]
-    leaves = [leaf.removeprefix(".") for leaf in leaves]
-    parts = tuple(
-        Part(leaf, 0, network.weights[leaf].shape[0] // reads)
-        for leaf in leaves
-        if leaf in network.weights and network.weights[leaf].shape[0] % reads == 0
-    )
-    for attribute, units in vars(home).items():
-        if "head" in attribute and type(units) is int and units > 1 and reads % units == 0:
-            yield Hidden(
-                path or "heads",
-                units,
-                parts,
-                Part(f"{reader}.weight", 1),
-                bias,
-                reads // units,
-                free=False,
-                counted=(path, attribute),
-            )
+    if isinstance(network.modules[path], Heads):
+        leaves += [f"{path}.in_proj_{leaf}".removeprefix(".") for leaf in ("weight", "bias")]
+    sizes = {leaf: len(network.weights[leaf]) for leaf in leaves if leaf in network.weights}
+    return tuple(Part(leaf, 0, n // reads) for leaf, n in sizes.items() if n % reads == 0)
 
 
 def _order(network: "TorchModel") -> Called:
     """Layers in the order in which they are called; those called twice are nobody's."""
     called: Called = []
-    hooks = [
-        module.register_forward_pre_hook(
-            lambda module, _, name=name: called.append((name, module))  # pyright: ignore
-        )
+    calls = [
+        (module, lambda module, _, name=name: called.append((name, module)))
         for name, module in network.modules.items()
         if isinstance(module, _READERS + _NORMS)
     ]
-    try:
-        network.outputs(network.weights, slice(2))
-    finally:
-        for hook in hooks:
-            hook.remove()
+    with before_calls(calls):
+        network.outputs(network.weights, network.samples.part(slice(2)))
     names = [name for name, _ in called]
     return [
         (name, module)
@@ -149,6 +127,17 @@ def _order(network: "TorchModel") -> Called:
         and getattr(module, "groups", 1) == 1
         and (f"{name}.weight" in network.weights or isinstance(module, _NORMS))
     ]
+
+
+@contextmanager
+def before_calls(calls: Iterable[tuple[nn.Module, Callable[..., Any]]]) -> Iterator[None]:
+    """What is to be called before each of these modules is, with all that it is given."""
+    hooks = [module.register_forward_pre_hook(call) for module, call in calls]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
 
 
 def _padded(module: nn.Module) -> bool:

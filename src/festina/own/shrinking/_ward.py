@@ -44,7 +44,7 @@ def ward(cosine: Float[np.ndarray, "unit unit"], weight: Float[np.ndarray, " uni
     - `weight`: $w_i$, not negative.
     """
     units = len(weight)
-    w = np.maximum(weight, 1e-30 * max(weight.max(initial=0.0), 1e-270))
+    w = np.maximum(weight, 1e-30 * max(weight.max(), 1e-270))
     s = w[:, None] * cosine * w  # products of the clusters' sums Σ w p
     there = np.ones(units, bool)
 
@@ -55,8 +55,8 @@ def ward(cosine: Float[np.ndarray, "unit unit"], weight: Float[np.ndarray, " uni
         cost[a] = np.inf
         return cost
 
-    costs = np.array([row(a) for a in range(units)]).reshape(units, units)
-    near = costs.argmin(1) if units else np.zeros(0, int)
+    costs = np.array([row(a) for a in range(units)])
+    near = costs.argmin(1)
     least = costs[np.arange(units), near]
     merges = []
     for _ in range(units - 1):
@@ -74,6 +74,5 @@ def ward(cosine: Float[np.ndarray, "unit unit"], weight: Float[np.ndarray, " uni
         near[again] = costs[again].argmin(1)
         least[again] = costs[again, near[again]]
         least[b] = np.inf
-    columns = tuple(zip(*merges, strict=True)) or ((), (), (), ())
-    kinds = (int, int, float, float)
-    return Merges(*(np.array(each, kind) for each, kind in zip(columns, kinds, strict=True)))
+    columns = np.array(merges).T
+    return Merges(*columns[:2].astype(int), *columns[2:])

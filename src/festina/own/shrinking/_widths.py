@@ -7,12 +7,13 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ...diagnose._width import check_tolerance
 from ...dynamics._worker import Progress
-from ...networks._given import real_number, whole_number
+from ...networks._given import whole_number
 from ...theory.saddles._kinds import SIMPLEST_FIRST, Kind
 from .._pytorch import in_words
 from ._descent import descend
-from ._layers import AbstractModel, Weights, close
+from ._layers import AbstractModel, Loss, Weights, close
 from ._model import model_of
 from ._narrow import Narrow, Narrowest, rms, spread
 
@@ -97,7 +98,7 @@ def widths(
     x: Any,
     *,
     y: Any = None,
-    loss: Callable[..., Any] | None = None,
+    loss: Loss | None = None,
     tolerance: float = 0.1,
     tune: bool = True,
     apply: Callable[..., Any] | None = None,
@@ -132,14 +133,13 @@ def widths(
       `"fitted"` that are saddles of a type at a tenth.
     - `tune`, `apply`, `steps`, `progress`: as for `festina.shrink`.
     """
-    tolerance, steps = real_number("tolerance", tolerance), whole_number("steps", steps)
-    if not 0 < tolerance < math.inf:
-        raise ValueError(f"`tolerance` must be positive, got {tolerance}.")
+    check_tolerance(tolerance)
+    steps = whole_number("steps", steps)
     network = model_of(model, x, y, apply)
     if loss is not None and network.samples.y is None:
         raise ValueError("`loss` needs targets as well: give `y`.")
     measure = rms if network.hidden[-1].bias is None else spread
-    outputs = network.outputs(network.weights, slice(None))
+    outputs = network.outputs(network.weights, network.samples)
     scale = _scale(network.samples.y, outputs, measure)
     empty = measure(outputs) / scale if scale else 0.0
     if empty <= tolerance:
@@ -164,7 +164,7 @@ def widths(
         kind=kind,
         error=found.error,
         scale=scale,
-        tolerance=tolerance,
+        tolerance=float(tolerance),
         loss=here,
         slope=slope,
         narrow_loss=there,
@@ -192,7 +192,7 @@ def _kind(narrowest: Narrowest, found: Narrow, tolerance: float) -> Kind | Liter
     return "fitted"
 
 
-def _checked(network: AbstractModel, loss: Callable[..., Any]) -> tuple[float, float]:
+def _checked(network: AbstractModel, loss: Loss) -> tuple[float, float]:
     """Loss and slope of the network, where the loss takes its outputs and is the same twice."""
     motion = lambda: _motion(network, network.weights, loss, network.trained)
     try:
@@ -210,10 +210,10 @@ def _checked(network: AbstractModel, loss: Callable[..., Any]) -> tuple[float, f
 
 
 def _motion(
-    network: AbstractModel, weights: Weights, loss: Callable[..., Any], free: Collection[str]
+    network: AbstractModel, weights: Weights, loss: Loss, free: Collection[str]
 ) -> tuple[float, float]:
     """Loss and slope: to first order no relative change of the weights changes more of it."""
-    here, slopes = network.slope(weights, slice(None), loss)
+    here, slopes = network.slope(weights, network.samples, loss)
     norm = lambda by_name: math.sqrt(
         sum(float(np.sum(by_name[name] ** 2)) for name in free if name in slopes)
     )
@@ -221,9 +221,7 @@ def _motion(
     return here, steep / here if here > 0 else (0.0 if steep == 0 else math.inf)
 
 
-def _trained(
-    network: AbstractModel, found: Narrow, loss: Callable[..., Any]
-) -> tuple[float, float]:
+def _trained(network: AbstractModel, found: Narrow, loss: Loss) -> tuple[float, float]:
     """Where the narrow network comes to rest on the loss, and its slope there."""
     weights, free = found.weights, network.trained
     if not weights:  # no units: silence is read, and a bias is all that moves
@@ -231,7 +229,7 @@ def _trained(
         silent = {name: np.zeros_like(network.weights[name]) for name in readers}
         weights = {**network.weights, **silent}
         free = free & {network.hidden[-1].bias}
-    slope = lambda moved: network.slope(moved, slice(None), loss)
+    slope = lambda moved: network.slope(moved, network.samples, loss)
     here, steep = math.nan, math.inf
     for _ in range(_TRIES if free else 1):
         weights = descend(slope, weights, free, steps=_STEPS)

@@ -3,6 +3,7 @@
 import importlib
 from typing import Any
 
+from .._pytorch import required
 from ._watch import Watch
 
 
@@ -38,12 +39,7 @@ def hugging_face_callback(**options: Any) -> Any:
     Options are those of `festina.watch`. That trainer tells the mean of the losses of every
     `logging_steps` steps, and no more: set `logging_steps=1` to see them all.
     """
-    try:
-        base = importlib.import_module("transformers").TrainerCallback
-    except ImportError as error:
-        raise ValueError(
-            "This needs transformers, which is not installed: pip install 'transformers[torch]'."
-        ) from error
+    base = required("transformers", "transformers", "'transformers[torch]'").TrainerCallback
     return type("WatchCallback", (_HuggingFace, base), {})(options)
 
 

@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 
 from ..._types import ArrayLike
 from ...networks._given import real_array, whole_number
+from ._record import Curve
 from ._stairs import AbstractRun
 
 
@@ -51,13 +51,12 @@ def watched(
             f"There are {len(checkpoints)} checkpoints and {taken.size} steps at which they were "
             "taken. With `at=[…]` there may be fewer checkpoints than losses."
         )
-    order, rank = np.argsort(when, kind="stable"), np.argsort(taken, kind="stable")
+    order = np.argsort(when, kind="stable")
     return Watched(
-        checkpoints=[checkpoints[k] for k in rank],
-        at=taken[rank],
-        curve=(when[order], values[order]),
-        epoch=None if epoch is None else whole_number("epoch", epoch),
-        read=read,
+        dict(zip(taken.tolist(), checkpoints, strict=True)),
+        (when[order], values[order]),
+        None if epoch is None else whole_number("epoch", epoch),
+        read,
     )
 
 
@@ -66,19 +65,16 @@ class Watched(AbstractRun):
 
     def __init__(
         self,
-        checkpoints: list[Any],
-        at: Float[np.ndarray, " checkpoint"],
-        curve: tuple[Float[np.ndarray, " sample"], Float[np.ndarray, " sample"]],
+        checkpoints: dict[float, Any],
+        curve: Curve,
         epoch: int | None,
         read: Callable[[Any], Any] | None,
     ) -> None:
         self.epoch = epoch
-        self._checkpoints = dict(zip(at.tolist(), checkpoints, strict=True))
-        self._curve = curve
-        self._read = read
+        self._checkpoints, self._curve, self._read = checkpoints, curve, read
 
     @property
-    def curve(self) -> tuple[Float[np.ndarray, " sample"], Float[np.ndarray, " sample"]]:
+    def curve(self) -> Curve:
         return self._curve
 
     @property

@@ -7,6 +7,9 @@ from jaxtyping import Float
 
 from .._pytorch import is_tensor, torch
 
+Curve = tuple[Float[np.ndarray, " sample"], Float[np.ndarray, " sample"]]
+"""Steps, and a number at each."""
+
 _BUNCH = 256  # numbers fetched at once: whoever asks an accelerator for one waits for all its work
 _MOST = 2**16  # samples; neighbours are averaged beyond
 
@@ -33,8 +36,7 @@ class Record:
             self._fetch()
 
     @property
-    def curve(self) -> tuple[Float[np.ndarray, " sample"], Float[np.ndarray, " sample"]]:
-        """Steps and values."""
+    def curve(self) -> Curve:
         self._fetch()
         return self._samples[:, 0].copy(), self._samples[:, 1].copy()
 

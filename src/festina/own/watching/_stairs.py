@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool
 
 from ..._drops import PROMINENCE
 from ...diagnose import Plateaus, plateaus
 from .._pytorch import in_words
+from ._record import Curve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -103,7 +104,7 @@ class AbstractRun(abc.ABC):
 
     @property
     @abc.abstractmethod
-    def curve(self) -> tuple[Float[np.ndarray, " sample"], Float[np.ndarray, " sample"]]:
+    def curve(self) -> Curve:
         """Steps, and the loss at each."""
 
     @property
@@ -142,29 +143,31 @@ class AbstractRun(abc.ABC):
         The weights of the snapshot nearest to the slowest moment of a plateau stand for it; where
         there is none on the plateau, nothing is said of its widths.
         """
-        found = self.plateaus()
-        beside = at_epochs(found, self.epoch, self._spacing())
+        found, (steps, _) = self.plateaus(), self.curve
+        spacing = float(np.median(np.diff(steps))) if steps.size > 1 else 1.0
+        beside = at_epochs(found, self.epoch, spacing)
         moments, rows = np.array(self.steps_with_weights), list[Stair]()
         only_rises = len(found) == 1 and found.rises.size > 0
         for k in [] if only_rises else np.flatnonzero(~found.at_speed).tolist():
             drops = beside[max(k - 1, 0) : k + 1]
-            row = {
-                "level": float(found.level[k]),
-                "start": float(found.start[k]),
-                "end": float(found.end[k]),
-                "strength": float(found.strength[k]),
-                "epoch": bool(drops.size and drops.all()),
-                "falls": self._falls(found.start[k], found.end[k]),
-            }
-            here = moments[(moments >= found.start[k]) & (moments <= found.end[k])]
+            names = "level", "start", "end", "strength"
+            row: dict[str, Any] = {name: float(getattr(found, name)[k]) for name in names}
+            row["epoch"] = bool(drops.size and drops.all())
+            row["falls"] = self._falls(row["start"], row["end"])
+            here = moments[(moments >= row["start"]) & (moments <= row["end"])]
             if here.size:
-                step = here[np.argmin(np.abs(here - found.time[k]))].item()
-                row |= {"step": step} | self._widths(step, data, loss=loss, **options)
+                row["step"] = step = here[np.argmin(np.abs(here - found.time[k]))].item()
+                row |= self._widths(step, data, loss=loss, **options)
             rows.append(Stair(**row))
         notes = dict.fromkeys(note for row in rows for note in row.notes)
         falling = [f"falling: {_FALLING}"] * any(row.falls for row in rows)
-        words = (*_on_epochs(beside), *falling, *notes, *_in_words(found))
-        return Stairs(tuple(rows), words)
+        at_ends = (
+            f"{beside.sum()} of {beside.size} drops happen where epochs end: examples are seen "
+            "again and known. No saddle is left there."
+        )
+        below_its_table = str(found).splitlines()[2 + len(found) :]
+        remarks = *([at_ends] * bool(beside.any())), *falling, *notes, *below_its_table
+        return Stairs(tuple(rows), remarks)
 
     @property
     def rests_since(self) -> float | None:
@@ -200,15 +203,10 @@ class AbstractRun(abc.ABC):
             )
         x, y = data if paired else (data, None)
         found = widths(self.network(step), x, y=y, **options)
-        return {
-            "layers": tuple(found.layers),
-            "kind": found.kind or "",
-            "confirmed": found.confirmed,
-            "slope": found.slope,
-            "notes": tuple(found.notes),
-        }
+        names = "layers", "confirmed", "slope", "notes"
+        return {"kind": found.kind or ""} | {name: getattr(found, name) for name in names}
 
-    def _finite(self) -> tuple[Float[np.ndarray, " sample"], Float[np.ndarray, " sample"]]:
+    def _finite(self) -> Curve:
         steps, losses = self.curve
         if not steps.size:
             raise ValueError("There is no loss yet: call `.log(loss)` before each step.")
@@ -228,10 +226,6 @@ class AbstractRun(abc.ABC):
             )
         return steps[fine], losses[fine]
 
-    def _spacing(self) -> float:
-        steps, _ = self.curve
-        return float(np.median(np.diff(steps))) if steps.size > 1 else 1.0
-
 
 def at_epochs(
     found: Plateaus, epoch: int | None, spacing: float = 1.0
@@ -245,15 +239,3 @@ def at_epochs(
     edges = np.stack([found.end[:-1], found.start[1:]])
     away = np.abs(edges - epoch * np.round(edges / epoch))
     return np.all(away <= max(_NEAR * epoch, _SEEN * spacing), axis=0)
-
-
-def _in_words(found: Plateaus) -> list[str]:
-    """What `plateaus` says below its own table."""
-    return str(found).splitlines()[2 + len(found) :]
-
-
-def _on_epochs(beside: Bool[np.ndarray, " fall"]) -> list[str]:
-    return [
-        f"{beside.sum()} of {beside.size} drops happen where epochs end: examples are seen again "
-        "and known. No saddle is left there."
-    ] * bool(beside.any())

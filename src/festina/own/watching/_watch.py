@@ -4,15 +4,13 @@ import copy
 import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
-from types import TracebackType
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 
 from ...networks._given import whole_number
 from .._pytorch import is_module, is_tensor, torch, unwrapped
-from ._record import Record, numbers
+from ._record import Curve, Record, numbers
 from ._snapshots import Snapshots, bytes_of
 from ._stairs import AbstractRun
 
@@ -95,11 +93,8 @@ class Watch(AbstractRun):
         self._trained = _trained(model, optimizer)
         self._losses, self._norms = Record(), Record()
         self._pending = list[Any]()
-        self._snapshots = (
-            None
-            if snapshots is None
-            else Snapshots(partial(_moving, model, self._trained), bytes_of(snapshots))
-        )
+        moving = partial(_moving, model, self._trained)
+        self._snapshots = None if snapshots is None else Snapshots(moving, bytes_of(snapshots))
         self._closed = False
         self._handle = optimizer.register_step_pre_hook(_hook_of(self)) if hooked else None
 
@@ -135,7 +130,7 @@ class Watch(AbstractRun):
         return (first + sum(more)) / len(self._pending) if more else first
 
     @property
-    def curve(self) -> tuple[Float[np.ndarray, " sample"], Float[np.ndarray, " sample"]]:
+    def curve(self) -> Curve:
         """Steps and losses; what was logged since the last step is there, and still counts."""
         steps, losses = self._losses.curve
         if not self._pending:
@@ -143,7 +138,7 @@ class Watch(AbstractRun):
         return np.append(steps, self.steps), np.append(losses, numbers((self._mean(),)))
 
     @property
-    def gradient_norm(self) -> tuple[Float[np.ndarray, " sample"], Float[np.ndarray, " sample"]]:
+    def gradient_norm(self) -> Curve:
         """Steps, and the norm of the gradient at each."""
         return self._norms.curve
 
@@ -165,12 +160,10 @@ class Watch(AbstractRun):
             )
         network = copy.deepcopy(self.model).eval()
         if step != self.steps and self._snapshots is not None:
-            names = dict(network.named_parameters())
-            names = {name: names[name] for name in self._trained}
+            named = dict(network.named_parameters())
+            places = _moving(network, {name: named[name] for name in self._trained})
             with torch().no_grad():
-                kept = self._snapshots[int(step) // self.every]
-                for place, tensor in zip(_moving(network, names), kept, strict=True):
-                    place.copy_(tensor)
+                torch()._foreach_copy_(places, self._snapshots[int(step) // self.every])
         return network
 
     def close(self) -> None:
@@ -182,12 +175,7 @@ class Watch(AbstractRun):
     def __enter__(self) -> "Watch":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __repr__(self) -> str:
