@@ -5,12 +5,15 @@ import math
 import operator
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
 Index = tuple[int, ...]
 """Where a piece is on the axes that are not taken together."""
+
+TEXT = np.dtypes.StringDType()
 
 WAYS = "values with commas (2,3,4), FROM:TO:NUMBER or FROM:TO:log:NUMBER"
 
@@ -78,12 +81,16 @@ def axis(name: str, given: Any) -> tuple[Any, ...]:
         whole = not logarithmic and "." not in given and (line == np.round(line)).all()
         values = line.astype(int if whole else float).tolist()
     else:
-        values = [_read(text) for text in given.split(",")] if given.strip() else []
+        values = [read(text) for text in given.split(",")] if given.strip() else []
     if not values:
         raise ValueError(f"`{name}` has no values, so that the grid has no points. Give it {WAYS}.")
     for value in values:
         if isinstance(value, float) and not math.isfinite(value):
             raise ValueError(f"`{name}` must have finite values, got {value}.")
+    kinds = {_kind(value) for value in values if value not in (None, "none")}
+    if len(kinds) > 1 or "" in kinds:
+        several = ", ".join(map(repr, values[:5]))
+        raise ValueError(f"`{name}` must be all numbers, all text, or lists of these: {several}.")
     return tuple(values)
 
 
@@ -98,7 +105,7 @@ def labels(values: tuple[Any, ...]) -> np.ndarray:
     """The values of an axis as a coordinate: numbers, or words where they are none."""
     if all(isinstance(value, int | float) for value in values):
         return np.array(values)
-    return np.array([_word(value) for value in values], object)
+    return np.array([_word(value) for value in values], TEXT)
 
 
 def duration(seconds: float) -> str:
@@ -126,11 +133,11 @@ def _range(name: str, text: str) -> tuple[float, float, int, bool]:
     return start, end, count, logarithmic
 
 
-def _read(text: str) -> Any:
+def read(text: str) -> Any:
     """A typed value: a number, true or false, several with spaces between, or a word."""
     text = text.strip()
     if " " in text:
-        return tuple(map(_read, text.split()))
+        return tuple(map(read, text.split()))
     for kind in (int, float):
         try:
             return kind(text)
@@ -142,6 +149,13 @@ def _read(text: str) -> Any:
 def _plain(value: Any) -> Any:
     """What an array holds, whosever array it is."""
     return np.asarray(value).tolist() if hasattr(value, "__array__") else value
+
+
+def _kind(value: Any) -> str:
+    """What a value is, in a word; nothing if it is none that a store could name."""
+    if isinstance(value, list | tuple):
+        return "list" if all(map(_kind, value)) else ""
+    return "number" if isinstance(value, Real) else "text" * isinstance(value, str)
 
 
 def _word(value: Any) -> str:

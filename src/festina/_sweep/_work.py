@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ._grid import TEXT
+
 if TYPE_CHECKING:
     import xarray as xr
 
@@ -25,12 +27,16 @@ _LONGEST = 500  # characters of a reason
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a piece: arrays, or the reason why there are none."""
+    """What came of a piece: arrays, or the reason why there are none.
+
+    A `misfit` is the reason where there is a result, and it is none that could be kept.
+    """
 
     values: Table = field(default_factory=dict)
     coordinates: dict[str, np.ndarray] = field(default_factory=dict)
     seconds: float = float("nan")
     reason: str = ""
+    misfit: str = ""
 
 
 def packed(function: Callable[..., Any]) -> bytes:
@@ -61,10 +67,14 @@ def computed(work: bytes | Callable[..., Any], point: Mapping[str, Any], count: 
     start = time.perf_counter()
     try:
         function = _unpacked(work) if isinstance(work, bytes) else work
-        values, coordinates = _table(function(**point), count)
+        result = function(**point)
     except (Exception, SystemExit) as error:
         return Outcome(seconds=time.perf_counter() - start, reason=_reason(error))
-    return Outcome(values, coordinates, time.perf_counter() - start)
+    seconds = time.perf_counter() - start
+    try:
+        return Outcome(*_table(result, count), seconds)
+    except (TypeError, ValueError) as error:
+        return Outcome(seconds=seconds, misfit=str(error))
 
 
 def claims_at(name: str, fixed: Mapping[str, Any], /, **point: Any) -> "xr.Dataset":
@@ -89,7 +99,7 @@ def claims_at(name: str, fixed: Mapping[str, Any], /, **point: Any) -> "xr.Datas
         "predicted": (("claim", "entry"), _rows([claim.predicted for claim in claims])),
         "measured": (("claim", "entry"), _rows([claim.measured for claim in claims])),
     }
-    return xr.Dataset(table, {"claim": np.array(words, object)})
+    return xr.Dataset(table, {"claim": words})
 
 
 def _rows(values: list[Any]) -> np.ndarray:
@@ -145,17 +155,14 @@ def _plain(name: object, value: Any) -> np.ndarray:
         if array.dtype.kind in "iu" and array.size and np.abs(array.astype(float)).max() > 2.0**53:
             raise ValueError(f"`{name}` has whole numbers above 2⁵³, which are not kept exactly")
         return array.astype(float)
-    if array.dtype.kind == "c":
-        return array.astype(complex)
     if array.dtype.kind in "UT" or all(isinstance(entry, str) for entry in array.flat):
-        return array.astype(object)
-    raise TypeError(f"`{name}` is of type {array.dtype}; kept are numbers and text")
+        return array.astype(TEXT)
+    raise TypeError(f"`{name}` is of type {array.dtype}; kept are real numbers and text")
 
 
 def _reason(error: BaseException) -> str:
     """An error in a line, with the place it comes from."""
     text = " ".join(f"{type(error).__name__}: {error}".split())[:_LONGEST]
-    frames = traceback.extract_tb(error.__traceback__)
-    if frames and Path(frames[-1].filename) != Path(__file__):
-        text += f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})"
-    return text
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    ours = Path(last.filename) == Path(__file__)
+    return text if ours else f"{text} ({Path(last.filename).name}, line {last.lineno})"

@@ -1,18 +1,19 @@
 """`festina sweep`."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from cyclopts import Parameter
+from cyclopts import Group, Parameter
 
 from festina.papers import Experiment, find, load, names
 
-from ._complaint import Complaint, one_line
+from ._complaint import Complaint
+from ._flags import application, command_of, keywords
 from ._folder import shorter
 from ._folder import sweep as clear_away
-from ._help import page
+from ._help import flow
 from ._options import Debug, Quiet, Whole
 from ._run import _completed
 
@@ -30,12 +31,14 @@ def _several(text: str) -> Any:
     return Annotated[list[str] | None, options]
 
 
-_OVER = _several("Axes of the grid: NAME=2,3,4, NAME=FROM:TO:NUMBER or NAME=FROM:TO:log:NUMBER.")
+_AXES = "Axes of the grid: NAME=2,3,4, NAME=FROM:TO:NUMBER or NAME=FROM:TO:log:NUMBER."
+_ARGUMENTS = Group("Arguments of the function", sort_key=0)
 _OF_FUNCTIONS = {
     "together": _several("Axes of which the function takes all values at once, as arrays."),
     "seeds": Annotated[Whole | None, Parameter(help="Length of one more axis, `seed`.")],
 }
 _COMMON = {
+    "over": _several(_AXES),
     "processes": Annotated[
         Whole | None, Parameter(help="Processes, or jobs of SLURM; one for each core unless said.")
     ],
@@ -70,75 +73,88 @@ def sweep(
 
     The exit status is 0 when every piece is done, 1 when some have failed.
     """
-    if not tokens or tokens[0].startswith("-"):
-        if {"--help", "-h"} & set(tokens):
-            page("sweep", sweep.__doc__, "NAME --over AXIS=VALUES … [FLAGS]")
-            return 0
+    usage = "Usage: festina sweep {} --over AXIS=VALUES … [FLAGS]"
+    name, *rest = tokens or ("",)
+    if {"--help", "-h"} & {name}:
+        flags = keywords({**_COMMON, **_OF_FUNCTIONS})
+        command = command_of("sweep", flow(sweep.__doc__), usage.format("NAME"), flags, _sweep)
+        rest = ["--help"]
+    elif not name or name.startswith("-"):
         raise Complaint(
             f"Sweep what? For example: festina sweep {names()[0]} --over seeds=1,2,4. "
             "`festina list` shows every experiment."
         )
-    name, *rest = tokens
-    if ":" in name and not name.endswith(".py"):
-        from ._flags import command_of, keywords
+    elif ":" in name and not name.endswith(".py"):
         from ._own_runs import named
 
-        function, text = named("NAME", name), f"Sweep {name} over a grid of its arguments."
-        flags = keywords({"over": _OVER, **_OF_FUNCTIONS, **_COMMON})
-        usage = f"Usage: festina sweep {name} --over ARGUMENT=VALUES … [FLAGS]"
-        command = command_of(name, text, usage, flags, lambda **given: _sweep(function, **given))
+        function = named("NAME", name)
+        text = flow(function.__doc__) or f"Sweep {name} over a grid of its arguments."
+        flags = keywords({**_arguments(function), **_COMMON, **_OF_FUNCTIONS})
+        run = lambda **given: _sweep_function(function, **given)
+        command = command_of(name, text, usage.format(name), flags, run)
     else:
         find(name)
         experiment = load(name)
-        from ._flags import application
-
         command = application(
             experiment,
             lambda **given: _sweep_experiment(experiment, **given),
             verb="sweep",
-            common={"over": _OVER, "animation": None, "mp4": None, "claims": None, **_COMMON},
+            common={"animation": None, "mp4": None, "claims": None, **_COMMON},
         )
     return command(rest) or 0  # help returns nothing
+
+
+def _arguments(function: Callable[..., Any]) -> dict[str, Any]:
+    """A flag for each argument that can be the same at all points."""
+    from inspect import Parameter as Argument
+
+    from festina._sweep._plan import named_arguments
+
+    defaults = {
+        name: False if default is Argument.empty else str(default)
+        for name, default in named_arguments(function).items()
+    }
+    return {
+        name: Annotated[str | None, Parameter(group=_ARGUMENTS, show_default=default)]
+        for name, default in defaults.items()
+    }
+
+
+def _sweep_function(function: Callable[..., Any], **given: Any) -> int:
+    from festina._sweep._grid import read
+
+    flags = {k: given.pop(k) for k in (*_COMMON, *_OF_FUNCTIONS) if k in given}
+    fixed = {name: read(text) for name, text in given.items()}
+    return _sweep(function, getattr(function, "__name__", "function"), parameters=fixed, **flags)
 
 
 def _sweep_experiment(
     experiment: Experiment,
     *,
-    over: list[str] | None = None,
     preset: str | None = None,
     parameters: Path | None = None,
     quick: bool = False,
     **given: Any,
 ) -> int:
-    import pydantic
-
     from ._parameters import resolve
-    from ._words import invalid
 
-    common = {name: given.pop(name) for name in _COMMON if name in given}
+    flags = {k: given.pop(k) for k in _COMMON if k in given}
     fixed = resolve(experiment, preset=preset, quick=quick, file=parameters, flags=given)
-    axes = _axes(over or [])
+    swept = _axes(flags.get("over"))
     # What a preset says gives way to an axis; what a flag says cannot be meant.
     kept = {
         name: getattr(fixed, name)
         for name in sorted(fixed.model_fields_set)
-        if name in given or name not in axes
+        if name in given or name not in swept
     }
-    try:
-        return _sweep(
-            experiment.entry.typed, axes, parameters=kept, title=experiment.name, **common
-        )
-    except pydantic.ValidationError as error:
-        where = lambda path: f"`--over {path}`" if path.split("[")[0] in axes else f"`{path}`"
-        valid = tuple(experiment.parameters.model_fields)
-        raise Complaint(invalid(error, valid=valid, where=where)) from error
+    return _sweep(experiment.entry.typed, experiment.name, parameters=kept, **flags)
 
 
 def _sweep(
     what: Any,
-    over: Mapping[str, str] | list[str] | None = None,
+    title: str,
     *,
-    title: str = "",
+    over: list[str] | None = None,
     out: Path | None = None,
     quiet: bool = False,
     json: bool = False,
@@ -146,26 +162,22 @@ def _sweep(
     **options: Any,
 ) -> int:
     import festina
+    from festina._sweep._grid import read
 
     from ._progress import Progress
 
-    title = title or getattr(what, "__name__", "function")
-    axes = over if isinstance(over, Mapping) else _axes(over or [])
+    swept = _axes(over)
     for name in {"seeds", "processes"} & options.keys():
-        try:
-            options[name] = int(options[name])
-        except ValueError as error:
-            text = f"`--{name}` must be a whole number, got '{options[name]}'."
-            raise Complaint(text) from error
+        options[name] = read(options[name])
     clear_away()
     with Progress(quiet=quiet, label=title) as progress:
-        data = festina.sweep(what, axes, out, progress=progress, **options)
+        data = festina.sweep(what, swept, out, progress=progress, **options)
     return _report(data, title, json=json)
 
 
-def _axes(over: list[str]) -> dict[str, str]:
+def _axes(over: list[str] | None) -> dict[str, str]:
     axes: dict[str, str] = {}
-    for each in over:
+    for each in over or ():
         name, equals, values = each.partition("=")
         name = name.strip().lstrip("-").replace("-", "_")
         if not equals or not name:
@@ -182,37 +194,35 @@ def _report(data: "xr.Dataset", title: str, *, json: bool) -> int:
     """What is in the store now; 1 if pieces have failed."""
     import numpy as np
 
-    store, status = shorter(Path(data.encoding["source"])), data["status"]
+    store, reasons = shorter(Path(data.encoding["source"])), data["reason"].load()
+    failed = [reasons[tuple(place)] for place in np.argwhere(data["status"].values == "failed")]
     failures = [
-        {
-            "at": {d: data[d].values.tolist()[k] for d, k in zip(status.dims, place, strict=True)},
-            "reason": str(data["reason"].values[place]),
-        }
-        for place, value in np.ndenumerate(status.values)
-        if value == "failed"
+        {"at": {d: each[d].values.tolist() for d in reasons.dims}, "reason": str(each.values)}
+        for each in failed
     ]
+    pieces, done = reasons.size, reasons.size - len(failures)
     if json:
         from json import dumps
 
-        said = {"store": str(store), "pieces": status.size, "done": status.size - len(failures)}
-        print(dumps({**said, "failed": len(failures), "failures": failures}, indent=2))
+        said = {"store": str(store), "pieces": pieces, "done": done, "failed": len(failures)}
+        print(dumps({**said, "failures": failures}, indent=2))
         return int(bool(failures))
     from festina._sweep._grid import duration
 
     from ._table import console
 
     screen = console()
-    grid = " × ".join(f"{name} {data.sizes[name]}" for name in data.attrs["sweep"]["axes"])
+    grid = " × ".join(f"{n} {data.sizes[n]}" for n in data.attrs["sweep"]["axes"].split(", "))
     spent = duration(float(data["seconds"].sum()))
-    screen.print(f"{title} over {grid}: {status.size} pieces, {spent} of work.")
+    screen.print(f"{title} over {grid}: {pieces} piece{'s' * (pieces != 1)}, {spent} of work.")
     screen.print(_summary(data))
+    first = {each["reason"]: each["at"] for each in reversed(failures)}
     for reason, count in Counter(each["reason"] for each in failures).most_common(5):
-        first = next(each["at"] for each in failures if each["reason"] == reason)
-        where = ", ".join(f"{name} {value}" for name, value in first.items())
-        screen.print(f"{count} failed, the first at {where}: {one_line(reason)}")
+        where = ", ".join(f"{name} {value}" for name, value in first[reason].items())
+        screen.print(f"{count} failed{', the first at ' * bool(where)}{where}: {reason}")
     again = " `--retry` computes again what has failed." * bool(failures)
     screen.print(
-        f"{status.size - len(failures)} of {status.size} pieces are done.{again}\n"
+        f"{done} of {pieces} piece{'s are' if pieces != 1 else ' is'} done.{again}\n"
         f'xarray.open_zarr("{store}") has all of it.'
     )
     return int(bool(failures))
@@ -231,8 +241,8 @@ def _summary(data: "xr.Dataset") -> "Table":
         return table
     table = plain_table("result", "from", "median", "to")
     for name, values in data.drop_vars(("status", "reason", "seconds")).data_vars.items():
-        if values.dtype.kind == "f":
-            table.add_row(str(name), *_spread(values.values))
+        numbers = values.dtype.kind == "f"
+        table.add_row(str(name), *(_spread(values.values) if numbers else ["text", "", ""]))
     return table
 
 
