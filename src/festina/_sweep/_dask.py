@@ -6,7 +6,7 @@ import importlib.metadata
 import shutil
 import socket
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .._code import code
@@ -20,23 +20,21 @@ _PATIENCE = 5  # seconds until nobody is at an address
 _ALIKE = "Install the same on all machines."
 
 
-@contextlib.contextmanager
 def connected(
-    scheduler: Any, *, jobs: int, say: Progress
-) -> Iterator[tuple[Engine, Callable[[], int]]]:
+    scheduler: Any, stack: contextlib.ExitStack, *, jobs: int, say: Progress
+) -> tuple[Engine, Callable[[], int]]:
     """What computes pieces by the scheduler at an address, of a client, or of SLURM.
 
     With it, how many pieces that computes at a time by now.
     """
-    with contextlib.ExitStack() as stack:
-        client = _client(scheduler, jobs, stack)
-        if not client.scheduler_info()["workers"]:
-            say("waiting for a worker", 0.0)
-            client.wait_for_workers(1)
-        for address, versions in client.run(_versions, on_error="return").items():
-            if words := _difference(versions, _versions()):
-                raise ValueError(f"The worker at {address} {words}. {_ALIKE}")
-        yield functools.partial(_finished, client), functools.partial(_threads, client)
+    client = _client(scheduler, jobs, stack)
+    if not client.scheduler_info()["workers"]:
+        say("waiting for a worker", 0.0)
+        client.wait_for_workers(1)
+    for address, versions in client.run(_versions, on_error="return").items():
+        if words := _difference(versions, _versions()):
+            raise ValueError(f"The worker at {address} {words}. {_ALIKE}")
+    return functools.partial(_finished, client), functools.partial(_threads, client)
 
 
 def _client(scheduler: Any, jobs: int, stack: contextlib.ExitStack) -> Any:

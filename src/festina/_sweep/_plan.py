@@ -19,42 +19,41 @@ _MANY = 10_000  # pieces from which on a sweep is not begun without a yes
 _MOST = 1_000_000  # pieces, and ten times as many points
 _TAKEN = ("status", "reason", "seconds", "what", "axes", "together")
 
+Given = Mapping[str, Any]
+
 
 @dataclass(frozen=True)
 class Plan:
-    """A function at every piece of a grid; what tells this sweep from others; and its code."""
+    """A function at every piece of a grid; what tells this sweep from others; and its code.
+
+    It goes to `store` unless somebody says: the same grid to the same place.
+    """
 
     function: Callable[..., Any]
     grid: Grid
     made_by: Mapping[str, str]
     code: str
-
-    @property
-    def store(self) -> str:
-        """Where it goes unless somebody says: the same grid to the same place."""
-        name = self.made_by["what"].strip("<>")  # of a lambda
-        number = _checksum(json.dumps(self.made_by, sort_keys=True).encode())
-        return f"runs/{name}/sweep-{number}.zarr"
+    store: str
 
 
 def plan(
     what: str | Callable[..., Any],
-    over: Mapping[str, Any],
+    over: Given,
     *,
     seeds: int | None,
-    parameters: Mapping[str, Any],
+    parameters: Given,
     together: Sequence[str],
     processes: int,
     yes: bool,
 ) -> Plan:
     """Check what `sweep` is asked for, and lay it out."""
-    over, fixed, together = dict(over), dict(parameters), tuple(together)
+    over, fixed = dict(over), dict(parameters)
     if isinstance(what, str):
         experiment = load(what)
         if together:
             raise ValueError("`together` is for functions: an experiment is run point by point.")
         fixed |= {} if seeds is None else {"seeds": seeds}
-        _check_names(over, fixed, together, tuple(experiment.parameters.model_fields))
+        _check_names(over, fixed, together, tuple(experiment.parameters.model_fields), ())
         _check_size(over, together, processes, float(experiment.entry.seconds), yes=yes)
         axes, fixed = _validated(experiment.parameters, over, fixed)
         function = functools.partial(claims_at, experiment.entry.typed, fixed)
@@ -80,9 +79,12 @@ def plan(
     for name, several in values.items():
         if len(set(several)) < len(several):
             raise ValueError(f"`{name}` has a value twice: {', '.join(map(str, several[:10]))}.")
+    together = tuple(name for name in axes if name in together)
     made_by = {"what": title, "axes": ", ".join(axes), "together": ", ".join(together)}
     made_by |= {name: _told(value) for name, value in (values | fixed).items()}
-    return Plan(function, Grid(axes, together), made_by, code)
+    number = _checksum(json.dumps(made_by, sort_keys=True).encode())
+    store = f"runs/{title.strip('<>')}/sweep-{number}.zarr"  # those are of a lambda
+    return Plan(function, Grid(axes, together), made_by, code, store)
 
 
 def named_arguments(function: Callable[..., Any]) -> dict[str, Any]:
@@ -93,11 +95,7 @@ def named_arguments(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _check_names(
-    over: Mapping[str, Any],
-    fixed: Mapping[str, Any],
-    together: tuple[str, ...],
-    known: tuple[str, ...],
-    needed: Sequence[str] = (),
+    over: Given, fixed: Given, together: Sequence[str], known: Sequence[str], needed: Sequence[str]
 ) -> None:
     if not over:
         every = f" There are: {', '.join(known)}." * bool(known)
@@ -120,36 +118,26 @@ def _check_names(
 
 
 def _check_size(
-    over: Mapping[str, Any],
-    together: tuple[str, ...],
-    processes: int,
-    seconds: float,
-    *,
-    yes: bool,
+    over: Given, together: Sequence[str], processes: int, seconds: float, *, yes: bool
 ) -> None:
     """Refuse a grid that nobody would wait for, before any of it is made."""
     sizes = {name: length(name, given) for name, given in over.items()}
     points = math.prod(sizes.values())
     pieces = math.prod(size for name, size in sizes.items() if name not in together)
-    way_out = "Take fewer values, or say `yes` (`--yes`) if that is meant."
-    if pieces > _MOST or points > 10 * _MOST:
-        way_out = (
-            f"One store takes up to {_MOST:,} pieces and {10 * _MOST:,} points: take fewer values, "
-            "or axes `together` in a function of arrays."
-        )
-    elif yes or pieces <= _MANY:
+    if pieces <= (_MOST if yes else _MANY) and points <= 10 * _MOST:
         return
     each, computers = seconds or 1.0, max(1, processes)
     raise ValueError(
         f"The grid has {points:,} points ({' × '.join(f'{n} {k:,}' for n, k in sizes.items())}) in "
         f"{pieces:,} pieces. At {each:g} s each, {'as usual' if seconds else 'say'}, these take "
         f"{duration(pieces * each / computers)} on {computers} process{'es' * (computers > 1)}. "
-        f"{way_out}"
+        f"Take fewer values, or say `yes` (`--yes`) if that is meant: up to {_MOST:,} pieces and "
+        f"{10 * _MOST:,} points go."
     )
 
 
 def _validated(
-    kind: Any, over: Mapping[str, Any], fixed: Mapping[str, Any]
+    kind: Any, over: Given, fixed: Given
 ) -> tuple[dict[str, tuple[Any, ...]], dict[str, Any]]:
     """Values as the experiment reads them; refused where it takes none of such."""
     import pydantic

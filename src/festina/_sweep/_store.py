@@ -72,7 +72,7 @@ class Store:
             self._check(name, dims, values, sizes)
         if sizes != self._sizes or not outcome.values.keys() <= self._arrays.keys():
             self._enlarge(sizes, places, outcome)
-        lead = self._grid.sizes(self._grid.inner)
+        lead = self._grid.sizes(self._grid.together)
         for name, (dims, values) in outcome.values.items():
             array = self._arrays[name]
             whole = np.full((*lead, *(sizes[dim] for dim in dims)), array.fill_value, values.dtype)

@@ -89,7 +89,7 @@ def sweep(
         if scheduler is not None:
             from ._dask import connected
 
-            engine, width = stack.enter_context(connected(scheduler, jobs=count, say=say))
+            engine, width = connected(scheduler, stack, jobs=count, say=say)
         else:
             engine = functools.partial(side_by_side, processes=count) if count else here
         work = planned.function if engine is here else packed(planned.function)

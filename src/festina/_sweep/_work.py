@@ -1,6 +1,7 @@
 """What is computed at a piece, by whichever process; and what comes back from it."""
 
 import functools
+import itertools
 import pickle
 import re
 import sys
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._cache import compilation_cache
 from ._grid import TEXT
 
 if TYPE_CHECKING:
@@ -23,6 +25,8 @@ Table = dict[str, tuple[tuple[str, ...], np.ndarray]]
 """Arrays with the names of their axes."""
 
 _LONGEST = 500  # characters of a reason
+
+_cached = functools.cache(compilation_cache)  # what one process has compiled, the others read
 
 
 @dataclass(frozen=True)
@@ -104,11 +108,9 @@ def claims_at(name: str, fixed: Mapping[str, Any], /, **point: Any) -> "xr.Datas
 
 def _rows(values: list[Any]) -> np.ndarray:
     """A row for each, filled up with NaN; words are no numbers."""
-    rows = [np.ravel(v) if np.asarray(v).dtype.kind in "biuf" else np.array([]) for v in values]
-    table = np.full((len(rows), max(map(len, rows), default=0)), np.nan)
-    for target, row in zip(table, rows, strict=True):
-        target[: len(row)] = row
-    return table
+    rows = [np.ravel(v) if np.asarray(v).dtype.kind in "biuf" else [] for v in values]
+    columns = [*itertools.zip_longest(*rows, fillvalue=np.nan)]
+    return np.array(columns, float).reshape(-1, len(rows)).T
 
 
 @functools.lru_cache(maxsize=4)
@@ -117,14 +119,6 @@ def _unpacked(work: bytes) -> Callable[..., Any]:
     if "jax" in sys.modules:
         _cached()
     return function
-
-
-@functools.cache
-def _cached() -> None:
-    """What one process has compiled, the others read."""
-    from .._cache import compilation_cache
-
-    compilation_cache()
 
 
 def _table(result: Any, count: int) -> tuple[Table, dict[str, np.ndarray]]:

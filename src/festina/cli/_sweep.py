@@ -2,10 +2,11 @@
 
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from cyclopts import Group, Parameter
+from cyclopts import Parameter
 
 from festina.papers import Experiment, find, load, names
 
@@ -22,39 +23,31 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
-def _switch(text: str) -> Any:
-    return Annotated[bool, Parameter(help=text, negative=(), show_default=False)]
+def _flag(kind: Any, text: str, **more: Any) -> Any:
+    return Annotated[kind, Parameter(help=text, negative=(), show_default=False, **more)]
 
 
 def _several(text: str) -> Any:
-    options = Parameter(help=text, consume_multiple=True, negative_iterable=())
-    return Annotated[list[str] | None, options]
+    return _flag(list[str] | None, text, consume_multiple=True, negative_iterable=())
 
 
-_AXES = "Axes of the grid: NAME=2,3,4, NAME=FROM:TO:NUMBER or NAME=FROM:TO:log:NUMBER."
-_ARGUMENTS = Group("Arguments of the function", sort_key=0)
-_OF_FUNCTIONS = {
-    "together": _several("Axes of which the function takes all values at once, as arrays."),
-    "seeds": Annotated[Whole | None, Parameter(help="Length of one more axis, `seed`.")],
-}
 _COMMON = {
-    "over": _several(_AXES),
-    "processes": Annotated[
-        Whole | None, Parameter(help="Processes, or jobs of SLURM; one for each core unless said.")
-    ],
-    "scheduler": Annotated[
-        str | None,
-        Parameter(help="Address of a Dask scheduler, or `slurm`; needs the extra `cluster`."),
-    ],
-    "retry": _switch("Compute again what has failed before."),
-    "changed": _switch("Go on although the code was changed since; what is done stays."),
-    "yes": _switch("Yes, more than 10,000 pieces are meant."),
-    "out": Annotated[
-        Path | None, Parameter(help="The store, if not ./runs/NAME/sweep-….zarr of this grid.")
-    ],
+    "over": _several("Axes: NAME=2,3,4, NAME=FROM:TO:NUMBER or NAME=FROM:TO:log:NUMBER."),
+    "processes": _flag(Whole | None, "Processes, or jobs of SLURM; one for each core unless said."),
+    "scheduler": _flag(
+        str | None, "Address of Dask's scheduler, or `slurm`; needs festina[cluster]."
+    ),
+    "retry": _flag(bool, "Compute again what has failed before."),
+    "changed": _flag(bool, "Go on although the code was changed since; what is done stays."),
+    "yes": _flag(bool, "Yes, more than 10,000 pieces are meant."),
+    "out": _flag(Path | None, "The store, if not ./runs/NAME/sweep-….zarr of this grid."),
     "quiet": Quiet,
-    "json": _switch("Print how it went as JSON, and nothing else."),
+    "json": _flag(bool, "Print how it went as JSON, and nothing else."),
     "debug": Debug,
+}
+_OF_FUNCTIONS = _COMMON | {
+    "together": _several("Axes of which a function takes all values at once, as arrays."),
+    "seeds": _flag(Whole | None, "Length of one more axis, `seed`; of an experiment, its batch."),
 }
 
 
@@ -75,10 +68,9 @@ def sweep(
     """
     usage = "Usage: festina sweep {} --over AXIS=VALUES … [FLAGS]"
     name, *rest = tokens or ("",)
-    if {"--help", "-h"} & {name}:
-        flags = keywords({**_COMMON, **_OF_FUNCTIONS})
+    if name in ("--help", "-h"):
+        flags, rest = keywords(_OF_FUNCTIONS), ["--help"]
         command = command_of("sweep", flow(sweep.__doc__), usage.format("NAME"), flags, _sweep)
-        rest = ["--help"]
     elif not name or name.startswith("-"):
         raise Complaint(
             f"Sweep what? For example: festina sweep {names()[0]} --over seeds=1,2,4. "
@@ -89,43 +81,39 @@ def sweep(
 
         function = named("NAME", name)
         text = flow(function.__doc__) or f"Sweep {name} over a grid of its arguments."
-        flags = keywords({**_arguments(function), **_COMMON, **_OF_FUNCTIONS})
-        run = lambda **given: _sweep_function(function, **given)
+        flags = keywords(_arguments(function) | _OF_FUNCTIONS)
+        run = partial(_sweep_function, function)
         command = command_of(name, text, usage.format(name), flags, run)
     else:
         find(name)
         experiment = load(name)
-        command = application(
-            experiment,
-            lambda **given: _sweep_experiment(experiment, **given),
-            verb="sweep",
-            common={"animation": None, "mp4": None, "claims": None, **_COMMON},
-        )
+        flags = {"animation": None, "mp4": None, "claims": None, **_COMMON}
+        run = partial(_sweep_experiment, experiment)
+        command = application(experiment, run, verb="sweep", common=flags)
     return command(rest) or 0  # help returns nothing
 
 
 def _arguments(function: Callable[..., Any]) -> dict[str, Any]:
-    """A flag for each argument that can be the same at all points."""
+    """A flag for each argument, which may be the same at all points."""
     from inspect import Parameter as Argument
 
     from festina._sweep._plan import named_arguments
 
-    defaults = {
-        name: False if default is Argument.empty else str(default)
-        for name, default in named_arguments(function).items()
-    }
     return {
-        name: Annotated[str | None, Parameter(group=_ARGUMENTS, show_default=default)]
-        for name, default in defaults.items()
+        name: _flag(
+            str | None,
+            "Needed, if not in --over." if default is Argument.empty else f"{default} unless said.",
+            group="Arguments of the function",
+        )
+        for name, default in named_arguments(function).items()
     }
 
 
 def _sweep_function(function: Callable[..., Any], **given: Any) -> int:
     from festina._sweep._grid import read
 
-    flags = {k: given.pop(k) for k in (*_COMMON, *_OF_FUNCTIONS) if k in given}
-    fixed = {name: read(text) for name, text in given.items()}
-    return _sweep(function, getattr(function, "__name__", "function"), parameters=fixed, **flags)
+    fixed = {name: read(given.pop(name)) for name in list(given) if name not in _OF_FUNCTIONS}
+    return _sweep(function, getattr(function, "__name__", "function"), parameters=fixed, **given)
 
 
 def _sweep_experiment(
@@ -138,16 +126,12 @@ def _sweep_experiment(
 ) -> int:
     from ._parameters import resolve
 
-    flags = {k: given.pop(k) for k in _COMMON if k in given}
-    fixed = resolve(experiment, preset=preset, quick=quick, file=parameters, flags=given)
-    swept = _axes(flags.get("over"))
+    own = {name: given.pop(name) for name in list(given) if name not in _COMMON}
+    fixed = resolve(experiment, preset=preset, quick=quick, file=parameters, flags=own)
     # What a preset says gives way to an axis; what a flag says cannot be meant.
-    kept = {
-        name: getattr(fixed, name)
-        for name in sorted(fixed.model_fields_set)
-        if name in given or name not in swept
-    }
-    return _sweep(experiment.entry.typed, experiment.name, parameters=kept, **flags)
+    free = _axes(given.get("over")).keys() - own.keys()
+    kept = {name: getattr(fixed, name) for name in sorted(fixed.model_fields_set - free)}
+    return _sweep(experiment.entry.typed, experiment.name, parameters=kept, **given)
 
 
 def _sweep(
@@ -166,13 +150,22 @@ def _sweep(
 
     from ._progress import Progress
 
-    swept = _axes(over)
     for name in {"seeds", "processes"} & options.keys():
         options[name] = read(options[name])
+    swept = _axes(over)
     clear_away()
     with Progress(quiet=quiet, label=title) as progress:
         data = festina.sweep(what, swept, out, progress=progress, **options)
-    return _report(data, title, json=json)
+    failures, pieces = _failures(data), data["status"].size
+    store, failed = str(shorter(Path(data.encoding["source"]))), len(failures)
+    if json:
+        from json import dumps
+
+        counts = {"pieces": pieces, "done": pieces - failed, "failed": failed}
+        print(dumps({"store": store, **counts, "failures": failures}, indent=2))
+    else:
+        _report(data, title, store, failures)
+    return int(bool(failures))
 
 
 def _axes(over: list[str] | None) -> dict[str, str]:
@@ -180,38 +173,33 @@ def _axes(over: list[str] | None) -> dict[str, str]:
     for each in over or ():
         name, equals, values = each.partition("=")
         name = name.strip().lstrip("-").replace("-", "_")
-        if not equals or not name:
+        if not equals or name in axes:
             from festina._sweep._grid import WAYS
 
-            raise Complaint(f"`--over` takes NAME=VALUES, values being {WAYS}; got '{each}'.")
-        if name in axes:
-            raise Complaint(f"`--over` has {name} twice.")
+            raise Complaint(f"`--over` takes NAME=VALUES, each NAME once, by {WAYS}; got '{each}'.")
         axes[name] = values
     return axes
 
 
-def _report(data: "xr.Dataset", title: str, *, json: bool) -> int:
-    """What is in the store now; 1 if pieces have failed."""
-    import numpy as np
+def _failures(data: "xr.Dataset") -> list[dict[str, Any]]:
+    """Where pieces have failed, and why."""
+    from numpy import ndindex
 
-    store, reasons = shorter(Path(data.encoding["source"])), data["reason"].load()
-    failed = [reasons[tuple(place)] for place in np.argwhere(data["status"].values == "failed")]
-    failures = [
+    status, reasons = data["status"].values, data["reason"].load()
+    failed = [reasons[place] for place in ndindex(status.shape) if status[place] == "failed"]
+    return [
         {"at": {d: each[d].values.tolist() for d in reasons.dims}, "reason": str(each.values)}
         for each in failed
     ]
-    pieces, done = reasons.size, reasons.size - len(failures)
-    if json:
-        from json import dumps
 
-        said = {"store": str(store), "pieces": pieces, "done": done, "failed": len(failures)}
-        print(dumps({**said, "failures": failures}, indent=2))
-        return int(bool(failures))
+
+def _report(data: "xr.Dataset", title: str, store: str, failures: list[dict[str, Any]]) -> None:
+    """What is in the store now."""
     from festina._sweep._grid import duration
 
     from ._table import console
 
-    screen = console()
+    screen, pieces = console(), data["status"].size
     grid = " × ".join(f"{n} {data.sizes[n]}" for n in data.attrs["sweep"]["axes"].split(", "))
     spent = duration(float(data["seconds"].sum()))
     screen.print(f"{title} over {grid}: {pieces} piece{'s' * (pieces != 1)}, {spent} of work.")
@@ -221,11 +209,9 @@ def _report(data: "xr.Dataset", title: str, *, json: bool) -> int:
         where = ", ".join(f"{name} {value}" for name, value in first[reason].items())
         screen.print(f"{count} failed{', the first at ' * bool(where)}{where}: {reason}")
     again = " `--retry` computes again what has failed." * bool(failures)
-    screen.print(
-        f"{done} of {pieces} piece{'s are' if pieces != 1 else ' is'} done.{again}\n"
-        f'xarray.open_zarr("{store}") has all of it.'
-    )
-    return int(bool(failures))
+    are = "piece is" if pieces == 1 else "pieces are"
+    screen.print(f"{pieces - len(failures)} of {pieces} {are} done.{again}")
+    screen.print(f'xarray.open_zarr("{store}") has all of it.')
 
 
 def _summary(data: "xr.Dataset") -> "Table":
