@@ -113,7 +113,7 @@ def test_a_function_of_arrays(festina, mine, here):
         ("toy/on --over width=1", "Did you mean"),
         ("toy/one", "Over what? A sweep needs a parameter of several values. There are: seeds, "),
         ("toy/one --over width", "`--over` takes NAME=VALUES"),
-        ("toy/one --over width=1 width=2", "`--over` has width twice"),
+        ("toy/one --over width=1 width=2", "NAME=VALUES, each NAME once"),
         ("toy/one --over widht=1,2", "Unknown parameter 'widht'. Did you mean 'width'?"),
         ("toy/one --over width=0,2", "`width` must be at least 1, got 0."),
         ("toy/one --over width=1:2:3", "`width` must be a whole number, got 1.5."),
@@ -156,7 +156,8 @@ def test_help_of_a_function_is_its_own(festina, mine):
     page = festina("sweep", "sweepable:energy", "--help").out
     assert "What a scale costs." in page
     assert "--depth" in page
-    assert "[default: 0.0]" in page
+    assert "0.0 unless said." in page
+    assert "Needed, if not in --over." in page
 
 
 def test_arguments_that_stay_the_same_are_flags(festina, mine, here):

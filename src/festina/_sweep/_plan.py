@@ -53,28 +53,29 @@ def plan(
         if together:
             raise ValueError("`together` is for functions: an experiment is run point by point.")
         fixed |= {} if seeds is None else {"seeds": seeds}
-        _check_names(over, fixed, together, tuple(experiment.parameters.model_fields), ())
-        _check_size(over, together, processes, float(experiment.entry.seconds), yes=yes)
-        axes, fixed = _validated(experiment.parameters, over, fixed)
+        known, needed = tuple(experiment.parameters.model_fields), ()
         function = functools.partial(claims_at, experiment.entry.typed, fixed)
         title, code = experiment.name, code_of(experiment.entry.file)
     else:
         if not callable(what):
             raise TypeError(f"A sweep is of an experiment's name or of a function, got {what!r}.")
-        arguments = named_arguments(what)
+        experiment, defaults = None, named_arguments(what)
         taken = inspect.signature(what).parameters.values()
         whatever = any(each.kind is each.VAR_KEYWORD for each in taken)
         if seeds is not None:
-            if "seed" in over or not (whatever or "seed" in arguments):
+            if "seed" in over or not (whatever or "seed" in defaults):
                 other = "there is one already" if "seed" in over else "the function takes none"
                 raise ValueError(f"`seeds` makes an axis `seed`, and {other}: leave out `seeds`.")
             over["seed"] = range(seeds)
-        needed = [name for name, default in arguments.items() if default is inspect.Parameter.empty]
-        _check_names(over, fixed, together, () if whatever else tuple(arguments), needed)
-        _check_size(over, together, processes, 0.0, yes=yes)
-        axes = {name: axis(name, given) for name, given in over.items()}
+        known = () if whatever else tuple(defaults)
+        needed = [name for name, default in defaults.items() if default is inspect.Parameter.empty]
         function = functools.partial(what, **fixed)
         title, code = getattr(what, "__name__", "function"), _source_of(what)
+    _check_names(over, fixed, together, known, needed)
+    _check_size(over, together, processes, experiment and float(experiment.entry.seconds), yes=yes)
+    axes = {name: axis(name, given) for name, given in over.items()}
+    if experiment is not None:
+        _check_values(experiment.parameters, Grid(axes), fixed)
     values = {name: labels(several).tolist() for name, several in axes.items()}
     for name, several in values.items():
         if len(set(several)) < len(several):
@@ -118,7 +119,7 @@ def _check_names(
 
 
 def _check_size(
-    over: Given, together: Sequence[str], processes: int, seconds: float, *, yes: bool
+    over: Given, together: Sequence[str], processes: int, seconds: float | None, *, yes: bool
 ) -> None:
     """Refuse a grid that nobody would wait for, before any of it is made."""
     sizes = {name: length(name, given) for name, given in over.items()}
@@ -136,26 +137,17 @@ def _check_size(
     )
 
 
-def _validated(
-    kind: Any, over: Given, fixed: Given
-) -> tuple[dict[str, tuple[Any, ...]], dict[str, Any]]:
-    """Values as the experiment reads them; refused where it takes none of such."""
+def _check_values(kind: Any, grid: Grid, fixed: Given) -> None:
+    """Refuse what the experiment does not take, at whichever point."""
     import pydantic
 
     from ..papers._invalid import invalid
 
-    grid = Grid({name: axis(name, given) for name, given in over.items()})
-    read = {name: list(values) for name, values in grid.axes.items()}
-    parameters = None
     for index in grid:
         try:
-            parameters = kind(**{**fixed, **grid.point(index)})
+            kind(**fixed, **grid.point(index))
         except pydantic.ValidationError as error:
             raise ValueError(invalid(error, valid=tuple(kind.model_fields))) from error
-        for name, k in zip(grid.axes, index, strict=True):
-            read[name][k] = getattr(parameters, name)
-    kept = {name: getattr(parameters, name) for name in fixed}
-    return {name: tuple(values) for name, values in read.items()}, kept
 
 
 def _source_of(function: Callable[..., Any]) -> str:

@@ -230,15 +230,11 @@ def _labelled(group: zarr.Group, dim: str, values: np.ndarray) -> zarr.Array[Any
 
 
 def _chunks(grid: Grid, names: tuple[str, ...], pieces: int) -> tuple[int, ...]:
-    """Sizes of a file along axes, with about so many pieces in it, each whole."""
-    sizes: list[int] = []
-    for name in reversed(names):
-        size = len(grid.axes[name])
-        if name not in grid.together:
-            size = min(size, pieces)
-            pieces = -(-pieces // size)
-        sizes.insert(0, size)
-    return tuple(sizes)
+    """How much of each axis is in a file: one piece, but so many along the longest axis."""
+    sizes = {name: len(values) for name, values in grid.axes.items()}
+    longest = max(reversed(grid.outer), key=sizes.__getitem__, default="")
+    most = sizes | dict.fromkeys(grid.outer, 1) | {longest: pieces}
+    return tuple(min(sizes[name], most[name]) for name in names)
 
 
 def _settle(group: zarr.Group) -> None:
