@@ -112,12 +112,11 @@ def _computed(
 
 def _versions() -> dict[str, str]:
     """What a result may depend on."""
-    found = {"python": f"{sys.version_info.major}.{sys.version_info.minor}"}
-    for name in ("jax", "numpy", "xarray"):
-        found[name] = importlib.metadata.version(name)
     from festina import __version__
 
-    return found | {"festina": f"{__version__} (code {code('')})"}
+    found = {name: importlib.metadata.version(name) for name in ("jax", "numpy", "xarray")}
+    own = {"festina": f"{__version__} (code {code('')})"}
+    return {"python": "{}.{}".format(*sys.version_info)} | found | own
 
 
 def _difference(there: Mapping[str, str] | BaseException, here: Mapping[str, str]) -> str:

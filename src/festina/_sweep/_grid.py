@@ -63,9 +63,9 @@ class Grid:
         return tuple(slice(None) if name in self.together else next(places) for name in self.axes)
 
     def kind(self, index: Index) -> tuple[Any, ...]:
-        """Of one kind are pieces that differ only in numbers with a point: shapes are the same."""
+        """Of one kind are pieces that differ only in fractions: shapes are the same."""
         values = (self.axes[name][k] for name, k in zip(self.outer, index, strict=True))
-        return tuple(str(value) for value in values if not isinstance(value, float))
+        return tuple(str(v) for v in values if not isinstance(v, float) or v.is_integer())
 
 
 def axis(name: str, given: Any) -> tuple[Any, ...]:

@@ -39,10 +39,10 @@ class Plan:
 def plan(
     what: str | Callable[..., Any],
     over: Given,
-    *,
-    seeds: int | None,
     parameters: Given,
     together: Sequence[str],
+    seeds: int | None,
+    *,
     processes: int,
     yes: bool,
 ) -> Plan:
@@ -54,7 +54,7 @@ def plan(
             raise ValueError("`together` is for functions: an experiment is run point by point.")
         fixed |= {} if seeds is None else {"seeds": seeds}
         known, needed = tuple(experiment.parameters.model_fields), ()
-        function = functools.partial(claims_at, experiment.entry.typed, fixed)
+        function = functools.partial(claims_at, experiment.entry.typed)
         title, code = experiment.name, code_of(experiment.entry.file)
     else:
         if not callable(what):
@@ -69,8 +69,7 @@ def plan(
             over["seed"] = range(seeds)
         known = () if whatever else tuple(defaults)
         needed = [name for name, default in defaults.items() if default is inspect.Parameter.empty]
-        function = functools.partial(what, **fixed)
-        title, code = getattr(what, "__name__", "function"), _source_of(what)
+        function, title, code = what, getattr(what, "__name__", "function"), _source_of(what)
     _check_names(over, fixed, together, known, needed)
     _check_size(over, together, processes, experiment and float(experiment.entry.seconds), yes=yes)
     axes = {name: axis(name, given) for name, given in over.items()}
@@ -85,7 +84,7 @@ def plan(
     made_by |= {name: _told(value) for name, value in (values | fixed).items()}
     number = _checksum(json.dumps(made_by, sort_keys=True).encode())
     store = f"runs/{title.strip('<>')}/sweep-{number}.zarr"  # those are of a lambda
-    return Plan(function, Grid(axes, together), made_by, code, store)
+    return Plan(functools.partial(function, **fixed), Grid(axes, together), made_by, code, store)
 
 
 def named_arguments(function: Callable[..., Any]) -> dict[str, Any]:

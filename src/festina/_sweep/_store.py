@@ -18,7 +18,7 @@ import zarr
 
 from .._beside import held, hidden, left_over
 from ._grid import TEXT, Grid, Index, labels
-from ._work import Outcome
+from ._work import Outcome, lengths_of
 
 STATUS = {"status": "waiting", "reason": "", "seconds": math.nan}
 """What is known of each piece, with what is said of it before it is computed."""
@@ -65,7 +65,7 @@ class Store:
         return not reason
 
     def _write(self, region: tuple[int | slice, ...], outcome: Outcome) -> None:
-        places = {dim: self._places(dim, n, outcome) for dim, n in _sizes(outcome).items()}
+        places = {dim: self._places(dim, n, outcome) for dim, n in lengths_of(outcome.values)}
         needed = {dim: int(at.max(initial=-1)) + 1 for dim, at in places.items()}
         sizes = self._sizes | {d: max(self._sizes.get(d, 0), n) for d, n in needed.items()}
         for name, (dims, values) in outcome.values.items():
@@ -127,7 +127,9 @@ class Store:
             if dim in self._arrays:
                 self._arrays[dim].oindex[places[dim]] = values
             else:
-                self._arrays[dim] = _labelled(self._group, dim, values)
+                self._arrays[dim] = self._group.create_array(
+                    dim, data=values, dimension_names=(dim,)
+                )
         axes = tuple(self._grid.axes)
         chunks = _chunks(self._grid, axes, -(-self._grid.pieces // _PACKED))
         for name, (dims, values) in outcome.values.items():
@@ -173,7 +175,7 @@ def open_store(
 def _make(path: Path, grid: Grid, attributes: dict[str, Any]) -> None:
     group = zarr.create_group(path, attributes=attributes)
     for name, values in grid.axes.items():
-        _labelled(group, name, labels(values))
+        group.create_array(name, data=labels(values), dimension_names=(name,))
     for name, fill in STATUS.items():
         group.create_array(
             name,
@@ -225,10 +227,6 @@ def _recovered(path: Path, listed: zarr.Group) -> zarr.Group:
     return group
 
 
-def _labelled(group: zarr.Group, dim: str, values: np.ndarray) -> zarr.Array[Any]:
-    return group.create_array(dim, data=values, dimension_names=(dim,))
-
-
 def _chunks(grid: Grid, names: tuple[str, ...], pieces: int) -> tuple[int, ...]:
     """How much of each axis is in a file: one piece, but so many along the longest axis."""
     sizes = {name: len(values) for name, values in grid.axes.items()}
@@ -245,13 +243,3 @@ def _settle(group: zarr.Group) -> None:
 
 def _dims(array: zarr.Array[Any]) -> tuple[str, ...]:
     return array.metadata.dimension_names or ()  # pyright: ignore
-
-
-def _sizes(outcome: Outcome) -> dict[str, int]:
-    """Lengths of the axes of a result, but for that of points taken together."""
-    sizes: dict[str, int] = {}
-    for name, (dims, values) in outcome.values.items():
-        for dim, size in zip(dims, values.shape[values.ndim - len(dims) :], strict=True):
-            if sizes.setdefault(dim, size) != size:
-                raise Misfit(f"`{name}` has {size} entries along `{dim}`, another {sizes[dim]}")
-    return sizes

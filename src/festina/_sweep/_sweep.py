@@ -72,15 +72,8 @@ def sweep(
     from .._lanes import cores
 
     count = cores() if processes is None else _whole("processes", processes, 0)
-    planned = plan(
-        what,
-        over,
-        seeds=None if seeds is None else _whole("seeds", seeds, 1),
-        parameters=parameters or {},
-        together=together,
-        processes=count,
-        yes=yes,
-    )
+    seeds = None if seeds is None else _whole("seeds", seeds, 1)
+    planned = plan(what, over, parameters or {}, together, seeds, processes=count, yes=yes)
     path = Path(os.path.abspath(Path(planned.store if store is None else store).expanduser()))
     say = progress or (lambda words, fraction: None)
     grid = planned.grid

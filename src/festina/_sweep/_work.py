@@ -81,7 +81,7 @@ def computed(work: bytes | Callable[..., Any], point: Mapping[str, Any], count: 
         return Outcome(seconds=seconds, misfit=str(error))
 
 
-def claims_at(name: str, fixed: Mapping[str, Any], /, **point: Any) -> "xr.Dataset":
+def claims_at(name: str, /, **point: Any) -> "xr.Dataset":
     """An experiment at a point: of each claim what is predicted and measured, and if it holds."""
     import xarray as xr
 
@@ -89,7 +89,7 @@ def claims_at(name: str, fixed: Mapping[str, Any], /, **point: Any) -> "xr.Datas
 
     experiment = load(name)
     _cached()
-    run = experiment.run(experiment.parameters(**{**fixed, **point}), key=None, progress=None)
+    run = experiment.run(experiment.parameters(**point), key=None, progress=None)
     run.attrs.setdefault("experiment", experiment.name)
     claims = experiment.claims(run)
     words: list[str] = []
@@ -139,8 +139,17 @@ def _table(result: Any, count: int) -> tuple[Table, dict[str, np.ndarray]]:
                 f"of the {count} points"
             )
         values[str(name)] = tuple(map(str, dims))[bool(count) :], array
-    used = {dim for dims, _ in values.values() for dim in dims}
+    lengths = lengths_of(values)
+    used = dict(lengths)
+    if len(used) < len(lengths):
+        raise ValueError("an axis has several lengths in it: give axes of their own other names")
     return values, {dim: _plain(dim, labelled[dim].values) for dim in used if dim in labelled}
+
+
+def lengths_of(values: Table) -> set[tuple[str, int]]:
+    """The axes of a result with their lengths, but for that of points taken together."""
+    shapes = ((dims, array.shape[array.ndim - len(dims) :]) for dims, array in values.values())
+    return {pair for dims, shape in shapes for pair in zip(dims, shape, strict=True)}
 
 
 def _plain(name: object, value: Any) -> np.ndarray:

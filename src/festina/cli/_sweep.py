@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from festina.papers import Experiment, find, load, names
+from festina.papers import Experiment, load, names
 
 from ._complaint import Complaint
 from ._flags import application, command_of, keywords
@@ -24,15 +24,13 @@ if TYPE_CHECKING:
 
 
 def _flag(kind: Any, text: str, **more: Any) -> Any:
-    return Annotated[kind, Parameter(help=text, negative=(), show_default=False, **more)]
+    simple = {"negative": (), "negative_iterable": (), "show_default": False}
+    return Annotated[kind, Parameter(help=text, consume_multiple=True, **simple, **more)]
 
 
-def _several(text: str) -> Any:
-    return _flag(list[str] | None, text, consume_multiple=True, negative_iterable=())
-
-
+_Several = list[str] | None
 _COMMON = {
-    "over": _several("Axes: NAME=2,3,4, NAME=FROM:TO:NUMBER or NAME=FROM:TO:log:NUMBER."),
+    "over": _flag(_Several, "Axes: NAME=2,3,4, NAME=FROM:TO:NUMBER or NAME=FROM:TO:log:NUMBER."),
     "processes": _flag(Whole | None, "Processes, or jobs of SLURM; one for each core unless said."),
     "scheduler": _flag(
         str | None, "Address of Dask's scheduler, or `slurm`; needs festina[cluster]."
@@ -46,7 +44,7 @@ _COMMON = {
     "debug": Debug,
 }
 _OF_FUNCTIONS = _COMMON | {
-    "together": _several("Axes of which a function takes all values at once, as arrays."),
+    "together": _flag(_Several, "Axes of which a function takes all values at once, as arrays."),
     "seeds": _flag(Whole | None, "Length of one more axis, `seed`; of an experiment, its batch."),
 }
 
@@ -85,7 +83,6 @@ def sweep(
         run = partial(_sweep_function, function)
         command = command_of(name, text, usage.format(name), flags, run)
     else:
-        find(name)
         experiment = load(name)
         flags = {"animation": None, "mp4": None, "claims": None, **_COMMON}
         run = partial(_sweep_experiment, experiment)
@@ -238,5 +235,4 @@ def _spread(values: Any) -> list[str]:
     from ._table import number
 
     known = values[np.isfinite(values)]
-    numbers = (known.min(), np.median(known), known.max()) if known.size else ("", "", "")
-    return [number(value, 4) for value in numbers]
+    return [number(q, 4) for q in np.quantile(known, (0, 0.5, 1))] if known.size else [""] * 3
