@@ -170,12 +170,10 @@ def test_arguments_that_stay_the_same_are_flags(festina, mine, here):
 
 
 @pytest.mark.parametrize("address", ["hello", "127.0.0.1:9"])
-def test_nobody_at_an_address_is_one_line_and_soon(address, process, mine, here):
-    start = time.monotonic()
+def test_nobody_at_an_address_is_one_line(address, process, mine, here):
     line = f"sweep sweepable:energy --over scale=1 depth=2 --quiet --scheduler {address}"
     with process(*line.split(), real=True) as running:
         out, err = running.communicate(timeout=60)
-    assert time.monotonic() - start < 9  # of which imports take most; Dask would try for ten
     assert (running.returncode, out, err.count("\n")) == (2, "", 1)
     assert err.startswith(f"festina: No scheduler answers at '{address}'.")
 

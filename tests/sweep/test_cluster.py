@@ -104,7 +104,9 @@ def test_a_worker_that_comes_late_is_held_to_the_same_versions():
 
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "nowhere", "tcp://nowhere.invalid:8786"])
-def test_nobody_at_the_address(address, tmp_path):
+def test_nobody_at_the_address(address, tmp_path, monkeypatch):
+    """Dask is not even asked: it would try for as long as it has patience."""
+    monkeypatch.setattr("dask.distributed.Client", type("Client", (), {}))
     with pytest.raises(ValueError, match=f"No scheduler answers at '{address}'.*dask scheduler"):
         festina.sweep(functions.uneven, {"a": 1, "b": 2}, tmp_path / "s.zarr", scheduler=address)
     assert list(tmp_path.iterdir()) == []

@@ -62,11 +62,6 @@ class Grid:
         places = iter(index)
         return tuple(slice(None) if name in self.together else next(places) for name in self.axes)
 
-    def kind(self, index: Index) -> tuple[Any, ...]:
-        """Of one kind are pieces that differ only in fractions: shapes are the same."""
-        values = (self.axes[name][k] for name, k in zip(self.outer, index, strict=True))
-        return tuple(str(v) for v in values if not isinstance(v, float) or v.is_integer())
-
 
 def axis(name: str, given: Any) -> tuple[Any, ...]:
     """The values of an axis, from a sequence or from how they are typed."""

@@ -1,8 +1,7 @@
 """Pieces in processes of this machine, or in this one.
 
 A process is sent pieces over its standard input and ends when that does: also when the one that
-started it is killed. Pieces of one kind go to the same process where they can, since it has
-compiled what they need.
+started it is killed. What one has compiled, the others read from disk.
 """
 
 import contextlib
@@ -12,7 +11,6 @@ import queue
 import subprocess
 import sys
 import threading
-from collections import defaultdict, deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import IO, Any
@@ -39,15 +37,11 @@ def here(work: Work, grid: Grid, todo: Sequence[Index]) -> Finished:
 
 def side_by_side(work: Work, grid: Grid, todo: Sequence[Index], *, processes: int) -> Finished:
     """Pieces in so many processes."""
-    waiting: dict[tuple[Any, ...], deque[Index]] = defaultdict(deque)
-    for index in todo:
-        waiting[grid.kind(index)].append(index)
+    waiting = iter(todo)
     pending: dict[Future[Outcome], tuple[_Server, Index]] = {}
 
-    def hand(server: "_Server", kind: tuple[Any, ...] | None = None) -> None:
-        """A server gets a piece of this kind, else of that of which most are left."""
-        if pieces := waiting.get(kind or ()) or max(waiting.values(), key=len):
-            index = pieces.popleft()
+    def hand(server: "_Server") -> None:
+        if (index := next(waiting, None)) is not None:
             message = work, grid.point(index), grid.count
             pending[pool.submit(server.computed, message)] = server, index
 
@@ -63,7 +57,7 @@ def side_by_side(work: Work, grid: Grid, todo: Sequence[Index], *, processes: in
             for future in wait(pending, return_when=FIRST_COMPLETED).done:
                 server, index = pending.pop(future)
                 yield index, future.result()
-                hand(server, grid.kind(index))  # now that it is written: one at most is lost
+                hand(server)  # now that it is written: one at most is lost
 
 
 class _Server:

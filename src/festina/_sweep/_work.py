@@ -92,12 +92,10 @@ def claims_at(name: str, /, **point: Any) -> "xr.Dataset":
     run = experiment.run(experiment.parameters(**point), key=None, progress=None)
     run.attrs.setdefault("experiment", experiment.name)
     claims = experiment.claims(run)
-    words: list[str] = []
-    for claim in claims:
-        # Numbers with a point follow from the parameters: the claim is the same without them.
-        text = re.sub(r"\d+(\.\d+(e[-+]?\d+)?|e[-+]?\d+)", "…", claim.claim)
-        again = sum(word == text or word.startswith(f"{text} (") for word in words)
-        words.append(f"{text} ({again + 1})" if again else text)
+    # Numbers with a point follow from the parameters: the claim is the same without them.
+    texts = [re.sub(r"\d+(\.\d+(e[-+]?\d+)?|e[-+]?\d+)", "…", c.claim) for c in claims]
+    again = [texts[:k].count(text) for k, text in enumerate(texts)]
+    words = [f"{t} ({n + 1})" if n else t for t, n in zip(texts, again, strict=True)]
     table = {
         "holds": ("claim", [float(claim.judged.holds) for claim in claims]),
         "predicted": (("claim", "entry"), _rows([claim.predicted for claim in claims])),
