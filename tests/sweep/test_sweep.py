@@ -153,7 +153,10 @@ def test_what_is_fixed_may_be_nan(tmp_path):
 
 def test_the_store_of_a_function_without_a_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    festina.sweep(lambda a: {"y": a}, {"a": [1]}, processes=0)
+    said = []
+    tell = lambda words, fraction: said.append(words)
+    festina.sweep(lambda a: {"y": a}, {"a": [1]}, processes=0, progress=tell)
+    assert said == ["0 of 1 piece", "1 of 1 piece, 0 s left"]
     assert [path.name for path in (tmp_path / "runs").iterdir()] == ["lambda"]
 
 

@@ -96,7 +96,8 @@ def sweep(
         todo = [index for index in grid if status[index] == "waiting"]
 
         def tell() -> None:
-            words = f"{done + failed} of {grid.pieces} pieces" + f", {failed} failed" * bool(failed)
+            words = f"{done + failed} of {grid.pieces} piece{'s' * (grid.pieces != 1)}"
+            words += f", {failed} failed" * bool(failed)
             if done:  # what fails may fail at once, and says nothing of the others
                 rounds = -(-(grid.pieces - done - failed) // width())
                 words += f", {duration(rounds * spent / done)} left"
