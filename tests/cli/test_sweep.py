@@ -12,18 +12,27 @@ import xarray as xr
 
 from .conftest import TOY, everything
 
-MINE = """
+MINE = '''
 import time
 
 def energy(scale, depth, pause=0.0):
+    """What a scale costs."""
     time.sleep(pause)
     if scale < 0:
         raise ValueError("no such scale")
     return {"energy": scale**depth, "word": "any"}
 
 def at_once(scale, seed):
+    if min(seed) < 0:
+        raise ValueError("no such seed")
     return {"y": scale + seed}
-"""
+
+def nothing(scale):
+    pass
+
+def word(a):
+    return {"word": ["any"]}
+'''
 
 
 @pytest.fixture
@@ -63,7 +72,7 @@ def test_a_preset_gives_way_to_an_axis(festina, here):
     line = ("sweep", str(TOY), "--over", "width=3", "--processes", "0", "--out", "s.zarr")
     assert festina(*line, "--preset", "printed").status == 0
     swept = xr.open_zarr("s.zarr", chunks=None).attrs["sweep"]
-    assert (swept["width"], swept["samples"]) == ([3], 20)
+    assert (swept["width"], swept["samples"]) == ("[3]", "20")
     assert "`width` is swept over and given one" in festina(*line, "--width", "4").complaint
 
 
@@ -74,7 +83,7 @@ def test_pieces_that_fail_are_told_and_tried_again(festina, mine, here):
     assert outcome.status == 1
     assert "energy  0     0.5     1" in outcome.out
     said = (
-        "2 failed, the first at scale -2, depth 2: ValueError: no such scale (sweepable.py, line 7)"
+        "2 failed, the first at scale -2, depth 2: ValueError: no such scale (sweepable.py, line 8)"
     )
     assert said in outcome.out
     assert "2 of 4 pieces are done. `--retry` computes again what has failed." in outcome.out
@@ -95,6 +104,7 @@ def test_a_function_of_arrays(festina, mine, here):
     assert data["status"].dims == ()
 
 
+@pytest.mark.usefixtures("as_a_user")
 @pytest.mark.parametrize(
     ("line", "words"),
     [
@@ -103,18 +113,20 @@ def test_a_function_of_arrays(festina, mine, here):
         ("toy/on --over width=1", "Did you mean"),
         ("toy/one", "Over what? A sweep needs a parameter of several values. There are: seeds, "),
         ("toy/one --over width", "`--over` takes NAME=VALUES"),
-        ("toy/one --over width=1 width=2", "`--over` has width twice"),
-        ("toy/one --over widht=1,2", "Unknown parameter 'widht'. There are: seeds, seed, width"),
-        ("toy/one --over width=0,2", "`--over width` must be at least 1, got 0."),
-        ("toy/one --over width=1:2:3", "`--over width` must be a whole number, got 1.5."),
-        ("toy/one --over activation=relu,rleu", "`--over activation` must be 'linear', 'relu'"),
+        ("toy/one --over width=1 width=2", "NAME=VALUES, each NAME once"),
+        ("toy/one --over widht=1,2", "Unknown parameter 'widht'. Did you mean 'width'?"),
+        ("toy/one --over width=0,2", "`width` must be at least 1, got 0."),
+        ("toy/one --over width=1:2:3", "`width` must be a whole number, got 1.5."),
+        ("toy/one --over activation=relu,rleu", "`activation` must be 'linear', 'relu'"),
         ("toy/one --over samples=5,20", "`samples` is 5, below the width 10."),
         ("toy/one --over width=", "`width` has no values, so that the grid has no points"),
-        ("toy/one --over width=1,2 --processes many", "`--processes` must be a whole number"),
+        ("toy/one --over width=1,2 --processes many", "of at least 0, got 'many'"),
         ("toy/one --over width=1,2 --processes -1", "`processes` must be a whole number"),
         ("toy/one --over width=1:10000:10000 seed=0:9999:10000", "100,000,000 points (width 10"),
         ("toy/one --over width=1:200:200 seed=0:99:100", "20,000 pieces. At 1 s each, as usual"),
         ("nowhere:function --over width=1,2", "'nowhere' cannot be imported"),
+        ("sweepable.py:energy --over scale=1", "did you mean 'sweepable:energy'?"),
+        ("toy/one --over width=1,2 --scheduler slurm", "`sbatch` is not found"),
     ],
 )
 def test_what_cannot_be_swept(line, words, festina, here):
@@ -131,6 +143,61 @@ def test_help_has_the_flags_of_the_experiment(festina):
     assert "--scheduler" in page
     assert "--animation" not in page
     assert "--together" not in page
+
+
+def test_help_without_a_name_has_the_flags(festina):
+    page = festina("sweep", "--help").out
+    assert "Run an experiment, or a function of yours" in page
+    for flag in ("--over", "--together", "--seeds", "--scheduler", "--retry", "--out"):
+        assert flag in page
+
+
+def test_help_of_a_function_is_its_own(festina, mine):
+    page = festina("sweep", "sweepable:energy", "--help").out
+    assert "What a scale costs." in page
+    assert "--depth" in page
+    assert "0.0 unless said." in page
+    assert "Needed, if not in --over." in page
+
+
+def test_arguments_that_stay_the_same_are_flags(festina, mine, here):
+    line = "sweep sweepable:energy --over scale=0:2:3 --processes 0 --quiet --out s.zarr --depth"
+    assert festina(*line.split(), "3").status == 0
+    assert xr.open_zarr("s.zarr", chunks=None)["energy"].values.tolist() == [0, 1, 8]
+    assert "`depth` is 3 there, 2 here" in festina(*line.split(), "2").complaint
+    misspelt = festina("sweep", "sweepable:energy", "--over", "scale=1", "--dept", "3")
+    assert misspelt.complaint == "Unknown flag '--dept'. Did you mean '--depth'?"
+
+
+@pytest.mark.parametrize("address", ["hello", "127.0.0.1:9"])
+def test_nobody_at_an_address_is_one_line(address, process, mine, here):
+    line = f"sweep sweepable:energy --over scale=1 depth=2 --quiet --scheduler {address}"
+    with process(*line.split(), real=True) as running:
+        out, err = running.communicate(timeout=60)
+    assert (running.returncode, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith(f"festina: No scheduler answers at '{address}'.")
+
+
+def test_a_function_of_which_nothing_can_be_kept_stops_at_once(festina, mine, here):
+    line = "sweep sweepable:nothing --over scale=0:9:10 --processes 1 --quiet --out s.zarr"
+    outcome = festina(*line.split())
+    assert outcome.status == 2
+    assert "must return a dictionary of numbers" in outcome.complaint
+    assert "it returned NoneType. 0 of 10 pieces are in" in outcome.complaint
+    assert done(here / "s.zarr") == 0
+
+
+def test_words_are_told_too(festina, mine, here):
+    line = "sweep sweepable:word --over a=1 --together a --processes 0"
+    out = festina(*line.split()).out
+    assert "word over a 1: 1 piece, " in out
+    assert "word    text" in out
+    assert "1 of 1 piece is done." in out
+
+
+def test_a_failure_without_axes_has_no_place(festina, mine, here):
+    line = "sweep sweepable:at_once --over scale=1 seed=-1 --together scale seed --processes 0"
+    assert "\n1 failed: ValueError: no such seed (sweepable.py" in festina(*line.split()).out
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")

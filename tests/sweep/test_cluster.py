@@ -103,9 +103,10 @@ def test_a_worker_that_comes_late_is_held_to_the_same_versions():
     assert nothing == "cannot run festina: ModuleNotFoundError: No module named 'festina'"
 
 
-@pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "nowhere"])
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "nowhere", "tcp://nowhere.invalid:8786"])
 def test_nobody_at_the_address(address, tmp_path, monkeypatch):
-    monkeypatch.setattr(_dask, "_PATIENCE", 1)
+    """Dask is not even asked: it would try for as long as it has patience."""
+    monkeypatch.setattr("dask.distributed.Client", type("Client", (), {}))
     with pytest.raises(ValueError, match=f"No scheduler answers at '{address}'.*dask scheduler"):
         festina.sweep(functions.uneven, {"a": 1, "b": 2}, tmp_path / "s.zarr", scheduler=address)
     assert list(tmp_path.iterdir()) == []
@@ -115,6 +116,12 @@ def test_nobody_at_the_address(address, tmp_path, monkeypatch):
 def test_without_dask_the_extra_is_named(missing, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, missing, None)
     with pytest.raises(ValueError, match=r"pip install 'festina\[cluster\]'"):
+        festina.sweep(functions.uneven, {"a": 1, "b": 2}, tmp_path / "s.zarr", scheduler="slurm")
+
+
+def test_slurm_that_is_not_there(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(ValueError, match="no SLURM on this machine: `sbatch` is not found"):
         festina.sweep(functions.uneven, {"a": 1, "b": 2}, tmp_path / "s.zarr", scheduler="slurm")
 
 

@@ -1,8 +1,11 @@
 """A grid of a function or an experiment, computed once and gone on with."""
 
+import contextlib
+import itertools
 import shutil
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import jax.numpy as jnp
 import numpy as np
@@ -10,8 +13,8 @@ import pytest
 import xarray as xr
 
 import festina
-from festina._sweep import _store
-from festina._sweep._grid import Grid, axis, length
+from festina._sweep import _local, _store, _sweep, _work
+from festina._sweep._grid import TEXT, Grid, axis, length
 from festina._sweep._store import open_store
 from festina._sweep._work import Outcome
 
@@ -122,6 +125,90 @@ def test_what_is_done_is_not_repeated(counted):
     assert set(data["reason"].values) == {""}
 
 
+def test_pieces_to_try_again_wait_also_after_a_kill(counted, tmp_path):
+    again, calls, bad = counted
+    again()
+    bad.clear()
+    data = xr.open_zarr(tmp_path / "s.zarr", chunks=None)
+    grid = Grid({"a": tuple(data["a"].values.tolist())})
+    made_by, code = data.attrs["sweep"], data.attrs["code"][-1]
+    with open_store(tmp_path / "s.zarr", grid, made_by, code, changed=False) as store:
+        store.forget_failures()
+    again()
+    assert calls == [0, 1, 2, 3, 4, 2]
+
+
+def test_what_is_fixed_may_be_nan(tmp_path):
+    calls = []
+
+    def function(a, b):
+        calls.append(a)
+        return {"y": a}
+
+    for _ in range(2):
+        given = {"parameters": {"b": np.nan}, "processes": 0}
+        festina.sweep(function, {"a": "1,2"}, tmp_path / "s.zarr", **given)
+    assert calls == [1, 2]
+
+
+def test_the_store_of_a_function_without_a_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    said = []
+    tell = lambda words, fraction: said.append(words)
+    festina.sweep(lambda a: {"y": a}, {"a": [1]}, processes=0, progress=tell)
+    assert said == ["0 of 1 piece", "1 of 1 piece, 0 s left"]
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == ["lambda"]
+
+
+@pytest.mark.parametrize("returned", [None, {"y": object()}, {"y": 1j}, {"status": 1.0}])
+def test_results_that_cannot_be_kept_stop_a_sweep_that_has_none(returned, tmp_path):
+    """One that has some goes on; and who mends the function need not say that it is changed."""
+    calls, store = [], tmp_path / "s.zarr"
+
+    def wrong(a):
+        calls.append(a)
+        return returned
+
+    with pytest.raises(ValueError, match=r"must return|of type|a word of the store") as stopped:
+        festina.sweep(named(wrong), {"a": "0:4:5"}, store, processes=0)
+    assert calls == [0]
+    assert stopped.value.__notes__[0].startswith("0 of 5 pieces are in")
+    mended = named(lambda a: {"y": a} if a != 3 else returned)
+    data = festina.sweep(mended, {"a": "0:4:5"}, store, processes=0)
+    assert data["status"].values.tolist() == ["done", "done", "done", "failed", "done"]
+
+
+@pytest.mark.parametrize(("processes", "left"), [(0, ("270 s", "120 s")), (4, ("90 s", "30 s"))])
+def test_the_time_that_is_left_is_that_of_pieces_that_are_done(
+    processes, left, tmp_path, monkeypatch
+):
+    """Each takes 30 s by this clock, and what fails does not count."""
+    clock = SimpleNamespace(perf_counter=partial(next, itertools.count(0.0, 30.0)))
+    monkeypatch.setattr(_work, "time", clock)
+    side_by_side = lambda work, grid, todo, processes: _local.here(work, grid, todo)
+    monkeypatch.setattr(_sweep, "side_by_side", side_by_side)
+    monkeypatch.setattr(_sweep, "duration", "{:.0f} s".format)
+
+    def function(a, file):
+        if a == 8 and not file.exists():
+            raise KeyboardInterrupt
+        return {"y": 1 / max(0, a - 1)}
+
+    def sweep():
+        said, given = [], {"parameters": {"file": tmp_path / "again"}, "processes": processes}
+        given["progress"] = lambda words, fraction: said.append(words)
+        with contextlib.suppress(KeyboardInterrupt):
+            festina.sweep(function, {"a": "0:11:12"}, tmp_path / "s.zarr", **given)
+        return said
+
+    said = sweep()
+    assert said[:3] == ["0 of 12 pieces", "1 of 12 pieces, 1 failed", "2 of 12 pieces, 2 failed"]
+    assert said[3] == f"3 of 12 pieces, 2 failed, {left[0]} left"
+    assert said[-1] == f"8 of 12 pieces, 2 failed, {left[1]} left"
+    (tmp_path / "again").touch()
+    assert sweep()[0] == said[-1]
+
+
 def test_an_interruption_says_how_to_go_on(tmp_path):
     def function(a):
         if a == 2 and not (tmp_path / "again").exists():
@@ -149,7 +236,7 @@ def test_an_experiment_keeps_its_claims(tmp_path):
     assert np.array_equal(holds, [[1, 0, np.nan]] * 2, equal_nan=True)
     widths = data["measured"].sel(claim="[width] as printed", ending="well").isel(entry=0)
     assert widths.values.tolist() == [3, 5]
-    assert data.attrs["sweep"]["seeds"] == 2
+    assert data.attrs["sweep"]["seeds"] == "2"
 
 
 @pytest.mark.usefixtures("as_a_user")
@@ -168,7 +255,11 @@ def test_an_experiment_keeps_its_claims(tmp_path):
         ({"a": [1.0, np.nan], "b": 1}, {}, "finite values, got nan"),
         ({"a": "1,1.0", "b": 1}, {}, "`a` has a value twice"),
         ({"a": "1,2", "b": 1}, {"parameters": {"b": 2}}, "`b` is swept over and given one value"),
+        ({"a": "1,2", "b": 1}, {"seeds": 2}, "`seeds` makes an axis `seed`, and the function tak"),
         ({"a": "1,2", "seed": 1}, {"seeds": 2}, "`seeds` makes an axis `seed`, and there is one"),
+        ({"a": [object()], "b": 1}, {}, "`a` must be all numbers, all text, or lists of these"),
+        ({"a": [1, "a"], "b": 1}, {}, "`a` must be all numbers, all text, .*: 1, 'a'"),
+        ({"a": [(1, None)], "b": 1}, {}, "`a` must be all numbers"),
         ({"a": "1,2", "b": 1}, {"together": ("c",)}, "Unknown axis 'c'"),
         ({"a": "1,2", "b": 1}, {"processes": -1}, "`processes` must be a whole number"),
         ({"a": "1,2", "b": 1}, {"seeds": 0}, "`seeds` must be a whole number of at least 1"),
@@ -193,11 +284,11 @@ def test_what_cannot_be_swept_is_refused_before_it_begins(over, options, words, 
 @pytest.mark.parametrize(
     ("over", "options", "words"),
     [
-        ({"widht": "1,2"}, {}, "Unknown parameter 'widht'. There are: seeds, seed, width, "),
-        ({"width": "0,1"}, {}, "greater than or equal to 1"),
+        ({"widht": "1,2"}, {}, "Unknown parameter 'widht'. Did you mean 'width'?"),
+        ({"width": "0,1"}, {}, "`width` must be at least 1, got 0."),
         ({"activation": "relu,rleu"}, {}, "'linear', 'relu' or 'tanh'"),
         ({"samples": "5,20"}, {}, "below the width 10"),
-        ({"width": "3,3.0"}, {}, "`width` has a value twice: 3, 3."),
+        ({"width": "3,3.0"}, {}, "`width` has a value twice: 3.0, 3.0."),
         ({"width": "1,2"}, {"together": ("width",)}, "`together` is for functions"),
         ({"seeds": "1,2"}, {"seeds": 3}, "`seeds` is swept over and given"),
     ],
@@ -213,7 +304,7 @@ def test_a_store_of_something_else_is_refused(counted, tmp_path):
     again()
     store = tmp_path / "s.zarr"
     sweep = lambda function, over, **more: festina.sweep(function, over, store, processes=0, **more)
-    with pytest.raises(ValueError, match=r"another sweep: `what` is \"function\" there, \"other\""):
+    with pytest.raises(ValueError, match=r"another sweep: `what` is function there, other here"):
         sweep(other, {"a": "0:4:5"})
     longer = r"`a` is \[0, 1, 2, 3, 4\] there, \[0, 1, 2\] here; `b` is not given there, 7 here"
     with pytest.raises(ValueError, match=longer):
@@ -239,7 +330,7 @@ def test_what_is_given_besides_tells_sweeps_apart(tmp_path):
 
     sweep(1.0)
     sweep(1.0)
-    with pytest.raises(ValueError, match=r"`task` is .Task .* there, .Task .* here"):
+    with pytest.raises(ValueError, match=r"`task` is Task .* there, Task .* here"):
         sweep(2.0)
     with pytest.raises(ValueError, match="code was changed"):
         sweep(1.0, factor=2.0)
@@ -272,6 +363,7 @@ def test_two_do_not_write_to_one_store(tmp_path):
         ({"y": np.zeros(2)}, "`y` has axes ('y_0',) and type float64, in earlier pieces ()"),
         ({"y": "text"}, "in earlier pieces () and float64"),
         ({"y": object()}, "`y` is of type object"),
+        ({"y": 1j}, "`y` is of type complex128; kept are real numbers and text"),
         ({"y": 2**60}, "above 2⁵³"),
         (xr.Dataset({"z": ("a", [1.0])}), "an axis `a`, and so has the sweep"),
         ({"time": 1.0}, "`time` is an axis"),
@@ -311,6 +403,24 @@ def test_what_was_under_way_when_killed_is_undone(code, tmp_path):
     assert set(data) == {"row", "status", "reason", "seconds"}
 
 
+def test_a_piece_that_fails_has_no_values(tmp_path):
+    """Also where one that was killed had begun to write them."""
+    grid, path, made = Grid({"a": (0, 1)}), tmp_path / "s.zarr", {"what": "f", "axes": "a"}
+    whole = Outcome({"x": (("k",), np.arange(3.0)), "word": ((), np.array("w", TEXT))})
+    with open_store(path, grid, made, "c", changed=False) as store:
+        store.put((0,), whole)
+        store._write((1,), whole)
+    data = xr.open_zarr(path, chunks=None)
+    assert data["status"].values.tolist() == ["done", "waiting"]
+    assert data["word"].values.tolist() == ["w", "w"]
+    with open_store(path, grid, made, "c", changed=False) as store:
+        store.put((1,), Outcome(reason="it failed"))
+    data = xr.open_zarr(path, chunks=None)
+    assert data["status"].values.tolist() == ["done", "failed"]
+    assert np.array_equal(data["x"], [[0, 1, 2], [np.nan] * 3], equal_nan=True)
+    assert data["word"].values.tolist() == ["w", ""]
+
+
 def test_another_process_was_quicker_to_make_the_store(tmp_path, monkeypatch):
     grid, made, make = Grid({"a": (0, 1)}), {"what": "f", "axes": ["a"]}, _store._make
     path, codes = tmp_path / "s.zarr", []
@@ -323,7 +433,7 @@ def test_another_process_was_quicker_to_make_the_store(tmp_path, monkeypatch):
 
     monkeypatch.setattr(_store, "_make", slowly)
     with open_store(path, grid, made, "c", changed=False) as store:
-        assert store.status().tolist() == ["done", "waiting"]
+        assert store.known("status").tolist() == ["done", "waiting"]
     assert codes == [True]
     assert list(tmp_path.iterdir()) == [path]
 

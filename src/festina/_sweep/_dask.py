@@ -3,8 +3,10 @@
 import contextlib
 import functools
 import importlib.metadata
+import shutil
+import socket
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .._code import code
@@ -14,22 +16,25 @@ from ._local import Engine, Finished, Work
 from ._work import Outcome, computed
 
 _AHEAD = 2  # pieces for each thread of a worker: one under way, one that waits
-_PATIENCE = 10  # seconds until nobody is at an address
+_PATIENCE = 5  # seconds until nobody is at an address
 _ALIKE = "Install the same on all machines."
 
 
-@contextlib.contextmanager
-def connected(scheduler: Any, *, jobs: int, say: Progress) -> Iterator[Engine]:
-    """What computes pieces by the scheduler at an address, of a client, or of SLURM."""
-    with contextlib.ExitStack() as stack:
-        client = _client(scheduler, jobs, stack)
-        if not client.scheduler_info()["workers"]:
-            say("waiting for a worker", 0.0)
-            client.wait_for_workers(1)
-        for address, versions in client.run(_versions, on_error="return").items():
-            if words := _difference(versions, _versions()):
-                raise ValueError(f"The worker at {address} {words}. {_ALIKE}")
-        yield functools.partial(_finished, client)
+def connected(
+    scheduler: Any, stack: contextlib.ExitStack, *, jobs: int, say: Progress
+) -> tuple[Engine, Callable[[], int]]:
+    """What computes pieces by the scheduler at an address, of a client, or of SLURM.
+
+    With it, how many pieces that computes at a time by now.
+    """
+    client = _client(scheduler, jobs, stack)
+    if not client.scheduler_info()["workers"]:
+        say("waiting for a worker", 0.0)
+        client.wait_for_workers(1)
+    for address, versions in client.run(_versions, on_error="return").items():
+        if words := _difference(versions, _versions()):
+            raise ValueError(f"The worker at {address} {words}. {_ALIKE}")
+    return functools.partial(_finished, client), functools.partial(_threads, client)
 
 
 def _client(scheduler: Any, jobs: int, stack: contextlib.ExitStack) -> Any:
@@ -41,6 +46,8 @@ def _client(scheduler: Any, jobs: int, stack: contextlib.ExitStack) -> Any:
         if scheduler == "slurm":
             from dask_jobqueue.slurm import SLURMCluster
 
+            if shutil.which("sbatch") is None:
+                raise ValueError("There is no SLURM on this machine: `sbatch` is not found.")
             scheduler = stack.enter_context(SLURMCluster())
             scheduler.scale(jobs=max(1, jobs))
     except ImportError as error:
@@ -48,11 +55,14 @@ def _client(scheduler: Any, jobs: int, stack: contextlib.ExitStack) -> Any:
             "A scheduler needs Dask, which is not installed: pip install 'festina[cluster]'."
         ) from error
     try:
+        if isinstance(scheduler, str):  # Dask would try for long, and print words of its own
+            host, _, port = scheduler.rpartition("://")[2].rpartition(":")
+            socket.create_connection((host.strip("[]"), int(port)), _PATIENCE).close()
         return stack.enter_context(Client(scheduler, timeout=_PATIENCE, set_as_default=False))
     except (OSError, ValueError) as error:
         raise ValueError(
-            f"No scheduler answers at '{scheduler}': {error}. Start one with `dask scheduler`, "
-            "which prints its address, and workers with `dask worker ADDRESS`."
+            f"No scheduler answers at '{scheduler}'. Start one with `dask scheduler`, which prints "
+            "its address (tcp://10.0.0.1:8786), and workers with `dask worker ADDRESS`."
         ) from error
 
 
@@ -64,8 +74,8 @@ def _finished(client: Any, work: Work, grid: Grid, todo: Sequence[Index]) -> Fin
     places: dict[Any, Index] = {}
 
     def submit() -> None:
-        threads = sum(client.nthreads().values())
-        while len(places) < _AHEAD * max(1, threads) and (i := next(waiting, None)) is not None:
+        limit = _AHEAD * _threads(client)
+        while len(places) < limit and (i := next(waiting, None)) is not None:
             # Not `pure`: Dask would hash what it is given, to know it again.
             future = client.submit(_computed, versions, work, grid.point(i), grid.count, pure=False)
             places[future] = i
@@ -89,6 +99,10 @@ def _finished(client: Any, work: Work, grid: Grid, todo: Sequence[Index]) -> Fin
             client.cancel(list(places))
 
 
+def _threads(client: Any) -> int:
+    return max(1, sum(client.nthreads().values()))
+
+
 def _computed(
     versions: Mapping[str, str], work: Work, point: Mapping[str, Any], count: int
 ) -> Outcome | str:
@@ -98,12 +112,11 @@ def _computed(
 
 def _versions() -> dict[str, str]:
     """What a result may depend on."""
-    found = {"python": f"{sys.version_info.major}.{sys.version_info.minor}"}
-    for name in ("jax", "numpy", "xarray"):
-        found[name] = importlib.metadata.version(name)
     from festina import __version__
 
-    return found | {"festina": f"{__version__} (code {code('')})"}
+    found = {name: importlib.metadata.version(name) for name in ("jax", "numpy", "xarray")}
+    own = {"festina": f"{__version__} (code {code('')})"}
+    return {"python": "{}.{}".format(*sys.version_info)} | found | own
 
 
 def _difference(there: Mapping[str, str] | BaseException, here: Mapping[str, str]) -> str:

@@ -5,6 +5,7 @@ import math
 import operator
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,17 @@ import numpy as np
 Index = tuple[int, ...]
 """Where a piece is on the axes that are not taken together."""
 
+TEXT = np.dtypes.StringDType()
+
 WAYS = "values with commas (2,3,4), FROM:TO:NUMBER or FROM:TO:log:NUMBER"
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Values by axis. A piece is one point of it, or all points along the axes taken `together`."""
+    """Values by axis. A piece is one point of it, or all points along the axes taken `together`.
+
+    These are in the order of `axes`.
+    """
 
     axes: Mapping[str, tuple[Any, ...]]
     together: tuple[str, ...] = ()
@@ -25,10 +31,6 @@ class Grid:
     @property
     def outer(self) -> tuple[str, ...]:
         return tuple(name for name in self.axes if name not in self.together)
-
-    @property
-    def inner(self) -> tuple[str, ...]:
-        return tuple(name for name in self.axes if name in self.together)
 
     def sizes(self, names: tuple[str, ...]) -> tuple[int, ...]:
         return tuple(len(self.axes[name]) for name in names)
@@ -40,7 +42,7 @@ class Grid:
     @property
     def count(self) -> int:
         """Points in a piece of several; 0 where a piece is one point."""
-        return math.prod(self.sizes(self.inner)) if self.inner else 0
+        return math.prod(self.sizes(self.together)) if self.together else 0
 
     def __iter__(self) -> Iterator[Index]:
         return itertools.product(*map(range, self.sizes(self.outer)))
@@ -50,20 +52,15 @@ class Grid:
 
         Arrays have an entry for each point.
         """
-        rows = itertools.product(*(self.axes[name] for name in self.inner))
-        arrays = zip(self.inner, zip(*rows, strict=True), strict=True)
+        rows = itertools.product(*(self.axes[name] for name in self.together))
+        arrays = zip(self.together, zip(*rows, strict=True), strict=True)
         values = {name: self.axes[name][k] for name, k in zip(self.outer, index, strict=True)}
         return values | {name: np.array(column) for name, column in arrays}
 
     def region(self, index: Index) -> tuple[int | slice, ...]:
         """Where a piece is in an array over all axes."""
         places = iter(index)
-        return tuple(slice(None) if name in self.inner else next(places) for name in self.axes)
-
-    def kind(self, index: Index) -> tuple[Any, ...]:
-        """Of one kind are pieces that differ only in numbers with a point: shapes are the same."""
-        values = (self.axes[name][k] for name, k in zip(self.outer, index, strict=True))
-        return tuple(str(value) for value in values if not isinstance(value, float))
+        return tuple(slice(None) if name in self.together else next(places) for name in self.axes)
 
 
 def axis(name: str, given: Any) -> tuple[Any, ...]:
@@ -78,12 +75,16 @@ def axis(name: str, given: Any) -> tuple[Any, ...]:
         whole = not logarithmic and "." not in given and (line == np.round(line)).all()
         values = line.astype(int if whole else float).tolist()
     else:
-        values = [_read(text) for text in given.split(",")] if given.strip() else []
+        values = [read(text) for text in given.split(",")] if given.strip() else []
     if not values:
         raise ValueError(f"`{name}` has no values, so that the grid has no points. Give it {WAYS}.")
     for value in values:
         if isinstance(value, float) and not math.isfinite(value):
             raise ValueError(f"`{name}` must have finite values, got {value}.")
+    kinds = {_kind(value) for value in values if value not in (None, "none")}
+    if len(kinds) > 1 or "" in kinds:
+        several = ", ".join(map(repr, values[:5]))
+        raise ValueError(f"`{name}` must be all numbers, all text, or lists of these: {several}.")
     return tuple(values)
 
 
@@ -98,7 +99,7 @@ def labels(values: tuple[Any, ...]) -> np.ndarray:
     """The values of an axis as a coordinate: numbers, or words where they are none."""
     if all(isinstance(value, int | float) for value in values):
         return np.array(values)
-    return np.array([_word(value) for value in values], object)
+    return np.array([_word(value) for value in values], TEXT)
 
 
 def duration(seconds: float) -> str:
@@ -112,25 +113,22 @@ def duration(seconds: float) -> str:
 def _range(name: str, text: str) -> tuple[float, float, int, bool]:
     """Where a range starts and ends, by how many values, and whether it is logarithmic."""
     try:
-        parts = [part.strip() for part in text.split(":")]
-        start, end, count = float(parts[0]), float(parts[1]), int(parts[-1])
-        if parts[2:] not in ([parts[-1]], ["log", parts[-1]]) or count < 0:
+        start, end, *log, count = text.replace(" ", "").split(":")
+        first, last, number = float(start), float(end), int(count)
+        if log not in ([], ["log"]) or number < 0 or not math.isfinite(first + last):
             raise ValueError
-    except (ValueError, IndexError):
-        raise ValueError(f"`{name}` must be {WAYS}, got '{text}'.") from None
-    logarithmic = parts[2:-1] == ["log"]
-    if not (math.isfinite(start) and math.isfinite(end)):
-        raise ValueError(f"`{name}` must have finite values, got '{text}'.")
-    if logarithmic and min(start, end) <= 0:
+    except ValueError:
+        raise ValueError(f"`{name}` must be finite {WAYS}, got '{text}'.") from None
+    if log and min(first, last) <= 0:
         raise ValueError(f"`{name}` must be above zero on a logarithmic axis, got '{text}'.")
-    return start, end, count, logarithmic
+    return first, last, number, bool(log)
 
 
-def _read(text: str) -> Any:
+def read(text: str) -> Any:
     """A typed value: a number, true or false, several with spaces between, or a word."""
     text = text.strip()
     if " " in text:
-        return tuple(map(_read, text.split()))
+        return tuple(map(read, text.split()))
     for kind in (int, float):
         try:
             return kind(text)
@@ -142,6 +140,13 @@ def _read(text: str) -> Any:
 def _plain(value: Any) -> Any:
     """What an array holds, whosever array it is."""
     return np.asarray(value).tolist() if hasattr(value, "__array__") else value
+
+
+def _kind(value: Any) -> str:
+    """What a value is, in a word; nothing if it is none that a store could name."""
+    if isinstance(value, list | tuple):
+        return "list" if all(map(_kind, value)) else ""
+    return "number" if isinstance(value, Real) else "text" * isinstance(value, str)
 
 
 def _word(value: Any) -> str:

@@ -1,8 +1,7 @@
 """Pieces in processes of this machine, or in this one.
 
 A process is sent pieces over its standard input and ends when that does: also when the one that
-started it is killed. Pieces of one kind go to the same process where they can, since it has
-compiled what they need.
+started it is killed. What one has compiled, the others read from disk.
 """
 
 import contextlib
@@ -12,7 +11,6 @@ import queue
 import subprocess
 import sys
 import threading
-from collections import defaultdict, deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import IO, Any
@@ -39,15 +37,11 @@ def here(work: Work, grid: Grid, todo: Sequence[Index]) -> Finished:
 
 def side_by_side(work: Work, grid: Grid, todo: Sequence[Index], *, processes: int) -> Finished:
     """Pieces in so many processes."""
-    waiting: dict[tuple[Any, ...], deque[Index]] = defaultdict(deque)
-    for index in todo:
-        waiting[grid.kind(index)].append(index)
+    waiting = iter(todo)
     pending: dict[Future[Outcome], tuple[_Server, Index]] = {}
 
-    def hand(server: "_Server", kind: tuple[Any, ...] | None = None) -> None:
-        """A server gets a piece of this kind, else of that of which most are left."""
-        if pieces := waiting.get(kind or ()) or max(waiting.values(), key=len):
-            index = pieces.popleft()
+    def hand(server: "_Server") -> None:
+        if (index := next(waiting, None)) is not None:
             message = work, grid.point(index), grid.count
             pending[pool.submit(server.computed, message)] = server, index
 
@@ -63,58 +57,55 @@ def side_by_side(work: Work, grid: Grid, todo: Sequence[Index], *, processes: in
             for future in wait(pending, return_when=FIRST_COMPLETED).done:
                 server, index = pending.pop(future)
                 yield index, future.result()
-                hand(server, grid.kind(index))  # now that it is written: one at most is lost
+                hand(server)  # now that it is written: one at most is lost
 
 
 class _Server:
     """A process that is sent pieces; when it dies, another takes its place."""
 
     def __init__(self):
-        self._process: subprocess.Popen[bytes] | None = None
-        self._stopped = False
+        self._stopped, self._process = False, _started()
 
     def computed(self, message: tuple[Any, ...]) -> Outcome:
         ending = ""
         for _ in range(_DEATHS):
-            process = self._alive()
-            assert process.stdin is not None
-            assert process.stdout is not None
+            if self._process.poll() is not None:
+                self.close()
+                self._process = _started()
+                if self._stopped:  # meanwhile
+                    self._process.kill()
+            assert self._process.stdin is not None
+            assert self._process.stdout is not None
             try:
-                _send(process.stdin, message)
-                return pickle.load(process.stdout)
+                _send(self._process.stdin, message)
+                return pickle.load(self._process.stdout)
             except (OSError, EOFError, pickle.UnpicklingError):
-                status = process.wait()
+                status = self._process.wait()
                 ending = f"by signal {-status}" if status < 0 else f"with exit status {status}"
             if self._stopped:
                 break
         return Outcome(reason=f"{_DEATHS} processes ended over it, {ending}")
 
-    def _alive(self) -> subprocess.Popen[bytes]:
-        if self._process is None or self._process.poll() is not None:
-            self.close()
-            self._process = subprocess.Popen(
-                [sys.executable, "-c", _PROGRAM.format(path=sys.path, module=__name__)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                # Several processes on one accelerator: none may take all of its memory.
-                env={"XLA_PYTHON_CLIENT_PREALLOCATE": "false"} | dict(os.environ),
-                start_new_session=True,  # Ctrl-C is for the one who started it
-            )
-            if self._stopped:  # meanwhile
-                self._process.kill()
-        return self._process
-
     def stop(self) -> None:
         self._stopped = True
-        if self._process is not None:
-            self._process.kill()
+        self._process.kill()
 
     def close(self) -> None:
-        if self._process is not None:
-            self._process.wait()
-            for stream in filter(None, (self._process.stdin, self._process.stdout)):
-                with contextlib.suppress(OSError):
-                    stream.close()
+        self._process.wait()
+        for stream in filter(None, (self._process.stdin, self._process.stdout)):
+            with contextlib.suppress(OSError):
+                stream.close()
+
+
+def _started() -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-c", _PROGRAM.format(path=sys.path, module=__name__)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        # Several processes on one accelerator: none may take all of its memory.
+        env={"XLA_PYTHON_CLIENT_PREALLOCATE": "false"} | dict(os.environ),
+        start_new_session=True,  # Ctrl-C is for the one who started it
+    )
 
 
 def _send(stream: IO[bytes], message: Any) -> None:

@@ -6,7 +6,6 @@ grow when that is replaced. And of a piece its values are written first, and las
 """
 
 import contextlib
-import json
 import math
 import os
 import warnings
@@ -18,8 +17,8 @@ import numpy as np
 import zarr
 
 from .._beside import held, hidden, left_over
-from ._grid import Grid, Index, labels
-from ._work import Outcome
+from ._grid import TEXT, Grid, Index, labels
+from ._work import Outcome, lengths_of
 
 STATUS = {"status": "waiting", "reason": "", "seconds": math.nan}
 """What is known of each piece, with what is said of it before it is computed."""
@@ -33,36 +32,47 @@ class Store:
     def __init__(self, grid: Grid, group: zarr.Group):
         self._grid, self._group = grid, group
         self._arrays = {name: a for name, a in group.arrays() if name not in grid.axes}
-        self._status = {name: self._arrays.pop(name) for name in STATUS}
+        self._known = {name: self._arrays.pop(name) for name in STATUS}
         shapes = (zip(_dims(a), a.shape, strict=True) for a in self._arrays.values())
         self._sizes = {d: n for shape in shapes for d, n in shape if d not in grid.axes}
 
-    def status(self) -> np.ndarray:
-        """Of each piece: "waiting", "done" or "failed"."""
-        return np.asarray(self._status["status"][...])
+    def known(self, name: str) -> np.ndarray:
+        """The `status` of each piece, its `reason`, or its `seconds`."""
+        return np.asarray(self._known[name][...])
+
+    def forget_failures(self) -> None:
+        """Pieces that have failed wait again."""
+        status = self.known("status")
+        self._known["status"][...] = np.where(status == "failed", "waiting", status)
 
     def put(self, index: Index, outcome: Outcome) -> bool:
         """Write down what came of a piece; whether it is done."""
-        reason = outcome.reason
-        if not reason:
-            try:
-                self._write(self._grid.region(index), outcome)
-            except _Misfit as error:
-                reason = str(error)
-        self._status["seconds"][index] = outcome.seconds
-        self._status["reason"][index] = reason
-        self._status["status"][index] = "failed" if reason else "done"
+        reason, region = outcome.reason, self._grid.region(index)
+        try:
+            if outcome.misfit:
+                raise Misfit(outcome.misfit)
+            self._write(region, outcome)
+        except Misfit as error:
+            if not self._arrays:  # no piece was ever kept: it is the function, and not this point
+                raise ValueError(f"{error}.") from error
+            reason = str(error)
+        kept = {} if reason else outcome.values
+        for name in self._arrays.keys() - self._sizes.keys() - kept.keys():
+            self._arrays[name][region] = self._arrays[name].fill_value  # one killed may have begun
+        self._known["seconds"][index] = outcome.seconds
+        self._known["reason"][index] = reason
+        self._known["status"][index] = "failed" if reason else "done"
         return not reason
 
     def _write(self, region: tuple[int | slice, ...], outcome: Outcome) -> None:
-        places = {dim: self._places(dim, n, outcome) for dim, n in _sizes(outcome).items()}
+        places = {dim: self._places(dim, n, outcome) for dim, n in lengths_of(outcome.values)}
         needed = {dim: int(at.max(initial=-1)) + 1 for dim, at in places.items()}
         sizes = self._sizes | {d: max(self._sizes.get(d, 0), n) for d, n in needed.items()}
         for name, (dims, values) in outcome.values.items():
             self._check(name, dims, values, sizes)
         if sizes != self._sizes or not outcome.values.keys() <= self._arrays.keys():
             self._enlarge(sizes, places, outcome)
-        lead = self._grid.sizes(self._grid.inner)
+        lead = self._grid.sizes(self._grid.together)
         for name, (dims, values) in outcome.values.items():
             array = self._arrays[name]
             whole = np.full((*lead, *(sizes[dim] for dim in dims)), array.fill_value, values.dtype)
@@ -73,18 +83,18 @@ class Store:
     def _places(self, dim: str, size: int, outcome: Outcome) -> np.ndarray:
         """Where on an axis of the store the entries of a result belong: text by what it says."""
         if dim in self._grid.axes or dim in STATUS:
-            raise _Misfit(f"its results have an axis `{dim}`, and so has the sweep: rename it")
+            raise Misfit(f"its results have an axis `{dim}`, and so has the sweep: rename it")
         here = outcome.coordinates.get(dim)
         there = self._arrays[dim][...] if dim in self._arrays else None
         if dim in self._sizes and (here is None) != (there is None):
-            raise _Misfit(f"its axis `{dim}` has labels in some pieces and none in others")
-        if here is not None and here.dtype.kind == "O":
+            raise Misfit(f"its axis `{dim}` has labels in some pieces and none in others")
+        if here is not None and here.dtype == TEXT:
             if len(set(here)) < len(here):
-                raise _Misfit(f"two entries along `{dim}` have the same name")
-            known = dict.fromkeys([*map(str, () if there is None else np.asarray(there)), *here])
-            return np.array([list(known).index(label) for label in here], int)
+                raise Misfit(f"two entries along `{dim}` have the same name")
+            known = list(dict.fromkeys([*(() if there is None else np.asarray(there)), *here]))
+            return np.array([known.index(label) for label in here], int)
         if there is not None and here is not None and not np.array_equal(there, here):
-            raise _Misfit(
+            raise Misfit(
                 f"its `{dim}` is not that of earlier pieces: have the same in all, or return it as "
                 "a variable of another name"
             )
@@ -94,13 +104,13 @@ class Store:
         self, name: str, dims: tuple[str, ...], values: np.ndarray, sizes: Mapping[str, int]
     ) -> None:
         if name in (*STATUS, *self._grid.axes, *sizes, "", ".", "..") or "/" in name:
-            raise _Misfit(
+            raise Misfit(
                 f"`{name}` is an axis, or a word of the store's own: rename what is returned"
             )
         if (array := self._arrays.get(name)) is not None:
             inner = _dims(array)[len(self._grid.axes) :]
-            if inner != dims or array.dtype.kind.replace("T", "O") != values.dtype.kind:
-                raise _Misfit(
+            if inner != dims or array.dtype != values.dtype:
+                raise Misfit(
                     f"`{name}` has axes {dims} and type {values.dtype}, in earlier pieces {inner} "
                     f"and {array.dtype}"
                 )
@@ -114,29 +124,36 @@ class Store:
                 tuple(sizes.get(d, n) for d, n in zip(_dims(array), array.shape, strict=True))
             )
         for dim, values in outcome.coordinates.items():
-            if dim not in self._arrays:
-                self._arrays[dim] = _array(self._group, dim, (dim,), (sizes[dim],), values.dtype)
-            self._arrays[dim].oindex[places[dim]] = values
+            if dim in self._arrays:
+                self._arrays[dim].oindex[places[dim]] = values
+            else:
+                self._arrays[dim] = self._group.create_array(
+                    dim, data=values, dimension_names=(dim,)
+                )
         axes = tuple(self._grid.axes)
         chunks = _chunks(self._grid, axes, -(-self._grid.pieces // _PACKED))
         for name, (dims, values) in outcome.values.items():
             if name not in self._arrays:
                 inner = tuple(sizes[dim] for dim in dims)
-                shape = self._grid.sizes(axes) + inner
-                self._arrays[name] = _array(
-                    self._group, name, axes + dims, shape, values.dtype, chunks + inner
+                self._arrays[name] = self._group.create_array(
+                    name,
+                    shape=self._grid.sizes(axes) + inner,
+                    chunks=chunks + tuple(max(1, size) for size in inner),
+                    dtype=values.dtype,
+                    dimension_names=axes + dims,
+                    fill_value="" if values.dtype == TEXT else math.nan,
                 )
         self._sizes = sizes
         _settle(self._group)
 
 
-class _Misfit(ValueError):
+class Misfit(ValueError):
     """A piece that does not fit to those before it."""
 
 
 @contextlib.contextmanager
 def open_store(
-    path: Path, grid: Grid, made_by: Mapping[str, Any], code: str, *, changed: bool
+    path: Path, grid: Grid, made_by: Mapping[str, str], code: str, *, changed: bool
 ) -> Iterator[Store]:
     """The store of this sweep, in hand: made where there is none, gone on with where there is."""
     if not path.exists():
@@ -158,15 +175,20 @@ def open_store(
 def _make(path: Path, grid: Grid, attributes: dict[str, Any]) -> None:
     group = zarr.create_group(path, attributes=attributes)
     for name, values in grid.axes.items():
-        array = labels(values)
-        _array(group, name, (name,), array.shape, array.dtype)[...] = array
-    shape, chunks = grid.sizes(grid.outer), _chunks(grid, grid.outer, _PACKED)
+        group.create_array(name, data=labels(values), dimension_names=(name,))
     for name, fill in STATUS.items():
-        _array(group, name, grid.outer, shape, np.asarray(fill).dtype, chunks, fill)
+        group.create_array(
+            name,
+            shape=grid.sizes(grid.outer),
+            chunks=_chunks(grid, grid.outer, _PACKED),
+            dtype=type(fill),
+            dimension_names=grid.outer,
+            fill_value=fill,
+        )
     _settle(group)
 
 
-def _checked(path: Path, made_by: Mapping[str, Any], code: str, *, changed: bool) -> zarr.Group:
+def _checked(path: Path, made_by: Mapping[str, str], code: str, *, changed: bool) -> zarr.Group:
     """What the root says; a store of another sweep or of other code is refused by what differs."""
     try:
         group = zarr.open_group(path, mode="r+", use_consolidated=True)
@@ -174,30 +196,21 @@ def _checked(path: Path, made_by: Mapping[str, Any], code: str, *, changed: bool
         there, codes = attributes["sweep"], attributes["code"]
     except Exception as error:
         raise ValueError(f"'{path}' exists and is no sweep: choose another path.") from error
-    names = (name for name in dict.fromkeys((*there, *made_by)) if name != "axes")
     told = [
-        f"`{name}` is {_told(there, name)} there, {_told(made_by, name)} here"
-        for name in names
-        if there.get(name, ...) != made_by.get(name, ...)
+        f"`{name}` is {there.get(name, 'not given')} there, {made_by.get(name, 'not given')} here"
+        for name in dict.fromkeys((*there, *made_by))
+        if there.get(name) != made_by.get(name)
     ]
-    if told or there["axes"] != made_by["axes"]:
-        said = "; ".join(told) or f"its axes are in the order {', '.join(there['axes'])}"
-        raise ValueError(f"'{path}' holds another sweep: {said}. Choose another store.")
+    if told:
+        raise ValueError(f"'{path}' holds another sweep: {'; '.join(told)}. Choose another store.")
     if code != codes[-1]:
-        if not changed:
+        if not changed and (group["status"][...] == "done").any():  # pyright: ignore
             raise ValueError(
                 f"The code was changed since '{path}' was begun. Choose another store, or go on "
                 "with `changed` (`--changed`): what is done stays as it is."
             )
         group.update_attributes({"code": [*codes, code]})  # the arrays stay as the root has them
     return group
-
-
-def _told(sweep: Mapping[str, Any], name: str) -> str:
-    text = json.dumps(sweep[name], ensure_ascii=False) if name in sweep else "not given"
-    if len(text) > 60 and isinstance(sweep[name], list):
-        return f"{len(sweep[name])} values from {sweep[name][0]} to {sweep[name][-1]}"
-    return text
 
 
 def _recovered(path: Path, listed: zarr.Group) -> zarr.Group:
@@ -214,37 +227,12 @@ def _recovered(path: Path, listed: zarr.Group) -> zarr.Group:
     return group
 
 
-def _array(
-    group: zarr.Group,
-    name: str,
-    dims: tuple[str, ...],
-    shape: tuple[int, ...],
-    kind: np.dtype[Any],
-    chunks: tuple[int, ...] | None = None,
-    fill: Any = None,
-) -> zarr.Array[Any]:
-    text = kind.kind in "OU"
-    nothing = "" if text else math.nan if kind.kind in "fc" else 0
-    return group.create_array(
-        name,
-        shape=shape,
-        chunks=tuple(max(1, size) for size in (shape if chunks is None else chunks)),
-        dtype=str if text else kind,
-        dimension_names=dims,
-        fill_value=nothing if fill is None else fill,
-    )
-
-
 def _chunks(grid: Grid, names: tuple[str, ...], pieces: int) -> tuple[int, ...]:
-    """Sizes of a file along axes, with about so many pieces in it, each whole."""
-    sizes: list[int] = []
-    for name in reversed(names):
-        size = len(grid.axes[name])
-        if name not in grid.together:
-            size = min(size, pieces)
-            pieces = -(-pieces // size)
-        sizes.insert(0, size)
-    return tuple(sizes)
+    """How much of each axis is in a file: one piece, but so many along the longest axis."""
+    sizes = {name: len(values) for name, values in grid.axes.items()}
+    longest = max(reversed(grid.outer), key=sizes.__getitem__, default="")
+    most = sizes | dict.fromkeys(grid.outer, 1) | {longest: pieces}
+    return tuple(min(sizes[name], most[name]) for name in names)
 
 
 def _settle(group: zarr.Group) -> None:
@@ -255,13 +243,3 @@ def _settle(group: zarr.Group) -> None:
 
 def _dims(array: zarr.Array[Any]) -> tuple[str, ...]:
     return array.metadata.dimension_names or ()  # pyright: ignore
-
-
-def _sizes(outcome: Outcome) -> dict[str, int]:
-    """Lengths of the axes of a result, but for that of points taken together."""
-    sizes: dict[str, int] = {}
-    for name, (dims, values) in outcome.values.items():
-        for dim, size in zip(dims, values.shape[values.ndim - len(dims) :], strict=True):
-            if sizes.setdefault(dim, size) != size:
-                raise _Misfit(f"`{name}` has {size} entries along `{dim}`, another {sizes[dim]}")
-    return sizes

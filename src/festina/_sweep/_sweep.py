@@ -3,7 +3,6 @@
 import contextlib
 import functools
 import os
-import time
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral
 from pathlib import Path
@@ -60,7 +59,8 @@ def sweep(
     - `retry`: also compute again what has failed before.
     - `changed`: go on although the code was changed since; what is done stays as it is.
     - `yes`: more than 10,000 pieces are meant.
-    - `progress`: called with words, with the time that is left, and the fraction done.
+    - `progress`: called with words, with the time that is left, and the fraction done; `print` for
+      example. Nothing is said without it.
 
     **Returns:**
 
@@ -72,51 +72,51 @@ def sweep(
     from .._lanes import cores
 
     count = cores() if processes is None else _whole("processes", processes, 0)
-    planned = plan(
-        what,
-        over,
-        seeds=None if seeds is None else _whole("seeds", seeds, 1),
-        parameters=parameters or {},
-        together=together,
-        processes=count,
-        yes=yes,
-    )
+    seeds = None if seeds is None else _whole("seeds", seeds, 1)
+    planned = plan(what, over, parameters or {}, together, seeds, processes=count, yes=yes)
     path = Path(os.path.abspath(Path(planned.store if store is None else store).expanduser()))
     say = progress or (lambda words, fraction: None)
     grid = planned.grid
     with contextlib.ExitStack() as stack:
+        width = lambda: max(1, count)  # pieces at a time
         if scheduler is not None:
             from ._dask import connected
 
-            engine = stack.enter_context(connected(scheduler, jobs=count, say=say))
+            engine, width = connected(scheduler, stack, jobs=count, say=say)
         else:
             engine = functools.partial(side_by_side, processes=count) if count else here
         work = planned.function if engine is here else packed(planned.function)
         opened = open_store(path, grid, planned.made_by, planned.code, changed=changed)
         written = stack.enter_context(opened)
-        status = written.status()
-        todo = [i for i in grid if status[i] == "waiting" or (retry and status[i] == "failed")]
-        failed = 0 if retry else int((status == "failed").sum())
-        done, total, start = grid.pieces - len(todo), grid.pieces, time.monotonic()
+        if retry:
+            written.forget_failures()
+        status = written.known("status")
+        done, failed = (int((status == word).sum()) for word in ("done", "failed"))
+        spent = float(written.known("seconds")[status == "done"].sum())
+        todo = [index for index in grid if status[index] == "waiting"]
+
+        def tell() -> None:
+            words = f"{done + failed} of {grid.pieces} piece{'s' * (grid.pieces != 1)}"
+            words += f", {failed} failed" * bool(failed)
+            if done:  # what fails may fail at once, and says nothing of the others
+                rounds = -(-(grid.pieces - done - failed) // width())
+                words += f", {duration(rounds * spent / done)} left"
+            say(words, (done + failed) / grid.pieces)
+
+        tell()
         finished = stack.enter_context(contextlib.closing(engine(work, grid, todo)))
-        say(_words(done, total, failed), done / total)
         try:
-            for number, (index, outcome) in enumerate(finished, 1):
-                failed += not written.put(index, outcome)
-                left = (len(todo) - number) * (time.monotonic() - start) / number
-                words = f"{_words(done + number, total, failed)}, {duration(left)} left"
-                say(words, (done + number) / total)
+            for index, outcome in finished:
+                if written.put(index, outcome):
+                    done, spent = done + 1, spent + outcome.seconds
+                else:
+                    failed += 1
+                tell()
         except BaseException as error:
-            kept = int((written.status() != "waiting").sum())
-            error.add_note(
-                f"{kept} of {total} pieces are in '{path}'; the same again goes on from there."
-            )
+            kept = f"{done + failed} of {grid.pieces} pieces are in '{path}'"
+            error.add_note(f"{kept}; the same again goes on from there.")
             raise
     return xr.open_zarr(path, chunks=None)
-
-
-def _words(done: int, total: int, failed: int) -> str:
-    return f"{done} of {total} pieces" + f", {failed} failed" * bool(failed)
 
 
 def _whole(name: str, value: Any, least: int) -> int:

@@ -1,6 +1,7 @@
 """What is computed at a piece, by whichever process; and what comes back from it."""
 
 import functools
+import itertools
 import pickle
 import re
 import sys
@@ -14,6 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._cache import compilation_cache
+from ._grid import TEXT
+
 if TYPE_CHECKING:
     import xarray as xr
 
@@ -22,15 +26,21 @@ Table = dict[str, tuple[tuple[str, ...], np.ndarray]]
 
 _LONGEST = 500  # characters of a reason
 
+_cached = functools.cache(compilation_cache)  # what one process has compiled, the others read
+
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a piece: arrays, or the reason why there are none."""
+    """What came of a piece: arrays, or the reason why there are none.
+
+    A `misfit` is the reason where there is a result, and it is none that could be kept.
+    """
 
     values: Table = field(default_factory=dict)
     coordinates: dict[str, np.ndarray] = field(default_factory=dict)
     seconds: float = float("nan")
     reason: str = ""
+    misfit: str = ""
 
 
 def packed(function: Callable[..., Any]) -> bytes:
@@ -61,13 +71,17 @@ def computed(work: bytes | Callable[..., Any], point: Mapping[str, Any], count: 
     start = time.perf_counter()
     try:
         function = _unpacked(work) if isinstance(work, bytes) else work
-        values, coordinates = _table(function(**point), count)
+        result = function(**point)
     except (Exception, SystemExit) as error:
         return Outcome(seconds=time.perf_counter() - start, reason=_reason(error))
-    return Outcome(values, coordinates, time.perf_counter() - start)
+    seconds = time.perf_counter() - start
+    try:
+        return Outcome(*_table(result, count), seconds)
+    except (TypeError, ValueError) as error:
+        return Outcome(seconds=seconds, misfit=str(error))
 
 
-def claims_at(name: str, fixed: Mapping[str, Any], /, **point: Any) -> "xr.Dataset":
+def claims_at(name: str, /, **point: Any) -> "xr.Dataset":
     """An experiment at a point: of each claim what is predicted and measured, and if it holds."""
     import xarray as xr
 
@@ -75,30 +89,26 @@ def claims_at(name: str, fixed: Mapping[str, Any], /, **point: Any) -> "xr.Datas
 
     experiment = load(name)
     _cached()
-    run = experiment.run(experiment.parameters(**{**fixed, **point}), key=None, progress=None)
+    run = experiment.run(experiment.parameters(**point), key=None, progress=None)
     run.attrs.setdefault("experiment", experiment.name)
     claims = experiment.claims(run)
-    words: list[str] = []
-    for claim in claims:
-        # Numbers with a point follow from the parameters: the claim is the same without them.
-        text = re.sub(r"\d+(\.\d+(e[-+]?\d+)?|e[-+]?\d+)", "…", claim.claim)
-        again = sum(word == text or word.startswith(f"{text} (") for word in words)
-        words.append(f"{text} ({again + 1})" if again else text)
+    # Numbers with a point follow from the parameters: the claim is the same without them.
+    texts = [re.sub(r"\d+(\.\d+(e[-+]?\d+)?|e[-+]?\d+)", "…", c.claim) for c in claims]
+    again = [texts[:k].count(text) for k, text in enumerate(texts)]
+    words = [f"{t} ({n + 1})" if n else t for t, n in zip(texts, again, strict=True)]
     table = {
         "holds": ("claim", [float(claim.judged.holds) for claim in claims]),
         "predicted": (("claim", "entry"), _rows([claim.predicted for claim in claims])),
         "measured": (("claim", "entry"), _rows([claim.measured for claim in claims])),
     }
-    return xr.Dataset(table, {"claim": np.array(words, object)})
+    return xr.Dataset(table, {"claim": words})
 
 
 def _rows(values: list[Any]) -> np.ndarray:
     """A row for each, filled up with NaN; words are no numbers."""
-    rows = [np.ravel(v) if np.asarray(v).dtype.kind in "biuf" else np.array([]) for v in values]
-    table = np.full((len(rows), max(map(len, rows), default=0)), np.nan)
-    for target, row in zip(table, rows, strict=True):
-        target[: len(row)] = row
-    return table
+    rows = [np.ravel(v) if np.asarray(v).dtype.kind in "biuf" else [] for v in values]
+    columns = [*itertools.zip_longest(*rows, fillvalue=np.nan)]
+    return np.array(columns, float).reshape(-1, len(rows)).T
 
 
 @functools.lru_cache(maxsize=4)
@@ -107,14 +117,6 @@ def _unpacked(work: bytes) -> Callable[..., Any]:
     if "jax" in sys.modules:
         _cached()
     return function
-
-
-@functools.cache
-def _cached() -> None:
-    """What one process has compiled, the others read."""
-    from .._cache import compilation_cache
-
-    compilation_cache()
 
 
 def _table(result: Any, count: int) -> tuple[Table, dict[str, np.ndarray]]:
@@ -135,8 +137,17 @@ def _table(result: Any, count: int) -> tuple[Table, dict[str, np.ndarray]]:
                 f"of the {count} points"
             )
         values[str(name)] = tuple(map(str, dims))[bool(count) :], array
-    used = {dim for dims, _ in values.values() for dim in dims}
+    lengths = lengths_of(values)
+    used = dict(lengths)
+    if len(used) < len(lengths):
+        raise ValueError("an axis has several lengths in it: give axes of their own other names")
     return values, {dim: _plain(dim, labelled[dim].values) for dim in used if dim in labelled}
+
+
+def lengths_of(values: Table) -> set[tuple[str, int]]:
+    """The axes of a result with their lengths, but for that of points taken together."""
+    shapes = ((dims, array.shape[array.ndim - len(dims) :]) for dims, array in values.values())
+    return {pair for dims, shape in shapes for pair in zip(dims, shape, strict=True)}
 
 
 def _plain(name: object, value: Any) -> np.ndarray:
@@ -145,17 +156,14 @@ def _plain(name: object, value: Any) -> np.ndarray:
         if array.dtype.kind in "iu" and array.size and np.abs(array.astype(float)).max() > 2.0**53:
             raise ValueError(f"`{name}` has whole numbers above 2⁵³, which are not kept exactly")
         return array.astype(float)
-    if array.dtype.kind == "c":
-        return array.astype(complex)
     if array.dtype.kind in "UT" or all(isinstance(entry, str) for entry in array.flat):
-        return array.astype(object)
-    raise TypeError(f"`{name}` is of type {array.dtype}; kept are numbers and text")
+        return array.astype(TEXT)
+    raise TypeError(f"`{name}` is of type {array.dtype}; kept are real numbers and text")
 
 
 def _reason(error: BaseException) -> str:
     """An error in a line, with the place it comes from."""
     text = " ".join(f"{type(error).__name__}: {error}".split())[:_LONGEST]
-    frames = traceback.extract_tb(error.__traceback__)
-    if frames and Path(frames[-1].filename) != Path(__file__):
-        text += f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})"
-    return text
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    ours = Path(last.filename) == Path(__file__)
+    return text if ours else f"{text} ({Path(last.filename).name}, line {last.lineno})"

@@ -4,21 +4,23 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
 
 import cyclopts
 from cyclopts import Group, Parameter
-from pydantic.fields import FieldInfo
 
 from festina.papers import Experiment
+from festina.papers._invalid import BOUNDS
 
 from ._options import Animation, Claims, Debug, Json, Mp4, Number, Out, Quick, Quiet, Whole
 from ._parameters import flag_name, setting, shown
-from ._words import BOUNDS
+
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
 
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 _PARAMETERS = Group("Parameters of the experiment", sort_key=0)
-_COMMON = Group("Flags of every experiment", sort_key=1)
+_COMMON = Group("Flags of the command", sort_key=1)
 
 
 def application(
@@ -156,12 +158,12 @@ def _typed(annotation: Any) -> Any:
     return annotation
 
 
-def _bounds(field: FieldInfo) -> str:
+def _bounds(field: "FieldInfo") -> str:
     words = [*_in_words(field.metadata), *(f"each {bound}" for bound in _of_entries(field))]
     return f" ({', '.join(words)})" if words else ""
 
 
-def _of_entries(field: FieldInfo) -> list[str]:
+def _of_entries(field: "FieldInfo") -> list[str]:
     """Bounds of the entries of a tuple, once where they are the same for all."""
     entries = [part for part in get_args(field.annotation) if get_origin(part) is Annotated]
     return list(dict.fromkeys(bound for part in entries for bound in _in_words(part.__metadata__)))

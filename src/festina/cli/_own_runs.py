@@ -49,6 +49,8 @@ def named(flag: str, name: str) -> Any:
         found = importlib.import_module(module)
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
+        if module.endswith(".py"):
+            reason = f"did you mean '{module.removesuffix('.py').replace('/', '.')}:{attribute}'?"
         raise Complaint(f"`{flag}`: '{module}' cannot be imported: {reason}") from error
     for part in attribute.split("."):
         if not hasattr(found, part):

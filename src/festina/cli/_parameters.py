@@ -5,11 +5,14 @@ import shlex
 import textwrap
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from festina.papers import Experiment, Parameters, unknown
+from festina.papers import Experiment, unknown
 
 from ._complaint import Complaint, describe
+
+if TYPE_CHECKING:
+    from festina.papers import Parameters
 
 
 def resolve(
@@ -19,11 +22,11 @@ def resolve(
     quick: bool = False,
     file: Path | None = None,
     flags: Mapping[str, Any] | None = None,
-) -> Parameters:
+) -> "Parameters":
     """What the run is made with: flags before file before preset before quick before defaults."""
     import pydantic
 
-    from ._words import invalid
+    from festina.papers._invalid import invalid
 
     flags = flags or {}
     if preset is not None and preset not in experiment.presets:
@@ -45,7 +48,7 @@ def resolve(
         raise Complaint(invalid(error, valid=names, where=where)) from error
 
 
-def in_force(experiment: Experiment, preset: str | None, parameters: Parameters) -> str | None:
+def in_force(experiment: Experiment, preset: str | None, parameters: "Parameters") -> str | None:
     """The preset, unless a flag or a file has taken something of it back."""
     if preset is None:
         return None
@@ -101,7 +104,7 @@ def read(file: Path, name: str) -> dict[str, Any]:
     return values
 
 
-def changed(experiment: Experiment, parameters: Parameters) -> list[str]:
+def changed(experiment: Experiment, parameters: "Parameters") -> list[str]:
     """Flags whose values are not the defaults, but for the seeds."""
     usual = experiment.parameters()
     return [
@@ -111,7 +114,7 @@ def changed(experiment: Experiment, parameters: Parameters) -> list[str]:
     ]
 
 
-def to_toml(parameters: Parameters, *, name: str, typed: str = "") -> str:
+def to_toml(parameters: "Parameters", *, name: str, typed: str = "") -> str:
     """Every parameter with its docstring as a comment; `read` takes it back."""
     import tomlkit
 

@@ -1,18 +1,20 @@
 """`festina sweep`."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from festina.papers import Experiment, find, load, names
+from festina.papers import Experiment, load, names
 
-from ._complaint import Complaint, one_line
+from ._complaint import Complaint
+from ._flags import application, command_of, keywords
 from ._folder import shorter
 from ._folder import sweep as clear_away
-from ._help import page
+from ._help import flow
 from ._options import Debug, Quiet, Whole
 from ._run import _completed
 
@@ -21,37 +23,29 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
-def _switch(text: str) -> Any:
-    return Annotated[bool, Parameter(help=text, negative=(), show_default=False)]
+def _flag(kind: Any, text: str, **more: Any) -> Any:
+    simple = {"negative": (), "negative_iterable": (), "show_default": False}
+    return Annotated[kind, Parameter(help=text, consume_multiple=True, **simple, **more)]
 
 
-def _several(text: str) -> Any:
-    options = Parameter(help=text, consume_multiple=True, negative_iterable=())
-    return Annotated[list[str] | None, options]
-
-
-_OVER = _several("Axes of the grid: NAME=2,3,4, NAME=FROM:TO:NUMBER or NAME=FROM:TO:log:NUMBER.")
-_OF_FUNCTIONS = {
-    "together": _several("Axes of which the function takes all values at once, as arrays."),
-    "seeds": Annotated[Whole | None, Parameter(help="Length of one more axis, `seed`.")],
-}
+_Several = list[str] | None
 _COMMON = {
-    "processes": Annotated[
-        Whole | None, Parameter(help="Processes, or jobs of SLURM; one for each core unless said.")
-    ],
-    "scheduler": Annotated[
-        str | None,
-        Parameter(help="Address of a Dask scheduler, or `slurm`; needs the extra `cluster`."),
-    ],
-    "retry": _switch("Compute again what has failed before."),
-    "changed": _switch("Go on although the code was changed since; what is done stays."),
-    "yes": _switch("Yes, more than 10,000 pieces are meant."),
-    "out": Annotated[
-        Path | None, Parameter(help="The store, if not ./runs/NAME/sweep-….zarr of this grid.")
-    ],
+    "over": _flag(_Several, "Axes: NAME=2,3,4, NAME=FROM:TO:NUMBER or NAME=FROM:TO:log:NUMBER."),
+    "processes": _flag(Whole | None, "Processes, or jobs of SLURM; one for each core unless said."),
+    "scheduler": _flag(
+        str | None, "Address of Dask's scheduler, or `slurm`; needs festina[cluster]."
+    ),
+    "retry": _flag(bool, "Compute again what has failed before."),
+    "changed": _flag(bool, "Go on although the code was changed since; what is done stays."),
+    "yes": _flag(bool, "Yes, more than 10,000 pieces are meant."),
+    "out": _flag(Path | None, "The store, if not ./runs/NAME/sweep-….zarr of this grid."),
     "quiet": Quiet,
-    "json": _switch("Print how it went as JSON, and nothing else."),
+    "json": _flag(bool, "Print how it went as JSON, and nothing else."),
     "debug": Debug,
+}
+_OF_FUNCTIONS = _COMMON | {
+    "together": _flag(_Several, "Axes of which a function takes all values at once, as arrays."),
+    "seeds": _flag(Whole | None, "Length of one more axis, `seed`; of an experiment, its batch."),
 }
 
 
@@ -70,75 +64,78 @@ def sweep(
 
     The exit status is 0 when every piece is done, 1 when some have failed.
     """
-    if not tokens or tokens[0].startswith("-"):
-        if {"--help", "-h"} & set(tokens):
-            page("sweep", sweep.__doc__, "NAME --over AXIS=VALUES … [FLAGS]")
-            return 0
+    usage = "Usage: festina sweep {} --over AXIS=VALUES … [FLAGS]"
+    name, *rest = tokens or ("",)
+    if name in ("--help", "-h"):
+        flags, rest = keywords(_OF_FUNCTIONS), ["--help"]
+        command = command_of("sweep", flow(sweep.__doc__), usage.format("NAME"), flags, _sweep)
+    elif not name or name.startswith("-"):
         raise Complaint(
             f"Sweep what? For example: festina sweep {names()[0]} --over seeds=1,2,4. "
             "`festina list` shows every experiment."
         )
-    name, *rest = tokens
-    if ":" in name and not name.endswith(".py"):
-        from ._flags import command_of, keywords
+    elif ":" in name and not name.endswith(".py"):
         from ._own_runs import named
 
-        function, text = named("NAME", name), f"Sweep {name} over a grid of its arguments."
-        flags = keywords({"over": _OVER, **_OF_FUNCTIONS, **_COMMON})
-        usage = f"Usage: festina sweep {name} --over ARGUMENT=VALUES … [FLAGS]"
-        command = command_of(name, text, usage, flags, lambda **given: _sweep(function, **given))
+        function = named("NAME", name)
+        text = flow(function.__doc__) or f"Sweep {name} over a grid of its arguments."
+        flags = keywords(_arguments(function) | _OF_FUNCTIONS)
+        run = partial(_sweep_function, function)
+        command = command_of(name, text, usage.format(name), flags, run)
     else:
-        find(name)
         experiment = load(name)
-        from ._flags import application
-
-        command = application(
-            experiment,
-            lambda **given: _sweep_experiment(experiment, **given),
-            verb="sweep",
-            common={"over": _OVER, "animation": None, "mp4": None, "claims": None, **_COMMON},
-        )
+        flags = {"animation": None, "mp4": None, "claims": None, **_COMMON}
+        run = partial(_sweep_experiment, experiment)
+        command = application(experiment, run, verb="sweep", common=flags)
     return command(rest) or 0  # help returns nothing
+
+
+def _arguments(function: Callable[..., Any]) -> dict[str, Any]:
+    """A flag for each argument, which may be the same at all points."""
+    from inspect import Parameter as Argument
+
+    from festina._sweep._plan import named_arguments
+
+    return {
+        name: _flag(
+            str | None,
+            "Needed, if not in --over." if default is Argument.empty else f"{default} unless said.",
+            group="Arguments of the function",
+        )
+        for name, default in named_arguments(function).items()
+    }
+
+
+def _sweep_function(function: Callable[..., Any], **given: Any) -> int:
+    from festina._sweep._grid import read
+
+    fixed = {name: read(given.pop(name)) for name in list(given) if name not in _OF_FUNCTIONS}
+    return _sweep(function, getattr(function, "__name__", "function"), parameters=fixed, **given)
 
 
 def _sweep_experiment(
     experiment: Experiment,
     *,
-    over: list[str] | None = None,
     preset: str | None = None,
     parameters: Path | None = None,
     quick: bool = False,
     **given: Any,
 ) -> int:
-    import pydantic
-
     from ._parameters import resolve
-    from ._words import invalid
 
-    common = {name: given.pop(name) for name in _COMMON if name in given}
-    fixed = resolve(experiment, preset=preset, quick=quick, file=parameters, flags=given)
-    axes = _axes(over or [])
+    own = {name: given.pop(name) for name in list(given) if name not in _COMMON}
+    fixed = resolve(experiment, preset=preset, quick=quick, file=parameters, flags=own)
     # What a preset says gives way to an axis; what a flag says cannot be meant.
-    kept = {
-        name: getattr(fixed, name)
-        for name in sorted(fixed.model_fields_set)
-        if name in given or name not in axes
-    }
-    try:
-        return _sweep(
-            experiment.entry.typed, axes, parameters=kept, title=experiment.name, **common
-        )
-    except pydantic.ValidationError as error:
-        where = lambda path: f"`--over {path}`" if path.split("[")[0] in axes else f"`{path}`"
-        valid = tuple(experiment.parameters.model_fields)
-        raise Complaint(invalid(error, valid=valid, where=where)) from error
+    free = _axes(given.get("over")).keys() - own.keys()
+    kept = {name: getattr(fixed, name) for name in sorted(fixed.model_fields_set - free)}
+    return _sweep(experiment.entry.typed, experiment.name, parameters=kept, **given)
 
 
 def _sweep(
     what: Any,
-    over: Mapping[str, str] | list[str] | None = None,
+    title: str,
     *,
-    title: str = "",
+    over: list[str] | None = None,
     out: Path | None = None,
     quiet: bool = False,
     json: bool = False,
@@ -146,76 +143,72 @@ def _sweep(
     **options: Any,
 ) -> int:
     import festina
+    from festina._sweep._grid import read
 
     from ._progress import Progress
 
-    title = title or getattr(what, "__name__", "function")
-    axes = over if isinstance(over, Mapping) else _axes(over or [])
     for name in {"seeds", "processes"} & options.keys():
-        try:
-            options[name] = int(options[name])
-        except ValueError as error:
-            text = f"`--{name}` must be a whole number, got '{options[name]}'."
-            raise Complaint(text) from error
+        options[name] = read(options[name])
+    swept = _axes(over)
     clear_away()
     with Progress(quiet=quiet, label=title) as progress:
-        data = festina.sweep(what, axes, out, progress=progress, **options)
-    return _report(data, title, json=json)
+        data = festina.sweep(what, swept, out, progress=progress, **options)
+    failures, pieces = _failures(data), data["status"].size
+    store, failed = str(shorter(Path(data.encoding["source"]))), len(failures)
+    if json:
+        from json import dumps
+
+        counts = {"pieces": pieces, "done": pieces - failed, "failed": failed}
+        print(dumps({"store": store, **counts, "failures": failures}, indent=2))
+    else:
+        _report(data, title, store, failures)
+    return int(bool(failures))
 
 
-def _axes(over: list[str]) -> dict[str, str]:
+def _axes(over: list[str] | None) -> dict[str, str]:
     axes: dict[str, str] = {}
-    for each in over:
+    for each in over or ():
         name, equals, values = each.partition("=")
         name = name.strip().lstrip("-").replace("-", "_")
-        if not equals or not name:
+        if not equals or name in axes:
             from festina._sweep._grid import WAYS
 
-            raise Complaint(f"`--over` takes NAME=VALUES, values being {WAYS}; got '{each}'.")
-        if name in axes:
-            raise Complaint(f"`--over` has {name} twice.")
+            raise Complaint(f"`--over` takes NAME=VALUES, each NAME once, by {WAYS}; got '{each}'.")
         axes[name] = values
     return axes
 
 
-def _report(data: "xr.Dataset", title: str, *, json: bool) -> int:
-    """What is in the store now; 1 if pieces have failed."""
-    import numpy as np
+def _failures(data: "xr.Dataset") -> list[dict[str, Any]]:
+    """Where pieces have failed, and why."""
+    from numpy import ndindex
 
-    store, status = shorter(Path(data.encoding["source"])), data["status"]
-    failures = [
-        {
-            "at": {d: data[d].values.tolist()[k] for d, k in zip(status.dims, place, strict=True)},
-            "reason": str(data["reason"].values[place]),
-        }
-        for place, value in np.ndenumerate(status.values)
-        if value == "failed"
+    status, reasons = data["status"].values, data["reason"].load()
+    failed = [reasons[place] for place in ndindex(status.shape) if status[place] == "failed"]
+    return [
+        {"at": {d: each[d].values.tolist() for d in reasons.dims}, "reason": str(each.values)}
+        for each in failed
     ]
-    if json:
-        from json import dumps
 
-        said = {"store": str(store), "pieces": status.size, "done": status.size - len(failures)}
-        print(dumps({**said, "failed": len(failures), "failures": failures}, indent=2))
-        return int(bool(failures))
+
+def _report(data: "xr.Dataset", title: str, store: str, failures: list[dict[str, Any]]) -> None:
+    """What is in the store now."""
     from festina._sweep._grid import duration
 
     from ._table import console
 
-    screen = console()
-    grid = " × ".join(f"{name} {data.sizes[name]}" for name in data.attrs["sweep"]["axes"])
+    screen, pieces = console(), data["status"].size
+    grid = " × ".join(f"{n} {data.sizes[n]}" for n in data.attrs["sweep"]["axes"].split(", "))
     spent = duration(float(data["seconds"].sum()))
-    screen.print(f"{title} over {grid}: {status.size} pieces, {spent} of work.")
+    screen.print(f"{title} over {grid}: {pieces} piece{'s' * (pieces != 1)}, {spent} of work.")
     screen.print(_summary(data))
+    first = {each["reason"]: each["at"] for each in reversed(failures)}
     for reason, count in Counter(each["reason"] for each in failures).most_common(5):
-        first = next(each["at"] for each in failures if each["reason"] == reason)
-        where = ", ".join(f"{name} {value}" for name, value in first.items())
-        screen.print(f"{count} failed, the first at {where}: {one_line(reason)}")
+        where = ", ".join(f"{name} {value}" for name, value in first[reason].items())
+        screen.print(f"{count} failed{', the first at ' * bool(where)}{where}: {reason}")
     again = " `--retry` computes again what has failed." * bool(failures)
-    screen.print(
-        f"{status.size - len(failures)} of {status.size} pieces are done.{again}\n"
-        f'xarray.open_zarr("{store}") has all of it.'
-    )
-    return int(bool(failures))
+    are = "piece is" if pieces == 1 else "pieces are"
+    screen.print(f"{pieces - len(failures)} of {pieces} {are} done.{again}")
+    screen.print(f'xarray.open_zarr("{store}") has all of it.')
 
 
 def _summary(data: "xr.Dataset") -> "Table":
@@ -231,8 +224,8 @@ def _summary(data: "xr.Dataset") -> "Table":
         return table
     table = plain_table("result", "from", "median", "to")
     for name, values in data.drop_vars(("status", "reason", "seconds")).data_vars.items():
-        if values.dtype.kind == "f":
-            table.add_row(str(name), *_spread(values.values))
+        numbers = values.dtype.kind == "f"
+        table.add_row(str(name), *(_spread(values.values) if numbers else ["text", "", ""]))
     return table
 
 
@@ -242,5 +235,4 @@ def _spread(values: Any) -> list[str]:
     from ._table import number
 
     known = values[np.isfinite(values)]
-    numbers = (known.min(), np.median(known), known.max()) if known.size else ("", "", "")
-    return [number(value, 4) for value in numbers]
+    return [number(q, 4) for q in np.quantile(known, (0, 0.5, 1))] if known.size else [""] * 3

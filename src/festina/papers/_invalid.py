@@ -1,0 +1,104 @@
+"""What pydantic complains about, as one sentence that names the way out."""
+
+import difflib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ._registry import unknown
+
+if TYPE_CHECKING:
+    import pydantic
+    from pydantic_core import ErrorDetails
+
+BOUNDS = {
+    "gt": "more than {:.10g}",
+    "ge": "at least {:.10g}",
+    "lt": "less than {:.10g}",
+    "le": "at most {:.10g}",
+    "multiple_of": "a multiple of {:.10g}",
+    "min_length": "at least {} values",
+    "max_length": "at most {} values",
+}
+"""Constraints of pydantic, in words."""
+
+
+def invalid(
+    error: "pydantic.ValidationError",
+    *,
+    valid: Sequence[str],
+    where: Callable[[str], str] = "`{}`".format,
+) -> str:
+    """Parameters that are not valid, each once.
+
+    **Arguments:**
+
+    - `valid`: the names of all parameters.
+    - `where`: turns the path of a parameter, `a.b[2]`, into how the user wrote it.
+    """
+    sentences: dict[str, str] = {}
+    for details in error.errors(include_url=False):
+        path = _path(details["loc"])
+        sentences.setdefault(path, _sentence(details, path, valid, where))
+    return " ".join(sentences.values())
+
+
+def _sentence(
+    details: "ErrorDetails", path: str, valid: Sequence[str], where: Callable[[str], str]
+) -> str:
+    kind, context, value = details["type"], details.get("ctx", {}), details["input"]
+    if kind == "extra_forbidden":
+        return f"{where(path)}: {unknown('parameter', path, valid)}"
+    if kind == "value_error":  # raised by the experiment's own check
+        message = str(context.get("error", details["msg"]))
+        return f"{where(path)}: {message}" if path else message
+    expected = _expected(kind, context)
+    if expected is None:
+        return f"{where(path)}: {details['msg']}, got {_shown(value)}."
+    near = nearest(value, expected) if kind == "literal_error" else ""
+    verb = "have" if kind in ("too_short", "too_long") else "be"
+    return f"{where(path)} must {verb} {expected}, got {_shown(value)}.{near}"
+
+
+def nearest(value: Any, expected: str) -> str:
+    near = difflib.get_close_matches(str(value), re.findall(r"'([^']*)'", expected), n=1)
+    return f" Did you mean '{near[0]}'?" if near else ""
+
+
+def _expected(kind: str, context: Mapping[str, Any]) -> str | None:
+    for name, words in BOUNDS.items():
+        if name in context:
+            return words.format(context[name])
+    if kind in ("literal_error", "enum"):
+        return context["expected"]
+    if kind == "finite_number":
+        return "a finite number"
+    kinds = {
+        "int": "a whole number",
+        "float": "a number",
+        "bool": "true or false",
+        "string": "text",
+        "tuple": "a list of values",
+        "list": "a list of values",
+        "missing": "given",
+    }
+    return kinds.get(kind.split("_")[0])
+
+
+def _path(location: tuple[int | str, ...]) -> str:
+    """`a.b[2]`, as the key would be written."""
+    text = ""
+    for part in location:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text
+
+
+def _shown(value: Any) -> str:
+    """A value as it was typed: quotes only where it is no number."""
+    if value is None:
+        return "'none'"
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return repr(value)
+    return str(value)
