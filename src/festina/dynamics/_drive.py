@@ -25,7 +25,7 @@ from ._worker import Judge, Progress, Shared, Watch, Worker
 
 _CACHE = 3_600  # numbers: a batch with more weights than this falls out of the processor's cache
 _BUSY = 3_000_000  # numbers: a batch with fewer weights than this leaves an accelerator idle
-_TURNS = 4  # times as many lanes are at hand as run together
+_TURNS = 1, 4, 16  # times as many lanes are at hand as run together, where there are as many
 _MOST_NUMBERS = 2_000_000  # of samples that a worker keeps
 _MOST_ROWS = 512
 _MANY_STEPS = 4096  # of a lane; who has taken as many in a batch is laid aside until others ended
@@ -174,7 +174,8 @@ def _sizes(weights: int, total: int, kept: int) -> _Sizes:
     while slots > 1 and 8 * slots * weights > _MOST_NUMBERS:
         slots //= 2
     workers = min(cores(), math.ceil(total / slots))
-    pool = slots if most == slots else _TURNS * slots
+    share = math.ceil(total / workers)
+    pool = slots * next((turns for turns in _TURNS if share <= turns * slots), _TURNS[-1])
     rows = min(max(_MOST_NUMBERS // (pool * kept), 8), _MOST_ROWS // 4)
     return _Sizes(workers, pool, slots, rows)
 
