@@ -118,7 +118,7 @@ def _fastest(solve: Callable, error: Callable) -> tuple[float, float, float]:
 
 
 def _drops(times, losses, middles, slopes) -> np.ndarray:
-    return np.array([passage_time(times, losses, middle, slope=slopes) for middle in middles])
+    return passage_time(times, losses, middles, slope=slopes)
 
 
 def _error(drops: np.ndarray, exact: np.ndarray) -> float:

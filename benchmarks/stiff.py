@@ -183,4 +183,4 @@ def _drops(run: festina.dynamics.Trajectory) -> np.ndarray:
 
 
 def _passages(times: np.ndarray, losses: np.ndarray, slopes: np.ndarray) -> np.ndarray:
-    return np.array([passage_time(times, losses, middle, slope=slopes) for middle in MIDDLES])
+    return passage_time(times, losses, MIDDLES, slope=slopes)

@@ -6,8 +6,9 @@ from dataclasses import replace
 import jax
 import numpy as np
 import pytest
+import scipy.interpolate
 
-from festina.diagnose import plateaus, rests
+from festina.diagnose import passage_time, plateaus, rests
 from festina.dynamics import gradient_descent, gradient_flow
 from festina.networks import fully_connected, layer, seeds
 from festina.networks._units import unit_of
@@ -112,9 +113,9 @@ def test_one_network_has_no_axis_of_a_batch():
 
 def test_a_network_that_failed_at_once_has_none():
     run = trained()
-    saves = run.saves.copy()
-    saves[1, 2] = 0
-    table = rests(replace(run, saves=saves), [4.0, 1.0])
+    saves, loss = run.saves.copy(), run.loss.copy()
+    saves[1, 2], loss[1, 2] = 0, np.nan
+    table = rests(replace(run, saves=saves, loss=loss), [4.0, 1.0])
     assert table["count"][1, 2] == 0
     assert table["level"][1, 2].isnull().all()
     assert table["passage"][1, 2].isnull().all()
@@ -147,3 +148,41 @@ def test_levels_fall(levels):
 def test_what_is_no_trajectory_is_said(as_a_user):
     with pytest.raises(ValueError, match=r"`trajectory` must be what .* got ndarray\. Of a loss"):
         rests(trained().loss)  # pyright: ignore[reportArgumentType]
+
+
+def test_passages_of_a_batch_are_those_of_each_curve_at_each_level():
+    rng = np.random.default_rng(0)
+    time = np.cumsum(rng.random((4, 2, 30)), axis=-1)
+    loss, slope = (
+        3.0 - np.cumsum(rng.normal(0.2, 0.3, time.shape), axis=-1),
+        -rng.random(time.shape),
+    )
+    levels = np.array([1.0, -1.0, -9.0])
+    curves = [each[..., None, :] for each in (time, loss)]
+    seen = passage_time(*curves, levels, slope=slope[..., None, :])
+    assert np.isnan(seen).any()
+    assert not np.isnan(seen).all()
+    for at in np.ndindex(4, 2):
+        alone = [passage_time(time[at], loss[at], level, slope=slope[at]) for level in levels]
+        np.testing.assert_array_equal(seen[at], alone)
+    shared = passage_time(time[0, 0], loss, 1.0)
+    assert shared.shape == (4, 2)
+    assert shared[0, 0] == passage_time(time[0, 0], loss[0, 0], 1.0)
+
+
+def test_a_passage_is_where_the_cubic_through_values_and_slopes_is():
+    """Against SciPy's, in between samples that are far apart, also where its slope is nothing."""
+    time, loss, slope = [0.0, 2.0], [1.0, 0.0], np.array([[-0.1, -1.2], [0.0, 0.0], [-1.5, -1.5]])
+    levels = np.linspace(0.02, 0.98, 25)
+    for each in slope:
+        curve = scipy.interpolate.CubicHermiteSpline(time, loss, each)
+        seen = passage_time(time, loss, levels, slope=each)
+        np.testing.assert_allclose(curve(seen), levels, atol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("level", "words"), [([1.0, 2.0], "`level` must be one number, or of a shape"), ("no", "level")]
+)
+def test_levels_that_do_not_fit_are_refused(level, words):
+    with pytest.raises(ValueError, match=words):
+        passage_time(np.arange(5), np.ones((3, 5)), level)

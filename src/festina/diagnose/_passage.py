@@ -1,86 +1,133 @@
-"""When a curve passes a level, between samples."""
+"""When curves pass a level, between samples."""
 
-import math
+from typing import Any
 
 import numpy as np
+from jaxtyping import Float, Int
 
 from .._types import ArrayLike
-from ..networks._given import real_array, real_number
+from ..networks._given import real_array
 
 
 def passage_time(
-    time: ArrayLike, loss: ArrayLike, level: float, *, slope: ArrayLike | None = None
-) -> float:
-    """When the loss first passes `level` on its way down, between samples by a monotone cubic.
+    time: ArrayLike, loss: ArrayLike, level: ArrayLike, *, slope: ArrayLike | None = None
+) -> Any:
+    """When losses first pass `level` on their way down, between samples by a monotone cubic.
 
-    `slope` is dL/dt in the units of `time`, which raises the order of the interpolation by one. NaN
-    where the loss starts below the level or never gets there.
+    Of one curve, or of a batch with samples along the last axis, as a trajectory has them; `time`
+    may be the same for all, and `level` of any shape that fits the batch. `slope` is dL/dt in the
+    units of `time`, which raises the order of the interpolation by one. A number, or an array of
+    them; NaN where a loss starts below the level or never gets there.
     """
-    t, values = real_array("time", time), real_array("loss", loss)
+    t, losses = real_array("time", time), real_array("loss", loss)
+    levels = real_array("level", level)
     slopes = None if slope is None else real_array("slope", slope)
-    given = {"loss": values, "slope": t if slopes is None else slopes}
-    for name, curve in given.items():
-        if t.ndim != 1 or curve.shape != t.shape:
+    shared = losses.shape[-1:]
+    for name, curve in (("time", t), ("slope", t if slopes is None else slopes)):
+        if losses.ndim == 0 or curve.shape not in (losses.shape, shared):
             raise ValueError(
-                f"`time` and `{name}` must be curves of one length, got shapes {t.shape} and "
-                f"{curve.shape}."
+                f"`{name}` and `loss` must be curves of one length, got shapes {curve.shape} and "
+                f"{losses.shape}."
             )
-    if not (np.isfinite(t).all() and (np.diff(t) >= 0).all()):
+    try:
+        batch = np.broadcast_shapes(losses.shape[:-1], levels.shape)
+    except ValueError:
+        raise ValueError(
+            f"`level` must be one number, or of a shape that fits the batch {losses.shape[:-1]} of "
+            f"curves, got {levels.shape}."
+        ) from None
+    known = np.isfinite(t) | np.isnan(losses)  # a network without a sample has no times either
+    if not known.all() or (np.diff(t) < 0).any():
         raise ValueError("`time` must be finite, and must not fall from sample to sample.")
-    level = real_number("level", level)
-    below = np.flatnonzero(values <= level)
-    if not below.size or below[0] == 0:
-        return math.nan
-    return passage(t, values, slopes, level, int(below[0]) - 1, int(below[0]))
+    below = losses <= levels[..., None]
+    after = np.argmax(below, axis=-1).ravel()
+    curve = np.flatnonzero(below.any(axis=-1).ravel() & (after > 0))
+    rows = lambda part: np.broadcast_to(part, below.shape).reshape(len(after), -1)
+    found = np.full(len(after), np.nan)
+    found[curve] = _crossing(
+        *(rows(t), rows(losses), None if slopes is None else rows(slopes)),
+        *(curve, after[curve] - 1, np.broadcast_to(levels, batch).ravel()[curve]),
+    )
+    return found.reshape(batch)[()]
 
 
-def passage(
-    t: np.ndarray,
-    loss: np.ndarray,
-    slope: np.ndarray | None,
-    level: float,
-    first: int,
-    last: int,
+def passages(
+    t: Float[np.ndarray, " save"],
+    loss: Float[np.ndarray, " save"],
+    slope: Float[np.ndarray, " save"] | None,
+    level: Float[np.ndarray, " passage"],
+    first: Int[np.ndarray, " passage"],
+    last: Int[np.ndarray, " passage"],
     *,
     latest: bool = False,
-) -> float:
-    """When the loss passes `level` on its way down between two samples, first or for good.
+) -> Float[np.ndarray, " passage"]:
+    """When one loss passes levels on its way down, each between two samples, first or for good."""
+    before = []
+    for one, i, j in zip(level, first, last, strict=True):
+        above = loss[i : j + 1] > one
+        above[0], above[-1] = True, False  # also where levels differ by round-off only
+        before.append(i + (int(np.flatnonzero(above)[-1]) if latest else int(np.argmin(above)) - 1))
+    curve = np.zeros(len(before), int)
+    rows = t[None], loss[None], None if slope is None else slope[None]
+    return _crossing(*rows, curve, np.array(before, int), level)
 
-    Between neighbouring samples the loss is the cubic through values and slopes. Slopes are kept
-    within three times the secant, where the cubic is monotone (de Boor & Swartz, 1977): the
-    passage is unique, and the order of convergence is not touched.
+
+def _crossing(
+    t: Float[np.ndarray, "curve save"],
+    loss: Float[np.ndarray, "curve save"],
+    slope: Float[np.ndarray, "curve save"] | None,
+    curve: Int[np.ndarray, " passage"],
+    i: Int[np.ndarray, " passage"],
+    level: Float[np.ndarray, " passage"],
+) -> Float[np.ndarray, " passage"]:
+    """When curves pass levels between samples i and i + 1.
+
+    There a loss is the cubic through values and slopes. Slopes are kept within three times the
+    secant, where the cubic is monotone (de Boor & Swartz, 1977): the passage is unique, and the
+    order of convergence is not touched.
     """
-    above = loss[first : last + 1] > level
-    above[0], above[-1] = True, False  # also where levels differ by round-off only
-    j = first + (int(np.flatnonzero(above)[-1]) + 1 if latest else int(np.argmin(above)))
-    i = j - 1
-    h = t[j] - t[i]
-    fall = loss[j] - loss[i]
-    with np.errstate(over="ignore", invalid="ignore"):  # times may be as close as floats get
-        slopes = [np.nan_to_num(h * _slope_at(t, loss, slope, k)) for k in (i, j)]
-    d0, d1 = np.clip(slopes, 3.0 * fall, 0.0).tolist()
-    start, end = float(loss[i]), float(loss[j])
+    start, end = loss[curve, i], loss[curve, i + 1]
+    h = t[curve, i + 1] - t[curve, i]
+    with np.errstate(all="ignore"):  # times may be as close as floats get
+        slopes = [np.nan_to_num(h * _slope_at(t, loss, slope, curve, k)) for k in (i, i + 1)]
+    d0, d1 = np.clip(slopes, 3.0 * (end - start), 0.0)
+    return t[curve, i] + h * _root(start - level, end - level, d0, d1)
 
-    low, high = 0.0, 1.0
+
+def _root(
+    start: Float[np.ndarray, " passage"],
+    end: Float[np.ndarray, " passage"],
+    d0: Float[np.ndarray, " passage"],
+    d1: Float[np.ndarray, " passage"],
+) -> Float[np.ndarray, " passage"]:
+    """Where on [0, 1] falling cubics with these ends and slopes are zero: Newton, or bisection."""
+    bend, twist = 3 * (end - start) - 2 * d0 - d1, 2 * (start - end) + d0 + d1
+    s, low, high = 0.5 + 0 * start, 0 * start, 1 + 0 * start
     for _ in range(60):
-        s = 0.5 * (low + high)
-        value = (
-            start * (1 + 2 * s) * (1 - s) ** 2
-            + d0 * s * (1 - s) ** 2
-            + end * s**2 * (3 - 2 * s)
-            + d1 * s**2 * (s - 1)
-        )
-        low, high = (s, high) if value > level else (low, s)
-    return float(t[i] + 0.5 * (low + high) * h)
+        value = start + s * (d0 + s * (bend + s * twist))
+        low, high = np.where(value > 0, s, low), np.where(value > 0, high, s)
+        with np.errstate(all="ignore"):
+            newton = s - value / (d0 + s * (2 * bend + s * 3 * twist))
+        last, s = s, np.where((low <= newton) & (newton <= high), newton, 0.5 * (low + high))
+        if np.all(np.abs(s - last) <= 1e-15):
+            break
+    return s
 
 
-def _slope_at(t: np.ndarray, loss: np.ndarray, slope: np.ndarray | None, k: int) -> float:
-    """dL/dt at a sample: as given, or that of the parabola through it and its neighbours."""
+def _slope_at(
+    t: Float[np.ndarray, "curve save"],
+    loss: Float[np.ndarray, "curve save"],
+    slope: Float[np.ndarray, "curve save"] | None,
+    curve: Int[np.ndarray, " passage"],
+    k: Int[np.ndarray, " passage"],
+) -> Float[np.ndarray, " passage"]:
+    """dL/dt at samples: as given, or that of the parabola through one and its neighbours."""
     if slope is not None:
-        return slope[k]
-    if len(t) < 3:
-        return (loss[-1] - loss[0]) / (t[-1] - t[0])
-    a = min(max(k - 1, 0), len(t) - 3)
-    left, right = np.diff(loss[a : a + 3]) / np.diff(t[a : a + 3])
-    bend = (right - left) / (t[a + 2] - t[a])
-    return left + bend * (2 * t[k] - t[a] - t[a + 1])
+        return slope[curve, k]
+    if t.shape[1] < 3:
+        return ((loss[:, -1] - loss[:, 0]) / (t[:, -1] - t[:, 0]))[curve]
+    near = np.clip(k - 1, 0, t.shape[1] - 3)[:, None] + np.arange(3)
+    at, there = t[curve[:, None], near], loss[curve[:, None], near]
+    left, right = (np.diff(there) / np.diff(at)).T
+    bend = (right - left) / (at[:, 2] - at[:, 0])
+    return left + bend * (2 * t[curve, k] - at[:, 0] - at[:, 1])

@@ -1,6 +1,5 @@
 """Plateaus: where a loss curve rests, at which level, and when it drops to the next one."""
 
-import itertools
 from numbers import Integral, Real
 from typing import Literal
 
@@ -10,7 +9,7 @@ from .._drops import PROMINENCE, log_rate, split, strength
 from .._types import ArrayLike
 from ..dynamics import Trajectory
 from ..networks._given import real_array
-from ._passage import passage
+from ._passage import passages
 from ._pieces import Denoised, denoised
 from ._plateaus_loss import from_loss
 from ._plateaus_result import Plateaus
@@ -172,17 +171,14 @@ def plateaus(
         level[-1] = l[-1]
     last = int(np.flatnonzero(~risen)[-1])
     start, end = np.full(len(level), t[0]), np.full(len(level), t[last])
-    drop_time = np.empty(len(level) - 1)
-    for k, (i, j) in enumerate(itertools.pairwise(index.tolist())):
-        after, middle, before = level[k + 1] + np.array([1 - edge, 0.5, edge]) * (
-            level[k] - level[k + 1]
-        )
-        end[k] = passage(t, curve, dl, after, i, j)
-        drop_time[k] = passage(t, curve, dl, middle, i, j)
-        start[k + 1] = passage(t, curve, dl, before, i, j, latest=True)
+    fallen = lambda part: level[1:] + part * (level[:-1] - level[1:])
+    within = index[:-1], index[1:]
+    end[:-1] = passages(t, curve, dl, fallen(1 - edge), *within)
+    drop_time = passages(t, curve, dl, fallen(0.5), *within)
+    start[1:] = passages(t, curve, dl, fallen(edge), *within, latest=True)
     left = level[-1] - curve[last]
     if left > edge * max(level[-1], merge * scale):  # it falls on, by too little to count
-        end[-1] = passage(t, curve, dl, level[-1] - edge * left, int(index[-1]), last)
+        end[-1:] = passages(t, curve, dl, level[-1:] - edge * left, index[-1:], np.array([last]))
     start, end = between_rises(t, risen, start, t[index], end)
     return Plateaus(
         level=level,

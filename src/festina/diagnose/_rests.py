@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 import numpy as np
+from jaxtyping import Float
 
 from .._types import ArrayLike
 from ..dynamics import Trajectory
@@ -49,7 +50,7 @@ def rests(
     import xarray as xr
 
     check_trajectory(trajectory, use=" Of a loss curve: `plateaus`.")
-    middles = _middles(levels)
+    middles = None if levels is None else _middles(levels)
     batch = trajectory.batch_shape
     over = trajectory.dims if dims is None else dims
     lanes = [trajectory.lane(*index) for index in np.ndindex(*batch)]
@@ -79,31 +80,23 @@ def rests(
             "fall": np.arange(most - 1),
         },
     )
-    if levels is None:
+    if middles is None:
         return table
-    passage = np.array([[_passage(lane, middle) for middle in middles] for lane in lanes])
-    save = np.array([[_first_below(lane, middle) for middle in middles] for lane in lanes])
-    passage, save = (each.reshape(*batch, len(middles)) for each in (passage, save))
+    time, loss = (curve[..., None, :] for curve in (trajectory.time, trajectory.loss))
+    slope = slope_of(trajectory)
+    slope = None if slope is None else slope[..., None, :]
+    passage = passage_time(time, loss, middles, slope=slope)
+    save = np.argmax(loss <= middles[:, None], axis=-1)
     return table.assign(
         passage=((*over, "middle"), passage),
         save=((*over, "middle"), np.where(np.isnan(passage), -1, save)),
     )
 
 
-def _passage(lane: Trajectory, middle: float) -> float:
-    return passage_time(lane.time, lane.loss, middle, slope=slope_of(lane))
-
-
-def _first_below(lane: Trajectory, middle: float) -> int:
-    return int(np.sum(np.minimum.accumulate(lane.loss) > middle))
-
-
-def _middles(levels: ArrayLike | None) -> list[float]:
-    if levels is None:
-        return []
+def _middles(levels: ArrayLike) -> Float[np.ndarray, " middle"]:
     given = np.asarray(levels, dtype=float)
     if given.ndim != 1 or given.size < 2 or not (np.diff(given) < 0).all():
         raise ValueError(
             f"`levels` is {given.tolist()}, expected at least two losses, one below the other."
         )
-    return ((given[1:] + given[:-1]) / 2).tolist()
+    return (given[1:] + given[:-1]) / 2

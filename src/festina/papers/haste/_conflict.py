@@ -87,7 +87,7 @@ def _in_conflict(parameters: Parameters, share: float, keys: Keys) -> xr.Dataset
         plain = conflict(share, parameters.classes, cue=cue)
         network = _network(parameters, plain, "linear", keys)
         left.append(gradient_flow(network, plain, np.array([_LAST / share]), rtol=1e-6).loss[:, -1])
-    half = [passage_time(clock, -each, -0.5) for each in index]
+    half = passage_time(clock, -index, -0.5)
     over = "seed", "clock"
     return xr.Dataset(
         {

@@ -166,7 +166,7 @@ def _trained(
     )
     loss, share = over(ran.loss / len(task.x)), over(ran.observed["share"])
     first = loss[:, :1]
-    passed = [[passage_time(times, lane, r * lane[0]) for r in _LEVELS] for lane in loss]
+    passed = passage_time(times, loss[:, None], first * _LEVELS)
     return xr.Dataset(
         {
             "loss": (("seed", "time"), loss),

@@ -208,10 +208,9 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         f"linear {listed(linear.mean('seed'), 3)}",
     )
     half = xr.apply_ufunc(
-        lambda part: passage_time(course["step"].values, 1 - part, 1 - part[-1] / 2),
+        lambda part: passage_time(course["step"].values, 1 - part, 1 - part[..., -1] / 2),
         course["learned"],
         input_core_dims=[["step"]],
-        vectorize=True,
     )
     first, then = half.sel(what="linear"), half.sel(what="rest")
     say(

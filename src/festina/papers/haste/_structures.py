@@ -88,7 +88,7 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
         units = [_units(relu.lane(seed), task) for seed in range(len(keys))]
         start = 0.5 * float(np.mean(np.sum(np.asarray(task.y) ** 2, axis=1)))
         loss = np.stack([each for _, each, _ in trained.values()]) / start
-        passed = [[[passage_time(time, x, r) for r in _LEVELS] for x in each] for each in loss]
+        passed = passage_time(time, loss[..., None, :], _LEVELS)
         over = "network", "seed"
         tables[name] = xr.Dataset(
             {

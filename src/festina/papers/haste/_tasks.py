@@ -179,7 +179,7 @@ def _overlapping(parameters: Parameters, overlap: float, target: str, keys: Keys
     trained = gradient_flow(network, data, times, rtol=1e-8)
     seen = contributions(trained.network, data, 2) / m
     own = [lotka_volterra(times, a, start, overlap=overlap, target=m) for start in starts]
-    half = [passage_time(times, -each[:, 1], -m / (1 + overlap) / 2) for each in seen]
+    half = passage_time(times, -seen[..., 1], -m / (1 + overlap) / 2)
     over = "seed", "sample", "view"
     return xr.Dataset(
         {

@@ -133,7 +133,7 @@ def _contest(parameters: Parameters, key: PRNGKeyArray) -> dict[str, xr.Dataset]
         theory = three_numbers(times, [r], parameters.strength, s / len(s), 1 / len(s))
         theory = theory[:, 0, :, 0].prod(axis=1)
         table = {"time": times, "strength": seen, "theory": theory}
-        halves = [passage_time(times, -each, -s[0] / 2) for each in (seen, theory)]
+        halves = passage_time(times, -np.stack((seen, theory)), -s[0] / 2)
         half = {"half_time": halves[0], "half_time_theory": halves[1]}
         alone.append(xr.Dataset({n: ("sample", each) for n, each in table.items()}).assign(half))
     return {

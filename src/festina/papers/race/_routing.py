@@ -166,10 +166,7 @@ def _descent(parameters: Parameters, network: Gated, data: Task, everything: Tas
     lanes = decouple(network, frames, strength=np.full((2, 1), parameters.strength))
     descent = gradient_descent(lanes, data, factor * rate, steps)
     seen = strengths(descent.network, frames, [chain("shared", *pairs_of(data)[0])])[0]
-    half = [
-        passage_time(updates, -each, -s[0] / 2)
-        for updates, each in zip(descent.time, seen[..., 0], strict=True)
-    ]
+    half = passage_time(descent.time, -seen[..., 0], -s[0] / 2)
     # The source has ḃ₂ = (K/M) b₁b₃(s − π), where we have b₁b₃(s − π)/n.
     times = np.linspace(0.0, _end(parameters, s), 4 * _SAMPLES)
     theory, clock = _numbers(parameters, s, times).prod(axis=1), m / (k * n) * times
@@ -206,8 +203,8 @@ def _random(parameters: Parameters, start: Gated, data: Task) -> xr.Dataset:
             "time": ("sample", times, {"long_name": "time in units of τ"}),
             "loss": (("seed", "sample"), flow.loss),
             "theory": (("seed", "sample"), theory),
-            "half_time": ("seed", [passage_time(times, each, level) for each in flow.loss]),
-            "half_time_theory": ("seed", [passage_time(times, each, level) for each in theory]),
+            "half_time": ("seed", passage_time(times, flow.loss, level)),
+            "half_time_theory": ("seed", passage_time(times, theory, level)),
         }
         tables.append(xr.Dataset(table))
     return xr.concat(tables, xr.Variable("scale", list(parameters.scales)))

@@ -94,7 +94,7 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
     losses = {"relu": trained.loss}
     for name, on in (("final", ends), ("initial", before > 0)):
         losses[name] = gradient_flow(as_gated(network, task.x, gates=on), task, times).loss
-    half = lambda loss: np.apply_along_axis(lambda each: passage_time(times, each, _HALF), -1, loss)
+    half = lambda loss: passage_time(times, loss, _HALF)
     over, loss = ("gates", "scale", "seed"), np.stack(list(losses.values()))
     part = lambda which: np.sum(which * strength, axis=-1) / strength.sum(axis=-1)
     tables["relu"] = xr.Dataset(

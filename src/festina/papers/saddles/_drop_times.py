@@ -20,7 +20,8 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from ..._types import Keys
-from ...dynamics import Trajectory, gradient_flow
+from ...diagnose import passage_time
+from ...dynamics import gradient_flow
 from ...networks import Layer, fully_connected
 from ...tasks import quadratic_teacher
 from .._frame import experiment, keys_of, parameters_of
@@ -88,27 +89,14 @@ def _networks(scale: float, width: int, keys: Keys) -> xr.Dataset:
     task = quadratic_teacher(np.eye(2))
     how: dict[str, Any] = {"rtol": 1e-7, "t_end": last + 10, "converged": 1e-3, "observe": {}}
     trained = gradient_flow(network, task, **how)
-    seen = np.stack([_passages(trained, level) for level in _MIDDLES], axis=-1)
+    curves = trained.time, trained.loss, trained.slope
+    time, loss, slope = (curve[:, None] for curve in curves)
+    seen = passage_time(time, loss, _MIDDLES, slope=slope)
     over = "seed", "fall"
     never = np.isnan(seen[:, 0])
     return xr.Dataset(
         {"seen": (over, seen), "predicted": (over, predicted), "never": (over[:1], never)}
     )
-
-
-def _passages(trained: Trajectory, level: float) -> Float[np.ndarray, " seed"]:
-    """When each loss first is at the level, t(L) between samples a cubic; NaN if it never is.
-
-    `diagnose.passage_time` does this for one curve; here are a hundred thousand.
-    """
-    after = np.argmax(trained.loss <= level, axis=1)
-    lane, near = np.arange(len(after)), (np.maximum(after - 1, 0), after)
-    (t0, t1), (l0, l1) = ([part[lane, k] for k in near] for part in (trained.time, trained.loss))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        x, h = (level - l0) / (l1 - l0), l1 - l0
-        m0, m1 = (h / trained.slope[lane, k] for k in near)
-        turn = x * (1 - x) * ((1 - x) * (m0 - t1 + t0) + x * (t1 - t0 - m1))
-        return np.where(after > 0, t0 + x * (t1 - t0) + turn, np.nan)
 
 
 def _escape(v: np.ndarray, half: np.ndarray, rate: float) -> tuple[np.ndarray, np.ndarray]:

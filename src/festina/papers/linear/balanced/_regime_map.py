@@ -175,7 +175,7 @@ def _trained(parameters: Parameters, key: PRNGKeyArray | None) -> xr.Dataset:
     exact = balanced_flow_from(first, second, correlation, balance=lam)(times)
     task = linear_teacher(correlation)
     moved = kernel_distance(gradient_flow(network, task, times, rtol=1e-8), np.eye(inputs))
-    half = [[passage_time(times, -one, -one[-1] / 2) for one in each] for each in moved]
+    half = passage_time(times, -moved, -moved[..., -1] / 2)
     over = "balance", "seed"
     return xr.Dataset(
         {

@@ -87,7 +87,7 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
     # One layer: all modes at once.
     times = np.linspace(0.0, 3.0, _SAMPLES)
     maps = _reversed(DeepLinear((np.diag(s),)), np.diag(s), times, rtol=1e-10)
-    crossing = [passage_time(times, maps[:, k, k], 0.0) for k in range(len(s))]
+    crossing = passage_time(times, np.einsum("tkk->kt", maps), 0.0)
     tables["shallow"] = xr.Dataset({"crossing": ("mode", crossing)}, {"mode": s})
     say("balance 0, stopped early", 0.7)
     stops = np.array(parameters.stops) / typical
@@ -124,7 +124,7 @@ def _converged(parameters: Parameters, keys: Keys) -> xr.Dataset:
     first = np.sqrt((np.hypot(lam[:, None], 2 * s) - lam[:, None]) / 2)
     theory = unbalanced_strength(times, first, s / first, np.broadcast_to(-s, first.shape))
     fine = np.geomspace(lam[0], lam[-1], 61)
-    passed = np.apply_along_axis(lambda a: passage_time(times, a, 0.0), 2, strength)
+    passed = passage_time(times, np.moveaxis(strength, 2, -1), 0.0)
     return xr.Dataset(
         {
             "strength": (("balance", "seed", "time", "mode"), strength),
@@ -169,8 +169,8 @@ def _stopped_early(s: float, n: int, stops: np.ndarray, key: Keys) -> xr.Dataset
         {
             "part": (("stop", "sample"), part),
             "part_theory": (("stop", "sample"), theory),
-            "crossing": ("stop", [passage_time(times, -each, 0.0) for each in part]),
-            "relearned": ("stop", [passage_time(times, -each, -0.5) for each in part]),
+            "crossing": ("stop", passage_time(times, -part, 0.0)),
+            "relearned": ("stop", passage_time(times, -part, -0.5)),
         },
         {"stop": stops, "time": ("sample", times)},
     )

@@ -161,12 +161,12 @@ def _random(modes: Modes, task: Task, network: DeepLinear) -> xr.Dataset:
     pairs = zip(first, second, strict=True)
     balanced = [_balanced_map(w1, w2, correlation, times) for w1, w2 in pairs]
     error = lambda maps: _norm(np.stack(maps) - product).max(axis=1) / np.linalg.norm(s)
-    halfway = lambda a: passage_time(times, -a, -0.5)
+    halfway = passage_time(times, -np.moveaxis(strength / s, 1, -1), -0.5)
     table = {
         "time": ("sample", times, {"long_name": "time in units of τ"}),
         "singular_value": ("mode", s),
         "half_time": (("seed", "mode"), half),
-        "half_time_trained": (("seed", "mode"), np.apply_along_axis(halfway, 1, strength / s)),
+        "half_time_trained": (("seed", "mode"), halfway),
         "chain_error": ("seed", error([mode_map(a, modes) for a in chains])),
         "balanced_error": ("seed", error(balanced)),
     }

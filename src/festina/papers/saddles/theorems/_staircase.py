@@ -197,7 +197,7 @@ def _lane(predicted: Staircase, trained: Trajectory) -> xr.Dataset:
     slope = -trained.squared_gradient
     found = plateaus(trained.time, trained.loss, trained.squared_gradient, slope=slope)
     members, middles = len(predicted.joined), (predicted.levels[1:] + predicted.levels[:-1]) / 2
-    passage = [passage_time(trained.time, trained.loss, float(m), slope=slope) for m in middles]
+    passage = passage_time(trained.time, trained.loss, middles, slope=slope)
     active = [np.isin(np.arange(members), each) for each in predicted.active]
     table: dict[str, Any] = {
         "level": ("stage", predicted.levels),
