@@ -6,7 +6,6 @@ import xarray as xr
 from pydantic import ValidationError
 
 import festina
-from festina.diagnose import passage_time
 from festina.networks import balanced, fully_connected
 from festina.papers import load
 from festina.papers.linear.balanced import _regime_map as regime_map
@@ -67,18 +66,6 @@ def test_the_law_of_the_first_drop_is_that_of_draws():
     assert predicted[-1] == pytest.approx(1 - drop_times._NEVER, abs=1e-5)
     many = drop_times.law(times / 1e-3, 7, 1e-3)
     np.testing.assert_allclose(1 - many, (1 - drop_times.law(times / 1e-3, 1, 1e-3)) ** 7)
-
-
-def test_passages_of_many_are_those_of_each():
-    trained = festina.gradient_flow(
-        quadratic(4, 5), quadratic_teacher(np.eye(2)), t_end=2000.0, rtol=1e-7, observe={}
-    )
-    for level in drop_times._MIDDLES:
-        found = drop_times._passages(trained, level)
-        for lane, time in enumerate(found):
-            one = trained.lane(lane)
-            expected = passage_time(one.time, one.loss, level, slope=one.slope)
-            assert time == pytest.approx(expected, rel=1e-5, nan_ok=True)
 
 
 @pytest.mark.parametrize("margin", [0.6, 0.9])
