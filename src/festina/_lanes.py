@@ -47,7 +47,7 @@ def over_lanes(
     axis: int = 0,
     fetch: Callable[[jax.Array], Any] = np.asarray,
 ) -> Any:
-    """What a program makes of arrays with lanes along `axis`, as such arrays of NumPy's.
+    """What a program makes of arrays with lanes along `axis`, as arrays of NumPy's or as fetched.
 
     Places that are left over hold copies of the last lane, which nobody looks at.
     """

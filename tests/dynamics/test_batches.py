@@ -197,11 +197,23 @@ def test_other_values_of_descent_compile_nothing():
 
 
 def test_more_networks_than_lanes_compile_nothing_more():
-    many = {n: networks(1e-2, festina.seeds(n)) for n in (64, 70, 130)}
-    festina.gradient_descent(many[70], TASK, 0.02, 200)
+    many = {n: networks(1e-2, festina.seeds(n)) for n in (130, 250)}
+    festina.gradient_descent(many[130], TASK, 0.02, 200)
     with compilations() as names:
-        festina.gradient_descent(many[130], TASK, 0.02, 200)
+        festina.gradient_descent(many[250], TASK, 0.02, 200)
     assert [name for name in names if "advance" in name] == []
+
+
+@pytest.mark.parametrize("cores", [1, 2, 3, 6, 12, 16])
+@pytest.mark.parametrize("weights", [4, 150, 31_000])
+def test_programs_are_the_same_up_to_the_next_power_of_two(monkeypatch, cores, weights):
+    """Whatever the machine; and samples on their way to the host never take much memory."""
+    monkeypatch.setattr(_drive, "cores", lambda: cores)
+    for most in (2, 64, 1024, 16_384):
+        sizes = [_drive._sizes(weights, total, 3 + weights) for total in (most // 2 + 1, most)]
+        assert len({each[1:] for each in sizes}) == 1
+        room = sizes[0].pool * sizes[0].rows * (3 + weights)
+        assert room <= max(_drive._MOST_NUMBERS, 64 * (3 + weights))
 
 
 # Precision
@@ -289,28 +301,55 @@ def test_one_that_takes_long_does_not_hold_up_the_others(monkeypatch):
     assert len(calls) <= 3
 
 
-@pytest.mark.parametrize("most_steps", [50_000, 130])
-def test_who_takes_very_many_steps_goes_on_when_all_others_have_ended(monkeypatch, most_steps):
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"rtol": 1e-6},
+        {"rtol": 1e-6, "max_steps": 130},
+        {"rtol": 1e-6, "times": np.linspace(0.5, 20.0, 9)},
+        {"rtol": 1e-6, "observe": {}},
+        {"rtol": 1e-6, "observe": {"size": lambda network: np.sum(network.u**2)}},
+        {"learning_rate": 0.05, "steps": 400, "momentum": 0.5},
+    ],
+    ids=lambda how: "-".join(how),
+)
+def test_who_takes_very_many_steps_goes_on_when_all_others_have_ended(monkeypatch, how):
     """In a program of its own, to the same end, whether that is one or a lack of steps."""
     some = networks(np.r_[1e-1, 1e-8, np.full(10, 1e-1)], festina.seeds(12))
-    train = lambda: festina.gradient_flow(some, TASK, rtol=1e-6, max_steps=most_steps)
+    said = []
+    kind = festina.gradient_descent if "steps" in how else festina.gradient_flow
+    train = lambda: kind(some, TASK, **how, progress=lambda *words: said.append(words))
     expected, pools = train(), []
-    steps = (expected.evaluations - 1) // 6
-    assert steps[1] > 100 > np.delete(steps, 1).max()
+    steps = (expected.evaluations - 1) // (1 if "steps" in how else 6)
+    many = int(np.sort(steps)[-2]) + 5
+    assert steps[1] > many
     advance = _worker.advance
     monkeypatch.setattr(
         _worker,
         "advance",
         lambda state, *args, **kw: pools.append(state.time.size) or advance(state, *args, **kw),
     )
-    monkeypatch.setattr(_drive, "_MANY_STEPS", 100)
+    monkeypatch.setattr(_drive, "_MANY_STEPS", many)
+    said.clear()
     seen = train()
     assert (pools[0], pools[-1]) == (16, 1)
+    assert said[-1] == ("trained 12 of 12", 1.0)
+    assert max(fraction for _, fraction in said) <= 1.0
     np.testing.assert_array_equal(seen.evaluations, expected.evaluations)
     np.testing.assert_array_equal(seen.saves, expected.saves)
     np.testing.assert_allclose(seen.time, expected.time, rtol=1e-9)
-    np.testing.assert_allclose(seen.network.u, expected.network.u, rtol=1e-6, atol=1e-9)
-    assert [e.reason for e in seen.endings] == [e.reason for e in expected.endings]
+    np.testing.assert_allclose(seen.loss, expected.loss, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(seen.final.u, expected.final.u, rtol=1e-6, atol=1e-9)
+    for name, values in expected.observed.items():
+        np.testing.assert_allclose(seen.observed[name], values, rtol=1e-6, atol=1e-9)
+    assert list(seen.endings) == list(expected.endings)
+
+
+def test_parts_of_a_batch_are_of_as_many_networks():
+    whole = fully_connected(2, 5, 2, activation="relu", scale=0.1, key=festina.seeds(4))
+    lame = Layer(whole.u[:2], whole.v, whole.unit)
+    with pytest.raises(ValueError, match="as many networks in all parts, got 2, 4"):
+        festina.gradient_flow(lame, TASK)
 
 
 def test_samples_are_packed_lane_by_lane():

@@ -120,6 +120,13 @@ def test_steps_of_equal_length_are_of_fourth_order():
     np.testing.assert_allclose(np.diff(np.log2(errors)), -4.0, atol=0.1)
 
 
+def test_a_batch_half_of_which_is_stiff_takes_the_steps_that_all_can_end_with():
+    one, scale = quadratic(1.0), np.array([0.5, 1e-9])[:, None, None]
+    run = flow(Layer(scale * one.u, scale * one.v, one.unit))
+    assert run.solver == "implicit"
+    assert [ending.reason for ending in run.endings] == ["converged"] * 2
+
+
 @functools.cache
 def five_scales() -> Trajectory:
     scale, one = np.logspace(-3, -7, 5)[:, None], quadratic(1.0)

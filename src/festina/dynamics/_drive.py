@@ -7,6 +7,7 @@ go on in one of their own size when all others have ended.
 """
 
 import concurrent.futures
+import contextlib
 import dataclasses
 import math
 from typing import NamedTuple
@@ -28,14 +29,14 @@ _BUSY = 3_000_000  # numbers: a batch with fewer weights than this leaves an acc
 _TURNS = 1, 4, 16  # times as many lanes are at hand as run together, where there are as many
 _MOST_NUMBERS = 2_000_000  # of samples that a worker keeps
 _MOST_ROWS = 512
-_MANY_STEPS = 4096  # of a lane; who has taken as many in a batch is laid aside until others ended
+_MANY_STEPS = 10_000  # of a lane; who has taken as many in a batch is laid aside until others ended
 _FEW = 16  # lanes that do not keep an accelerator busy
 _STATE = 30  # arrays like the weights, that a step works with
 
 
 def initial_state(weights: Float[np.ndarray, "weight lane"], start: Start) -> State:
     """Every lane at time zero."""
-    loss, velocity, rate, square = start
+    loss, velocity, rate, squared_size = start
     zeros = np.zeros(loss.shape, np.int64)
     return State(
         time=np.zeros(loss.shape),
@@ -44,7 +45,7 @@ def initial_state(weights: Float[np.ndarray, "weight lane"], start: Start) -> St
         velocity=velocity,
         rate=rate,
         peak=rate,
-        step_size=first_step(np.sqrt(square), np.sqrt(rate)),
+        step_size=first_step(np.sqrt(squared_size), np.sqrt(rate)),
         stop=zeros,
         status=zeros,
         event=zeros,
@@ -74,7 +75,8 @@ def drive(
 ) -> Logbook:
     """Run every lane to its end."""
     weights, total = everyone.weights.shape
-    sizes = _sizes(weights, total, 3 + weights * keeps_weights)
+    numbers = 3 + weights * keeps_weights
+    sizes = _sizes(weights, total, numbers)
     book = Logbook(everyone, note, keeps_weights=keeps_weights)
     if not controls.at_stops:
         book.add_states(np.arange(total))
@@ -89,7 +91,7 @@ def drive(
         book=book,
         slots=sizes.slots,
         rows=sizes.rows,
-        keeps_weights=keeps_weights,
+        numbers=numbers,
         progress=progress,
         watch=watch,
         queue=iter(range(total)),
@@ -132,11 +134,13 @@ def _go_on(shared: Shared, sizes: "_Sizes", controls: Controls) -> None:
             part[..., lanes] = theirs
     lanes = np.concatenate([lanes for lanes, _ in shared.aside])
     everyone.status[lanes] = RUNNING
-    here = jax.devices("cpu")[0] if len(lanes) <= _FEW else shared.device
+    here = shared.device
+    if accelerated() and len(lanes) <= _FEW:
+        with contextlib.suppress(RuntimeError):  # where JAX was told to forget the processor
+            here = jax.devices("cpu")[0]
     with jax.default_device(here):
         if not accelerated():
-            weights = len(everyone.weights)
-            sizes = _sizes(weights, len(lanes), 3 + weights * shared.keeps_weights)
+            sizes = _sizes(len(everyone.weights), len(lanes), shared.numbers)
         left = dataclasses.replace(
             shared,
             everyone=everyone,
@@ -157,8 +161,8 @@ class _Sizes(NamedTuple):
     rows: int  # samples of each lane between two looks, at most
 
 
-def _sizes(weights: int, total: int, kept: int) -> _Sizes:
-    """How many lanes run together, and for how many samples, of `kept` numbers each, there is room.
+def _sizes(weights: int, total: int, numbers: int) -> _Sizes:
+    """How many lanes run together, and for how many samples of so many numbers there is room.
 
     A processor has a worker for each core, with as many lanes at a time as its cache holds; an
     accelerator one worker, with as many lanes as keep it busy. What programs depend on, all but
@@ -166,7 +170,7 @@ def _sizes(weights: int, total: int, kept: int) -> _Sizes:
     """
     most = places(total)
     if accelerated():
-        each = _STATE * weights + _MOST_ROWS * kept
+        each = _STATE * weights + _MOST_ROWS * numbers
         pool = min(most, 2 ** int(math.log2(_accelerator_numbers() / each)))
         slots = min(pool, max(1, 2 ** round(math.log2(_BUSY / weights))))
         return _Sizes(1, pool, slots, _MOST_ROWS)
@@ -174,9 +178,11 @@ def _sizes(weights: int, total: int, kept: int) -> _Sizes:
     while slots > 1 and 8 * slots * weights > _MOST_NUMBERS:
         slots //= 2
     workers = min(cores(), math.ceil(total / slots))
-    share = math.ceil(total / workers)
-    pool = slots * next((turns for turns in _TURNS if share <= turns * slots), _TURNS[-1])
-    rows = min(max(_MOST_NUMBERS // (pool * kept), 8), _MOST_ROWS // 4)
+    share = math.ceil(most / min(cores(), math.ceil(most / slots)))
+    fewest = 8 * slots * numbers  # with eight rows for each lane
+    fit = [turns for turns in _TURNS if turns == 1 or turns * fewest <= _MOST_NUMBERS]
+    pool = slots * next((turns for turns in fit if share <= turns * slots), fit[-1])
+    rows = min(max(_MOST_NUMBERS // (pool * numbers), 8), _MOST_ROWS // 4)
     return _Sizes(workers, pool, slots, rows)
 
 

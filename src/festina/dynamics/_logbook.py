@@ -73,7 +73,7 @@ class Logbook:
         self._pieces: list[Piece] = []
         self.initial = np.asarray(start.weights)
         mine = {name: np.array(getattr(start, name)) for name in (*_REMEMBERED, "status")}
-        nothing = np.empty((0, len(start.loss)))  # of what nobody asks for
+        nothing = np.empty((0, len(start.loss)))  # it is as large as the weights, and nobody asks
         self.last = start._replace(**mine, velocity=nothing)
         # Weights at the latest sample; where none are kept, where they are now.
         self.sampled = self.initial.copy() if keeps_weights else self.last.weights

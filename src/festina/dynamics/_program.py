@@ -82,8 +82,8 @@ class Start(NamedTuple):
 
     loss: Float[Array, " lane"]
     velocity: Float[Array, "weight lane"]  # −∂L/∂θ
-    rate: Float[Array, " lane"]  # the square of it
-    square: Float[Array, " lane"]  # of the weights themselves
+    rate: Float[Array, " lane"]  # |∂L/∂θ|²
+    squared_size: Float[Array, " lane"]  # |θ|²
 
 
 class Kept(NamedTuple):

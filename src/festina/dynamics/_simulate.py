@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from .._objective import Objective, objective
 from ..networks import AbstractNetwork
@@ -48,7 +48,7 @@ def simulate(beginning: Beginning, method: Method, course: Course) -> Trajectory
     network, widen, problem, initial, at_start = beginning
     observation = None if course.observe is None else Observation(course.observe, network)
     state = initial_state(initial, at_start)
-    size = np.sqrt(at_start.square / network.structure.size)
+    size = np.sqrt(at_start.squared_size / network.structure.size)
     past = _recalled(network.past, state, size, method)
     state = state._replace(peak=past.peak, step_size=past.step_size)
 
@@ -62,8 +62,8 @@ def simulate(beginning: Beginning, method: Method, course: Course) -> Trajectory
 
     controls = _controls(problem, np.asarray(state.loss), past, method, course)
     if not course.at_stops:
-        status = np.where(at_rest(problem, initial, at_start), STATIONARY, RUNNING)
-        state = state._replace(status=_learned(state, controls, status))
+        rests = at_rest(problem, initial, at_start)
+        state = state._replace(status=_status(state, controls, rests))
     verdict = Verdict(problem, method, controls)
 
     def watch(book: Logbook) -> None:
@@ -143,15 +143,15 @@ def _past(before: Past, book: Logbook, controls: Controls, solver: str) -> Past:
     )
 
 
-def _learned(
-    state: State, controls: Controls, status: Int[np.ndarray, " lane"]
+def _status(
+    state: State, controls: Controls, rests: Bool[np.ndarray, " lane"]
 ) -> Int[np.ndarray, " lane"]:
-    """The status at the start, of those too that have learned before all that they could."""
+    """Who has nothing to learn from the start: a network at rest, or one that has learned it."""
     gain = state.rate * controls.elapsed * controls.speed
     still = (controls.elapsed > 0) & (gain <= controls.gain_tolerance)
     still &= np.asarray(state.rate <= 1e-6 * state.peak)
     learned = (controls.elapsed > 0) & (state.loss <= controls.loss_tolerance)
-    return np.where(learned, AT_FLOOR, np.where(still, STATIONARY, status))
+    return np.where(learned, AT_FLOOR, np.where(rests | still, STATIONARY, RUNNING))
 
 
 def _controls(

@@ -43,13 +43,13 @@ def prefers_implicit(network: Layer, problem: Objective, start: Start, rtol: flo
     """
     p = network.unit.algebra.order
     assert p is not None, "`learns_by_units` has asked"
-    drive = np.sqrt(start.square * start.rate)
+    drive = np.sqrt(start.squared_size) * np.sqrt(start.rate)
     moving = drive > 0
     if not moving.any():
         return False
     ratio = (start.loss[moving] / drive[moving]) ** ((p - 1) / (p + 1))
     limit = _BREAK_EVEN * _cost(network, problem) * _tightness(rtol)
-    return bool(2 * np.sum(ratio > limit) > len(ratio))
+    return bool(2 * np.sum(ratio > limit) >= len(ratio))
 
 
 def explicit_steps_for_implicit(network: Layer, problem: Objective, rtol: float) -> int:

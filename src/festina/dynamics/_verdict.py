@@ -36,11 +36,11 @@ def at_rest(
 
     Small weights near a saddle have a small gradient too, of the order of weights times curvature.
     """
-    still = np.asarray(start.rate <= 1e-20 * start.square)
+    still = np.asarray(start.rate <= 1e-20 * start.squared_size)
     for lane in np.flatnonzero(still):
         ends = extreme_curvatures(problem.structure, weights[:, lane], problem.data)
         curvature = np.abs(ends).max()
-        still[lane] = start.rate[lane] <= (1e-12 * curvature) ** 2 * start.square[lane]
+        still[lane] = start.rate[lane] <= (1e-12 * curvature) ** 2 * start.squared_size[lane]
     return still
 
 

@@ -59,7 +59,7 @@ class Shared:
     book: Logbook
     slots: int  # lanes of a pool that run together
     rows: int  # samples of a lane for which the device has room
-    keeps_weights: bool
+    numbers: int  # of a sample
     progress: Progress | None
     watch: Watch | None
     queue: Iterator[int]  # of lanes; to take the next ones is a single operation of the interpreter
@@ -226,8 +226,7 @@ class Worker:
         self.kept = self.kept._replace(counts=np.where(whose, 0, counts))
 
     def _room(self) -> Kept:
-        pool, weights = len(self.lanes), len(self.shared.everyone.weights)
-        numbers = 3 + weights * self.shared.keeps_weights
+        pool, numbers = len(self.lanes), self.shared.numbers
         zeros = np.zeros if pool == 1 else jnp.zeros  # what is large is made on the device
         return Kept(zeros((pool, self.shared.rows, numbers)), np.zeros(pool, np.int64))
 

@@ -69,6 +69,11 @@ class AbstractStructure(abc.ABC):
             for part, shape in zip(parts, self.shapes, strict=True)
         ]
         lanes = len(flat[0])
+        if any(len(part) != lanes for part in flat):
+            raise ValueError(
+                "The weights of a batch must be of as many networks in all parts, got "
+                f"{', '.join(str(len(part)) for part in flat)}."
+            )
         columns = np.empty((self.size, lanes))
 
         def fill(some: slice) -> None:
