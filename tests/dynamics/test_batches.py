@@ -1,6 +1,7 @@
 """Many networks in one call: every one learns as if alone, in its place, and nothing recompiles."""
 
 import contextlib
+import functools
 import threading
 
 import jax
@@ -343,6 +344,25 @@ def test_who_takes_very_many_steps_goes_on_when_all_others_have_ended(monkeypatc
     for name, values in expected.observed.items():
         np.testing.assert_allclose(seen.observed[name], values, rtol=1e-6, atol=1e-9)
     assert list(seen.endings) == list(expected.endings)
+
+
+def test_far_above_what_there_is_to_learn_nothing_has_converged():
+    """However coarse the tolerance; and at times that a network did not reach it has no loss."""
+    huge = fully_connected(
+        2, 8, activation="relu", scale=np.array([1e-1, 1e3]), key=festina.seeds(2)
+    )
+    data = task(np.eye(2), [[1.0], [2.0]])
+    train = functools.partial(festina.gradient_flow, huge, data, max_steps=300)
+    ended = train().endings
+    assert [ending.reason for ending in ended] == ["converged", "out of steps"]
+    assert repr(ended) == "1 converged, 1 out of steps"
+    run = train(np.linspace(0.0, 30.0, 4))
+    assert run.saves.tolist() == [4, 1]
+    assert np.isnan(run.loss[1, 1:]).all()
+    assert np.isnan(run.squared_gradient[1, 1:]).all()
+    assert np.isfinite(run.loss[0]).all()
+    assert np.isfinite(run.final.u).all()
+    assert "nan" not in repr(run)
 
 
 def test_parts_of_a_batch_are_of_as_many_networks():

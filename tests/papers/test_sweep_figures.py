@@ -71,3 +71,21 @@ def test_curves_are_drawn_on_the_common_coordinate():
     np.testing.assert_allclose(ax.lines[1].get_xydata(), [[3.0, 0.0], [6.0, 2.0]])
     assert [line.get_label() for line in ax.lines[:2]] == ["s = 1", "s = 3"]
     assert ax.lines[2].get_linestyle() == "--"
+
+
+@pytest.mark.parametrize(
+    ("values", "x"),
+    [
+        (grid([1.0, 2.0], [1.0, 2.0]), "wrong"),
+        (grid([1.0, 2.0], [1.0, 2.0]).expand_dims(z=2), "x"),
+        (grid([1.0, 2.0], [1.0, 2.0]).astype(str), "x"),
+    ],
+)
+def test_a_phase_diagram_of_something_else_is_refused(values, x):
+    with pytest.raises(ValueError, match="`values` must be numbers over two dimensions"):
+        phase_diagram(axes(), values, x=x)
+
+
+def test_an_axis_of_one_value_is_left_out_of_a_phase_diagram():
+    values = grid([1.0, 2.0], [1.0, 2.0])
+    assert phase_diagram(axes(), values.expand_dims(entry=1), x="x").get_xlabel() == "words for x"

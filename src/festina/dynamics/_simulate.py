@@ -19,6 +19,8 @@ from ._trajectory import Samples, Trajectory
 from ._verdict import Verdict, at_rest
 from ._width import Widen, condense
 
+_MOST_NOISE = 1e-3  # of what there is to learn
+
 
 class OutOfPatience(Exception):
     """More than half of the networks of a batch take more steps than was thought worth while."""
@@ -89,9 +91,11 @@ def simulate(beginning: Beginning, method: Method, course: Course) -> Trajectory
         sampled = np.asarray(book.sampled)
         weights = (sampled if saves.all() else np.where(saves > 0, sampled, np.nan)).T[:, None]
     batch, longest = network.batch_shape, table.time.shape[1]
-    over = (*batch, longest)
-    # The axis is the one asked for, also beyond where a lane broke off; `saves` says where.
-    time = np.broadcast_to(course.stops[:longest], over).copy() if course.at_stops else table.time
+    over, time = (*batch, longest), table.time
+    if course.at_stops:  # the axis is the one asked for, also beyond where a lane broke off
+        time = np.broadcast_to(course.stops[:longest], over).copy()
+        broke_off = saves[:, None] <= np.arange(longest)
+        table.loss[broke_off] = table.rate[broke_off] = np.nan
     return Trajectory(
         time=time.reshape(over),
         loss=table.loss.reshape(over) + problem.floor,
@@ -163,10 +167,12 @@ def _controls(
     momentum = 0.0 * each if method.momentum is None else method.momentum.reshape(-1)
     rates = each if rates is None else rates.reshape(-1).astype(float)
     # Large weights may start far above the loss of none, which is then what there is to learn. And
-    # weights known to a relative error rtol leave a loss of order rtol² that no step can remove.
+    # weights known to a relative error rtol leave a loss of order rtol² that no step can remove;
+    # where that is much of what there is to learn, nothing has converged.
     silent = _loss_of_silence(problem)
     to_learn = np.minimum(initial, silent if silent > 0 else np.inf)
-    precision = np.maximum(course.converged * to_learn, 100 * rtol**2 * initial)
+    noise = np.minimum(100 * rtol**2 * initial, _MOST_NOISE * to_learn)
+    precision = np.maximum(course.converged * to_learn, noise)
     tolerance = each * NEVER if course.at_stops else precision
     resolution = course.resolution or Resolution()
     return Controls(

@@ -74,8 +74,9 @@ class Trajectory(Generic[Network]):
 
     Axes of a batch come first, then the saved samples, which lie densely where the loss moves.
     Lanes of a batch that were saved at times of their own are padded with copies of their last
-    sample; `saves` counts the true ones. A lane that failed before the first of the times asked for
-    has none, and its loss and weights are NaN; its ending says how far it got.
+    sample; `saves` counts the true ones. At times that were asked for, the loss of a lane that did
+    not get there is NaN; one that failed before the first has no weights either, and its ending
+    says how far it got.
 
     - `time`: of each sample: flow time for `gradient_flow`, steps for `gradient_descent`.
     - `loss`, `squared_gradient`: $L$ and $|\partial L/\partial\theta|^2$ there.
@@ -171,7 +172,8 @@ class Trajectory(Generic[Network]):
         known = self.loss[self.saves > 0]
         samples = "no samples"
         if known.size:
-            start, end = (_range(known[:, save]) for save in (0, -1))
+            ends = self.saves[self.saves > 0][:, None] - 1
+            start, end = _range(known[:, 0]), _range(np.take_along_axis(known, ends, axis=1))
             samples = (
                 f"{self.time.shape[-1]} samples, "
                 f"time {self.time.min():.6g} to {self.time.max():.6g}, loss from {start} to {end}"

@@ -1,6 +1,7 @@
 """Why a trajectory ended, and whether it did: a small gradient may be a saddle on the way."""
 
 import functools
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import overload
@@ -23,6 +24,7 @@ from ._program import (
     Start,
     State,
 )
+from ._runge_kutta import runge_kutta_step
 from ._stability import cause_of_divergence, restlessness, stability_limit, too_large
 from ._trajectory import Ending
 
@@ -65,6 +67,10 @@ class Endings(Sequence[Ending]):
         if isinstance(lanes, int):
             return self._ending(lanes)
         return tuple(map(self._ending, lanes))
+
+    def __repr__(self) -> str:
+        counts = Counter(ending.reason for ending in self).most_common()
+        return ", ".join(f"{count} {reason}" for reason, count in counts)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and tuple(self) == tuple(other)
@@ -221,9 +227,11 @@ class Verdict:
                     else "after going up and down. "
                 )
                 return now + too_large(rate, limit, momentum)
+        ends = "" if np.isfinite(self.controls.stops[-1]) else " or a time to end at"
+        smooth = self.method.step is runge_kutta_step
         return (
-            "still learning slowly: a larger `converged` or a time to end at are cheaper than more "
-            "`max_steps`." + " So may be `solver='implicit'`." * self.method.continuous
+            f"still learning slowly: a larger `converged`{ends} costs less than more `max_steps`."
+            + " So may `solver='implicit'`." * smooth
         )
 
     def _remarks(self, state: State) -> str:

@@ -39,6 +39,12 @@ def phase_diagram(
     - `x`: the dimension that runs to the right.
     - `how`: to `pcolormesh`, such as `cmap`, `vmin` or `norm`.
     """
+    values = values.squeeze(drop=True)
+    if values.ndim != 2 or x not in values.dims or values.dtype.kind not in "fiub":
+        raise ValueError(
+            "`values` must be numbers over two dimensions, and `x` one of these, got "
+            f"{values.dtype} over {values.dims} and {x!r}. Choose with `.sel(…)`."
+        )
     (y,) = (str(dim) for dim in values.dims if dim != x)
     values = values.transpose(y, x)
     edges = [_edges(ax, which, values[name]) for which, name in (("x", x), ("y", y))]
