@@ -451,6 +451,18 @@ def test_many_pieces_share_a_file(tmp_path):
     assert len([p for p in (tmp_path / "s.zarr" / "x").rglob("*") if p.is_file()]) == 3
 
 
+def test_few_files_also_for_grids_of_many_axes(tmp_path):
+    """Ten thousand pieces on four axes: a few thousand are in a file, and a few of each result."""
+    grid, path = Grid({name: tuple(range(10)) for name in "abcd"}), tmp_path / "s.zarr"
+    files = lambda name: len([p for p in (path / name / "c").rglob("*") if p.is_file()])
+    with open_store(path, grid, {"what": "f"}, "c", changed=False) as store:
+        store.put((0,) * 4, Outcome({"x": ((), np.array(1.0))}))
+        for array in (store._known["status"], store._arrays["x"]):
+            array[...] = np.full(array.shape, "done" if array.name == "/status" else 1.0)
+    assert files("status") == 2
+    assert files("x") == 4000
+
+
 @pytest.mark.parametrize(
     ("typed", "values"),
     [
