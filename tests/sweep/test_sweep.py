@@ -223,6 +223,24 @@ def test_an_interruption_says_how_to_go_on(tmp_path):
     assert sweep()["y"].values.tolist() == [0, 1, 2, 3, 4]
 
 
+def test_claims_of_one_text_are_told_apart():
+    words = ["a", "a", "a (2)", "a", "b"]
+    assert _work._told_apart(words) == ["a", "a (2)", "a (2) (2)", "a (3)", "b"]
+    assert len(set(_work._told_apart(["a (2)", "a", "a"]))) == 3
+
+
+@pytest.mark.parametrize(
+    ("values", "rows"),
+    [
+        ([], np.empty((0, 0))),
+        (["word"], np.empty((1, 0))),
+        ([[1.0, 2.0], 3, "word"], [[1, 2], [3, np.nan], [np.nan, np.nan]]),
+    ],
+)
+def test_a_row_for_each_claim_also_where_there_is_none(values, rows):
+    np.testing.assert_array_equal(_work._rows(values), rows)
+
+
 def test_an_experiment_keeps_its_claims(tmp_path):
     data = festina.sweep(
         TOY,
