@@ -88,6 +88,21 @@ def test_functions_of_a_script_are_sent(tmp_path):
     assert data["y"].values.tolist() == [4.0]
 
 
+def test_where_a_process_cannot_be_started_none_is_left(tmp_path, monkeypatch):
+    processes, start = [], _local._started
+
+    def started():
+        if len(processes) == 2:
+            raise OSError("too many processes")
+        processes.append(start())
+        return processes[-1]
+
+    monkeypatch.setattr(_local, "_started", started)
+    with pytest.raises(OSError, match="too many"):
+        festina.sweep(functions.labelled, {"a": "0,1,2"}, tmp_path / "s.zarr", processes=3)
+    assert [process.poll() for process in processes] == [-9, -9]
+
+
 def test_a_piece_that_kills_its_process_is_recorded(tmp_path):
     data = festina.sweep(functions.deadly, {"a": "0:2:3"}, tmp_path / "s.zarr", processes=1)
     assert data["status"].values.tolist() == ["done", "failed", "done"], data["reason"].values
