@@ -184,6 +184,7 @@ def test_a_function_of_which_nothing_can_be_kept_stops_at_once(festina, mine, he
     assert outcome.status == 2
     assert "must return a dictionary of numbers" in outcome.complaint
     assert "it returned NoneType. 0 of 10 pieces are in" in outcome.complaint
+    assert outcome.complaint.endswith("s.zarr'.")
     assert done(here / "s.zarr") == 0
 
 

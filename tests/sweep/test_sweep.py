@@ -187,7 +187,7 @@ def test_results_that_cannot_be_kept_stop_a_sweep_that_has_none(returned, tmp_pa
     with pytest.raises(ValueError, match=r"must return|of type|a word of the store") as stopped:
         festina.sweep(named(wrong), {"a": "0:4:5"}, store, processes=0)
     assert calls == [0]
-    assert stopped.value.__notes__[0].startswith("0 of 5 pieces are in")
+    assert stopped.value.__notes__ == [f"0 of 5 pieces are in '{store}'."]
     mended = named(lambda a: {"y": a} if a != 3 else returned)
     data = festina.sweep(mended, {"a": "0:4:5"}, store, processes=0)
     assert data["status"].values.tolist() == ["done", "done", "done", "failed", "done"]
@@ -234,6 +234,7 @@ def test_an_interruption_says_how_to_go_on(tmp_path):
     with pytest.raises(KeyboardInterrupt) as stopped:
         sweep()
     assert stopped.value.__notes__[0].startswith("2 of 5 pieces are in '")
+    assert stopped.value.__notes__[0].endswith("'; the same again goes on from there.")
     (tmp_path / "again").touch()
     assert sweep()["y"].values.tolist() == [0, 1, 2, 3, 4]
 
