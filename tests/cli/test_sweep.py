@@ -32,6 +32,15 @@ def nothing(scale):
 
 def word(a):
     return {"word": ["any"]}
+
+def to_file(a, out="any"):
+    return {"y": a}
+
+def helpful(a, help=2):
+    return {"y": a}
+
+def field(h, k=2):
+    return {"y": h * k}
 '''
 
 
@@ -126,6 +135,8 @@ def test_a_function_of_arrays(festina, mine, here):
         ("toy/one --over width=1:200:200 seed=0:99:100", "20,000 pieces. At 1 s each, as usual"),
         ("nowhere:function --over width=1,2", "'nowhere' cannot be imported"),
         ("sweepable.py:energy --over scale=1", "did you mean 'sweepable:energy'?"),
+        ("./sweepable.py:energy --over scale=1", "did you mean 'sweepable:energy'?"),
+        ("./a//b/../mine.py:energy --over scale=1", "did you mean 'a.mine:energy'?"),
         ("toy/one --over width=1,2 --scheduler slurm", "`sbatch` is not found"),
     ],
 )
@@ -158,6 +169,7 @@ def test_help_of_a_function_is_its_own(festina, mine):
     assert "--depth" in page
     assert "0.0 unless said." in page
     assert "Needed, if not in --over." in page
+    assert page.index("Arguments of the function") < page.index("Flags of the command")
 
 
 def test_arguments_that_stay_the_same_are_flags(festina, mine, here):
@@ -167,6 +179,21 @@ def test_arguments_that_stay_the_same_are_flags(festina, mine, here):
     assert "`depth` is 3 there, 2 here" in festina(*line.split(), "2").complaint
     misspelt = festina("sweep", "sweepable:energy", "--over", "scale=1", "--dept", "3")
     assert misspelt.complaint == "Unknown flag '--dept'. Did you mean '--depth'?"
+
+
+@pytest.mark.parametrize(("function", "name"), [("to_file", "out"), ("helpful", "help")])
+def test_an_argument_that_is_called_like_a_flag_is_refused(function, name, festina, mine, here):
+    outcome = festina("sweep", f"sweepable:{function}", "--over", "a=1,2", f"--{name}", "x")
+    assert outcome.status == 2
+    assert f"has an argument `{name}`, and `--{name}` is a flag" in outcome.complaint
+    assert not (here / "x").exists()
+
+
+def test_arguments_may_be_single_letters(festina, mine, here):
+    line = "sweep sweepable:field --over k=1,2 --h 3 --processes 0 --quiet --out s.zarr"
+    outcome = festina(*line.split())
+    assert outcome.status == 0, outcome.err
+    assert xr.open_zarr("s.zarr", chunks=None)["y"].values.tolist() == [3, 6]
 
 
 @pytest.mark.parametrize("address", ["hello", "127.0.0.1:9"])
@@ -184,6 +211,7 @@ def test_a_function_of_which_nothing_can_be_kept_stops_at_once(festina, mine, he
     assert outcome.status == 2
     assert "must return a dictionary of numbers" in outcome.complaint
     assert "it returned NoneType. 0 of 10 pieces are in" in outcome.complaint
+    assert outcome.complaint.endswith("s.zarr'.")
     assert done(here / "s.zarr") == 0
 
 

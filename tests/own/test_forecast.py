@@ -12,6 +12,7 @@ from torch import nn  # noqa: E402
 
 import festina  # noqa: E402
 from festina.own import SGD, Adam, AdamW, Forecast  # noqa: E402
+from festina.own._pytorch import check_pairs  # noqa: E402
 from festina.own.forecasting._course import Course  # noqa: E402
 from festina.own.forecasting._dilated import dilate  # noqa: E402
 from festina.own.forecasting._forecast import _set_up  # noqa: E402
@@ -481,6 +482,44 @@ def test_targets_that_would_broadcast_are_refused():
         festina.own.widths(model, x, y=y[:, 0], loss=pairs)
     own = lambda out, y: ((out[:, 0] - y) ** 2).mean()  # which minds the shapes
     assert forecast(model, own, data=(x, y[:, 0])).loss == pytest.approx(forecast(model).loss)
+
+
+@pytest.mark.parametrize("samples", [2, 3, 8, 40])
+@pytest.mark.parametrize("rule", [torch.optim.SGD, torch.optim.Adam])
+def test_losses_that_mind_the_shapes_are_never_refused(samples, rule):
+    """Absolute differences of outputs that are all below their targets, whichever those are."""
+    torch.manual_seed(samples)
+    x = torch.randn(samples, 3)
+    y = x[:, 0].abs() + 3
+    model = nn.Sequential(nn.Linear(3, 6), nn.Tanh(), nn.Linear(6, 1))
+    loss = lambda outputs, y: (outputs[:, 0] - y).abs().mean()
+    calls = []
+    counted = lambda outputs, y: calls.append(len(y)) or loss(outputs, y)
+    optimiser = rule(model.parameters(), lr=0.01)
+    for _ in range(3):
+        optimiser.zero_grad()
+        loss(model(x), y).backward()
+        optimiser.step()
+    found = festina.forecast(model, counted, optimiser, (x, y), batch=2, max_gradients=30)
+    assert found.loss == pytest.approx(loss(model(x), y).item())
+    passes = sum(calls) / samples
+    assert passes < 40, "shapes are looked at once"
+    narrow = festina.own.widths(model, x, y=y, loss=loss, tune=False)
+    assert narrow.loss == pytest.approx(found.loss)
+
+
+@pytest.mark.parametrize("samples", [2, 3, 8, 4096])
+def test_losses_that_mind_no_shapes_are_refused(samples):
+    torch.manual_seed(samples)
+    y = torch.randn(samples)
+    for loss in (nn.MSELoss(), nn.L1Loss(), nn.SmoothL1Loss()):
+        with pytest.raises(ValueError, match="every output with every target"):
+            check_pairs(loss, torch.zeros(samples, 1), y)
+        check_pairs(
+            lambda outputs, y, loss=loss: loss(outputs[:, 0], y), torch.zeros(samples, 1), y
+        )
+    hinge = lambda outputs, y: (1 - outputs[:, 0] * y).clamp(min=0).mean()
+    check_pairs(hinge, torch.zeros(samples, 1), y.abs() + 2)
 
 
 def test_who_waits_is_told():

@@ -56,6 +56,16 @@ def test_clear_words(model, x, words):
         festina.shrink(model, x)
 
 
+@pytest.mark.parametrize("look", [festina.shrink, widths])
+@pytest.mark.parametrize("x", [None, (X, None), {"x": X, "mask": (None,)}, (), {}])
+def test_inputs_that_are_not_there(look, x):
+    words = "Samples must be arrays with one row for each, got (NoneType|tuple|dict)"
+    with pytest.raises(ValueError, match=words):
+        look(mlp(), x)
+    with pytest.raises(ValueError, match=words):
+        arrays(x)
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [

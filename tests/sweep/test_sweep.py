@@ -88,6 +88,21 @@ def test_functions_of_a_script_are_sent(tmp_path):
     assert data["y"].values.tolist() == [4.0]
 
 
+def test_where_a_process_cannot_be_started_none_is_left(tmp_path, monkeypatch):
+    processes, start = [], _local._started
+
+    def started():
+        if len(processes) == 2:
+            raise OSError("too many processes")
+        processes.append(start())
+        return processes[-1]
+
+    monkeypatch.setattr(_local, "_started", started)
+    with pytest.raises(OSError, match="too many"):
+        festina.sweep(functions.labelled, {"a": "0,1,2"}, tmp_path / "s.zarr", processes=3)
+    assert [process.poll() for process in processes] == [-9, -9]
+
+
 def test_a_piece_that_kills_its_process_is_recorded(tmp_path):
     data = festina.sweep(functions.deadly, {"a": "0:2:3"}, tmp_path / "s.zarr", processes=1)
     assert data["status"].values.tolist() == ["done", "failed", "done"], data["reason"].values
@@ -172,7 +187,7 @@ def test_results_that_cannot_be_kept_stop_a_sweep_that_has_none(returned, tmp_pa
     with pytest.raises(ValueError, match=r"must return|of type|a word of the store") as stopped:
         festina.sweep(named(wrong), {"a": "0:4:5"}, store, processes=0)
     assert calls == [0]
-    assert stopped.value.__notes__[0].startswith("0 of 5 pieces are in")
+    assert stopped.value.__notes__ == [f"0 of 5 pieces are in '{store}'."]
     mended = named(lambda a: {"y": a} if a != 3 else returned)
     data = festina.sweep(mended, {"a": "0:4:5"}, store, processes=0)
     assert data["status"].values.tolist() == ["done", "done", "done", "failed", "done"]
@@ -219,8 +234,27 @@ def test_an_interruption_says_how_to_go_on(tmp_path):
     with pytest.raises(KeyboardInterrupt) as stopped:
         sweep()
     assert stopped.value.__notes__[0].startswith("2 of 5 pieces are in '")
+    assert stopped.value.__notes__[0].endswith("'; the same again goes on from there.")
     (tmp_path / "again").touch()
     assert sweep()["y"].values.tolist() == [0, 1, 2, 3, 4]
+
+
+def test_claims_of_one_text_are_told_apart():
+    words = ["a", "a", "a (2)", "a", "b"]
+    assert _work._told_apart(words) == ["a", "a (2)", "a (2) (2)", "a (3)", "b"]
+    assert len(set(_work._told_apart(["a (2)", "a", "a"]))) == 3
+
+
+@pytest.mark.parametrize(
+    ("values", "rows"),
+    [
+        ([], np.empty((0, 0))),
+        (["word"], np.empty((1, 0))),
+        ([[1.0, 2.0], 3, "word"], [[1, 2], [3, np.nan], [np.nan, np.nan]]),
+    ],
+)
+def test_a_row_for_each_claim_also_where_there_is_none(values, rows):
+    np.testing.assert_array_equal(_work._rows(values), rows)
 
 
 def test_an_experiment_keeps_its_claims(tmp_path):
@@ -449,6 +483,18 @@ def test_many_pieces_share_a_file(tmp_path):
     assert int((data["status"] == "done").sum()) == 3
     assert float(data["x"].sum()) == 9.0
     assert len([p for p in (tmp_path / "s.zarr" / "x").rglob("*") if p.is_file()]) == 3
+
+
+def test_few_files_also_for_grids_of_many_axes(tmp_path):
+    """Ten thousand pieces on four axes: a few thousand are in a file, and a few of each result."""
+    grid, path = Grid({name: tuple(range(10)) for name in "abcd"}), tmp_path / "s.zarr"
+    files = lambda name: len([p for p in (path / name / "c").rglob("*") if p.is_file()])
+    with open_store(path, grid, {"what": "f"}, "c", changed=False) as store:
+        store.put((0,) * 4, Outcome({"x": ((), np.array(1.0))}))
+        for array in (store._known["status"], store._arrays["x"]):
+            array[...] = np.full(array.shape, "done" if array.name == "/status" else 1.0)
+    assert files("status") == 2
+    assert files("x") == 4000
 
 
 @pytest.mark.parametrize(

@@ -45,13 +45,13 @@ def side_by_side(work: Work, grid: Grid, todo: Sequence[Index], *, processes: in
             message = work, grid.point(index), grid.count
             pending[pool.submit(server.computed, message)] = server, index
 
-    with contextlib.ExitStack() as stack:
-        servers = [_Server() for _ in range(min(processes, len(todo)))]
-        for server in servers:
-            stack.callback(server.close)
-        pool = stack.enter_context(ThreadPoolExecutor(max(1, processes)))
-        for server in servers:
-            stack.callback(server.stop)  # first of all, so that no thread waits for its answer
+    threads, stack = ThreadPoolExecutor(max(1, processes)), contextlib.ExitStack
+    # Stopped first, so that no thread waits for an answer, and closed when none is left.
+    with stack() as closed, threads as pool, stack() as stopped:
+        for _ in range(min(processes, len(todo))):
+            server = _Server()
+            closed.callback(server.close)
+            stopped.callback(server.stop)
             hand(server)
         while pending:
             for future in wait(pending, return_when=FIRST_COMPLETED).done:

@@ -50,9 +50,9 @@ class Store:
         reason, region = outcome.reason, self._grid.region(index)
         try:
             if outcome.misfit:
-                raise Misfit(outcome.misfit)
+                raise _Misfit(outcome.misfit)
             self._write(region, outcome)
-        except Misfit as error:
+        except _Misfit as error:
             if not self._arrays:  # no piece was ever kept: it is the function, and not this point
                 raise ValueError(f"{error}.") from error
             reason = str(error)
@@ -83,18 +83,18 @@ class Store:
     def _places(self, dim: str, size: int, outcome: Outcome) -> np.ndarray:
         """Where on an axis of the store the entries of a result belong: text by what it says."""
         if dim in self._grid.axes or dim in STATUS:
-            raise Misfit(f"its results have an axis `{dim}`, and so has the sweep: rename it")
+            raise _Misfit(f"its results have an axis `{dim}`, and so has the sweep: rename it")
         here = outcome.coordinates.get(dim)
         there = self._arrays[dim][...] if dim in self._arrays else None
         if dim in self._sizes and (here is None) != (there is None):
-            raise Misfit(f"its axis `{dim}` has labels in some pieces and none in others")
+            raise _Misfit(f"its axis `{dim}` has labels in some pieces and none in others")
         if here is not None and here.dtype == TEXT:
             if len(set(here)) < len(here):
-                raise Misfit(f"two entries along `{dim}` have the same name")
+                raise _Misfit(f"two entries along `{dim}` have the same name")
             known = list(dict.fromkeys([*(() if there is None else np.asarray(there)), *here]))
             return np.array([known.index(label) for label in here], int)
         if there is not None and here is not None and not np.array_equal(there, here):
-            raise Misfit(
+            raise _Misfit(
                 f"its `{dim}` is not that of earlier pieces: have the same in all, or return it as "
                 "a variable of another name"
             )
@@ -104,13 +104,13 @@ class Store:
         self, name: str, dims: tuple[str, ...], values: np.ndarray, sizes: Mapping[str, int]
     ) -> None:
         if name in (*STATUS, *self._grid.axes, *sizes, "", ".", "..") or "/" in name:
-            raise Misfit(
+            raise _Misfit(
                 f"`{name}` is an axis, or a word of the store's own: rename what is returned"
             )
         if (array := self._arrays.get(name)) is not None:
             inner = _dims(array)[len(self._grid.axes) :]
             if inner != dims or array.dtype != values.dtype:
-                raise Misfit(
+                raise _Misfit(
                     f"`{name}` has axes {dims} and type {values.dtype}, in earlier pieces {inner} "
                     f"and {array.dtype}"
                 )
@@ -147,7 +147,7 @@ class Store:
         _settle(self._group)
 
 
-class Misfit(ValueError):
+class _Misfit(ValueError):
     """A piece that does not fit to those before it."""
 
 
@@ -228,11 +228,12 @@ def _recovered(path: Path, listed: zarr.Group) -> zarr.Group:
 
 
 def _chunks(grid: Grid, names: tuple[str, ...], pieces: int) -> tuple[int, ...]:
-    """How much of each axis is in a file: one piece, but so many along the longest axis."""
-    sizes = {name: len(values) for name, values in grid.axes.items()}
-    longest = max(reversed(grid.outer), key=sizes.__getitem__, default="")
-    most = sizes | dict.fromkeys(grid.outer, 1) | {longest: pieces}
-    return tuple(min(sizes[name], most[name]) for name in names)
+    """How much of each axis is in a file, with about so many pieces in it: of last axes first."""
+    sizes = dict(zip(names, grid.sizes(names), strict=True))
+    for name in reversed(grid.outer):
+        sizes[name] = min(sizes[name], pieces)
+        pieces = -(-pieces // sizes[name])
+    return tuple(sizes.values())
 
 
 def _settle(group: zarr.Group) -> None:

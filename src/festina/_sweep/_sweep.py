@@ -113,8 +113,8 @@ def sweep(
                     failed += 1
                 tell()
         except BaseException as error:
-            kept = f"{done + failed} of {grid.pieces} pieces are in '{path}'"
-            error.add_note(f"{kept}; the same again goes on from there.")
+            further = "; the same again goes on from there" * bool(done)
+            error.add_note(f"{done + failed} of {grid.pieces} pieces are in '{path}'{further}.")
             raise
     return xr.open_zarr(path, chunks=None)
 

@@ -94,21 +94,29 @@ def claims_at(name: str, /, **point: Any) -> "xr.Dataset":
     claims = experiment.claims(run)
     # Numbers with a point follow from the parameters: the claim is the same without them.
     texts = [re.sub(r"\d+(\.\d+(e[-+]?\d+)?|e[-+]?\d+)", "…", c.claim) for c in claims]
-    again = [texts[:k].count(text) for k, text in enumerate(texts)]
-    words = [f"{t} ({n + 1})" if n else t for t, n in zip(texts, again, strict=True)]
     table = {
         "holds": ("claim", [float(claim.judged.holds) for claim in claims]),
         "predicted": (("claim", "entry"), _rows([claim.predicted for claim in claims])),
         "measured": (("claim", "entry"), _rows([claim.measured for claim in claims])),
     }
-    return xr.Dataset(table, {"claim": words})
+    return xr.Dataset(table, {"claim": _told_apart(texts)})
+
+
+def _told_apart(texts: list[str]) -> list[str]:
+    """Those that were there before have a number."""
+    found: list[str] = []
+    for text in texts:
+        numbered = (f"{text} ({k})" for k in itertools.count(2))
+        names = itertools.chain([text], numbered)
+        found.append(next(name for name in names if name not in found))
+    return found
 
 
 def _rows(values: list[Any]) -> np.ndarray:
     """A row for each, filled up with NaN; words are no numbers."""
     rows = [np.ravel(v) if np.asarray(v).dtype.kind in "biuf" else [] for v in values]
     columns = [*itertools.zip_longest(*rows, fillvalue=np.nan)]
-    return np.array(columns, float).reshape(-1, len(rows)).T
+    return np.array(columns, float).reshape(len(columns), len(rows)).T
 
 
 @functools.lru_cache(maxsize=4)

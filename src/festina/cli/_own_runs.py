@@ -1,6 +1,7 @@
 """What the commands on own runs share: a model, a loss and data that the user names."""
 
 import importlib
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -49,8 +50,9 @@ def named(flag: str, name: str) -> Any:
         found = importlib.import_module(module)
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
-        if module.endswith(".py"):
-            reason = f"did you mean '{module.removesuffix('.py').replace('/', '.')}:{attribute}'?"
+        parts = Path(os.path.relpath(module.removesuffix(".py"))).parts  # from here, without ./
+        if module.endswith(".py") and ".." not in parts:
+            reason = f"did you mean '{'.'.join(parts)}:{attribute}'?"
         raise Complaint(f"`{flag}`: '{module}' cannot be imported: {reason}") from error
     for part in attribute.split("."):
         if not hasattr(found, part):

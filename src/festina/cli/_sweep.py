@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from cyclopts import Parameter
+from cyclopts import Group, Parameter
 
 from festina.papers import Experiment, load, names
 
@@ -28,6 +28,7 @@ def _flag(kind: Any, text: str, **more: Any) -> Any:
     return Annotated[kind, Parameter(help=text, consume_multiple=True, **simple, **more)]
 
 
+_ARGUMENTS = Group("Arguments of the function", sort_key=0)
 _Several = list[str] | None
 _COMMON = {
     "over": _flag(_Several, "Axes: NAME=2,3,4, NAME=FROM:TO:NUMBER or NAME=FROM:TO:log:NUMBER."),
@@ -96,13 +97,19 @@ def _arguments(function: Callable[..., Any]) -> dict[str, Any]:
 
     from festina._sweep._plan import named_arguments
 
+    arguments = named_arguments(function)
+    if taken := [name for name in arguments if name in (*_OF_FUNCTIONS, "help")]:
+        raise Complaint(
+            f"The function has an argument `{taken[0]}`, and `--{taken[0]}` is a flag of this "
+            "command: rename the argument, or call `festina.sweep` in Python."
+        )
     return {
         name: _flag(
             str | None,
             "Needed, if not in --over." if default is Argument.empty else f"{default} unless said.",
-            group="Arguments of the function",
+            group=_ARGUMENTS,
         )
-        for name, default in named_arguments(function).items()
+        for name, default in arguments.items()
     }
 
 

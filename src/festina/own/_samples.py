@@ -112,14 +112,14 @@ def _tensor(array: Any) -> Any:
 
 
 def leaves(data: Any) -> list[Any]:
-    """All arrays."""
-    found = list[Any]()
-    mapped(data, found.append)
-    for each in found:
-        if not getattr(each, "shape", ()):
-            kind = type(each).__name__
-            raise ValueError(f"Samples must be arrays with one row for each, got {kind}.")
-    return found
+    """All arrays, of which there is one at least."""
+    parts = tuple(data.values()) if isinstance(data, dict) else data
+    if isinstance(parts, tuple) and parts:
+        return [leaf for part in parts for leaf in leaves(part)]
+    if not getattr(data, "shape", ()):
+        kind = type(data).__name__
+        raise ValueError(f"Samples must be arrays with one row for each, got {kind}.")
+    return [data]
 
 
 def _some(count: int, most: int) -> tuple[np.ndarray, tuple[str, ...]]:

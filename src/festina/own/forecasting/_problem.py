@@ -1,5 +1,6 @@
 """A loss of somebody's weights on somebody's data: value and gradient, and how many were asked."""
 
+import contextlib
 import copy
 import itertools
 import math
@@ -143,14 +144,15 @@ def torch_problem(
     if short:
         notes.append(_longer(str(short.pop()).removeprefix("torch.")))
         twin.float()
+    # What else is wrong is said when the loss is looked at.
+    with contextlib.suppress(RuntimeError, TypeError, IndexError), torch.no_grad():
+        check_pairs(loss, called(twin, samples.x), samples.y)
 
     def evaluate(parts: tuple[Array, ...], data: Samples) -> tuple[float, tuple[Array, ...]]:
         own = tuple(p.detach().requires_grad_() for p in parts)
         run = lambda *a, **k: functional_call(twin, dict(zip(moving, own, strict=True)), a, k)
         with torch.enable_grad():
-            outputs = called(run, data.x)
-            check_pairs(loss, outputs, data.y)
-            value = _one_number(loss(outputs, data.y))
+            value = _one_number(loss(called(run, data.x), data.y))
             if not getattr(value, "requires_grad", False):
                 raise ValueError("`loss` does not depend on the weights: is it detached?")
             g = torch.autograd.grad(value, own, allow_unused=True, materialize_grads=True)

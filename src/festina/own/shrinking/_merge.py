@@ -168,9 +168,8 @@ def _census(layer: Hidden, weights: Weights, reads: np.ndarray, weight: np.ndarr
     reader = np.moveaxis(weights[layer.reader.name], layer.reader.axis, 0)
     reader = reader.reshape(layer.units * layer.block, -1)
     gram = reads.T @ reads / len(reads)
-    if (
-        layer.counted
-    ):  # values of heads have axes of their own: what they add to the sums is compared
+    # Values of heads have axes of their own: what they add to the sums is compared.
+    if layer.counted:
         gram = gram * (reader @ reader.T)
     blocks = gram.reshape(layer.units, layer.block, layer.units, layer.block)
     gram = blocks.sum((1, 3)) if layer.counted else np.einsum("iaja->ij", blocks)

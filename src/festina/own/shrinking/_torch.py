@@ -11,7 +11,6 @@ from jaxtyping import Float
 from torch import nn
 from torch.func import functional_call
 
-from .._pytorch import check_pairs
 from .._samples import Samples, called, mapped, torch_samples
 from ._heads import Heads
 from ._layers import AbstractModel, Hidden, Loss, Pull, Reads, Sloped, Weights
@@ -156,7 +155,6 @@ class TorchModel(AbstractModel):
 
     def _valued(self, loss: Loss, y: torch.Tensor, target: Any) -> torch.Tensor:
         """A loss that holds tensors of its own, weights of classes say, wants their precision."""
-        check_pairs(loss, y, target)
         try:
             return loss(y, target)
         except RuntimeError:

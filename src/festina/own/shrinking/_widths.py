@@ -11,7 +11,7 @@ from ...diagnose._width import check_tolerance
 from ...dynamics._worker import Progress
 from ...networks._given import whole_number
 from ...theory.saddles._kinds import SIMPLEST_FIRST, Kind
-from .._pytorch import in_words
+from .._pytorch import check_pairs, in_words
 from ._descent import descend
 from ._layers import AbstractModel, Loss, Weights, close
 from ._model import model_of
@@ -194,15 +194,20 @@ def _kind(narrowest: Narrowest, found: Narrow, tolerance: float) -> Kind | Liter
 
 def _checked(network: AbstractModel, loss: Loss) -> tuple[float, float]:
     """Loss and slope of the network, where the loss takes its outputs and is the same twice."""
-    motion = lambda: _motion(network, network.weights, loss, network.trained)
+
+    def paired(outputs: Any, y: Any) -> Any:
+        check_pairs(loss, outputs, y)
+        return loss(outputs, y)
+
+    motion = lambda loss: _motion(network, network.weights, loss, network.trained)
     try:
-        here, slope = motion()
+        here, slope = motion(paired)
     except (RuntimeError, TypeError, IndexError, ValueError) as error:
         what = (str(error).splitlines() or [repr(error)])[0]
         raise ValueError(f"`loss` does not take these outputs and targets: {what}") from error
     if not math.isfinite(here):
         raise ValueError(f"The loss is {here}: nothing rests there. See to `loss` and `y`.")
-    if not close(np.array(motion()), np.array((here, slope)), 1e-4):
+    if not close(np.array(motion(loss)), np.array((here, slope)), 1e-4):
         raise ValueError(
             "`loss` gives another value when it is asked again: draw what is random in it once."
         )
