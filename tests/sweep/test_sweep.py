@@ -257,6 +257,21 @@ def test_a_row_for_each_claim_also_where_there_is_none(values, rows):
     np.testing.assert_array_equal(_work._rows(values), rows)
 
 
+def test_a_claim_whose_prediction_is_words_keeps_what_was_measured(monkeypatch):
+    judged = SimpleNamespace(holds=True)
+    claim = SimpleNamespace(claim="most", predicted="≥ 0.75 of seeds", measured=0.9, judged=judged)
+    stub = SimpleNamespace(
+        name="stub",
+        parameters=lambda: None,
+        run=lambda *args, **how: xr.Dataset(),
+        claims=lambda run: [claim],
+    )
+    monkeypatch.setattr("festina.papers.load", lambda name: stub)
+    found = _work.claims_at("stub")
+    assert found["measured"].values.tolist() == [[0.9]]
+    assert np.isnan(found["predicted"].values).tolist() == [[True]]
+
+
 def test_an_experiment_keeps_its_claims(tmp_path):
     data = festina.sweep(
         TOY,

@@ -94,10 +94,11 @@ def claims_at(name: str, /, **point: Any) -> "xr.Dataset":
     claims = experiment.claims(run)
     # Numbers with a point follow from the parameters: the claim is the same without them.
     texts = [re.sub(r"\d+(\.\d+(e[-+]?\d+)?|e[-+]?\d+)", "…", c.claim) for c in claims]
+    numbers = _rows([c.predicted for c in claims] + [c.measured for c in claims])
     table = {
         "holds": ("claim", [float(claim.judged.holds) for claim in claims]),
-        "predicted": (("claim", "entry"), _rows([claim.predicted for claim in claims])),
-        "measured": (("claim", "entry"), _rows([claim.measured for claim in claims])),
+        "predicted": (("claim", "entry"), numbers[: len(claims)]),
+        "measured": (("claim", "entry"), numbers[len(claims) :]),
     }
     return xr.Dataset(table, {"claim": _told_apart(texts)})
 
