@@ -3,8 +3,10 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -101,6 +103,26 @@ def test_a_worker_that_comes_late_is_held_to_the_same_versions():
     assert said == f"has jax {versions['jax']} and not 0.0.1"
     nothing = _dask._difference(ModuleNotFoundError("No module named 'festina'"), versions)
     assert nothing == "cannot run festina: ModuleNotFoundError: No module named 'festina'"
+
+
+@pytest.mark.parametrize("greeting", [b"", b"HTTP/1.1 400 Bad Request"])
+def test_another_server_at_the_address(greeting, tmp_path, monkeypatch):
+    """The dashboard's, say, which waits to be asked."""
+    monkeypatch.setattr(_dask, "_PATIENCE", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            there, _ = server.accept()
+            there.sendall(greeting)
+            time.sleep(1.0)
+            there.close()
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(ValueError, match="No scheduler answers at"):
+            festina.sweep(functions.uneven, {"a": 1, "b": 2}, tmp_path / "s", scheduler=address)
+        thread.join()
 
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "nowhere", "tcp://nowhere.invalid:8786"])

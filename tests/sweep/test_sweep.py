@@ -75,7 +75,7 @@ def test_coordinates_that_no_result_has_are_left_out(tmp_path):
     """Among them that of the points, which the sweep has itself."""
     function = lambda a: xr.Dataset({"y": ("a", 2.0 * a)}, {"a": a, "time": [0.0, 1.0]})
     over = {"a": "1,2"}
-    data = festina.sweep(function, over, tmp_path / "s.zarr", together=("a",), processes=0)
+    data = festina.sweep(function, over, tmp_path / "s.zarr", together="a", processes=0)
     assert data["y"].values.tolist() == [2.0, 4.0]
     assert set(data.coords) == {"a"}
 
@@ -272,6 +272,12 @@ def test_a_claim_whose_prediction_is_words_keeps_what_was_measured(monkeypatch):
     assert np.isnan(found["predicted"].values).tolist() == [[True]]
 
 
+def test_what_a_function_cannot_be_given_by_name_is_unknown(tmp_path):
+    by_place = lambda a, /: {"y": a}
+    with pytest.raises(ValueError, match="Unknown parameter 'a'"):
+        festina.sweep(by_place, {"a": [1, 2]}, tmp_path / "s.zarr")
+
+
 def test_an_experiment_keeps_its_claims(tmp_path):
     data = festina.sweep(
         TOY,
@@ -310,6 +316,7 @@ def test_an_experiment_keeps_its_claims(tmp_path):
         ({"a": [1, "a"], "b": 1}, {}, "`a` must be all numbers, all text, .*: 1, 'a'"),
         ({"a": [(1, None)], "b": 1}, {}, "`a` must be all numbers"),
         ({"a": "1,2", "b": 1}, {"together": ("c",)}, "Unknown axis 'c'"),
+        ({"a": "1,2", "b": 1}, {"together": "both"}, "Unknown axis 'both'"),
         ({"a": "1,2", "b": 1}, {"processes": -1}, "`processes` must be a whole number"),
         ({"a": "1,2", "b": 1}, {"seeds": 0}, "`seeds` must be a whole number of at least 1"),
         (

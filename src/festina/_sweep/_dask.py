@@ -56,14 +56,25 @@ def _client(scheduler: Any, jobs: int, stack: contextlib.ExitStack) -> Any:
         ) from error
     try:
         if isinstance(scheduler, str):  # Dask would try for long, and print words of its own
-            host, _, port = scheduler.rpartition("://")[2].rpartition(":")
-            socket.create_connection((host.strip("[]"), int(port)), _PATIENCE).close()
+            _knock(scheduler)
         return stack.enter_context(Client(scheduler, timeout=_PATIENCE, set_as_default=False))
     except (OSError, ValueError) as error:
         raise ValueError(
             f"No scheduler answers at '{scheduler}'. Start one with `dask scheduler`, which prints "
             "its address (tcp://10.0.0.1:8786), and workers with `dask worker ADDRESS`."
         ) from error
+
+
+def _knock(address: str) -> None:
+    """Raises unless a scheduler is there, which greets at once, with the number of its parts.
+
+    A page of the web waits to be asked, and its first letters would be a number beyond all memory.
+    """
+    protocol, _, place = address.rpartition("://")
+    host, _, port = place.rpartition(":")
+    with socket.create_connection((host.strip("[]"), int(port)), _PATIENCE) as there:
+        if protocol in ("", "tcp") and not 0 < int.from_bytes(there.recv(8), "little") < 1000:
+            raise OSError("no scheduler's greeting")
 
 
 def _finished(client: Any, work: Work, grid: Grid, todo: Sequence[Index]) -> Finished:

@@ -40,7 +40,7 @@ def plan(
     what: str | Callable[..., Any],
     over: Given,
     parameters: Given,
-    together: Sequence[str],
+    together: str | Sequence[str],
     seeds: int | None,
     *,
     processes: int,
@@ -48,6 +48,7 @@ def plan(
 ) -> Plan:
     """Check what `sweep` is asked for, and lay it out."""
     over, fixed = dict(over), dict(parameters)
+    together = (together,) if isinstance(together, str) else together
     if isinstance(what, str):
         experiment = load(what)
         if together:
@@ -67,7 +68,7 @@ def plan(
                 other = "there is one already" if "seed" in over else "the function takes none"
                 raise ValueError(f"`seeds` makes an axis `seed`, and {other}: leave out `seeds`.")
             over["seed"] = range(seeds)
-        known = () if whatever else tuple(defaults)
+        known = None if whatever else tuple(defaults)
         needed = [name for name, default in defaults.items() if default is inspect.Parameter.empty]
         function, title, code = what, getattr(what, "__name__", "function"), _source_of(what)
     _check_names(over, fixed, together, known, needed)
@@ -95,13 +96,17 @@ def named_arguments(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _check_names(
-    over: Given, fixed: Given, together: Sequence[str], known: Sequence[str], needed: Sequence[str]
+    over: Given,
+    fixed: Given,
+    together: Sequence[str],
+    known: Sequence[str] | None,
+    needed: Sequence[str],
 ) -> None:
     if not over:
-        every = f" There are: {', '.join(known)}." * bool(known)
+        every = f" There are: {', '.join(known)}." if known else ""
         raise ValueError(f"Over what? A sweep needs a parameter of several values.{every}")
     for name in (*over, *fixed):
-        if known and name not in known:
+        if known is not None and name not in known:
             raise ValueError(unknown("parameter", name, known))
         if name in _TAKEN:
             raise ValueError(f"`{name}` is a word of the store's own: rename the parameter.")

@@ -26,7 +26,7 @@ def sweep(
     *,
     seeds: int | None = None,
     parameters: Mapping[str, Any] | None = None,
-    together: Sequence[str] = (),
+    together: str | Sequence[str] = (),
     processes: int | None = None,
     scheduler: Any = None,
     retry: bool = False,
