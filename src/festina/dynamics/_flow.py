@@ -90,8 +90,8 @@ def gradient_flow(
       losses, which is what to ask for of a hundred thousand seeds.
     - `converged`: training has converged when the loss is above its lowest possible value by less
       than this fraction of the initial loss, or of that of a network without output where large
-      weights start higher (never less than 100 `rtol`² of the initial one, which is noise), or when
-      training as long again would gain no more.
+      weights start higher (never less than 100 `rtol`² of the initial one, which is noise, up to a
+      thousandth of what there is to learn), or when training as long again would gain no more.
     - `max_steps`: most steps for each network.
     - `progress`: called with words and the fraction done.
 
