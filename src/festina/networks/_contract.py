@@ -10,19 +10,21 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Float
 
-from .._lanes import accelerated
 from .._types import Array
 
 _SMALL = 4096  # products that are not left to the library
-_TINY = 64  # numbers of a matrix for which an accelerator's library is slower, whatever it meets
-_FEW = 64  # sums that are written out one by one
+_FEW = 64  # sums, or products of a matrix, that are written out one by one
 _LARGE = 2**14  # products of two matrices from which on the library is best, a lane at a time
 
 
 def mix(matrix: Float[Array, "k n"], x: Float[Array, "n *rest"]) -> Float[Array, "k *rest"]:
     """Σ_n matrix_kn x_n."""
-    small = len(matrix) * x.size <= _SMALL
-    if small or (matrix.size <= _TINY and accelerated()):
+    if matrix.size <= _FEW and x.ndim > 1:
+        rows = jnp.split(x, len(x))
+        return jnp.concatenate(
+            [sum(c * row for c, row in zip(k, rows, strict=True)) for k in matrix]
+        )
+    if len(matrix) * x.size <= _SMALL:
         return jnp.sum(matrix.reshape(*matrix.shape, *(1,) * (x.ndim - 1)) * x, axis=1)
     # As two matrices, because the gradient then is a product with the lanes last as well.
     return (matrix @ x.reshape(len(x), -1)).reshape(len(matrix), *x.shape[1:])
