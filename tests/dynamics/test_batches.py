@@ -328,7 +328,9 @@ def test_who_takes_very_many_steps_goes_on_when_all_others_have_ended(monkeypatc
     monkeypatch.setattr(
         _worker,
         "advance",
-        lambda state, *args, **kw: pools.append(state.time.size) or advance(state, *args, **kw),
+        lambda state, *args, **kw: (
+            pools.append(state.weights.shape[-1]) or advance(state, *args, **kw)
+        ),
     )
     monkeypatch.setattr(_drive, "_MANY_STEPS", many)
     said.clear()

@@ -21,7 +21,7 @@ from .._lanes import accelerated, cores, places
 from .._objective import Objective
 from ._adaptive import first_step
 from ._logbook import Logbook, Note
-from ._program import RUNNING, Controls, Start, State, Step
+from ._program import RUNNING, Controls, Lanes, Start, State, Step
 from ._worker import Judge, Progress, Shared, Watch, Worker
 
 _CACHE = 3_600  # numbers: a batch with more weights than this falls out of the processor's cache
@@ -37,33 +37,33 @@ _STATE = 30  # arrays like the weights, that a step works with
 def initial_state(weights: Float[np.ndarray, "weight lane"], start: Start) -> State:
     """Every lane at time zero."""
     loss, velocity, rate, squared_size = start
-    zeros = np.zeros(loss.shape, np.int64)
+    zero, none, one = np.zeros(loss.shape, int), np.zeros(loss.shape), np.ones(loss.shape)
     return State(
-        time=np.zeros(loss.shape),
-        weights=weights,
+        stop=zero,
+        status=zero,
+        event=zero,
+        steps=zero,
+        samples=zero + 1,
+        time=none,
         loss=loss,
-        velocity=velocity,
         rate=rate,
         peak=rate,
         step_size=first_step(np.sqrt(squared_size), np.sqrt(rate)),
-        stop=zeros,
-        status=zeros,
-        event=zeros,
-        roughness=np.zeros(loss.shape),
-        kinks=np.zeros(loss.shape),
-        slack=np.ones(loss.shape),
-        loosest=np.ones(loss.shape),
-        steps=zeros,
-        path=np.zeros(loss.shape),
-        samples=zeros + 1,
-        sampled=np.zeros(loss.shape),
+        roughness=none,
+        kinks=none,
+        slack=one,
+        loosest=one,
+        path=none,
+        sampled=none,
         lowest=loss,
+        weights=weights,
+        velocity=velocity,
     )
 
 
 def drive(
     objective: Objective,
-    everyone: State,
+    state: State,
     controls: Controls,
     *,
     step: Step,
@@ -74,6 +74,7 @@ def drive(
     keeps_weights: bool = True,
 ) -> Logbook:
     """Run every lane to its end."""
+    everyone = Lanes(np.stack(state[:-2]), *state[-2:])
     weights, total = everyone.weights.shape
     numbers = 3 + weights * keeps_weights
     sizes = _sizes(weights, total, numbers)
@@ -86,6 +87,7 @@ def drive(
         objective=objective,
         everyone=everyone,
         controls=controls,
+        each=controls.each,
         step=step,
         goes_on=goes_on,
         book=book,
@@ -105,6 +107,8 @@ def drive(
         _go_on(shared, sizes, controls)
     if not controls.at_stops:  # the end of a trajectory is always a sample
         book.add_states(np.flatnonzero(book.last.time > book.last.sampled))
+    elif not book.samples.pieces:
+        book.add_nothing()
     return book
 
 
@@ -128,12 +132,12 @@ def _run(shared: Shared, sizes: "_Sizes", total: int) -> None:
 def _go_on(shared: Shared, sizes: "_Sizes", controls: Controls) -> None:
     """Take lanes that were laid aside to their ends, by themselves and on a processor if few."""
     assert shared.aside is not None
-    everyone = State(*(np.array(part) for part in shared.everyone))
-    for lanes, state in shared.aside:
-        for part, theirs in zip(everyone, state, strict=True):
+    everyone = Lanes(*(np.array(part) for part in shared.everyone))
+    for lanes, laid in shared.aside:
+        for part, theirs in zip(everyone, laid, strict=True):
             part[..., lanes] = theirs
     lanes = np.concatenate([lanes for lanes, _ in shared.aside])
-    everyone.status[lanes] = RUNNING
+    everyone.state.status[lanes] = RUNNING
     here = shared.device
     if accelerated() and len(lanes) <= _FEW:
         with contextlib.suppress(RuntimeError):  # where JAX was told to forget the processor

@@ -1,32 +1,20 @@
 """What is kept of every trajectory of a batch: samples where it moves, and how it ended."""
 
+import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from .._lanes import blocks, on_all_cores, span
-from ._program import State
+from ._program import Lanes, State
 
 NOBODY = -1
 """The lane of a slot without one."""
 
-_REMEMBERED = (
-    *("time", "weights", "loss", "rate", "peak", "step_size", "stop"),
-    *("steps", "loosest", "sampled"),
-)
 _DECADES = 20  # between the rate of a drop and that of convergence
-
-
-class Samples(NamedTuple):
-    """Successive states of all lanes side by side."""
-
-    time: Float[np.ndarray, "lane save"]
-    weights: Float[np.ndarray, "lane save number"]  # or what is observed of them
-    loss: Float[np.ndarray, "lane save"]
-    rate: Float[np.ndarray, "lane save"]
 
 
 @dataclass(frozen=True)
@@ -60,53 +48,110 @@ class Piece(NamedTuple):
     """So many samples of some lanes, one lane after the other."""
 
     lanes: Int[np.ndarray, " lane"]
+    first: Int[np.ndarray, " lane"]  # how many samples these had before
     counts: Int[np.ndarray, " lane"]
     numbers: Float[np.ndarray, "row 3"]  # time, loss, rate
     weights: Float[np.ndarray, "row number"]  # or what is observed of them
 
 
+@dataclass
+class Samples:
+    """Of all lanes, in the pieces that they came in."""
+
+    saves: Int[np.ndarray, " lane"]
+    pieces: list[Piece] = field(default_factory=list)
+
+    def add(
+        self,
+        lanes: Int[np.ndarray, " lane"],
+        counts: Int[np.ndarray, " lane"],
+        numbers: Float[np.ndarray, "row 3"],
+        weights: Float[np.ndarray, "row number"],
+    ) -> None:
+        self.pieces.append(Piece(lanes, self.saves[lanes], counts, numbers, weights))
+        self.saves[lanes] += counts
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.saves), max(1, int(self.saves.max()))
+
+    @property
+    def numbers(self) -> Float[np.ndarray, "3 lane save"]:
+        """Time, loss and rate."""
+        table = np.empty((3, *self.shape))
+        self._spread(lambda piece: piece.numbers, np.moveaxis(table, 0, -1))
+        return table
+
+    @functools.cached_property
+    def weights(self) -> Float[np.ndarray, "lane save number"]:
+        """Or what is observed of them. By far the most of what is kept: made when asked for."""
+        table = np.empty((*self.shape, self.pieces[0].weights.shape[1]))
+        self._spread(lambda piece: piece.weights, table)
+        return table
+
+    def _spread(
+        self,
+        rows_of: Callable[[Piece], Float[np.ndarray, "row number"]],
+        table: Float[np.ndarray, "lane save number"],
+    ) -> None:
+        """Fill a table, short lanes padded with their last.
+
+        A lane without a sample, which failed before the first time asked for, has nothing to show.
+        """
+        lanes, _, numbers = table.shape
+        last = np.full((lanes, numbers), np.nan)
+        for piece in self.pieces:
+            last[piece.lanes] = rows_of(piece)[np.cumsum(piece.counts) - 1]
+
+        def pad(lanes: slice) -> None:
+            table[lanes] = last[lanes, None]
+
+        def fill(piece: Piece, some: slice) -> None:
+            counts, before = piece.counts[some], np.cumsum(piece.counts) - piece.counts
+            lane = np.repeat(piece.lanes[some], counts)
+            rows = np.arange(before[some][0], before[some][0] + len(lane))
+            save = rows + np.repeat((piece.first - before)[some], counts)
+            table[lane, save] = rows_of(piece)[span(rows)]
+
+        on_all_cores(pad, blocks(lanes), lanes)
+        parts = [(piece, some) for piece in self.pieces for some in blocks(len(piece.lanes))]
+        on_all_cores(lambda part: fill(*part), parts, lanes)
+
+
 class Logbook:
     """Samples, latest state and status of every lane; each lane has one writer."""
 
-    def __init__(self, start: State, note: Note | None = None, *, keeps_weights: bool = True):
+    def __init__(self, start: Lanes, note: Note | None = None, *, keeps_weights: bool = True):
         self._note, self._keeps_weights = note, keeps_weights
-        self._pieces: list[Piece] = []
         self.initial = np.asarray(start.weights)
-        mine = {name: np.array(getattr(start, name)) for name in (*_REMEMBERED, "status")}
-        nothing = np.empty((0, len(start.loss)))  # it is as large as the weights, and nobody asks
-        self.last = start._replace(**mine, velocity=nothing)
+        nothing = np.empty((0, self.initial.shape[1]))  # as large as the weights, and nobody asks
+        self._lanes = Lanes(start.numbers.copy(), self.initial.copy(), nothing)
+        self.last = self._lanes.state
+        self.samples = Samples(np.zeros(self.initial.shape[1], int))
         # Weights at the latest sample; where none are kept, where they are now.
         self.sampled = self.initial.copy() if keeps_weights else self.last.weights
 
     @property
-    def latest(self) -> Float[np.ndarray, "3 lane"]:
-        """Time, loss and rate."""
-        return np.stack((self.last.time, self.last.loss, self.last.rate))
-
-    @property
     def steps(self) -> Int[np.ndarray, " lane"]:
         """Taken or thrown away."""
-        return np.asarray(self.last.steps)
+        return np.asarray(self.last.steps).astype(int)
 
     def of(self, lane: int) -> State:
         """Where one lane is."""
         return State(*(part[..., lane] for part in self.last))
 
     def glance(
-        self, lanes: Int[np.ndarray, " slot"], whose: Bool[np.ndarray, " slot"], state: State
+        self, lanes: Int[np.ndarray, " slot"], whose: Bool[np.ndarray, " slot"], pool: Lanes
     ) -> None:
         """How far some lanes are: all that there is time to look at often."""
-        for name in ("time", "loss", "steps", "status"):
-            getattr(self.last, name)[lanes[whose]] = np.asarray(getattr(state, name))[whose]
+        self._lanes.numbers[:, lanes[whose]] = pool.numbers[:, whose]
 
     def follow(
-        self, lanes: Int[np.ndarray, " slot"], whose: Bool[np.ndarray, " slot"], state: State
+        self, lanes: Int[np.ndarray, " slot"], whose: Bool[np.ndarray, " slot"], pool: Lanes
     ) -> None:
-        """Where some lanes are; of their status the worker decides."""
+        """Where exactly."""
         (some,) = np.nonzero(whose)
-        here, there = span(lanes[some]), span(some)
-        for name in _REMEMBERED:
-            getattr(self.last, name)[..., here] = np.asarray(getattr(state, name))[..., there]
+        self.last.weights[:, span(lanes[some])] = np.asarray(pool.weights)[:, span(some)]
 
     def add(
         self,
@@ -125,55 +170,17 @@ class Logbook:
             each = np.split(weights, ends[:-1])
             seen = [self._note(int(lane), part) for lane, part in zip(lanes, each, strict=True)]
             numbers, weights = numbers.copy(), np.concatenate(seen)  # the rest is let go
-        self._pieces.append(Piece(lanes, counts, numbers, weights))
+        self.samples.add(lanes, counts, numbers, weights)
 
     def add_states(self, lanes: Int[np.ndarray, " lane"]) -> None:
         """Where some lanes are is a sample of each."""
-        parts = (self.latest, self.last.weights) if self._keeps_weights else (self.latest,)
+        here = np.stack((self.last.time, self.last.loss, self.last.rate))
+        parts = (here, self.last.weights) if self._keeps_weights else (here,)
         rows = np.vstack([part[:, lanes] for part in parts]).T
         self.add(lanes, np.ones(len(lanes), int), rows)
 
-    def _width(self) -> int:
-        """How many numbers a sample would have."""
-        first = self.initial[:, :1].T
-        return (first if self._note is None else self._note(0, first)).shape[1]
-
-    def table(self) -> tuple[Samples, Int[np.ndarray, " lane"]]:
-        """Everything kept, `(lane, save, …)`, short lanes padded with their last; and counts.
-
-        A lane without a sample, which failed before the first time asked for, has nothing to show.
-        """
-        pieces, self._pieces = self._pieces, []
-        total = np.zeros(self.last.time.shape, int)
-        width = pieces[0].weights.shape[1] if pieces else self._width()
-        last = np.full((len(total), 3 + width), np.nan)
-        firsts = []
-        for piece in pieces:
-            firsts.append(total[piece.lanes])
-            total[piece.lanes] += piece.counts
-            ends = np.cumsum(piece.counts) - 1
-            last[piece.lanes] = np.hstack((piece.numbers[ends], piece.weights[ends]))
-        shape = len(total), max(1, total.max())
-        table = Samples(
-            np.empty(shape), np.empty((*shape, width)), np.empty(shape), np.empty(shape)
-        )
-
-        def pad(lanes: slice) -> None:
-            time, loss, rate = last[lanes, :3].T
-            for column, value in zip(table, (time, last[lanes, 3:], loss, rate), strict=True):
-                column[lanes] = value[:, None]
-
-        def fill(piece: Piece, first: Int[np.ndarray, " lane"], some: slice) -> None:
-            counts, before = piece.counts[some], np.cumsum(piece.counts) - piece.counts
-            lane = np.repeat(piece.lanes[some], counts)
-            rows = slice(before[some][0], before[some][0] + len(lane))
-            save = np.arange(len(piece.numbers))[rows] + np.repeat((first - before)[some], counts)
-            time, loss, rate = piece.numbers[rows].T
-            for column, value in zip(table, (time, piece.weights[rows], loss, rate), strict=True):
-                column[lane, save] = value
-
-        on_all_cores(pad, blocks(len(total)), len(total))
-        each = zip(pieces, firsts, strict=True)
-        parts = [(piece, first, some) for piece, first in each for some in blocks(len(first))]
-        on_all_cores(lambda part: fill(*part), parts, len(total))
-        return table, total
+    def add_nothing(self) -> None:
+        """Nobody has a sample: an empty piece still says how many numbers one would have."""
+        first, nobody = self.initial[:, :1].T, np.empty(0, int)
+        seen = first if self._note is None else self._note(0, first)
+        self.samples.add(nobody, nobody, np.empty((0, 3)), seen[:0])

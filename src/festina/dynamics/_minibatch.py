@@ -111,7 +111,9 @@ def minibatch_descent(
         loss=losses.reshape(*batch, samples) + whole.floor,
         squared_gradient=rate.reshape(*batch, samples),
         weights=Samples(
-            networks(np.moveaxis(known, -1, 0)), as_it_is, batch, last_alone=observation is not None
+            functools.partial(_some, networks(np.moveaxis(known, -1, 0))),
+            *(as_it_is, batch),
+            last_alone=observation is not None,
         ),
         saves=saves.reshape(batch),
         endings=tuple(
@@ -129,6 +131,10 @@ def minibatch_descent(
         labels=network.labels,
         momentum=momentum,
     )
+
+
+def _some(networks: Network, which: slice) -> Network:
+    return jax.tree.map(lambda leaf: leaf[:, which], networks)
 
 
 def _ending(times: list[int], saves: int, rate: float) -> Ending:

@@ -29,25 +29,41 @@ _LATER = 1.01  # times the time of the last sample: when there is another, whate
 class State(NamedTuple):
     """Of every lane: where it is, how fast it moves, and what it does next."""
 
-    time: Float[Array, "*lane"]
-    weights: Float[Array, "weight *lane"]
-    loss: Float[Array, "*lane"]
-    velocity: Float[Array, "weight *lane"]
-    rate: Float[Array, "*lane"]  # |∂L/∂θ|² = −dL/dt
-    peak: Float[Array, "*lane"]  # the largest rate so far
-    step_size: Float[Array, "*lane"]
     stop: Int[Array, "*lane"]  # which of the requested times comes next
     status: Int[Array, "*lane"]
     event: Int[Array, "*lane"]
+    steps: Int[Array, "*lane"]  # taken or thrown away
+    samples: Int[Array, "*lane"]  # so far, that at the start included
+    time: Float[Array, "*lane"]
+    loss: Float[Array, "*lane"]
+    rate: Float[Array, "*lane"]  # |∂L/∂θ|² = −dL/dt
+    peak: Float[Array, "*lane"]  # the largest rate so far
+    step_size: Float[Array, "*lane"]
     roughness: Float[Array, "*lane"]  # error of the last step tried over its square
     kinks: Float[Array, "*lane"]  # how often it was a kink that stopped us lately
     slack: Float[Array, "*lane"]  # factor by which the tolerance is loosened there
     loosest: Float[Array, "*lane"]  # the largest of these so far
-    steps: Int[Array, "*lane"]  # taken or thrown away
     path: Float[Array, "*lane"]  # length of the way through (loss, log rate), in samples
-    samples: Int[Array, "*lane"]  # so far, that at the start included
-    sampled: Float[Array, "*lane"]  # time of the last of them
+    sampled: Float[Array, "*lane"]  # time of the last sample
     lowest: Float[Array, "*lane"]  # and the smallest loss of all
+    weights: Float[Array, "weight *lane"]
+    velocity: Float[Array, "weight *lane"]
+
+
+_WHOLE = 5  # of these, the first
+
+
+class Lanes(NamedTuple):
+    """The same in three arrays, because every array that a program is given takes its time."""
+
+    numbers: Float[Array, "number *lane"]  # all others, the first few of them whole
+    weights: Float[Array, "weight *lane"]
+    velocity: Float[Array, "weight *lane"]
+
+    @property
+    def state(self) -> State:
+        """With rows of ours: of NumPy's arrays, what is written to one is in the other."""
+        return State._make((*self.numbers, self.weights, self.velocity))
 
 
 class Controls(NamedTuple):
@@ -72,9 +88,15 @@ class Controls(NamedTuple):
         """Time of the flow in one tick of the clock; momentum adds up the steps before."""
         return self.learning_rate / (1.0 - self.momentum)
 
-    def of(self, lanes: int | Int[Array, " lane"]) -> "Controls":
-        """The controls of some of the lanes."""
-        return Controls(*self[:6], *(part[lanes] for part in self[6:]))
+    @property
+    def common(self) -> Float[np.ndarray, " number"]:
+        """What all lanes have in common, the stops aside."""
+        return np.array(self[1:6], float)
+
+    @property
+    def each(self) -> Float[np.ndarray, "number lane"]:
+        """What each has of its own."""
+        return np.stack(self[6:])
 
 
 class Start(NamedTuple):
@@ -121,17 +143,19 @@ Step = Callable[[State, Field, Controls], State]
     compiler_options={"xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"},
 )
 def advance(
-    pool: State,
+    pool: Lanes,
     kept: Kept,
     data: Data,
-    controls: Controls,
+    stops: Float[Array, " stop"],
+    common: Float[Array, " setting"],
+    each: Float[Array, "control lane"],
     limit: Int[Array, ""],
     enough: Int[Array, ""],
     *,
     slots: int,
     step: Step,
     structure: AbstractStructure,
-) -> tuple[State, Kept]:
+) -> tuple[Lanes, Kept]:
     """Take steps of the lanes of a pool, `slots` at a time, and keep samples where they move.
 
     Until no more than `enough` of them run, or no more than wait for the host; or until `limit`
@@ -140,49 +164,58 @@ def advance(
     field = Field(structure, data)
 
     def steps(
-        carry: Carry, controls: Controls, lanes: Int[Array, " slot"] | None, enough: Int[Array, ""]
-    ) -> Carry:
+        count: Int[Array, ""],
+        some: Lanes,
+        kept: Kept,
+        which: Int[Array, " slot"] | None,
+        enough: Int[Array, ""],
+    ) -> tuple[Int[Array, ""], Lanes, Kept]:
         """Until no more than `enough` of these lanes run."""
+        controls = Controls(stops, *common, *(each[:, 0] if which is None else each[:, which]))
 
         def body(carry: Carry) -> Carry:
             count, before, kept = carry
             runs = _runs(before, kept)
             after = _select(runs, before, step(before, field, controls), controls)
             state, marked = _marked(runs, before, after, controls)
-            return count + 1, state, _keep(kept, lanes, state, marked)
+            return count + 1, state, _keep(kept, which, state, marked)
 
         def unfinished(carry: Carry) -> Bool[Array, ""]:
             count, state, kept = carry
             return (count < limit) & (jnp.sum(_runs(state, kept)) > enough)
 
-        return jax.lax.while_loop(unfinished, body, carry)
+        # The compiler makes a better program of those that are whole if it knows that.
+        start = State._make((*some.numbers[:_WHOLE].astype(int), *some.state[_WHOLE:]))
+        count, state, kept = jax.lax.while_loop(unfinished, body, (count, start, kept))
+        return count, Lanes(jnp.stack(state[:-2]), *state[-2:]), kept
 
-    def turn(carry: Carry) -> Carry:
+    def turn(carry: tuple[Int[Array, ""], Lanes, Kept]) -> tuple[Int[Array, ""], Lanes, Kept]:
         """As many lanes as there are slots, until an eighth of them has stopped."""
         count, pool, kept = carry
-        lanes = jnp.argsort(~_runs(pool, kept), stable=True)[:slots]
-        state = jax.tree.map(lambda part: part[..., lanes], pool)
+        lanes = jnp.argsort(~_runs(pool.state, kept), stable=True)[:slots]
+        some = jax.tree.map(lambda part: part[..., lanes], pool)
         mine = Kept(kept.rows, kept.counts[lanes])
-        most = 7 * jnp.sum(_runs(state, mine)) // 8
-        count, state, mine = steps((count, state, mine), controls.of(lanes), lanes, most)
-        pool = jax.tree.map(lambda whole, part: whole.at[..., lanes].set(part), pool, state)
+        most = 7 * jnp.sum(_runs(some.state, mine)) // 8
+        count, some, mine = steps(count, some, mine, lanes, most)
+        pool = jax.tree.map(lambda whole, part: whole.at[..., lanes].set(part), pool, some)
         return count, pool, Kept(mine.rows, jnp.asarray(kept.counts).at[lanes].set(mine.counts))
 
-    def unfinished(carry: Carry) -> Bool[Array, ""]:
+    def unfinished(carry: tuple[Int[Array, ""], Lanes, Kept]) -> Bool[Array, ""]:
         count, pool, kept = carry
-        runs = _runs(pool, kept)
-        waits = ~runs & ((pool.status == RUNNING) | (pool.status == STATIONARY))
+        state = pool.state
+        runs = _runs(state, kept)
+        waits = ~runs & ((state.status == RUNNING) | (state.status == STATIONARY))
         return (count < limit) & (jnp.sum(runs) > jnp.maximum(enough, jnp.sum(waits)))
 
     pool, kept = jax.tree.map(jnp.asarray, (pool, kept))
     none = jnp.asarray(0)
-    if pool.time.shape != (1,):
+    if pool.weights.shape[1] > 1:
         _, pool, kept = jax.lax.while_loop(unfinished, turn, (none, pool, kept))
         return pool, kept
     # A batch of one is slower than no batch.
     alone = jax.tree.map(lambda part: part[..., 0], pool), Kept(*(part[0] for part in kept))
-    _, state, kept = steps((none, *alone), controls.of(0), None, none)
-    return jax.tree.map(lambda part: part[..., None], state), Kept(*(p[None] for p in kept))
+    _, pool, kept = steps(none, *alone, None, none)
+    return jax.tree.map(lambda part: part[..., None], pool), Kept(*(p[None] for p in kept))
 
 
 def _runs(state: State, kept: Kept) -> Bool[Array, "*lane"]:

@@ -9,13 +9,15 @@ from jaxtyping import Bool, Float, Int
 from .._objective import Objective, objective
 from ..networks import AbstractNetwork
 from ..networks._past import Past
+from ..networks._structure import AbstractStructure
 from ..tasks import AbstractTask
 from ._course import Course, Method
 from ._drive import drive, initial_state
 from ._logbook import Logbook, Resolution
+from ._logbook import Samples as Pieces
 from ._observe import Observation
 from ._program import AT_FLOOR, NEVER, RUNNING, STATIONARY, Controls, Start, State, start
-from ._trajectory import Samples, Trajectory
+from ._trajectory import LAST, Samples, Trajectory
 from ._verdict import Verdict, at_rest
 from ._width import Widen, condense
 
@@ -54,12 +56,10 @@ def simulate(beginning: Beginning, method: Method, course: Course) -> Trajectory
     past = _recalled(network.past, state, size, method)
     state = state._replace(peak=past.peak, step_size=past.step_size)
 
-    def networks(weights: Float[np.ndarray, "lane save weight"]) -> AbstractNetwork:
-        return network.with_parts(*problem.structure.arrays(np.moveaxis(weights, -1, 0)))
-
     def note(lane: int, weights: Float[np.ndarray, "save weight"]) -> np.ndarray:
         assert observation is not None
-        wide = widen(networks(weights[None]), slice(lane, lane + 1))
+        few = _networks(network, problem.structure, weights[None])
+        wide = widen(few, slice(lane, lane + 1))
         return observation.rows(jax.tree.map(lambda leaf: leaf[0], wide))
 
     controls = _controls(problem, np.asarray(state.loss), past, method, course)
@@ -84,25 +84,26 @@ def simulate(beginning: Beginning, method: Method, course: Course) -> Trajectory
         note=None if observation is None else note,
         keeps_weights=course.observe != {},
     )
-    table, saves = book.table()
-    weights, observed = table.weights, {}
+    samples, saves = book.samples, book.samples.saves
+    time, losses, rate = samples.numbers
+    batch, longest = network.batch_shape, time.shape[1]
+    over, observed = (*batch, longest), {}
     if observation is not None:
-        observed = observation.arrays(weights.reshape(*network.batch_shape, *weights.shape[1:]))
-        sampled = np.asarray(book.sampled)
-        weights = (sampled if saves.all() else np.where(saves > 0, sampled, np.nan)).T[:, None]
-    batch, longest = network.batch_shape, table.time.shape[1]
-    over, time = (*batch, longest), table.time
+        observed = observation.arrays(samples.weights.reshape(*batch, *samples.weights.shape[1:]))
     if course.at_stops:  # the axis is the one asked for, also beyond where a lane broke off
         time = np.broadcast_to(course.stops[:longest], over).copy()
         broke_off = saves[:, None] <= np.arange(longest)
-        table.loss[broke_off] = table.rate[broke_off] = np.nan
+        losses[broke_off] = rate[broke_off] = np.nan
+    sampled = np.asarray(book.sampled)
+    last = sampled if saves.all() else np.where(saves > 0, sampled, np.nan)
+    few = _Sampled(network, problem.structure, samples, last.T[:, None])
     return Trajectory(
         time=time.reshape(over),
-        loss=table.loss.reshape(over) + problem.floor,
-        squared_gradient=table.rate.reshape(over),
-        weights=Samples(networks(weights), widen, batch, last_alone=observation is not None),
+        loss=losses.reshape(over) + problem.floor,
+        squared_gradient=rate.reshape(over),
+        weights=Samples(few, widen, batch, last_alone=observation is not None),
         saves=saves.reshape(batch),
-        endings=verdict.endings(book, table.loss, saves),
+        endings=verdict.endings(book, losses, saves),
         floor=problem.floor,
         evaluations=(1 + method.evaluations * book.steps).reshape(batch),
         convention=method.loss,
@@ -116,6 +117,27 @@ def simulate(beginning: Beginning, method: Method, course: Course) -> Trajectory
         labels=network.labels,
         past=_past(past, book, controls, method.solver).over(batch),
     )
+
+
+def _networks(
+    like: AbstractNetwork,
+    structure: AbstractStructure,
+    weights: Float[np.ndarray, "lane save weight"],
+) -> AbstractNetwork:
+    return like.with_parts(*structure.arrays(np.moveaxis(weights, -1, 0)))
+
+
+class _Sampled(NamedTuple):
+    """Networks at samples, all of them or the last."""
+
+    like: AbstractNetwork
+    structure: AbstractStructure
+    samples: Pieces
+    last: Float[np.ndarray, "lane 1 weight"]
+
+    def __call__(self, which: slice) -> AbstractNetwork:
+        weights = self.last if which == LAST else self.samples.weights[:, which]
+        return _networks(self.like, self.structure, weights)
 
 
 def _recalled(

@@ -64,7 +64,7 @@ def stability_limit(
     )
     never = lambda lane, state: False
     flow = drive(problem, state, controls, step=runge_kutta_step, goes_on=never, progress=None)
-    path = flow.table()[0].weights[0]
+    path = flow.samples.weights[0]
     chosen = np.unique(np.linspace(0, len(path) - 1, 12).astype(int))
     sharpness = max(extreme_curvatures(problem.structure, path[i], problem.data)[1] for i in chosen)
     return 2.0 * (1.0 + momentum) / sharpness if sharpness > 0 else float("inf")

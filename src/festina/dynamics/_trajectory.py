@@ -52,7 +52,7 @@ class Ending:
 class Samples(Generic[Network]):
     """The weights at samples of a run, made as wide as the network when they are asked for."""
 
-    condensed: Network  # (lane, save, unit, …)
+    condensed: Callable[[slice], Network]  # (lane, save, unit, …), which of the saves
     widen: Callable[[Network, slice], Network]
     batch_shape: tuple[int, ...]
     last_alone: bool = False
@@ -63,8 +63,7 @@ class Samples(Generic[Network]):
                 "Where `observe` says what is kept, of the weights only `final` is: `observe` "
                 "whatever else you need of the network at all samples, or train without it."
             )
-        few = jax.tree.map(lambda leaf: leaf[:, which], self.condensed)
-        wide = self.widen(few, slice(None))
+        wide = self.widen(self.condensed(which), slice(None))
         return jax.tree.map(lambda leaf: leaf.reshape(*self.batch_shape, *leaf.shape[1:]), wide)
 
 

@@ -88,12 +88,9 @@ class Verdict:
     def goes_on(self, lane: int, state: State) -> bool:
         """Whether a lane that stands still is on the way past a saddle."""
         ending = self._at_standstill(lane, state)
-        if ending is None:
-            # Go on, and ask again at a tenth of this gradient.
-            self.controls.gain_tolerance[lane] *= 1e-2
-            return True
-        self.standstills[lane] = ending
-        return False
+        if ending is not None:
+            self.standstills[lane] = ending
+        return ending is None
 
     def endings(
         self,
@@ -192,7 +189,7 @@ class Verdict:
             return Ending("diverged", f"Not finite after {where}. {cause}")
         return Ending(
             "out of steps",
-            f"Stopped after {state.steps} steps at {where}, loss {loss:.6g}, "
+            f"Stopped after {state.steps:.0f} steps at {where}, loss {loss:.6g}, "
             + self._what_goes_on(lane, state, losses, start),
         )
 
@@ -237,7 +234,7 @@ class Verdict:
     def _remarks(self, state: State) -> str:
         remarks = ""
         if self.method.solver == "implicit":
-            remarks += f" It took {state.steps} implicit step{'s' * int(state.steps != 1)}."
+            remarks += f" It took {state.steps:.0f} implicit step{'s' * int(state.steps != 1)}."
         if state.loosest > 1.0:
             remarks += (
                 " It slid along kinks on the way, where the tolerance was loosened up to "

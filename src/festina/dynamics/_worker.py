@@ -14,7 +14,7 @@ from typing import Any, cast
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 
 from .._lanes import accelerated, places
 from .._objective import Objective
@@ -27,6 +27,7 @@ from ._program import (
     STATIONARY,
     Controls,
     Kept,
+    Lanes,
     State,
     Step,
     advance,
@@ -42,6 +43,7 @@ Judge = Callable[[int, State], bool]
 Watch = Callable[[Logbook], None]
 """Looks at how it stands, now and then, and raises what ends it all."""
 
+_GAIN_TOLERANCE = Controls._fields[6:].index("gain_tolerance")
 _SHORT, _LONG = 0.1, 0.5  # seconds, between which the host is to look again
 _FEWEST_STEPS, _MOST_STEPS = 8, 4096  # between two looks
 _FIRST, _FIRST_ACCELERATED = 1e8, 1e10  # products of a weight and a sample before the first look
@@ -52,8 +54,9 @@ class Shared:
     """What all workers of a simulation have in common; each writes only to lanes of its own."""
 
     objective: Objective
-    everyone: State  # every lane at its start
+    everyone: Lanes  # at their start
     controls: Controls
+    each: Float[np.ndarray, "number lane"]  # of the controls
     step: Step
     goes_on: Judge
     book: Logbook
@@ -65,7 +68,7 @@ class Shared:
     queue: Iterator[int]  # of lanes; to take the next ones is a single operation of the interpreter
     device: Any  # which another thread does not inherit
     # Lanes that have taken all steps they may for now; None where that is the end of them.
-    aside: list[tuple[Int[np.ndarray, " lane"], State]] | None = None
+    aside: list[tuple[Int[np.ndarray, " lane"], Lanes]] | None = None
     ended: int = 0
     interrupted: threading.Event = field(default_factory=threading.Event)
     speaking: threading.Lock = field(default_factory=threading.Lock)
@@ -111,8 +114,8 @@ class Worker:
         self.lanes = np.array(first + [NOBODY] * (pool - len(first)))
         self.running = self.lanes != NOBODY
         self.queued = len(first) == share  # more to come, as far as we know
-        self.state = State(*(part[..., self.lanes] for part in shared.everyone))  # of nobody, any
-        self.state.status[~self.running] = FINISHED
+        self.pool = Lanes(*(part[..., self.lanes] for part in shared.everyone))  # of nobody, any
+        self.pool.state.status[~self.running] = FINISHED
 
     def work(self) -> None:
         try:
@@ -146,16 +149,19 @@ class Worker:
             self._pace(time.perf_counter() - start)
 
     def _take_steps(self) -> None:
-        self.state, self.kept = advance(
-            self.state,
+        shared = self.shared
+        self.pool, self.kept = advance(
+            self.pool,
             self.kept,
-            self.shared.objective.data,
-            self.shared.controls.of(self.lanes),
+            shared.objective.data,
+            shared.controls.stops,
+            shared.controls.common,
+            shared.each[:, self.lanes],
             np.asarray(self.limit),
             np.asarray(self.running.sum() // 2 if self.queued else 0),
-            slots=self.shared.slots,
-            step=self.shared.step,
-            structure=self.shared.objective.structure,
+            slots=shared.slots,
+            step=shared.step,
+            structure=shared.objective.structure,
         )
         jax.block_until_ready(self.kept.counts)
 
@@ -168,28 +174,30 @@ class Worker:
 
     def _judge(self) -> int:
         """Which of the lanes that have stopped go on, and which have ended; how many these are."""
-        book, status = self.shared.book, np.array(self.state.status)
-        book.glance(self.lanes, self.running, self.state)
+        self.pool = self.pool._replace(numbers=np.array(self.pool.numbers))
+        book, status = self.shared.book, self.pool.state.status
+        book.glance(self.lanes, self.running, self.pool)
         still = self.running & (status == STATIONARY)
         if still.any():
-            book.follow(self.lanes, still, self.state)
+            book.follow(self.lanes, still, self.pool)
         for slot in np.flatnonzero(still):
             lane = int(self.lanes[slot])
             status[slot] = book.last.status[lane] = self._after_standstill(lane, book.of(lane))
         ended = self.running & (status != RUNNING)
         self.running &= ~ended
         if self.shared.aside is not None and (late := ended & (status == OUT_OF_STEPS)).any():
-            states = State(*(np.asarray(part)[..., late] for part in self.state))
-            self.shared.aside.append((self.lanes[late], states))
+            laid = Lanes(*(np.asarray(part)[..., late] for part in self.pool))
+            self.shared.aside.append((self.lanes[late], laid))
             ended &= ~late
         # To the program all that have ended are the same: nobody waits for us any more.
-        self.state = self.state._replace(status=np.where(self.running, RUNNING, FINISHED))
+        status[:] = np.where(self.running, RUNNING, FINISHED)
         return int(ended.sum())
 
     def _after_standstill(self, lane: int, state: State) -> int:
         """Whoever may go on but has no step or no time left is over as well."""
         if not self.shared.goes_on(lane, state):
             return STATIONARY
+        self.shared.each[_GAIN_TOLERANCE, lane] *= 1e-2  # ask again at a tenth of this gradient
         if state.stop >= len(self.shared.controls.stops):
             return FINISHED
         return OUT_OF_STEPS if state.steps >= self.shared.controls.most_steps else RUNNING
@@ -205,13 +213,13 @@ class Worker:
         if following:
             there = free[: len(following)]
             self.lanes[there], self.running[there] = following, True
-            self.state = State(*(np.array(part) for part in self.state))
-            for part, at_start in zip(self.state, self.shared.everyone, strict=True):
+            self.pool = Lanes(*(np.array(part) for part in self.pool))
+            for part, at_start in zip(self.pool, self.shared.everyone, strict=True):
                 part[..., there] = at_start[..., following]
 
     def _fetch(self, whose: Bool[np.ndarray, " slot"]) -> None:
         """Where they are, and samples, to the logbook."""
-        self.shared.book.follow(self.lanes, whose & (self.lanes != NOBODY), self.state)
+        self.shared.book.follow(self.lanes, whose & (self.lanes != NOBODY), self.pool)
         counts, rows = np.array(self.kept.counts), cast(Any, self.kept.rows)
         (some,) = np.nonzero(whose & (counts > 0))
         if rows.platform() == "cpu":
