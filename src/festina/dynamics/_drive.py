@@ -26,7 +26,7 @@ from ._worker import Judge, Progress, Shared, Watch, Worker
 
 _CACHE = 3_600  # numbers: a batch with more weights than this falls out of the processor's cache
 _BUSY = 3_000_000  # numbers: a batch with fewer weights than this leaves an accelerator idle
-_TURNS = 1, 4, 16  # times as many lanes are at hand as run together, where there are as many
+_TURNS = 1, 4  # times as many lanes are at hand as run together, where there are as many
 _MOST_NUMBERS = 2_000_000  # of samples that a worker keeps
 _MOST_ROWS = 512
 _MANY_STEPS = 10_000  # of a lane; who has taken as many in a batch is laid aside until others ended

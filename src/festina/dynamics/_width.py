@@ -45,26 +45,27 @@ def _condense(network: Layer) -> tuple[Layer, Widen]:
     if network.unit.degree != 1 or width <= weights:
         return network, as_it_is
     rows = network.rows
-    basis, few = None, _from_gram(rows.gram) if width > MANY else None
+    few = _from_gram(rows.gram) if width > MANY else None
+    squared = few is not None
     if few is None:
         # Not by SVD: Householder's R keeps the relative accuracy of each weight's column.
-        basis, few = _qr(rows.array)
+        few = _triangle(rows.array)
         independent = np.abs(np.diagonal(few, axis1=-2, axis2=-1))
         if not (independent > _INDEPENDENT * np.linalg.norm(few, axis=-2)).all():
             # Units that span less (all alike, say) lie on an invariant manifold, and rounding in R
             # would lead away from it. (Nor is there anything to condense in what is not finite.)
             return network, as_it_is
-    flat = None if basis is None else _flat(basis)
-    return _layer(network, few), _Rotation(network, _flat(rows.array), _flat(few), flat)
+    return _layer(network, few), _Rotation(network, _flat(rows.array), _flat(few), squared)
 
 
-def _qr(
+def _triangle(
     rows: Float[np.ndarray, "*lane unit weight"],
-) -> tuple[Float[np.ndarray, "*lane unit weight"], Float[np.ndarray, "*lane weight weight"]]:
+) -> Float[np.ndarray, "*lane weight weight"]:
+    """R of Θ = QR."""
     flat = _flat(rows)
-    each = on_all_cores(lambda some: np.linalg.qr(flat[some]), blocks(len(flat)), len(flat))
-    q, r = (np.concatenate(parts) for parts in zip(*each, strict=True))
-    return q.reshape(rows.shape), r.reshape(*rows.shape[:-2], *r.shape[1:])
+    triangle = lambda some: np.linalg.qr(flat[some], mode="r")
+    few = np.concatenate(on_all_cores(triangle, blocks(len(flat)), len(flat)))
+    return few.reshape(*rows.shape[:-2], *few.shape[1:])
 
 
 def _from_gram(
@@ -82,16 +83,16 @@ def _from_gram(
 
 @dataclass(frozen=True)
 class _Rotation:
-    """Θ(t) = Q R(t), with Q = Θ(0) R(0)⁻¹ formed when it is asked for."""
+    """Θ(t) = Q R(t), with Q formed when it is asked for."""
 
     network: Layer
     rows: Float[np.ndarray, "lane unit weight"]
     few: Float[np.ndarray, "lane weight weight"]
-    basis: Float[np.ndarray, "lane unit weight"] | None
+    squared: bool  # R is of ΘᵀΘ, and well enough conditioned that Q = Θ(0) R(0)⁻¹
 
     def __call__(self, condensed: Layer, lanes: slice) -> Layer:
         rows, few = self.rows[lanes], self.few[lanes]
-        basis = rows @ np.linalg.inv(few) if self.basis is None else self.basis[lanes].copy()
+        basis = rows @ np.linalg.inv(few) if self.squared else np.linalg.qr(rows)[0]
         # A unit without weights has none ever after, not even rounding.
         basis[~rows.any(axis=-1)] = 0.0
         samples = condensed.rows.array
