@@ -50,7 +50,7 @@ class Piece(NamedTuple):
     lanes: Int[np.ndarray, " lane"]
     first: Int[np.ndarray, " lane"]  # how many samples these had before
     counts: Int[np.ndarray, " lane"]
-    numbers: Float[np.ndarray, "row 3"]  # time, loss, rate
+    numbers: Float[np.ndarray, "3 row"]  # time, loss, rate
     weights: Float[np.ndarray, "row number"]  # or what is observed of them
 
 
@@ -65,7 +65,7 @@ class Samples:
         self,
         lanes: Int[np.ndarray, " lane"],
         counts: Int[np.ndarray, " lane"],
-        numbers: Float[np.ndarray, "row 3"],
+        numbers: Float[np.ndarray, "3 row"],
         weights: Float[np.ndarray, "row number"],
     ) -> None:
         self.pieces.append(Piece(lanes, self.saves[lanes], counts, numbers, weights))
@@ -79,42 +79,45 @@ class Samples:
     def numbers(self) -> Float[np.ndarray, "3 lane save"]:
         """Time, loss and rate."""
         table = np.empty((3, *self.shape))
-        self._spread(lambda piece: piece.numbers, np.moveaxis(table, 0, -1))
+        self._spread(lambda piece: piece.numbers, table)
         return table
 
     @functools.cached_property
     def weights(self) -> Float[np.ndarray, "lane save number"]:
         """Or what is observed of them. By far the most of what is kept: made when asked for."""
-        table = np.empty((*self.shape, self.pieces[0].weights.shape[1]))
-        self._spread(lambda piece: piece.weights, table)
-        return table
+        table = np.empty((1, *self.shape, self.pieces[0].weights.shape[1]))
+        self._spread(lambda piece: piece.weights[None], table)
+        return table[0]
 
     def _spread(
         self,
-        rows_of: Callable[[Piece], Float[np.ndarray, "row number"]],
-        table: Float[np.ndarray, "lane save number"],
+        columns_of: Callable[[Piece], Float[np.ndarray, "column row *number"]],
+        tables: Float[np.ndarray, "column lane save *number"],
     ) -> None:
-        """Fill a table, short lanes padded with their last.
+        """Fill a table for each column, short lanes padded with their last.
 
         A lane without a sample, which failed before the first time asked for, has nothing to show.
         """
-        lanes, _, numbers = table.shape
-        last = np.full((lanes, numbers), np.nan)
-        for piece in self.pieces:
-            last[piece.lanes] = rows_of(piece)[np.cumsum(piece.counts) - 1]
+        count, lanes, saves, *numbers = tables.shape
+        ends = [np.cumsum(piece.counts) for piece in self.pieces]
+        last = np.full((count, lanes, *numbers), np.nan)
+        for piece, end in zip(self.pieces, ends, strict=True):
+            last[:, piece.lanes] = columns_of(piece)[:, end - 1]
 
-        def pad(lanes: slice) -> None:
-            table[lanes] = last[lanes, None]
+        def pad(some: slice) -> None:
+            tables[:, some] = last[:, some, None]
 
-        def fill(piece: Piece, some: slice) -> None:
-            counts, before = piece.counts[some], np.cumsum(piece.counts) - piece.counts
-            lane = np.repeat(piece.lanes[some], counts)
-            rows = np.arange(before[some][0], before[some][0] + len(lane))
-            save = rows + np.repeat((piece.first - before)[some], counts)
-            table[lane, save] = rows_of(piece)[span(rows)]
+        def fill(piece: Piece, end: Int[np.ndarray, " lane"], some: slice) -> None:
+            counts, before = piece.counts[some], (end - piece.counts)[some]
+            rows = np.arange(before[0], end[some][-1])
+            first = saves * piece.lanes[some] + piece.first[some] - before
+            places = rows + np.repeat(first, counts)
+            for table, column in zip(tables, columns_of(piece), strict=True):
+                table.reshape(lanes * saves, *numbers)[places] = column[span(rows)]
 
         on_all_cores(pad, blocks(lanes), lanes)
-        parts = [(piece, some) for piece in self.pieces for some in blocks(len(piece.lanes))]
+        each = zip(self.pieces, ends, strict=True)
+        parts = [(piece, end, some) for piece, end in each for some in blocks(len(end))]
         on_all_cores(lambda part: fill(*part), parts, lanes)
 
 
@@ -162,14 +165,14 @@ class Logbook:
         """So many samples of some lanes, of each at least one."""
         if not lanes.size:
             return
-        numbers, weights = rows[:, :3], rows[:, 3:]
+        numbers, weights = np.ascontiguousarray(rows[:, :3].T), rows[:, 3:]
         ends = np.cumsum(counts)
         if self._keeps_weights:
             self.sampled[:, lanes] = weights[ends - 1].T
         if self._note is not None and self._keeps_weights:
             each = np.split(weights, ends[:-1])
             seen = [self._note(int(lane), part) for lane, part in zip(lanes, each, strict=True)]
-            numbers, weights = numbers.copy(), np.concatenate(seen)  # the rest is let go
+            weights = np.concatenate(seen)  # the rest is let go
         self.samples.add(lanes, counts, numbers, weights)
 
     def add_states(self, lanes: Int[np.ndarray, " lane"]) -> None:
@@ -183,4 +186,4 @@ class Logbook:
         """Nobody has a sample: an empty piece still says how many numbers one would have."""
         first, nobody = self.initial[:, :1].T, np.empty(0, int)
         seen = first if self._note is None else self._note(0, first)
-        self.samples.add(nobody, nobody, np.empty((0, 3)), seen[:0])
+        self.samples.add(nobody, nobody, np.empty((3, 0)), seen[:0])
