@@ -16,7 +16,8 @@ from jaxtyping import Int, Key
 
 _MOST = 1024  # lanes of one program; where there are more, it is called several times
 _MOST_ACCELERATED = 16_384
-_BLOCK = 128  # lanes that are worth a thread
+_BLOCK = 128  # lanes of a piece, at least
+_MANY_NUMBERS = 2**22  # to move, that are worth several threads
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -78,10 +79,10 @@ def blocks(lanes: int) -> list[slice]:
     return [slice(first, min(first + size, lanes)) for first in range(0, lanes, size)]
 
 
-def on_all_cores(function: Callable[[T], R], pieces: Iterable[T], lanes: int) -> list[R]:
-    """Of every piece, where there are lanes enough: NumPy works on several of them at a time."""
+def on_all_cores(function: Callable[[T], R], pieces: Iterable[T], numbers: int) -> list[R]:
+    """Of every piece; where there are many numbers, NumPy works on several pieces at a time."""
     pieces = list(pieces)
-    if lanes <= _BLOCK or min(len(pieces), cores()) < 2:
+    if numbers < _MANY_NUMBERS or min(len(pieces), cores()) < 2:
         return [function(piece) for piece in pieces]
     with ThreadPoolExecutor(cores()) as pool:
         return list(pool.map(function, pieces))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import festina
+from festina import _lanes
 from festina.diagnose import passage_time
 from festina.dynamics import _drive, _program, _worker
 from festina.networks import Layer, fully_connected
@@ -266,8 +267,11 @@ def test_whatever_breaks_off_stops_all_threads(monkeypatch):
 def test_threads_change_nothing(monkeypatch):
     monkeypatch.setattr(_drive, "_CACHE", 100)
     results = []
+    monkeypatch.setattr(_lanes, "_MANY_NUMBERS", 1)
+    monkeypatch.setattr(_lanes, "_BLOCK", 4)
     for cores in (1, 3):
         monkeypatch.setattr(_drive, "cores", lambda cores=cores: cores)
+        monkeypatch.setattr(_lanes, "cores", lambda cores=cores: cores)
         results.append(festina.gradient_flow(MANY, TASK))
     one, three = results
     np.testing.assert_array_equal(one.saves, three.saves)
@@ -375,8 +379,9 @@ def test_parts_of_a_batch_are_of_as_many_networks():
 
 
 def test_samples_are_packed_lane_by_lane():
-    rows = np.random.default_rng(0).normal(size=(5, 7, 3))
+    rows = np.random.default_rng(0).normal(size=(5, 7, 5))
     counts = np.array([2, 0, 7, 1, 3])
     expected = np.concatenate([lane[:count] for lane, count in zip(rows, counts, strict=True)])
-    packed = np.asarray(_program.packed(rows.astype(np.float32), counts, 16))
+    numbers, weights = _program.packed(rows.astype(np.float32), counts, 16)
+    packed = np.vstack((numbers, weights.T)).T
     np.testing.assert_array_equal(packed[: counts.sum()], expected.astype(np.float32))

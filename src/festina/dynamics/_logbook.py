@@ -115,10 +115,10 @@ class Samples:
             for table, column in zip(tables, columns_of(piece), strict=True):
                 table.reshape(lanes * saves, *numbers)[places] = column[span(rows)]
 
-        on_all_cores(pad, blocks(lanes), lanes)
+        on_all_cores(pad, blocks(lanes), tables.size)
         each = zip(self.pieces, ends, strict=True)
         parts = [(piece, end, some) for piece, end in each for some in blocks(len(end))]
-        on_all_cores(lambda part: fill(*part), parts, lanes)
+        on_all_cores(lambda part: fill(*part), parts, tables.size)
 
 
 class Logbook:
@@ -160,12 +160,12 @@ class Logbook:
         self,
         lanes: Int[np.ndarray, " lane"],
         counts: Int[np.ndarray, " lane"],
-        rows: Float[np.ndarray, "row number"],
+        numbers: Float[np.ndarray, "3 row"],
+        weights: Float[np.ndarray, "row weight"],
     ) -> None:
         """So many samples of some lanes, of each at least one."""
         if not lanes.size:
             return
-        numbers, weights = np.ascontiguousarray(rows[:, :3].T), rows[:, 3:]
         ends = np.cumsum(counts)
         if self._keeps_weights:
             self.sampled[:, lanes] = weights[ends - 1].T
@@ -177,10 +177,9 @@ class Logbook:
 
     def add_states(self, lanes: Int[np.ndarray, " lane"]) -> None:
         """Where some lanes are is a sample of each."""
-        here = np.stack((self.last.time, self.last.loss, self.last.rate))
-        parts = (here, self.last.weights) if self._keeps_weights else (here,)
-        rows = np.vstack([part[:, lanes] for part in parts]).T
-        self.add(lanes, np.ones(len(lanes), int), rows)
+        now = np.stack((self.last.time, self.last.loss, self.last.rate))[:, lanes]
+        here = self.last.weights if self._keeps_weights else self.last.velocity  # which is empty
+        self.add(lanes, np.ones(len(lanes), int), now, np.asarray(here)[:, lanes].T)
 
     def add_nothing(self) -> None:
         """Nobody has a sample: an empty piece still says how many numbers one would have."""

@@ -263,11 +263,12 @@ def _keep(
 @functools.partial(jax.jit, static_argnames="total")
 def packed(
     rows: Float[Array, "lane row number"], counts: Int[Array, " lane"], total: int
-) -> Float[Array, "sample number"]:
-    """So many samples of each lane, one lane after the other, in an array for so many at most."""
+) -> tuple[Float[Array, "3 sample"], Float[Array, "sample weight"]]:
+    """So many samples of each lane, one lane after the other, in arrays for so many at most."""
     lanes = jnp.repeat(jnp.arange(len(counts)), counts, total_repeat_length=total)
     before = jnp.cumsum(counts) - counts
-    return rows[lanes, jnp.arange(total) - before[lanes]]
+    samples = rows[lanes, jnp.arange(total) - before[lanes]]
+    return samples[:, :3].T, samples[:, 3:]
 
 
 def start(

@@ -64,7 +64,7 @@ def _triangle(
     """R of Θ = QR."""
     flat = _flat(rows)
     triangle = lambda some: np.linalg.qr(flat[some], mode="r")
-    few = np.concatenate(on_all_cores(triangle, blocks(len(flat)), len(flat)))
+    few = np.concatenate(on_all_cores(triangle, blocks(len(flat)), flat.size))
     return few.reshape(*rows.shape[:-2], *few.shape[1:])
 
 

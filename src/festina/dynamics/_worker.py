@@ -226,11 +226,13 @@ class Worker:
             # Unlike what `asarray` makes, it is not held on to, and its memory can be used again.
             there = np.arange(self.shared.rows) < np.where(whose, counts, 0)[:, None]
             samples = np.from_dlpack(rows)[there]
+            numbers, weights = np.ascontiguousarray(samples[:, :3].T), samples[:, 3:]
         else:
             total = int(counts[some].sum())
             most = -(-total // (part := max(1, places(total) // 8))) * part  # for few programs
-            samples = np.asarray(packed(rows, np.where(whose, counts, 0), most))[:total]
-        self.shared.book.add(self.lanes[some], counts[some], samples)
+            numbers, weights = map(np.asarray, packed(rows, np.where(whose, counts, 0), most))
+            numbers, weights = numbers[:, :total], weights[:total]
+        self.shared.book.add(self.lanes[some], counts[some], numbers, weights)
         self.kept = self.kept._replace(counts=np.where(whose, 0, counts))
 
     def _room(self) -> Kept:

@@ -82,7 +82,7 @@ class AbstractStructure(abc.ABC):
                 row = np.moveaxis(part[some], 0, -1)
                 place[:] = np.moveaxis(row, 0, -2) if units else row
 
-        on_all_cores(fill, blocks(lanes), lanes)
+        on_all_cores(fill, blocks(lanes), columns.size)
         return columns
 
     def arrays(
