@@ -26,7 +26,9 @@ from ._worker import Judge, Progress, Shared, Watch, Worker
 
 _CACHE = 3_600  # numbers: a batch with more weights than this falls out of the processor's cache
 _BUSY = 3_000_000  # numbers: a batch with fewer weights than this leaves an accelerator idle
-_TURNS = 1, 4  # times as many lanes are at hand as run together, where there are as many
+# Times as many lanes are at hand as run together, where there are as many, and room for so many
+# samples of each.
+_TURNS = (1, 0), (4, 8), (16, 64)
 _MOST_NUMBERS = 2_000_000  # of samples that a worker keeps
 _MOST_ROWS = 512
 _MANY_STEPS = 10_000  # of a lane; who has taken as many in a batch is laid aside until others ended
@@ -183,8 +185,7 @@ def _sizes(weights: int, total: int, numbers: int) -> _Sizes:
         slots //= 2
     workers = min(cores(), math.ceil(total / slots))
     share = math.ceil(most / min(cores(), math.ceil(most / slots)))
-    fewest = 8 * slots * numbers  # with eight rows for each lane
-    fit = [turns for turns in _TURNS if turns == 1 or turns * fewest <= _MOST_NUMBERS]
+    fit = [turns for turns, rows in _TURNS if turns * rows * slots * numbers <= _MOST_NUMBERS]
     pool = slots * next((turns for turns in fit if share <= turns * slots), fit[-1])
     rows = min(max(_MOST_NUMBERS // (pool * numbers), 8), _MOST_ROWS // 4)
     return _Sizes(workers, pool, slots, rows)

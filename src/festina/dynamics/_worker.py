@@ -237,7 +237,7 @@ class Worker:
 
     def _room(self) -> Kept:
         pool, numbers = len(self.lanes), self.shared.numbers
-        zeros = np.zeros if pool == 1 else jnp.zeros  # what is large is made on the device
+        zeros = jnp.zeros if accelerated() else np.zeros  # what is large is made on the device
         return Kept(zeros((pool, self.shared.rows, numbers)), np.zeros(pool, np.int64))
 
 
