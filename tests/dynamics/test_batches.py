@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import pickle
 import threading
 
 import jax
@@ -385,3 +386,28 @@ def test_samples_are_packed_lane_by_lane():
     numbers, weights = _program.packed(rows.astype(np.float32), counts, 16)
     packed = np.vstack((numbers, weights.T)).T
     np.testing.assert_array_equal(packed[: counts.sum()], expected.astype(np.float32))
+
+
+def test_pickles_hold_weights_once_and_load_the_same():
+    """Whether somebody has looked at the network before or not."""
+    for run in (festina.gradient_flow(MANY, TASK), festina.gradient_flow(MANY, TASK, observe={})):
+        before = pickle.dumps(run)
+        if not run.losses_alone:
+            assert run.network.u.shape[:2] == run.loss.shape
+        after = pickle.dumps(run)
+        assert len(after) < 1.3 * len(before)
+        for loaded in map(pickle.loads, (before, after)):
+            np.testing.assert_array_equal(loaded.final.u, run.final.u)
+            np.testing.assert_array_equal(loaded.loss, run.loss)
+            if not run.losses_alone:
+                np.testing.assert_array_equal(loaded.network.u, run.network.u)
+
+
+@pytest.mark.parametrize("how", [{}, {"times": np.linspace(0.5, 3.0, 4)}, {"observe": {}}])
+def test_weights_whose_loss_overflows_are_said_to_be_too_large(how):
+    some = networks(np.array([1e200, 1e-1]), festina.seeds(2))
+    run = festina.gradient_flow(some, TASK, **how)
+    assert run.endings[0].reason == "diverged"
+    assert "so large that the loss overflows" in run.endings[0].message
+    assert run.endings[1].reason in ("converged", "finished")
+    assert "nan" not in repr(run)

@@ -87,6 +87,7 @@ class Samples:
         """Or what is observed of them. By far the most of what is kept: made when asked for."""
         table = np.empty((1, *self.shape, self.pieces[0].weights.shape[1]))
         self._spread(lambda piece: piece.weights[None], table)
+        self.pieces.clear()  # or all would be in memory, and in a pickle, twice
         return table[0]
 
     def _spread(

@@ -16,7 +16,17 @@ from ._drive import drive, initial_state
 from ._logbook import Logbook, Resolution
 from ._logbook import Samples as Pieces
 from ._observe import Observation
-from ._program import AT_FLOOR, NEVER, RUNNING, STATIONARY, Controls, Start, State, start
+from ._program import (
+    AT_FLOOR,
+    NEVER,
+    NOT_FINITE,
+    RUNNING,
+    STATIONARY,
+    Controls,
+    Start,
+    State,
+    start,
+)
 from ._trajectory import LAST, Samples, Trajectory
 from ._verdict import Verdict, at_rest
 from ._width import Widen, condense
@@ -66,6 +76,8 @@ def simulate(beginning: Beginning, method: Method, course: Course) -> Trajectory
     if not course.at_stops:
         rests = at_rest(problem, initial, at_start)
         state = state._replace(status=_status(state, controls, rests))
+    finite = np.isfinite(at_start.loss)
+    state = state._replace(status=np.where(finite, state.status, NOT_FINITE))
     verdict = Verdict(problem, method, controls)
 
     def watch(book: Logbook) -> None:

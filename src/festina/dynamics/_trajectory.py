@@ -118,6 +118,10 @@ class Trajectory(Generic[Network]):
         labels = {name: np.asarray(each)[..., None] for name, each in self.labels.items()}
         return self.weights(slice(None)).remembering(labels)
 
+    def __getstate__(self) -> dict[str, object]:
+        """Without the network, which can be made again of what is kept."""
+        return {name: part for name, part in vars(self).items() if name != "network"}
+
     @property
     def batch_shape(self) -> tuple[int, ...]:
         return self.saves.shape
@@ -168,10 +172,11 @@ class Trajectory(Generic[Network]):
     def __repr__(self) -> str:
         batch = f"{self.batch_shape} networks, " if self.batch_shape else ""
         steps = " by implicit steps" if self.solver == "implicit" else ""
-        known = self.loss[self.saves > 0]
+        begun = (self.saves > 0) & np.isfinite(self.loss[..., 0])
+        known = self.loss[begun]
         samples = "no samples"
         if known.size:
-            ends = self.saves[self.saves > 0][:, None] - 1
+            ends = self.saves[begun][:, None] - 1
             start, end = _range(known[:, 0]), _range(np.take_along_axis(known, ends, axis=1))
             samples = (
                 f"{self.time.shape[-1]} samples, "

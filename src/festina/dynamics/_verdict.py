@@ -183,6 +183,8 @@ class Verdict:
                 f"At {where}, loss {loss:.6g}, no step was small enough for the tolerance asked "
                 "for. A looser `rtol` gets past a kink.",
             )
+        if not np.isfinite(state.loss):
+            return Ending("diverged", "The weights are so large that the loss overflows.")
         if state.status == NOT_FINITE:
             rate, momentum = self._learning_rate(lane), self._momentum(lane)
             cause = cause_of_divergence(self.problem, start, rate, momentum)

@@ -38,6 +38,7 @@ def condense(network: Network) -> tuple[Network, Widen]:
     return _condense(network) if isinstance(network, Layer) else (network, as_it_is)  # pyright: ignore[reportReturnType]
 
 
+@np.errstate(over="ignore")  # of weights that are far too large
 def _condense(network: Layer) -> tuple[Layer, Widen]:
     width, structure = network.width, network.structure
     weights = math.prod(structure.weight_shape) + math.prod(structure.value_shape)
