@@ -391,11 +391,12 @@ def test_samples_are_packed_lane_by_lane():
 def test_pickles_hold_weights_once_and_load_the_same():
     """Whether somebody has looked at the network before or not."""
     for run in (festina.gradient_flow(MANY, TASK), festina.gradient_flow(MANY, TASK, observe={})):
+        assert np.isfinite(run.final.u).all()  # which all units are computed for
         before = pickle.dumps(run)
         if not run.losses_alone:
             assert run.network.u.shape[:2] == run.loss.shape
         after = pickle.dumps(run)
-        assert len(after) < 1.3 * len(before)
+        assert len(after) < 1.2 * len(before)
         for loaded in map(pickle.loads, (before, after)):
             np.testing.assert_array_equal(loaded.final.u, run.final.u)
             np.testing.assert_array_equal(loaded.loss, run.loss)

@@ -1,6 +1,6 @@
 """What is kept of every trajectory of a batch: samples where it moves, and how it ended."""
 
-import functools
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -9,11 +9,13 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from .._lanes import blocks, on_all_cores, span
-from ._program import Lanes, State
+from ._program import Lanes
 
 NOBODY = -1
 """The lane of a slot without one."""
 
+_NOTHING = np.empty((3, 0))
+_ONE_AT_A_TIME = threading.Lock()
 _DECADES = 20  # between the rate of a drop and that of convergence
 
 
@@ -55,11 +57,12 @@ class Piece(NamedTuple):
 
 
 @dataclass
-class Samples:
-    """Of all lanes, in the pieces that they came in."""
+class Pieces:
+    """Samples of all lanes as they came; each table that is made of them is all that stays."""
 
     saves: Int[np.ndarray, " lane"]
     pieces: list[Piece] = field(default_factory=list)
+    _weights: Float[np.ndarray, "1 lane save number"] | None = None
 
     def add(
         self,
@@ -71,55 +74,52 @@ class Samples:
         self.pieces.append(Piece(lanes, self.saves[lanes], counts, numbers, weights))
         self.saves[lanes] += counts
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        return len(self.saves), max(1, int(self.saves.max()))
-
-    @property
     def numbers(self) -> Float[np.ndarray, "3 lane save"]:
-        """Time, loss and rate."""
-        table = np.empty((3, *self.shape))
-        self._spread(lambda piece: piece.numbers, table)
+        """Time, loss and rate; once, because they are let go."""
+        table = self._spread([piece.numbers for piece in self.pieces])
+        self.pieces = [piece._replace(numbers=_NOTHING) for piece in self.pieces]
         return table
 
-    @functools.cached_property
+    @property
     def weights(self) -> Float[np.ndarray, "lane save number"]:
         """Or what is observed of them. By far the most of what is kept: made when asked for."""
-        table = np.empty((1, *self.shape, self.pieces[0].weights.shape[1]))
-        self._spread(lambda piece: piece.weights[None], table)
-        self.pieces.clear()  # or all would be in memory, and in a pickle, twice
-        return table[0]
+        with _ONE_AT_A_TIME:
+            if self._weights is None:
+                self._weights = self._spread([piece.weights[None] for piece in self.pieces])
+                self.pieces = []
+            return self._weights[0]
 
     def _spread(
-        self,
-        columns_of: Callable[[Piece], Float[np.ndarray, "column row *number"]],
-        tables: Float[np.ndarray, "column lane save *number"],
-    ) -> None:
-        """Fill a table for each column, short lanes padded with their last.
+        self, columns: list[Float[np.ndarray, "column _ *number"]]
+    ) -> Float[np.ndarray, "column lane save *number"]:
+        """A table for each column of the pieces, short lanes padded with their last.
 
         A lane without a sample, which failed before the first time asked for, has nothing to show.
         """
-        count, lanes, saves, *numbers = tables.shape
-        ends = [np.cumsum(piece.counts) for piece in self.pieces]
+        count, _, *numbers = columns[0].shape
+        lanes, saves = len(self.saves), max(1, int(self.saves.max()))
+        tables = np.empty((count, lanes, saves, *numbers))
         last = np.full((count, lanes, *numbers), np.nan)
-        for piece, end in zip(self.pieces, ends, strict=True):
-            last[:, piece.lanes] = columns_of(piece)[:, end - 1]
+        ends = [np.cumsum(piece.counts) for piece in self.pieces]
+        for piece, end, rows in zip(self.pieces, ends, columns, strict=True):
+            last[:, piece.lanes] = rows[:, end - 1]
 
         def pad(some: slice) -> None:
             tables[:, some] = last[:, some, None]
 
-        def fill(piece: Piece, end: Int[np.ndarray, " lane"], some: slice) -> None:
+        def fill(piece: Piece, end: np.ndarray, rows: np.ndarray, some: slice) -> None:
             counts, before = piece.counts[some], (end - piece.counts)[some]
-            rows = np.arange(before[0], end[some][-1])
-            first = saves * piece.lanes[some] + piece.first[some] - before
-            places = rows + np.repeat(first, counts)
-            for table, column in zip(tables, columns_of(piece), strict=True):
-                table.reshape(lanes * saves, *numbers)[places] = column[span(rows)]
+            first, stop = before[0], end[some][-1]
+            places = np.repeat(saves * piece.lanes[some] + piece.first[some] - before, counts)
+            places += np.arange(first, stop)
+            for table, column in zip(tables, rows, strict=True):
+                table.reshape(lanes * saves, *numbers)[places] = column[first:stop]
 
         on_all_cores(pad, blocks(lanes), tables.size)
-        each = zip(self.pieces, ends, strict=True)
-        parts = [(piece, end, some) for piece, end in each for some in blocks(len(end))]
+        each = zip(self.pieces, ends, columns, strict=True)
+        parts = [(*piece, some) for piece in each for some in blocks(len(piece[1]))]
         on_all_cores(lambda part: fill(*part), parts, tables.size)
+        return tables
 
 
 class Logbook:
@@ -131,7 +131,7 @@ class Logbook:
         nothing = np.empty((0, self.initial.shape[1]))  # as large as the weights, and nobody asks
         self._lanes = Lanes(start.numbers.copy(), self.initial.copy(), nothing)
         self.last = self._lanes.state
-        self.samples = Samples(np.zeros(self.initial.shape[1], int))
+        self.samples = Pieces(np.zeros(self.initial.shape[1], int))
         # Weights at the latest sample; where none are kept, where they are now.
         self.sampled = self.initial.copy() if keeps_weights else self.last.weights
 
@@ -139,10 +139,6 @@ class Logbook:
     def steps(self) -> Int[np.ndarray, " lane"]:
         """Taken or thrown away."""
         return np.asarray(self.last.steps).astype(int)
-
-    def of(self, lane: int) -> State:
-        """Where one lane is."""
-        return State(*(part[..., lane] for part in self.last))
 
     def glance(
         self, lanes: Int[np.ndarray, " slot"], whose: Bool[np.ndarray, " slot"], pool: Lanes
@@ -179,8 +175,8 @@ class Logbook:
     def add_states(self, lanes: Int[np.ndarray, " lane"]) -> None:
         """Where some lanes are is a sample of each."""
         now = np.stack((self.last.time, self.last.loss, self.last.rate))[:, lanes]
-        here = self.last.weights if self._keeps_weights else self.last.velocity  # which is empty
-        self.add(lanes, np.ones(len(lanes), int), now, np.asarray(here)[:, lanes].T)
+        here = self.last.weights[: len(self.initial) * self._keeps_weights, lanes]
+        self.add(lanes, np.ones(len(lanes), int), now, np.asarray(here).T)
 
     def add_nothing(self) -> None:
         """Nobody has a sample: an empty piece still says how many numbers one would have."""

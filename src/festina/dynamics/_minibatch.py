@@ -106,15 +106,12 @@ def minibatch_descent(
     if observation is not None:
         observed = observation.arrays(known.reshape(*batch, *known.shape[1:]))
         known = last.T[:, None]
+    sampled = functools.partial(_some, networks(np.moveaxis(known, -1, 0)))
     return Trajectory(
         time=np.broadcast_to(np.array(times[:samples], float), (*batch, samples)).copy(),
         loss=losses.reshape(*batch, samples) + whole.floor,
         squared_gradient=rate.reshape(*batch, samples),
-        weights=Samples(
-            functools.partial(_some, networks(np.moveaxis(known, -1, 0))),
-            *(as_it_is, batch),
-            last_alone=observation is not None,
-        ),
+        weights=Samples(sampled, as_it_is, batch, last_alone=observation is not None),
         saves=saves.reshape(batch),
         endings=tuple(
             _ending(times, *lane) for lane in zip(saves.tolist(), rates.tolist(), strict=True)

@@ -49,12 +49,19 @@ class State(NamedTuple):
     weights: Float[Array, "weight *lane"]
     velocity: Float[Array, "weight *lane"]
 
+    def of(self, lane: int) -> "State":
+        """Where one lane is."""
+        return State(*(part[..., lane] for part in self))
+
 
 _WHOLE = 5  # of these, the first
 
 
 class Lanes(NamedTuple):
-    """The same in three arrays, because every array that a program is given takes its time."""
+    """The same in three arrays, because every array that a program is given takes its time.
+
+    To the host numbers are floats, those that count something among them.
+    """
 
     numbers: Float[Array, "number *lane"]  # all others, the first few of them whole
     weights: Float[Array, "weight *lane"]
@@ -64,6 +71,9 @@ class Lanes(NamedTuple):
     def state(self) -> State:
         """With rows of ours: of NumPy's arrays, what is written to one is in the other."""
         return State._make((*self.numbers, self.weights, self.velocity))
+
+
+EACH = 6  # from where on controls are those of each lane
 
 
 class Controls(NamedTuple):
@@ -89,14 +99,14 @@ class Controls(NamedTuple):
         return self.learning_rate / (1.0 - self.momentum)
 
     @property
-    def common(self) -> Float[np.ndarray, " number"]:
+    def common(self) -> Float[np.ndarray, " setting"]:
         """What all lanes have in common, the stops aside."""
-        return np.array(self[1:6], float)
+        return np.array(self[1:EACH], float)
 
     @property
-    def each(self) -> Float[np.ndarray, "number lane"]:
+    def each(self) -> Float[np.ndarray, "control lane"]:
         """What each has of its own."""
-        return np.stack(self[6:])
+        return np.stack(self[EACH:])
 
 
 class Start(NamedTuple):
@@ -130,6 +140,9 @@ class Field(NamedTuple):
 
 Carry = tuple[Int[Array, ""], State, Kept]
 """How many steps were taken, where everybody is, and what was kept on the way."""
+
+Turn = tuple[Int[Array, ""], Lanes, Kept]
+"""The same between turns."""
 
 Step = Callable[[State, Field, Controls], State]
 """One step of every lane: by Runge–Kutta, by Rosenbrock or by gradient descent."""
@@ -169,7 +182,7 @@ def advance(
         kept: Kept,
         which: Int[Array, " slot"] | None,
         enough: Int[Array, ""],
-    ) -> tuple[Int[Array, ""], Lanes, Kept]:
+    ) -> Turn:
         """Until no more than `enough` of these lanes run."""
         controls = Controls(stops, *common, *(each[:, 0] if which is None else each[:, which]))
 
@@ -189,7 +202,7 @@ def advance(
         count, state, kept = jax.lax.while_loop(unfinished, body, (count, start, kept))
         return count, Lanes(jnp.stack(state[:-2]), *state[-2:]), kept
 
-    def turn(carry: tuple[Int[Array, ""], Lanes, Kept]) -> tuple[Int[Array, ""], Lanes, Kept]:
+    def turn(carry: Turn) -> Turn:
         """As many lanes as there are slots, until an eighth of them has stopped."""
         count, pool, kept = carry
         lanes = jnp.argsort(~_runs(pool.state, kept), stable=True)[:slots]
@@ -200,7 +213,7 @@ def advance(
         pool = jax.tree.map(lambda whole, part: whole.at[..., lanes].set(part), pool, some)
         return count, pool, Kept(mine.rows, jnp.asarray(kept.counts).at[lanes].set(mine.counts))
 
-    def unfinished(carry: tuple[Int[Array, ""], Lanes, Kept]) -> Bool[Array, ""]:
+    def unfinished(carry: Turn) -> Bool[Array, ""]:
         count, pool, kept = carry
         state = pool.state
         runs = _runs(state, kept)
@@ -320,11 +333,8 @@ def _select(runs: Bool[Array, "*lane"], before: State, after: State, controls: C
     )
     moves = runs & (status != NOT_FINITE)
     kept = jax.tree.map(lambda old, new: jnp.where(moves, new, old), before, after)
-    # A number of Python's has a type of its own in JAX, and with it the calls after the first
-    # would be another program, compiled once more.
     return kept._replace(
-        status=jnp.where(runs, status, before.status).astype(before.status.dtype),
-        event=kept.event.astype(before.event.dtype),
+        status=jnp.where(runs, status, before.status),
         steps=steps,
         loosest=jnp.maximum(before.loosest, kept.slack),
     )

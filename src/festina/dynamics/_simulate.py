@@ -13,8 +13,7 @@ from ..networks._structure import AbstractStructure
 from ..tasks import AbstractTask
 from ._course import Course, Method
 from ._drive import drive, initial_state
-from ._logbook import Logbook, Resolution
-from ._logbook import Samples as Pieces
+from ._logbook import Logbook, Pieces, Resolution
 from ._observe import Observation
 from ._program import (
     AT_FLOOR,
@@ -96,8 +95,8 @@ def simulate(beginning: Beginning, method: Method, course: Course) -> Trajectory
         note=None if observation is None else note,
         keeps_weights=course.observe != {},
     )
-    samples, saves = book.samples, book.samples.saves
-    time, losses, rate = samples.numbers
+    samples, saves = book.samples, book.samples.saves.copy()
+    time, losses, rate = samples.numbers()
     batch, longest = network.batch_shape, time.shape[1]
     over, observed = (*batch, longest), {}
     if observation is not None:
@@ -108,14 +107,15 @@ def simulate(beginning: Beginning, method: Method, course: Course) -> Trajectory
         losses[broke_off] = rate[broke_off] = np.nan
     sampled = np.asarray(book.sampled)
     last = sampled if saves.all() else np.where(saves > 0, sampled, np.nan)
-    few = _Sampled(network, problem.structure, samples, last.T[:, None])
+    known = samples if observation is None else None
+    few = _Sampled(network, problem.structure, known, last.T[:, None])
     return Trajectory(
         time=time.reshape(over),
         loss=losses.reshape(over) + problem.floor,
         squared_gradient=rate.reshape(over),
         weights=Samples(few, widen, batch, last_alone=observation is not None),
         saves=saves.reshape(batch),
-        endings=verdict.endings(book, losses, saves),
+        endings=verdict.endings(book.last, book.initial, losses, saves),
         floor=problem.floor,
         evaluations=(1 + method.evaluations * book.steps).reshape(batch),
         convention=method.loss,
@@ -144,12 +144,13 @@ class _Sampled(NamedTuple):
 
     like: AbstractNetwork
     structure: AbstractStructure
-    samples: Pieces
+    samples: Pieces | None
     last: Float[np.ndarray, "lane 1 weight"]
 
     def __call__(self, which: slice) -> AbstractNetwork:
-        weights = self.last if which == LAST else self.samples.weights[:, which]
-        return _networks(self.like, self.structure, weights)
+        if which == LAST or self.samples is None:
+            return _networks(self.like, self.structure, self.last)
+        return _networks(self.like, self.structure, self.samples.weights[:, which])
 
 
 def _recalled(
@@ -219,7 +220,7 @@ def _controls(
         loss_resolution=resolution.loss * np.where(now > 0, now, 1.0),
         atol=rtol * np.where(size > 0, size, 1.0) if method.atol is None else each * method.atol,
         loss_tolerance=tolerance,
-        gain_tolerance=tolerance.copy(),
+        gain_tolerance=tolerance,
         learning_rate=rates,
         elapsed=past.elapsed * (1.0 - momentum) / rates,
         momentum=momentum,

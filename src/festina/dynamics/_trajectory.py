@@ -79,8 +79,8 @@ class Trajectory(Generic[Network]):
 
     - `time`: of each sample: flow time for `gradient_flow`, steps for `gradient_descent`.
     - `loss`, `squared_gradient`: $L$ and $|\partial L/\partial\theta|^2$ there.
-    - `network`: the weights there, as one network with leading axes. Of many linear units they are
-      computed when first looked at.
+    - `network`: the weights there, as one network with leading axes. They are put side by
+      side when first looked at.
     - `observed`: what was to be kept instead of all weights, by name, `(*batch, save, …)`. Where
       there is any, only the `final` network is known; and where `losses_alone` were asked for.
     - `endings`: how each lane ended, in the order of the flattened batch.
@@ -172,7 +172,7 @@ class Trajectory(Generic[Network]):
     def __repr__(self) -> str:
         batch = f"{self.batch_shape} networks, " if self.batch_shape else ""
         steps = " by implicit steps" if self.solver == "implicit" else ""
-        begun = (self.saves > 0) & np.isfinite(self.loss[..., 0])
+        begun = (self.saves > 0) & np.isfinite(self.loss).any(axis=-1)
         known = self.loss[begun]
         samples = "no samples"
         if known.size:

@@ -13,7 +13,6 @@ from .._objective import Objective
 from .._precision import float64
 from ._course import Method
 from ._curvature import extreme_curvatures, slow_way_out
-from ._logbook import Logbook
 from ._program import (
     AT_FLOOR,
     FINISHED,
@@ -94,19 +93,20 @@ class Verdict:
 
     def endings(
         self,
-        book: Logbook,
+        last: State,
+        initial: Float[np.ndarray, "weight lane"],
         losses: Float[np.ndarray, "lane save"],
         saves: Int[np.ndarray, " lane"],
     ) -> Endings:
         """How every lane ended; losses at samples tell whether it went up and down."""
 
         def ended(lane: int) -> Ending:
-            state = book.of(lane)
+            state = last.of(lane)
             if state.status == STATIONARY:
                 ending = self.standstills[lane]
             else:
                 seen = np.append(losses[lane, : saves[lane]], state.loss)
-                ending = self._ending(lane, state, seen, book.initial[:, lane])
+                ending = self._ending(lane, state, seen, initial[:, lane])
             return Ending(ending.reason, ending.message + self._remarks(state))
 
         return Endings(len(saves), ended)

@@ -8,6 +8,7 @@ the loss and the gradient norm of R(t): the cost does not grow with the width. Q
 the weights of all units are looked at.
 """
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -65,7 +66,7 @@ def _triangle(
     """R of Θ = QR."""
     flat = _flat(rows)
     triangle = lambda some: np.linalg.qr(flat[some], mode="r")
-    few = np.concatenate(on_all_cores(triangle, blocks(len(flat)), flat.size))
+    few = np.concatenate(on_all_cores(triangle, blocks(len(flat)), flat.size * flat.shape[-1]))
     return few.reshape(*rows.shape[:-2], *few.shape[1:])
 
 
@@ -91,13 +92,17 @@ class _Rotation:
     few: Float[np.ndarray, "lane weight weight"]
     squared: bool  # R is of ΘᵀΘ, and well enough conditioned that Q = Θ(0) R(0)⁻¹
 
-    def __call__(self, condensed: Layer, lanes: slice) -> Layer:
-        rows, few = self.rows[lanes], self.few[lanes]
+    @functools.cached_property
+    def _basis(self) -> Float[np.ndarray, "lane unit weight"]:
+        rows, few = self.rows, self.few
         basis = rows @ np.linalg.inv(few) if self.squared else np.linalg.qr(rows)[0]
         # A unit without weights has none ever after, not even rounding.
         basis[~rows.any(axis=-1)] = 0.0
-        samples = condensed.rows.array
-        wide = basis[:, None] @ samples
+        return basis
+
+    def __call__(self, condensed: Layer, lanes: slice) -> Layer:
+        rows, few, samples = self.rows[lanes], self.few[lanes], condensed.rows.array
+        wide = self._basis[lanes, None] @ samples
         unmoved = (samples == few[:, None]).all(axis=(-1, -2))
         wide[unmoved] = rows[np.nonzero(unmoved)[0]]
         return _layer(self.network, wide)

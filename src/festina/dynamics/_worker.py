@@ -21,6 +21,7 @@ from .._objective import Objective
 from .._precision import float64
 from ._logbook import NOBODY, Logbook
 from ._program import (
+    EACH,
     FINISHED,
     OUT_OF_STEPS,
     RUNNING,
@@ -43,7 +44,7 @@ Judge = Callable[[int, State], bool]
 Watch = Callable[[Logbook], None]
 """Looks at how it stands, now and then, and raises what ends it all."""
 
-_GAIN_TOLERANCE = Controls._fields[6:].index("gain_tolerance")
+_GAIN_TOLERANCE = Controls._fields[EACH:].index("gain_tolerance")
 _SHORT, _LONG = 0.1, 0.5  # seconds, between which the host is to look again
 _FEWEST_STEPS, _MOST_STEPS = 8, 4096  # between two looks
 _FIRST, _FIRST_ACCELERATED = 1e8, 1e10  # products of a weight and a sample before the first look
@@ -56,7 +57,7 @@ class Shared:
     objective: Objective
     everyone: Lanes  # at their start
     controls: Controls
-    each: Float[np.ndarray, "number lane"]  # of the controls
+    each: Float[np.ndarray, "control lane"]  # of the controls, those that each lane has
     step: Step
     goes_on: Judge
     book: Logbook
@@ -182,7 +183,7 @@ class Worker:
             book.follow(self.lanes, still, self.pool)
         for slot in np.flatnonzero(still):
             lane = int(self.lanes[slot])
-            status[slot] = book.last.status[lane] = self._after_standstill(lane, book.of(lane))
+            status[slot] = book.last.status[lane] = self._after_standstill(lane, book.last.of(lane))
         ended = self.running & (status != RUNNING)
         self.running &= ~ended
         if self.shared.aside is not None and (late := ended & (status == OUT_OF_STEPS)).any():

@@ -19,7 +19,7 @@ _LARGE = 2**14  # products of two matrices from which on the library is best, a 
 
 def mix(matrix: Float[Array, "k n"], x: Float[Array, "n *rest"]) -> Float[Array, "k *rest"]:
     """Σ_n matrix_kn x_n."""
-    if matrix.size <= _FEW and x.ndim > 1:
+    if 0 < matrix.size <= _FEW and x.ndim > 1:
         rows = jnp.split(x, len(x))
         return jnp.concatenate(
             [sum(c * row for c, row in zip(k, rows, strict=True)) for k in matrix]
