@@ -74,7 +74,7 @@ def examples() -> list[ParameterSet]:
 def test_every_example_of_the_pages_runs(text, shown, capsys):
     exec(text, {})
     printed = capsys.readouterr().out
-    assert printed
+    assert printed or "print(" not in text, "a page shows what it computes"
     if shown:
         assert same_numbers(printed, shown)
 
