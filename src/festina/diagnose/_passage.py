@@ -16,9 +16,9 @@ def passage_time(
 
     Of one curve, or of a batch with samples along the last axis, as a trajectory has them; `time`
     may be the same for all, and `level` of any shape that fits the batch. `slope` is dL/dt in the
-    units of `time`, which raises the order of the interpolation by one (`run.slope` of a
-    trajectory: of few samples, as coarse tolerances leave, it makes a time ten times as exact). A
-    number, or an array of them; NaN where a loss starts below the level or never gets there.
+    units of `time` (`run.slope` of a trajectory), which raises the order of the interpolation by
+    one: worth giving where samples are few, as coarse tolerances leave them. A number, or an array
+    of them; NaN where a loss starts below the level or never gets there.
     """
     t, losses = real_array("time", time), real_array("loss", loss)
     levels = real_array("level", level)
