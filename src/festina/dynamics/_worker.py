@@ -5,6 +5,7 @@ but what `Shared` names, the queue among it.
 """
 
 import itertools
+import operator
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
@@ -47,6 +47,7 @@ Watch = Callable[[Logbook], None]
 _GAIN_TOLERANCE = Controls._fields[EACH:].index("gain_tolerance")
 _SHORT, _LONG = 0.1, 0.5  # seconds, between which the host is to look again
 _FEWEST_STEPS, _MOST_STEPS = 8, 4096  # between two looks
+_NO_ROOM = Kept(np.empty((0, 0, 0)), np.empty(0, int))
 _FIRST, _FIRST_ACCELERATED = 1e8, 1e10  # products of a weight and a sample before the first look
 
 
@@ -114,9 +115,9 @@ class Worker:
         first = list(itertools.islice(shared.queue, share))
         self.lanes = np.array(first + [NOBODY] * (pool - len(first)))
         self.running = self.lanes != NOBODY
-        self.queued = len(first) == share  # more to come, as far as we know
         self.pool = Lanes(*(part[..., self.lanes] for part in shared.everyone))  # of nobody, any
         self.pool.state.status[~self.running] = FINISHED
+        self.kept = _NO_ROOM
 
     def work(self) -> None:
         try:
@@ -129,13 +130,13 @@ class Worker:
     @float64
     def compile(self) -> None:
         """The program, by taking no step."""
-        limit, self.limit, self.kept = self.limit, 0, self._room()
+        limit, self.limit = self.limit, 0
         self._take_steps()
         self.limit = limit
 
     @float64
     def _work(self) -> None:
-        shared, self.kept = self.shared, self._room()
+        shared = self.shared
         self._take_steps()
         while True:
             ended = self._judge()
@@ -150,16 +151,16 @@ class Worker:
             self._pace(time.perf_counter() - start)
 
     def _take_steps(self) -> None:
-        shared = self.shared
+        shared, queued = self.shared, operator.length_hint(self.shared.queue) > 0
         self.pool, self.kept = advance(
             self.pool,
-            self.kept,
+            self._room() if self.kept is _NO_ROOM else self.kept,
             shared.objective.data,
             shared.controls.stops,
             shared.controls.common,
             shared.each[:, self.lanes],
             np.asarray(self.limit),
-            np.asarray(self.running.sum() // 2 if self.queued else 0),
+            np.asarray(self.running.sum() // 2 if queued else 0),
             slots=shared.slots,
             step=shared.step,
             structure=shared.objective.structure,
@@ -207,7 +208,6 @@ class Worker:
         """For the next lanes of the queue in place of those that have ended, and for samples."""
         free = np.flatnonzero(~self.running)
         following = list(itertools.islice(self.shared.queue, len(free)))
-        self.queued &= len(following) == len(free)
         full = np.asarray(self.kept.counts).max() == self.shared.rows
         if following or full or not self.running.any():
             self._fetch(np.ones(len(self.lanes), bool) if full else ~self.running)
@@ -226,7 +226,8 @@ class Worker:
         if rows.platform() == "cpu":
             # Unlike what `asarray` makes, it is not held on to, and its memory can be used again.
             there = np.arange(self.shared.rows) < np.where(whose, counts, 0)[:, None]
-            samples = np.from_dlpack(rows)[there]
+            every = np.from_dlpack(rows).reshape(-1, self.shared.numbers)
+            samples = every.compress(there.ravel(), axis=0)
             numbers, weights = np.ascontiguousarray(samples[:, :3].T), samples[:, 3:]
         else:
             total = int(counts[some].sum())
@@ -237,9 +238,10 @@ class Worker:
         self.kept = self.kept._replace(counts=np.where(whose, 0, counts))
 
     def _room(self) -> Kept:
-        pool, numbers = len(self.lanes), self.shared.numbers
-        zeros = jnp.zeros if accelerated() else np.zeros  # what is large is made on the device
-        return Kept(zeros((pool, self.shared.rows, numbers)), np.zeros(pool, np.int64))
+        pool = len(self.lanes)
+        empty = np.empty if pool == 1 else jax.lax.empty  # what is large is made on the device
+        room = empty((pool, self.shared.rows, self.shared.numbers), float)
+        return Kept(room, np.zeros(pool, np.int64))
 
 
 def _words(book: Logbook, running: Int[np.ndarray, " lane"], ended: int, total: int) -> str:
