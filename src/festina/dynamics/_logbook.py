@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from .._lanes import blocks, on_all_cores, span
+from .._lanes import blocks, on_all_cores, on_host, span
 from ._program import Lanes
 
 NOBODY = -1
@@ -151,7 +151,7 @@ class Logbook:
     ) -> None:
         """Where exactly."""
         (some,) = np.nonzero(whose)
-        self.last.weights[:, span(lanes[some])] = np.asarray(pool.weights)[:, span(some)]
+        self.last.weights[:, span(lanes[some])] = on_host(pool.weights)[:, span(some)]
 
     def add(
         self,

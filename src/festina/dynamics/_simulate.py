@@ -111,7 +111,7 @@ def simulate(beginning: Beginning, method: Method, course: Course) -> Trajectory
     few = _Sampled(network, problem.structure, known, last.T[:, None])
     return Trajectory(
         time=time.reshape(over),
-        loss=losses.reshape(over) + problem.floor,
+        loss=(losses + problem.floor if problem.floor else losses).reshape(over),
         squared_gradient=rate.reshape(over),
         weights=Samples(few, widen, batch, last_alone=observation is not None),
         saves=saves.reshape(batch),

@@ -16,7 +16,7 @@ import jax
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from .._lanes import accelerated, places
+from .._lanes import accelerated, on_host, places
 from .._objective import Objective
 from .._precision import float64
 from ._logbook import NOBODY, Logbook
@@ -176,7 +176,7 @@ class Worker:
 
     def _judge(self) -> int:
         """Which of the lanes that have stopped go on, and which have ended; how many these are."""
-        self.pool = self.pool._replace(numbers=np.array(self.pool.numbers))
+        self.pool = self.pool._replace(numbers=np.array(on_host(self.pool.numbers)))
         book, status = self.shared.book, self.pool.state.status
         book.glance(self.lanes, self.running, self.pool)
         still = self.running & (status == STATIONARY)
@@ -232,8 +232,8 @@ class Worker:
         else:
             total = int(counts[some].sum())
             most = -(-total // (part := max(1, places(total) // 8))) * part  # for few programs
-            numbers, weights = map(np.asarray, packed(rows, np.where(whose, counts, 0), most))
-            numbers, weights = numbers[:, :total], weights[:total]
+            numbers, weights = map(on_host, packed(rows, np.where(whose, counts, 0), most))
+            numbers, weights = numbers[:, :total], weights[:total].copy()  # they stay for long
         self.shared.book.add(self.lanes[some], counts[some], numbers, weights)
         self.kept = self.kept._replace(counts=np.where(whose, 0, counts))
 

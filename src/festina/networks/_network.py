@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from .._lanes import over_lanes
+from .._lanes import blocks, on_all_cores, over_lanes
 from .._precision import float64
 from .._types import Array, ArrayLike
 from ._given import check_alone, check_lane
@@ -121,7 +121,8 @@ class AbstractNetwork(abc.ABC):
     def check_finite(self) -> None:
         """Raises if a weight is infinite or no number."""
         for name, part in zip(self.part_axes, self.parts, strict=True):
-            if not np.isfinite(part).all():
+            finite = lambda some, part=part: np.isfinite(part[some]).all()
+            if not all(on_all_cores(finite, blocks(len(part)), part.size)):
                 raise ValueError(
                     f"The weights `{name}` are not all finite. Training that diverges leaves such "
                     "weights: take them from before, or use a smaller learning rate."
