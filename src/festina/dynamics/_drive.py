@@ -187,7 +187,7 @@ def _sizes(weights: int, total: int, numbers: int) -> _Sizes:
     share = math.ceil(most / min(cores(), math.ceil(most / slots)))
     fit = [turns for turns, rows in _TURNS if turns * rows * slots * numbers <= _MOST_NUMBERS]
     pool = slots * next((turns for turns in fit if share <= turns * slots), fit[-1])
-    rows = min(max(_MOST_NUMBERS // (pool * numbers), 8), _MOST_ROWS // 4)
+    rows = min(max(_MOST_NUMBERS // (pool * numbers), 8), _MOST_ROWS // 2)
     return _Sizes(workers, pool, slots, rows)
 
 
