@@ -6,7 +6,7 @@ import pytest
 
 import festina
 from festina import gradient_descent, gradient_flow
-from festina.networks import fully_connected
+from festina.networks import from_run, fully_connected
 from festina.tasks import linear_teacher, task
 
 POPULATION = linear_teacher(np.eye(2), [[1.0, 1.0], [1.0, 4.0]])
@@ -91,6 +91,17 @@ def test_in_a_data_set(train, axis):
     assert data["units"].dims == ("seed", axis)
     assert "u" not in data
     assert data.attrs["unit"] == repr(network.unit)
+
+
+@pytest.mark.parametrize("train", [flow, flow_at_times, descent, mini_batches])
+@pytest.mark.parametrize("observe", [{}, {"u": lambda network: network.v, "loose": products}])
+def test_trained_networks_are_saved_whatever_is_observed(train, observe, tmp_path):
+    network = fully_connected(2, 4, 2, activation="tanh", scale=0.3, key=festina.seeds(3))
+    run = train(network, POINTS, observe=observe)
+    loaded = from_run(festina.save(run, tmp_path / "run"))
+    for part, same in zip(loaded.parts, run.final.parts, strict=True):
+        np.testing.assert_array_equal(part, same)
+    np.testing.assert_array_equal(loaded.labels["seed"], run.final.labels["seed"])
 
 
 def test_a_lane_that_diverges_is_observed_as_long_as_it_is_finite():

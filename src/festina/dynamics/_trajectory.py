@@ -14,7 +14,7 @@ from .._types import Array
 from ..networks._given import check_lane
 from ..networks._labels import Labels, axis_names, coordinates, lane_labels
 from ..networks._network import Network
-from ..networks._past import MEMORY, Past
+from ..networks._past import FINAL, MEMORY, Past
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -239,7 +239,8 @@ class Trajectory(Generic[Network]):
         nothing is known, as of keys made by `jax.random.split`, are `batch_0`, … and are counted:
         `network.labelled(…)` says more. Names in `dims` replace those of the axes.
 
-        Lanes with times of their own have an axis `save` and a coordinate `time(…, save)`.
+        Lanes with times of their own have an axis `save` and a coordinate `time(…, save)`. Where
+        `observe` said what is kept, the weights of the `final` network are `final_u`, `final_v`, ….
         """
         import xarray as xr
 
@@ -259,6 +260,7 @@ class Trajectory(Generic[Network]):
                 "loss": (over, self.loss, {"long_name": f"loss {loss_formula(self.convention)}"}),
                 "squared_gradient": (over, self.squared_gradient),
                 **{name: ((*over, *axes), array) for name, axes, array in self._kept()},
+                **{name: ((*batch, *axes), array) for name, axes, array in self._ended()},
                 "saves": (batch, self.saves),
                 "evaluations": (batch, self.evaluations),
                 "ending": (batch, _words(self, [e.reason for e in self.endings])),
@@ -297,6 +299,14 @@ class Trajectory(Generic[Network]):
             (name, tuple(f"{name}_{axis}" for axis in range(array.ndim - axes)), array)
             for name, array in self.observed.items()
         ]
+
+    def _ended(self) -> list[tuple[str, tuple[str, ...], Array]]:
+        """The weights at the end, where they are not among those at every sample."""
+        if not self.observed and not self.losses_alone:
+            return []
+        last, axis = self.weights(LAST), len(self.batch_shape)
+        parts = zip(last.part_axes.items(), last.parts, strict=True)
+        return [(f"{FINAL}{name}", axes, np.take(part, 0, axis)) for (name, axes), part in parts]
 
 
 def _within(

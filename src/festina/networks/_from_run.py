@@ -16,7 +16,7 @@ from ._gating import Gating, Rule
 from ._labels import labels_from
 from ._layer import layer
 from ._network import AbstractNetwork
-from ._past import MEMORY, Past
+from ._past import FINAL, MEMORY, Past
 from ._stack import stack_from
 from ._units import AbstractUnit, Kernel, LinearHead, Neuron, SoftmaxHead
 
@@ -62,12 +62,14 @@ def from_run(
     dims = tuple(map(str, data["saves"].dims))
     last = data.isel(time=-1) if "time" in data["loss"].dims else data.isel(save=-1)
     edges = {"-".join(edge) for edge in data.attrs.get("graph", [(), (), ()])[2]}
-    names = [str(name) for name in data.variables if _is_part(str(name)) or name in edges]
-    parts = {name: np.asarray(last[name].values, float) for name in names}
+    # Under the name of a part anything can have been observed: those at the end come last.
+    names = sorted(map(str, data.variables), key=lambda name: name.startswith(FINAL))
+    found = {name.removeprefix(FINAL): np.asarray(last[name].values) for name in names}
+    parts = {name: w.astype(float) for name, w in found.items() if _is_part(name) or name in edges}
     if not parts:
         raise ValueError(
-            "`run` holds no weights: where `observe` says what is kept, they are not. Train "
-            "without it, or take `trajectory.final` before saving."
+            f"`run` holds no weights, neither at samples (u, v, …) nor at its end ({FINAL}u, …): "
+            "take all variables that `to_dataset` gives."
         )
     given = gates if kind == "Gated" else activations
     network = _BUILD[kind](data.attrs, parts, unit, given)

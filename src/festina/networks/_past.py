@@ -54,3 +54,6 @@ MEMORY = {
     "step_size": "step that would come next",
 }
 """What a run on disk holds of it beside the samples, and in words."""
+
+FINAL = "final_"
+"""Before the names of parts, where a run on disk holds them at its end alone."""
