@@ -151,11 +151,13 @@ def test_a_lane_needs_one_index_for_each_axis(index):
         run.lane(*index)
 
 
-def test_a_lane_that_is_not_there(sweep):
+def test_a_lane_that_is_not_there(sweep, as_a_user):
     run = festina.gradient_descent(SEEDS, TASK, 0.02, 3)
     for index in (9, 3, -4):
         with pytest.raises(ValueError, match=f"Index {index} of `lane` is out of range for 3 netw"):
             run.lane(index)
+    with pytest.raises(ValueError, match=r"`lane` takes whole numbers, got 1\.5"):
+        run.lane(1.5)  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match=r"Index 5 .* out of range for 3 networks along axis 1"):
         sweep.lane(1, 5)
     np.testing.assert_array_equal(run.lane(-1).loss, run.lane(2).loss)

@@ -166,7 +166,7 @@ def test_bad_sizes_scales_and_keys():
         deep_linear_from([np.ones((2, 2, 2))])(np.ones(2))
 
 
-def test_one_network_of_a_batch():
+def test_one_network_of_a_batch(as_a_user):
     batch = deep_linear((3, 2, 4), scale=1.0, key=festina.seeds(3))
     x = np.ones((1, 3))
     assert np.array_equal(batch.lane(1).predict(x), batch.predict(x)[1])
@@ -174,5 +174,8 @@ def test_one_network_of_a_batch():
         batch.lane()
     with pytest.raises(ValueError, match="Index 9 of `lane` is out of range for 3 networks"):
         batch.lane(9)
+    for index in (1.5, "1", None, True, np.array([1])):
+        with pytest.raises(ValueError, match="`lane` takes whole numbers, got "):
+            batch.lane(index)
     with pytest.raises(ValueError, match="This is one network already"):
         batch.lane(1).lane(0)

@@ -119,6 +119,9 @@ def check_lane(index: tuple[int, ...], batch: tuple[int, ...], *, alone: str) ->
             + ("" if batch else f" This is one {alone} already.")
         )
     for axis, (i, length) in enumerate(zip(index, batch, strict=True)):
+        found = np.asarray(i)
+        if found.ndim or found.dtype.kind not in "iu":
+            raise ValueError(f"`lane` takes whole numbers, got {_shown(i)}.")
         if not -length <= i < length:
             which = f" along axis {axis}" if len(index) > 1 else ""
             raise ValueError(f"Index {i} of `lane` is out of range for {length} networks{which}.")
