@@ -112,8 +112,8 @@ def test_weights_must_be_finite(name, value):
 @pytest.mark.parametrize(
     ("network", "message"),
     [
-        (fully_connected(3, 4, 2, key=jax.random.key(0)), r"do not fit.*u \(2,\).*has \(3,\)"),
-        (fully_connected(2, 4, 1, key=jax.random.key(0)), r"do not fit.*v \(2,\).*\(1,\)"),
+        (fully_connected(3, 4, 2, key=jax.random.key(0)), r"do not fit: .* \(3,\), got \(2,\)"),
+        (fully_connected(2, 4, 1, key=jax.random.key(0)), "has 1 outputs.* outputs are 2"),
         (attention(2, 4, key=jax.random.key(0)), "attention head takes tokens as columns"),
         (
             fully_connected(2, 4, 2, activation="relu", key=jax.random.key(0)),

@@ -199,15 +199,16 @@ def test_arrays_that_are_no_layer(unit, u, v, message):
 @pytest.mark.parametrize(
     ("network", "shape", "message"),
     [
-        (fully_connected(2, 3, key=KEY), (5, 3), r"\(3,\) .* need .* u \(3,\) .* has \(2,\)"),
+        (fully_connected(2, 3, key=KEY), (5, 3), r"inputs of shape \(2,\), got \(3,\)"),
         # Which could be reshaped to fit.
-        (fully_connected(2, 3, key=KEY), (5, 4), r"\(4,\) .* need .* u \(4,\) .* has \(2,\)"),
-        (fully_connected(2, 3, key=seeds(4)), (5, 4), r"inputs of shape \(4,\) .* need"),
+        (fully_connected(2, 3, key=KEY), (5, 4), r"inputs of shape \(2,\), got \(4,\)"),
+        (fully_connected(2, 3, key=seeds(4)), (5, 4), r"inputs of shape \(2,\), got \(4,\)"),
+        (fully_connected(2, 3, bias=True, key=KEY), (5, 3), r"of shape \(2,\), got \(3,\)"),
         (fully_connected(2, 3, key=KEY), (2,), r"`x` must be examples, .* got shape \(2,\)"),
         (fully_connected(2, 3, key=KEY), (), r"`x` must be examples, .* got shape \(\)"),
         (fully_connected(2, 3, key=KEY), (5, 2, 2), r"takes vectors, got inputs \(2, 2\)"),
-        (convolutional(4, 3, key=KEY), (5, 7), r"v \(1, 6\), .* \(2,\) and \(1, 3\)"),
-        (attention(2, 3, key=KEY), (5, 6, 4), r"u \(2, 1, 6\) .* has \(2, 1, 3\)"),
+        (convolutional(4, 3, key=KEY), (5, 7), r"inputs of shape \(4,\), got \(7,\)"),
+        (attention(2, 3, key=KEY), (5, 6, 4), r"inputs of shape \(3, 4\), got \(6, 4\)"),
     ],
 )
 def test_inputs_that_do_not_fit_the_network(network, shape, message):

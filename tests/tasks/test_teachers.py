@@ -369,10 +369,9 @@ def test_units_that_do_not_fit_the_inputs():
 
 @pytest.mark.usefixtures("as_a_user")
 def test_networks_that_do_not_fit_the_task():
-    message = r"inputs of shape \(2,\) and 1 outputs need unit weights u \(2,\) and v \(1,\)"
-    for network in (
-        fully_connected(3, 4, scale=0.1, key=KEY),
-        fully_connected(2, 4, 2, scale=0.1, key=KEY),
+    for network, message in (
+        (fully_connected(3, 4, scale=0.1, key=KEY), r"takes inputs of shape \(3,\), got \(2,\)"),
+        (fully_connected(2, 4, 2, scale=0.1, key=KEY), "has 2 outputs, .* its outputs are 1"),
     ):
         with pytest.raises(ValueError, match=message):
             festina.gradient_descent(network, task(X, Y), 0.1, 2)

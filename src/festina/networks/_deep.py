@@ -12,7 +12,7 @@ from .._pytree import pytree
 from .._types import Array, ArrayLike, Keys
 from ._activations import linear
 from ._build import random_parts
-from ._given import finite_array
+from ._given import finite_array, misfit
 from ._graph import Graph
 from ._layer import Layer
 from ._network import AbstractGraphNetwork
@@ -89,10 +89,7 @@ class DeepLinear(AbstractGraphNetwork):
 
     def check_fit(self, input_shape: tuple[int, ...], outputs: int) -> None:
         if (self.widths[:1], self.outputs) != (input_shape, outputs):
-            raise ValueError(
-                f"Network and task do not fit: the task has inputs of shape {input_shape} and "
-                f"{outputs} outputs, the network has the widths {self.widths} from input to output."
-            )
+            raise misfit(self.widths[:1], self.outputs, input_shape, outputs)
 
 
 def layer_shapes(widths: Sequence[int]) -> tuple[tuple[int, int], ...]:

@@ -9,7 +9,7 @@ from .._pytree import pytree
 from .._types import Array, ArrayLike, Keys
 from ._build import random_parts
 from ._contract import mix
-from ._given import finite_array, whole_number
+from ._given import finite_array, misfit, whole_number
 from ._network import AbstractNetwork
 from ._structure import AbstractStructure
 from ._view import Shape
@@ -64,10 +64,7 @@ class DiagonalLinear(AbstractNetwork):
 
     def check_fit(self, input_shape: tuple[int, ...], outputs: int) -> None:
         if ((self.inputs,), 1) != (input_shape, outputs):
-            raise ValueError(
-                f"Network and task do not fit: the task has inputs of shape {input_shape} and "
-                f"{outputs} outputs, the diagonal network {self.inputs} inputs and one output."
-            )
+            raise misfit((self.inputs,), 1, input_shape, outputs)
 
 
 @dataclass(frozen=True)

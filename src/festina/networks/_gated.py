@@ -84,7 +84,7 @@ class GatedView(AbstractView):
         known = self.gating.examples.shape[1] or self.plan.columns
         if input_shape != (needed := known or max(least, *input_shape, 0),):
             raise ValueError(
-                f"Network and task do not fit: inputs have shape {input_shape}, the network takes "
+                f"Network and inputs do not fit: they have shape {input_shape}, the network takes "
                 f"vectors of {needed} numbers{', as its `examples` are' * bool(self.gates)}. Which "
                 "of them are read is said by `inputs`."
             )

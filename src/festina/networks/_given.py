@@ -111,6 +111,21 @@ def check_alone(batch: tuple[int, ...], what: str = "network", *, use: str = "")
         )
 
 
+def misfit(
+    takes: tuple[int, ...], gives: int, input_shape: tuple[int, ...], outputs: int
+) -> ValueError:
+    """What to raise at inputs that a network does not take, or at targets that it does not give."""
+    if gives == outputs:
+        return ValueError(
+            "Network and inputs do not fit: the network takes inputs of shape "
+            f"{takes}, got {input_shape}."
+        )
+    return ValueError(
+        f"Network and task do not fit: the network takes inputs of shape {takes} and has {gives} "
+        f"outputs, the task's inputs have shape {input_shape}, and its outputs are {outputs}."
+    )
+
+
 def check_lane(index: tuple[int, ...], batch: tuple[int, ...], *, alone: str) -> None:
     """Raises unless there is one such network in a batch; without any batch it is `alone`."""
     if len(index) != len(batch):

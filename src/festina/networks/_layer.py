@@ -10,7 +10,7 @@ from jaxtyping import Float
 
 from .._pytree import pytree
 from .._types import Array, ArrayLike
-from ._given import finite_array
+from ._given import finite_array, misfit
 from ._network import AbstractNetwork
 from ._rows import Rows
 from ._structure import Structure
@@ -45,11 +45,8 @@ class Layer(AbstractNetwork):
         expected_v = (outputs, *self.unit.read_shape(input_shape))
         found_u, found_v = self.structure.weight_shape, self.structure.value_shape
         if found_u != expected_u or found_v != expected_v:
-            raise ValueError(
-                f"Network and task do not fit: inputs of shape {input_shape} and {outputs} "
-                f"outputs need unit weights u {expected_u} and v {expected_v}, the network has "
-                f"{found_u} and {found_v}."
-            )
+            takes = self.unit.input_shape(found_u, found_v[1:])[:1] + input_shape[1:]
+            raise misfit(takes, self.outputs, input_shape, outputs)
 
     @classmethod
     def from_rows(

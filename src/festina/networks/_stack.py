@@ -8,7 +8,7 @@ from jaxtyping import Float
 from .._pytree import pytree
 from .._types import Array, ArrayLike
 from ._activations import Activation, ActivationLike, activation
-from ._given import finite_array
+from ._given import finite_array, misfit
 from ._graph import Graph
 from ._network import AbstractGraphNetwork
 from ._stack_graph import Skips, StackView, layer_widths, stack_graph
@@ -125,11 +125,8 @@ class Stack(AbstractGraphNetwork):
         found = self.shapes[0][1:], self.shapes[1][1:-1], self.outputs
         expected = self.unit.weight_shape(input_shape), self.unit.read_shape(input_shape), outputs
         if found != expected:
-            raise ValueError(
-                f"Network and task do not fit: inputs of shape {input_shape} and {outputs} outputs "
-                f"need units with weights {expected[0]} and responses {expected[1]}; the network's "
-                f"have {found[0]} and {found[1]}, and it has {found[2]} outputs."
-            )
+            takes = self.unit.input_shape(*found[:2])[:1] + input_shape[1:]
+            raise misfit(takes, self.outputs, input_shape, outputs)
         for source, target in self.skips:
             if source == 0 and self.widths[target - 1] != input_shape[0]:
                 raise ValueError(
