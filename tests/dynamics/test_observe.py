@@ -148,6 +148,7 @@ def test_losses_alone(train):
         (lambda network: None, "an array of real numbers"),
         (lambda network: 1j * network.u, "an array of real numbers"),
         (lambda network: [[1.0], [1.0, 2.0]], "an array of real numbers"),
+        ({"both": lambda network: (network.u, network.v)}, "'both' gives a tuple of 2. For sev"),
     ],
 )
 @pytest.mark.parametrize("train", [descent, mini_batches])
@@ -155,6 +156,13 @@ def test_bad_observers(observe, words, train, as_a_user):
     network = fully_connected(2, 3, 2, scale=0.1, key=jax.random.key(0))
     with pytest.raises(ValueError, match=words):
         train(network, POINTS, observe=observe)
+
+
+def test_errors_of_observers_say_whose_they_are():
+    network = fully_connected(2, 3, 2, scale=0.1, key=jax.random.key(0))
+    with pytest.raises(AttributeError) as caught:
+        descent(network, POINTS, observe={"map": products, "bias": lambda network: network.b})
+    assert caught.value.__notes__ == ["This was `observe`, of 'bias'."]
 
 
 @pytest.mark.parametrize("train", [flow, descent, mini_batches])

@@ -70,7 +70,16 @@ class Observation:
         return np.concatenate([array.ravel() for array in seen.values()])
 
     def _see(self, name: str, network: AbstractNetwork) -> Float[np.ndarray, "..."]:
-        found = self._functions[name](network)
+        try:
+            found = self._functions[name](network)
+        except Exception as error:
+            error.add_note(f"This was `observe`, of '{name}'.")
+            raise
+        if isinstance(found, tuple):
+            raise ValueError(
+                f"`observe` must give an array for a network, '{name}' gives a tuple of "
+                f"{len(found)}. For several arrays: a dictionary of functions, one each."
+            )
         try:
             array = np.asarray(found)
         except ValueError:  # lists of different lengths
