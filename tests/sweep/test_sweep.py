@@ -553,3 +553,7 @@ def test_a_store_is_no_run_and_says_what_reads_it(tmp_path):
 def test_values_of_a_range_are_those_that_one_would_type():
     assert axis("a", "0:1:11") == tuple(k / 10 for k in range(11))
     assert axis("a", "2:512:log:9") == tuple(2.0**k for k in range(1, 10))
+    for how in ("", "log:"):
+        first, *_, last = axis("a", f"0.12345678901234567:1.2345678901234567:{how}3")
+        assert (first, last) == (0.12345678901234567, 1.2345678901234567)
+        assert axis("a", f"0.12345678901234567:1:{how}1") == (0.12345678901234567,)

@@ -72,6 +72,7 @@ def axis(name: str, given: Any) -> tuple[Any, ...]:
         start, end, count, logarithmic = _range(name, given)
         line = (np.geomspace if logarithmic else np.linspace)(start, end, count)
         line = np.array([float(f"{value:.14g}") for value in line])  # 0.3, as one would type it
+        line[-1:], line[:1] = end, start  # as they were typed
         whole = not logarithmic and "." not in given and (line == np.round(line)).all()
         values = line.astype(int if whole else float).tolist()
     else:
