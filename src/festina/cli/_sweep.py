@@ -223,11 +223,12 @@ def _summary(data: "xr.Dataset") -> "Table":
     from ._table import plain_table
 
     if "claim" in data.dims:
-        table = plain_table("holds", "measured: from", "median", "to", "claim")
+        table = plain_table("holds where said", "measured: from", "median", "to", "claim")
         for k, words in enumerate(data["claim"].values):
             each = data.isel(claim=k)
             holds, judged = int(each["holds"].sum()), int(each["holds"].count())
-            table.add_row(f"{holds} of {judged}", *_spread(each["measured"].values), str(words))
+            where = f"{holds} of {judged} piece{'s' * (judged != 1)}"
+            table.add_row(where, *_spread(each["measured"].values), str(words))
         return table
     table = plain_table("result", "from", "median", "to")
     for name, values in data.drop_vars(("status", "reason", "seconds")).data_vars.items():
