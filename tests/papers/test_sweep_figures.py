@@ -40,6 +40,27 @@ def test_a_phase_diagram_has_the_scale_of_its_grid(x, scale):
         np.testing.assert_allclose(edges[1:-1] ** 2, x[:-1] * x[1:])
 
 
+def test_few_values_have_a_tick_each_and_many_those_of_the_scale():
+    ticks = lambda axis: [label.get_text() for label in axis.get_ticklabels()]
+    ax = phase_diagram(axes(), grid([4.0, 8.0, 16.0, 32.0], [2, 3, 5]), x="x")
+    assert ticks(ax.xaxis) == ["4", "8", "16", "32"]
+    assert ticks(ax.yaxis) == ["2", "3", "5"]
+    assert not ax.xaxis.get_ticklocs(minor=True).size
+    ax = phase_diagram(axes(), grid(np.geomspace(1e-6, 1, 7), [1.0, 2.0, 300.0]), x="x")
+    assert "4" not in ticks(ax.xaxis)
+    assert len(ticks(ax.xaxis)) != 7
+    assert ticks(ax.yaxis) != ["1", "2", "300"]  # two of which would lie on each other
+
+
+@pytest.mark.parametrize("claim", ["it falls", ["it falls"]])
+def test_the_colours_of_a_claim_say_which_one_it_is(claim):
+    two = xr.concat([grid([1.0, 2.0], [1.0, 2.0])] * 2, "claim").rename("measured")
+    chosen = two.assign_coords(claim=["it falls", "it rises"]).sel(claim=claim)
+    ax = phase_diagram(axes(), chosen, x="x")
+    assert ax.figure.axes[1].get_ylabel() == "measured: it falls"
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("words for x", "y")
+
+
 def test_a_boundary_is_a_line_over_either_axis_or_a_contour():
     values = grid(np.linspace(0, 1, 5), np.linspace(0, 4, 5))
     over_y = xr.DataArray([0.2, 9.0], {"y": [0.0, 4.0]}, ("y",))

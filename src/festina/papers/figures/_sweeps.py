@@ -1,5 +1,6 @@
 """Figures of sweeps: arrays with named axes in, axes out; theory dashed, as everywhere."""
 
+import textwrap
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ def phase_diagram(
 
     Axes on which the grid is geometric are logarithmic, also one of both signs without zero. What
     is missing (NaN) stays blank. Axes and colour bar say the `long_name` of what they show, or its
-    name.
+    name, and of a sweep of claims which one it is. Of few values each has a tick.
 
     **Arguments:**
 
@@ -39,6 +40,9 @@ def phase_diagram(
     - `x`: the dimension that runs to the right.
     - `how`: to `pcolormesh`, such as `cmap`, `vmin` or `norm`.
     """
+    name, claim = _words(values), values.coords.get("claim")
+    if claim is not None and claim.size == 1:
+        name = textwrap.fill(f"{name}: {claim.item()}", 44)
     values = values.squeeze(drop=True)
     if values.ndim != 2 or x not in values.dims or values.dtype.kind not in "fiub":
         raise ValueError(
@@ -50,7 +54,7 @@ def phase_diagram(
     edges = [_edges(ax, which, values[name]) for which, name in (("x", x), ("y", y))]
     mesh = ax.pcolormesh(*edges, values, **{"rasterized": True, **how})
     assert ax.figure is not None, "axes are in a figure"
-    ax.figure.colorbar(mesh, ax=ax, label=_words(values))
+    ax.figure.colorbar(mesh, ax=ax, label=name)
     ax.set(xlabel=_words(values[x]), ylabel=_words(values[y]))
     if theory is not None and theory.ndim == 2:
         dashed: dict[str, Any] = {"colors": "black", "linewidths": 1.2, "linestyles": "--"}
@@ -150,6 +154,10 @@ def _edges(ax: Axes, which: str, coordinate: xr.DataArray) -> Float[np.ndarray, 
             axis.set_ticks([*-tens[::-1], *tens])
     scale = axis.get_transform()
     there = scale.transform(values)
+    names = [f"{value:g}" for value in values]
+    if len("".join(names)) <= 24 and np.diff(there).min() >= np.ptp(there) / 12:
+        axis.set_ticks(values, names)
+        axis.set_ticks([], minor=True)
     middle = (there[1:] + there[:-1]) / 2
     ends = 2 * there[[0, -1]] - middle[[0, -1]]
     return np.asarray(scale.inverted().transform(np.concatenate((ends[:1], middle, ends[1:]))))
