@@ -198,7 +198,7 @@ def draw(run: xr.DataTree) -> Figure:
         width.plot(data["width"], off, **DOTS, color=f"C{k}", label=name)
         if k == 0:
             law(width, data["width"], float(off[-1]), -1, "$1/N$")
-    width.axhline(0.05, **GUIDE)
+    width.axhline(0.05, **GUIDE, label="5 %")
     finish(width, "hidden neurons $N$", "relative error", "kernel", xscale="log", yscale="log")
     data = run["prior"].ds
     prior.plot(data["variance"], data["contrast"].mean("chain"), **DOTS, label="chains")
