@@ -1,6 +1,6 @@
 """Shared aliases. Those of arguments are called by their names in `help()`, not spelled out."""
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import jax
 import numpy as np
@@ -11,8 +11,9 @@ from typing_extensions import TypeAliasType
 Array: TypeAlias = jax.Array | np.ndarray
 """JAX's inside a compiled program, NumPy's outside: results keep float64 whatever JAX's setting."""
 
-# NumPy's own alias writes numbers as `complex`, which checks at run time take at its word.
-ArrayLike = TypeAliasType("ArrayLike", float | int | npt.ArrayLike)
+# NumPy's own alias writes numbers as `complex` and sequences as what has `__reversed__`, which no
+# tuple has: checks at run time take it at its word.
+ArrayLike = TypeAliasType("ArrayLike", float | int | tuple[Any, ...] | npt.ArrayLike)
 """A number, or what NumPy makes an array of."""
 
 Keys = TypeAliasType("Keys", Key[jax.Array, "..."] | UInt32[jax.Array, "... _"])

@@ -170,6 +170,13 @@ def test_passages_of_a_batch_are_those_of_each_curve_at_each_level():
     assert shared[0, 0] == passage_time(time[0, 0], loss[0, 0], 1.0)
 
 
+@pytest.mark.parametrize("container", [list, tuple, np.array])
+def test_levels_come_in_what_numpy_makes_an_array_of(container):
+    time = np.linspace(0.0, 1.0, 11)
+    seen = passage_time(container(time), (1 - time)[None], container([0.5, 0.25]))
+    np.testing.assert_allclose(seen, [0.5, 0.75], atol=1e-12)
+
+
 def test_a_passage_is_where_the_cubic_through_values_and_slopes_is():
     """Against SciPy's, in between samples that are far apart, also where its slope is nothing."""
     time, loss, slope = [0.0, 2.0], [1.0, 0.0], np.array([[-0.1, -1.2], [0.0, 0.0], [-1.5, -1.5]])

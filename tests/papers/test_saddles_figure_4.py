@@ -1,6 +1,7 @@
 """Figure 4 of the saddle-to-saddle paper: its numbers by other routes."""
 
 import functools
+import itertools
 
 import numpy as np
 import pytest
@@ -274,21 +275,30 @@ def test_half_of_the_grid_stands_for_all_of_it_where_phi_is_even_or_odd():
     assert not {tuple(x) for x in half[:-1]} & {tuple(-x) for x in half}
 
 
-def test_fixed_points_of_one_unit_are_stationary_in_u_and_v():
+def test_fixed_points_of_one_unit_are_those_found_in_u_and_v():
+    """Roots of the loss's slope in all three weights, without the best v put in, from a grid."""
     teacher = layer(Neuron(named("sine")), np.diag([1.0, 2.0]), np.ones(2))
     task = population(teacher, 0.6)
-    levels, us, minima = (values for _, values in width_one(teacher.unit, task).values())
+    (_, levels), (_, minima) = width_one(teacher.unit, task).values()
     x, y, w = task.x, task.y[:, 0], task.weight
-    loss = lambda theta: w @ (y - theta[2] * np.sin(x @ theta[:2])) ** 2
-    assert minima.any()
-    assert not minima.all()
-    for level, u, minimum in zip(levels, us, minima, strict=True):
+
+    def slope(theta):
+        z, v = x @ theta[:2], theta[2]
+        error = 2 * w * (v * np.sin(z) - y)
+        return np.array([*(v * (error * np.cos(z)) @ x), error @ np.sin(z)])
+
+    found = {}
+    axis = np.linspace(-4.9, 4.9, 14)
+    for u in itertools.product(axis, axis[7:]):  # −u with −v is the same unit
         phi = np.sin(x @ u)
-        theta = np.array([*u, (w * y) @ phi / (w @ phi**2)])
-        assert loss(theta) == pytest.approx(level, rel=1e-12)
-        np.testing.assert_allclose(optimize.approx_fprime(theta, loss, 1e-7), 0, atol=1e-6)
-        ends = optimize.minimize(loss, theta + 0.03, tol=1e-12).fun, level
-        assert (ends[0] == pytest.approx(ends[1], rel=1e-6)) == minimum
+        end = optimize.root(slope, [*u, (w * y) @ phi / (w @ phi**2)], tol=1e-12)
+        if end.success and np.linalg.norm(end.x[:2]) < 5 and abs(end.x[2]) > 1e-3:
+            curvature = optimize.approx_fprime(end.x, slope, 1e-7)
+            level = w @ (y - end.x[2] * np.sin(x @ end.x[:2])) ** 2
+            found[round(level, 7)] = level, np.linalg.eigvalsh(curvature)[0] > 0
+    expected = [found[level] for level in sorted(found)]
+    np.testing.assert_allclose(levels, [level for level, _ in expected], rtol=1e-10)
+    assert minima.tolist() == [minimum for _, minimum in expected] == [True, True, False]
 
 
 @pytest.mark.parametrize(

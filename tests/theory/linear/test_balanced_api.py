@@ -355,21 +355,36 @@ def kernel_distance_of(states, inputs):
     "seed", [*range(2), *(pytest.param(k, marks=pytest.mark.slow) for k in range(2, 40))]
 )
 def test_regimes_of_any_shape_are_those_of_their_kernels(seed):
-    """Lazy: the kernel stays. Delayed: it turns, long after the rate |λ| of the larger layer."""
+    """The kernel turns as far as the larger layer does, which a lazy one does not. Delayed: half of
+    that takes as long as at the largest difference of rates, long after the rate |λ|."""
     rng = np.random.default_rng(seed)
     inputs, outputs = rng.integers(1, 6, 2)
     for lam in rng.uniform(40.0, 100.0, 2) * [-1.0, 1.0]:
         most = outputs if lam > 0 else inputs
         hidden = rng.integers(1, most + 1)
         s = np.sort(rng.uniform(0.7, 1.5, min(inputs, outputs)))[::-1]
-        sigma = (rotation(outputs, rng)[:, : len(s)] * s) @ rotation(inputs, rng)[: len(s)]
+        left, right = rotation(outputs, rng)[:, : len(s)], rotation(inputs, rng)[: len(s)]
         weights = balanced_weights(inputs, hidden, outputs, lam, 0.05, rng)
-        found = regime(balanced_flow_from(*weights, sigma))
+        found = regime(balanced_flow_from(*weights, (left * s) @ right))
         lazy = hidden == most
         assert found.kind == ("lazy" if lazy else "delayed rich")
-        assert (found.kernel_distance < (3 / lam) ** 2) == lazy
+        # Units turn to the strongest modes; those for which there is none keep their directions.
+        large, modes = (weights[1], left) if lam > 0 else (weights[0].T, right.T)
+        kept = np.sum((modes[:, :hidden].T @ np.linalg.qr(large)[0]) ** 2)
+        turned = 1 - (kept + max(hidden - len(s), 0)) / hidden  # sin², on average
+        assert (turned < 1e-12) == lazy  # a draw may begin near where it ends, at 3e-6 for one
+        # The other layer's part of the kernel is smaller by (s/λ)².
+        assert found.kernel_distance == pytest.approx(turned, abs=(2 / lam) ** 2)
         if not lazy:
-            assert found.half_change_time * found.rate_gap > 0.03
+            # At one difference of rates g a small angle falls by e^(−gt), and half of its sin² is
+            # gone at gt = −ln(1 − √½) = 1.228. Wider angles and several g take longer in units of
+            # the largest (for one unit by convexity; more are seen to). Finite λ changes this by
+            # (s/λ)², or by (s/λ)⁴ of the distance: by 5% where that is 3e-6. `rate_gap` is the
+            # smallest g, and between two modes of one strength it says nothing of half the way.
+            weakest = s[-1] if most == len(s) else 0.0
+            largest = np.hypot(s[0], lam / 2) - np.hypot(weakest, lam / 2)
+            assert found.half_change_time * largest > 1.1
+            assert found.rate_gap <= (1 + 1e-9) * largest
             assert found.half_change_time > 10 / abs(lam)
 
 

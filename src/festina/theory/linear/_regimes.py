@@ -26,7 +26,8 @@ class Regime:
     - `rate_gap`: how much faster the weakest mode grows that is learned than the strongest
       direction that is not. That is S_λ − |λ|/2, about s²/|λ|, beside a direction without a mode;
       with fewer units than modes it is the difference between the S_λ of two modes. Its inverse is
-      the delay.
+      the delay until the kernel has turned to the end; beside two modes of nearly the same strength
+      most of the way lies behind long before, see `half_change_time`.
     - `kernel_distance`: how far the tangent kernel moves in all, 1 − cos(K(0), K(∞)).
     - `half_change_time`: when it has first moved half as far; None if it does not move.
     - `half_loss_time`: when the loss has fallen to half; None if it does not.
@@ -53,8 +54,9 @@ def regime(flow: BalancedFlow) -> Regime:
     the task needs, and the loss halts on a plateau. Directions without a mode grow at
     $|\lambda|/2$ and those with one at $S_\lambda = \sqrt{s^2 + \lambda^2/4}$: only after a time of
     order $1/(S_\lambda - |\lambda|/2) \approx |\lambda|/s^2$ has the kernel turned, and then by as
-    much as in the rich regime. With fewer units than modes these compete too, and the time is
-    $|\lambda|/(s_h^2 - s_{h+1}^2)$.
+    much as in the rich regime. With fewer units than modes these compete too, and the last of them
+    gives way after $|\lambda|/(s_h^2 - s_{h+1}^2)$. Half of the way may lie behind
+    much earlier, and weights that are near the modes they learn hardly turn, whatever the kind.
 
     **Arguments:**
 
