@@ -9,11 +9,10 @@ from jaxtyping import Bool, Float, Int
 from .._objective import Objective, objective
 from ..networks import AbstractNetwork
 from ..networks._past import Past
-from ..networks._structure import AbstractStructure
 from ..tasks import AbstractTask
 from ._course import Course, Method
 from ._drive import drive, initial_state
-from ._logbook import Logbook, Pieces, Resolution
+from ._logbook import Logbook, Resolution
 from ._observe import Observation
 from ._program import (
     AT_FLOOR,
@@ -26,7 +25,7 @@ from ._program import (
     State,
     start,
 )
-from ._trajectory import LAST, Samples, Trajectory
+from ._trajectory import Samples, Trajectory
 from ._verdict import Verdict, at_rest
 from ._width import Widen, condense
 
@@ -67,7 +66,7 @@ def simulate(beginning: Beginning, method: Method, course: Course) -> Trajectory
 
     def note(lane: int, weights: Float[np.ndarray, "save weight"]) -> np.ndarray:
         assert observation is not None
-        few = _networks(network, problem.structure, weights[None])
+        few = network.with_parts(*problem.structure.arrays(weights.T[:, None]))
         wide = widen(few, slice(lane, lane + 1))
         return observation.rows(jax.tree.map(lambda leaf: leaf[0], wide))
 
@@ -98,9 +97,8 @@ def simulate(beginning: Beginning, method: Method, course: Course) -> Trajectory
     samples, saves = book.samples, book.samples.saves.copy()
     time, losses, rate = samples.numbers()
     batch, longest = network.batch_shape, time.shape[1]
-    over, observed = (*batch, longest), {}
-    if observation is not None:
-        observed = observation.arrays(samples.weights.reshape(*batch, *samples.weights.shape[1:]))
+    over = (*batch, longest)
+    observed = {} if observation is None else observation.of(samples, batch)
     if course.at_stops:  # the axis is the one asked for, also beyond where a lane broke off
         time = np.broadcast_to(course.stops[:longest], over).copy()
         broke_off = saves[:, None] <= np.arange(longest)
@@ -108,12 +106,11 @@ def simulate(beginning: Beginning, method: Method, course: Course) -> Trajectory
     sampled = np.asarray(book.sampled)
     last = sampled if saves.all() else np.where(saves > 0, sampled, np.nan)
     known = samples if observation is None else None
-    few = _Sampled(network, problem.structure, known, last.T[:, None])
     return Trajectory(
         time=time.reshape(over),
         loss=(losses + problem.floor if problem.floor else losses).reshape(over),
         squared_gradient=rate.reshape(over),
-        weights=Samples(few, widen, batch, last_alone=observation is not None),
+        weights=Samples(network, problem.structure, widen, known, last.T[:, None]),
         saves=saves.reshape(batch),
         endings=verdict.endings(book.last, book.initial, losses, saves),
         floor=problem.floor,
@@ -129,28 +126,6 @@ def simulate(beginning: Beginning, method: Method, course: Course) -> Trajectory
         labels=network.labels,
         past=_past(past, book, controls, method.solver).over(batch),
     )
-
-
-def _networks(
-    like: AbstractNetwork,
-    structure: AbstractStructure,
-    weights: Float[np.ndarray, "lane save weight"],
-) -> AbstractNetwork:
-    return like.with_parts(*structure.arrays(np.moveaxis(weights, -1, 0)))
-
-
-class _Sampled(NamedTuple):
-    """Networks at samples, all of them or the last."""
-
-    like: AbstractNetwork
-    structure: AbstractStructure
-    samples: Pieces | None
-    last: Float[np.ndarray, "lane 1 weight"]
-
-    def __call__(self, which: slice) -> AbstractNetwork:
-        if which == LAST or self.samples is None:
-            return _networks(self.like, self.structure, self.last)
-        return _networks(self.like, self.structure, self.samples.weights[:, which])
 
 
 def _recalled(

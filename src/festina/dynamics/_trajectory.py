@@ -15,6 +15,9 @@ from ..networks._given import check_lane
 from ..networks._labels import Labels, axis_names, coordinates, lane_labels
 from ..networks._network import Network
 from ..networks._past import MEMORY, Past
+from ..networks._structure import AbstractStructure
+from ._logbook import Pieces
+from ._width import Widen
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -52,19 +55,25 @@ class Ending:
 class Samples(Generic[Network]):
     """The weights at samples of a run, made as wide as the network when they are asked for."""
 
-    condensed: Callable[[slice], Network]  # (lane, save, unit, …), which of the saves
-    widen: Callable[[Network, slice], Network]
-    batch_shape: tuple[int, ...]
-    last_alone: bool = False
+    like: Network
+    structure: AbstractStructure  # of as many units as were trained
+    widen: Widen
+    every: Pieces | None
+    last: Float[np.ndarray, "lane 1 weight"]
 
     def __call__(self, which: slice) -> Network:
-        if self.last_alone and which != LAST:
+        if which == LAST:
+            weights = self.last
+        elif self.every is not None:
+            weights = self.every.weights[:, which]
+        else:
             raise ValueError(
                 "Where `observe` says what is kept, of the weights only `final` is: `observe` "
                 "whatever else you need of the network at all samples, or train without it."
             )
-        wide = self.widen(self.condensed(which), slice(None))
-        return jax.tree.map(lambda leaf: leaf.reshape(*self.batch_shape, *leaf.shape[1:]), wide)
+        few = self.like.with_parts(*self.structure.arrays(np.moveaxis(weights, -1, 0)))
+        wide, batch = self.widen(few, slice(None)), self.like.batch_shape
+        return jax.tree.map(lambda leaf: leaf.reshape(*batch, *leaf.shape[1:]), wide)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
