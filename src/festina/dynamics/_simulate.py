@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 
 from .._objective import Objective, objective
 from ..networks import AbstractNetwork
@@ -14,19 +14,9 @@ from ._course import Course, Method
 from ._drive import drive, initial_state
 from ._logbook import Logbook, Resolution
 from ._observe import Observation
-from ._program import (
-    AT_FLOOR,
-    NEVER,
-    NOT_FINITE,
-    RUNNING,
-    STATIONARY,
-    Controls,
-    Start,
-    State,
-    start,
-)
+from ._program import NEVER, Controls, Start, State, start
 from ._trajectory import Samples, Trajectory
-from ._verdict import Verdict, at_rest
+from ._verdict import Verdict, first_status
 from ._width import Widen, condense
 
 _MOST_NOISE = 1e-3  # of what there is to learn
@@ -40,6 +30,7 @@ class Beginning(NamedTuple):
     """Networks in front of their task."""
 
     network: Any  # as it was given
+    loss: str
     widen: Widen  # to it, from the few units that learn the same
     problem: Objective
     weights: Float[np.ndarray, "weight lane"]
@@ -52,12 +43,12 @@ def begin(network: AbstractNetwork, task: AbstractTask, loss: str) -> Beginning:
     problem = objective(condensed, task, loss)
     weights = problem.structure.columns(*condensed.parts)
     at_start = start(weights, problem.data, structure=problem.structure)
-    return Beginning(network, widen, problem, weights, at_start)
+    return Beginning(network, loss, widen, problem, weights, at_start)
 
 
 def simulate(beginning: Beginning, method: Method, course: Course) -> Trajectory[Any]:
     """Run every network of a batch and put the samples into one `Trajectory`."""
-    network, widen, problem, initial, at_start = beginning
+    network, loss, widen, problem, initial, at_start = beginning
     observation = None if course.observe is None else Observation(course.observe, network)
     state = initial_state(initial, at_start)
     size = np.sqrt(at_start.squared_size / network.structure.size)
@@ -71,11 +62,7 @@ def simulate(beginning: Beginning, method: Method, course: Course) -> Trajectory
         return observation.rows(jax.tree.map(lambda leaf: leaf[0], wide))
 
     controls = _controls(problem, np.asarray(state.loss), past, method, course)
-    if not course.at_stops:
-        rests = at_rest(problem, initial, at_start)
-        state = state._replace(status=_status(state, controls, rests))
-    finite = np.isfinite(at_start.loss)
-    state = state._replace(status=np.where(finite, state.status, NOT_FINITE))
+    state = state._replace(status=first_status(problem, state, controls, at_start))
     verdict = Verdict(problem, method, controls)
 
     def watch(book: Logbook) -> None:
@@ -115,7 +102,7 @@ def simulate(beginning: Beginning, method: Method, course: Course) -> Trajectory
         endings=verdict.endings(book.last, book.initial, losses, saves),
         floor=problem.floor,
         evaluations=(1 + method.evaluations * book.steps).reshape(batch),
-        convention=method.loss,
+        convention=loss,
         method=method.name,
         solver=method.solver,
         learning_rate=method.learning_rate,
@@ -124,7 +111,7 @@ def simulate(beginning: Beginning, method: Method, course: Course) -> Trajectory
         observed=observed,
         losses_alone=course.observe == {},
         labels=network.labels,
-        past=_past(past, book, controls, method.solver).over(batch),
+        past=_past(past, book.last, controls).over(batch),
     )
 
 
@@ -145,27 +132,15 @@ def _recalled(
     return Past(*(np.where(same, *pair) for pair in pairs), solver=method.solver)
 
 
-def _past(before: Past, book: Logbook, controls: Controls, solver: str) -> Past:
+def _past(before: Past, last: State, controls: Controls) -> Past:
     """What training leaves for the next."""
-    last = book.last
-    time, loss, rate, peak, step_size = map(
-        np.asarray, (last.time, last.loss, last.rate, last.peak, last.step_size)
+    return before._replace(
+        loss=last.loss,
+        squared_gradient=last.rate,
+        elapsed=before.elapsed + last.time * controls.speed,
+        peak=last.peak,
+        step_size=last.step_size,
     )
-    elapsed = before.elapsed + time * np.asarray(controls.speed)
-    return Past(
-        loss, rate, elapsed, peak, before.initial_loss, before.initial_size, step_size, solver
-    )
-
-
-def _status(
-    state: State, controls: Controls, rests: Bool[np.ndarray, " lane"]
-) -> Int[np.ndarray, " lane"]:
-    """Who has nothing to learn from the start: a network at rest, or one that has learned it."""
-    gain = state.rate * controls.elapsed * controls.speed
-    still = (controls.elapsed > 0) & (gain <= controls.gain_tolerance)
-    still &= np.asarray(state.rate <= 1e-6 * state.peak)
-    learned = (controls.elapsed > 0) & (state.loss <= controls.loss_tolerance)
-    return np.where(learned, AT_FLOOR, np.where(rests | still, STATIONARY, RUNNING))
 
 
 def _controls(
