@@ -8,7 +8,7 @@ from jaxtyping import Float
 from .._lanes import accelerated
 from .._types import Array
 from ._adaptive import next_step, relative_error, settle
-from ._program import REJECTED, Controls, Field, State, over_weights
+from ._program import REJECTED, Column, Controls, Field, Number, State, over_weights
 
 # Dormand & Prince (1980). SciPy has the same table, but importing it costs more than a run. Row s
 # leads from the slopes 0 … s to the next point; the sixth is the solution, at which the last slope
@@ -90,7 +90,7 @@ def _along_a_kink(
 
 def _slide(
     state: State, controls: Controls, roughness: Array, accepted: Array
-) -> dict[str, Float[Array, "*lane"]]:
+) -> dict[str, Number]:
     """Count kinks, and loosen the tolerance where a trajectory slides along one.
 
     Where both sides of a kink push towards it, as they do for ReLU units, the flow stays on it and
@@ -137,8 +137,6 @@ def _in_a_loop(state: State, h: Array, field: Field) -> tuple[Array, Array, Arra
     return jax.lax.fori_loop(1, len(_ERROR), stage, (point, state.loss, slopes))
 
 
-def _combine(
-    coefficients: Float[Array, " stage"], slopes: list[Array] | Array
-) -> Float[Array, "weight *lane"]:
+def _combine(coefficients: Float[Array, " stage"], slopes: list[Array] | Array) -> Column:
     terms = zip(coefficients, slopes, strict=False)
     return sum(c * slope for c, slope in terms if not (isinstance(c, float) and c == 0.0))  # pyright: ignore[reportReturnType]

@@ -31,20 +31,17 @@ Widen = Callable[[Any, slice], Any]
 """From networks `(lane, save, unit, …)` of the few units back to all; which lanes these are."""
 
 
+@np.errstate(over="ignore")  # of weights that are far too large
 def condense(network: Network) -> tuple[Network, Widen]:
     """The network with as few units as learn the same, and the way back.
 
     Of a deep network there are none to spare: what surrounds a hidden layer is as wide as it is.
     """
-    return _condense(network) if isinstance(network, Layer) else (network, as_it_is)  # pyright: ignore[reportReturnType]
-
-
-@np.errstate(over="ignore")  # of weights that are far too large
-def _condense(network: Layer) -> tuple[Layer, Widen]:
-    width, structure = network.width, network.structure
-    weights = math.prod(structure.weight_shape) + math.prod(structure.value_shape)
     # Linear by construction: a measured algebra knows nothing of weights that it has not tried.
-    if network.unit.degree != 1 or width <= weights:
+    if not isinstance(network, Layer) or network.unit.degree != 1:
+        return network, as_it_is
+    width, structure = network.width, network.structure
+    if width <= math.prod(structure.weight_shape) + math.prod(structure.value_shape):
         return network, as_it_is
     rows = network.rows
     few = _from_gram(rows.gram) if width > MANY else None
@@ -57,7 +54,8 @@ def _condense(network: Layer) -> tuple[Layer, Widen]:
             # Units that span less (all alike, say) lie on an invariant manifold, and rounding in R
             # would lead away from it. (Nor is there anything to condense in what is not finite.)
             return network, as_it_is
-    return _layer(network, few), _Rotation(network, _flat(rows.array), _flat(few), squared)
+    widen = _Rotation(network, _flat(rows.array), _flat(few), squared)
+    return _layer(network, few), widen  # pyright: ignore[reportReturnType]
 
 
 def _triangle(
