@@ -2,18 +2,8 @@
 
 import jax.numpy as jnp
 
-from ._program import (
-    REJECTED,
-    RUNNING,
-    STEP_UNDERFLOW,
-    Column,
-    Controls,
-    Flag,
-    Number,
-    State,
-    arrived,
-    over_weights,
-)
+from .._types import Column, Flag, Number
+from ._program import REJECTED, RUNNING, STEP_UNDERFLOW, Controls, State, arrived, over_weights
 
 _SHRINK, _GROW = 0.2, 10.0
 
@@ -36,12 +26,10 @@ def relative_error(
 
 def settle(
     state: State,
+    reached: State,  # with weights, loss and velocity there
     controls: Controls,
     h: Number,
     lands: Flag,
-    weights: Column,
-    loss: Number,
-    velocity: Column,
     error: Number,
     accepted: Flag,
     *,
@@ -54,15 +42,13 @@ def settle(
     grown = jnp.where(lands, jnp.maximum(state.step_size, h * factor), h * factor)
     step_size = jnp.where(accepted, grown, h * jnp.minimum(factor, safety))
 
-    rate = over_weights(velocity**2)
+    reached = reached._replace(rate=over_weights(reached.velocity**2), step_size=step_size)
     time = jnp.where(lands, controls.stops[state.stop], state.time + h)
-    there = state._replace(weights=weights, loss=loss, velocity=velocity, rate=rate)
-    taken = arrived(there._replace(step_size=step_size), controls, time, lands, accepted)
+    taken = arrived(reached, controls, time, lands, accepted)
+    too_short = step_size <= 1e-15 * jnp.maximum(state.time, state.step_size)
     refused = state._replace(
         step_size=step_size,
         event=jnp.full_like(state.event, REJECTED),
-        status=jnp.where(
-            step_size <= 1e-15 * jnp.maximum(state.time, state.step_size), STEP_UNDERFLOW, RUNNING
-        ),
+        status=jnp.where(too_short, STEP_UNDERFLOW, RUNNING),
     )
     return State(*(jnp.where(accepted, new, old) for new, old in zip(taken, refused, strict=True)))

@@ -21,8 +21,8 @@ from ._runge_kutta import kinked_runge_kutta_step, runge_kutta_step
 from ._simulate import OutOfPatience, begin, simulate
 from ._stiffness import (
     IMPLICIT_RTOL,
+    MOST_ROWS,
     Solver,
-    can_be_implicit,
     explicit_steps_for_implicit,
     learns_by_units,
     prefers_implicit,
@@ -133,15 +133,15 @@ def gradient_flow(
     beginning = begin(network, task, loss)
     problem, start = beginning.problem, beginning.start
     explicit, implicit = _methods(network, rtol, atol)
-    can = can_be_implicit(network, problem)
+    rows = rows_to_solve(network, problem)
+    if solver == "implicit" and rows > MOST_ROWS:
+        raise ValueError(
+            f"`solver` 'implicit' would invert a matrix of {rows} rows in every step. Use "
+            "'explicit', fewer samples or a narrower network."
+        )
     if solver == "implicit":
-        if not can:
-            raise ValueError(
-                f"`solver` 'implicit' would invert a matrix of {rows_to_solve(network, problem)} "
-                "rows in every step. Use 'explicit', fewer samples or a narrower network."
-            )
         return flow(implicit)
-    if solver == "explicit" or not can or not learns_by_units(network):
+    if solver == "explicit" or rows > MOST_ROWS or not learns_by_units(network):
         return flow(explicit)
     if prefers_implicit(network, problem, start, implicit.rtol):
         return flow(implicit)
@@ -149,7 +149,7 @@ def gradient_flow(
     with contextlib.suppress(OutOfPatience):
         return flow(explicit, patience)
     run = flow(implicit)
-    in_vain = np.full(run.batch_shape, _EXPLICIT_STAGES * patience)
+    in_vain = _EXPLICIT_STAGES * patience
     return dataclasses.replace(run, evaluations=np.asarray(run.evaluations + in_vain))
 
 

@@ -22,10 +22,10 @@ import jax.numpy as jnp
 from jaxtyping import Float
 
 from .._objective import Data
-from .._types import Array
+from .._types import Array, Column, Number
 from ..networks._contract import pair
 from ..networks._structure import AbstractStructure, Structure
-from ._program import Column, Field, Number
+from ._program import Field
 
 Solve = Callable[[Column], Column]
 """From b to x, in every lane."""
@@ -139,9 +139,8 @@ def unit_curvature(
     s_uv = s_uv.reshape(inputs, -1, width, *lanes)
     s_vv = jnp.zeros((s_uv.shape[1], *s_uv.shape[1:]))
     upper = jnp.concatenate((s_uu, s_uv), axis=1)
-    blocks = jnp.concatenate(
-        (upper, jnp.concatenate((jnp.swapaxes(s_uv, 0, 1), s_vv), axis=1)), axis=0
-    )
+    lower = jnp.concatenate((jnp.swapaxes(s_uv, 0, 1), s_vv), axis=1)
+    blocks = jnp.concatenate((upper, lower), axis=0)
 
     by_u = jnp.einsum("sra...,or...->soa...", slope, v)
     own = jnp.eye(outputs).reshape(1, outputs, outputs, *(1,) * (r.ndim - 1))

@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Int
 
 from .._lanes import accelerated, over_lanes
 from .._objective import Data, descent
-from .._types import Array
+from .._types import Array, Column, Flag, Number
 from ..networks._structure import AbstractStructure
 
 RUNNING, AT_FLOOR, STATIONARY, FINISHED, NOT_FINITE, STEP_UNDERFLOW, OUT_OF_STEPS = range(7)
@@ -22,11 +22,6 @@ REJECTED, ACCEPTED, AT_STOP = range(3)
 
 NEVER = -1.0
 """A tolerance that nothing meets."""
-
-Flag = Bool[Array, "*lane"]
-Number = Float[Array, "*lane"]
-Column = Float[Array, "weight *lane"]
-"""Of every lane: whether, how much, and a number for each weight."""
 
 _LATER = 1.01  # times the time of the last sample: when there is another, whatever happens
 

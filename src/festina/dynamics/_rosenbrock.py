@@ -13,10 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from .._types import Array
+from .._types import Array, Column
 from ._adaptive import next_step, relative_error, settle
 from ._implicit_solve import implicit_solve
-from ._program import Column, Controls, Field, State
+from ._program import Controls, Field, State
 
 # Hairer & Wanner, Solving Ordinary Differential Equations II, Section VI.4, RODAS. In increments
 # U = ΣγK, for which no Jacobian has to be multiplied. Row s leads from the increments 0 … s to the
@@ -74,10 +74,9 @@ def rosenbrock_step(state: State, field: Field, controls: Controls) -> State:
     at_rest = state.weights, state.loss, state.velocity, 0.0
     both = zip(at_rest, (weights, loss, velocity, error), strict=True)
     weights, loss, velocity, error = (jnp.where(stays, *each) for each in both)
+    reached = state._replace(weights=weights, loss=loss, velocity=velocity)
     return settle(
-        *(state, controls, asked, lands, weights, loss, velocity, error, error <= 1.0),
-        exponent=0.25,
-        safety=_SAFETY,
+        state, reached, controls, asked, lands, error, error <= 1.0, exponent=0.25, safety=_SAFETY
     )
 
 

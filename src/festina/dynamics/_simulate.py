@@ -51,7 +51,8 @@ def simulate(beginning: Beginning, method: Method, course: Course) -> Trajectory
     network, loss, widen, problem, initial, at_start = beginning
     observation = None if course.observe is None else Observation(course.observe, network)
     state = initial_state(initial, at_start)
-    size = np.sqrt(at_start.squared_size / network.structure.size)
+    squared_size = np.asarray(at_start.squared_size)
+    size = np.sqrt(squared_size / network.structure.size)
     past = _recalled(network.past, state, size, method)
     state = state._replace(peak=past.peak, step_size=past.step_size)
 
@@ -62,7 +63,7 @@ def simulate(beginning: Beginning, method: Method, course: Course) -> Trajectory
         return observation.rows(jax.tree.map(lambda leaf: leaf[0], wide))
 
     controls = _controls(problem, np.asarray(state.loss), past, method, course)
-    state = state._replace(status=first_status(problem, state, controls, at_start))
+    state = state._replace(status=first_status(problem, state, controls, squared_size))
     verdict = Verdict(problem, method, controls)
 
     def watch(book: Logbook) -> None:
@@ -151,10 +152,11 @@ def _controls(
     each, rtol, rates = np.ones(len(size)), method.rtol, method.learning_rate
     momentum = 0.0 * each if method.momentum is None else method.momentum.reshape(-1)
     rates = each if rates is None else rates.reshape(-1).astype(float)
-    # Large weights may start far above the loss of none, which is then what there is to learn. And
-    # weights known to a relative error rtol leave a loss of order rtol² that no step can remove;
-    # where that is much of what there is to learn, nothing has converged.
-    silent = _loss_of_silence(problem)
+    # Large weights may start far above the loss of a network that computes nothing, which is then
+    # what there is to learn. And weights known to a relative error rtol leave a loss of order rtol²
+    # that no step can remove; where that is much of what there is to learn, nothing has converged.
+    _, y, weight = problem.data
+    silent = 0.5 * float(np.sum(np.asarray(weight)[:, None] * np.square(y)))
     to_learn = np.minimum(initial, silent if silent > 0 else np.inf)
     noise = np.minimum(100 * rtol**2 * initial, _MOST_NOISE * to_learn)
     precision = np.maximum(course.converged * to_learn, noise)
@@ -175,9 +177,3 @@ def _controls(
         elapsed=past.elapsed * (1.0 - momentum) / rates,
         momentum=momentum,
     )
-
-
-def _loss_of_silence(problem: Objective) -> float:
-    """The loss, above what training can reach, of a network that computes nothing."""
-    _, y, weight = problem.data
-    return 0.5 * float(np.sum(np.asarray(weight)[:, None] * np.square(y)))

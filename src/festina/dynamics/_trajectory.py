@@ -216,7 +216,7 @@ class Trajectory(Generic[Network]):
             time=self.time[upto],
             loss=self.loss[upto],
             squared_gradient=self.squared_gradient[upto],
-            weights=functools.partial(_within, self, index, upto),
+            weights=functools.partial(_within, self, index),
             observed={name: array[upto] for name, array in self.observed.items()},
             saves=np.asarray(self.saves[index]),
             endings=(self.endings[flat],),
@@ -308,15 +308,11 @@ class Trajectory(Generic[Network]):
         ]
 
 
-def _within(
-    batch: Trajectory[Network],
-    index: tuple[int, ...],
-    upto: tuple[int | slice, ...],
-    which: slice,
-) -> Network:
+def _within(batch: Trajectory[Network], index: tuple[int, ...], which: slice) -> Network:
     if which == LAST:  # beyond the last sample of a lane there are copies of it
         return jax.tree.map(lambda leaf: leaf[index], batch.weights(which))
-    return jax.tree.map(lambda leaf: leaf[upto][which], batch.network)
+    saves = int(batch.saves[index])
+    return jax.tree.map(lambda leaf: leaf[index][:saves][which], batch.network)
 
 
 def _range(values: Float[np.ndarray, "*batch"]) -> str:

@@ -13,16 +13,7 @@ from .._objective import Objective
 from .._precision import float64
 from ._course import Method
 from ._curvature import extreme_curvatures, slow_way_out
-from ._program import (
-    AT_FLOOR,
-    FINISHED,
-    NOT_FINITE,
-    STATIONARY,
-    STEP_UNDERFLOW,
-    Controls,
-    Start,
-    State,
-)
+from ._program import AT_FLOOR, FINISHED, NOT_FINITE, STATIONARY, STEP_UNDERFLOW, Controls, State
 from ._runge_kutta import runge_kutta_step
 from ._stability import cause_of_divergence, restlessness, stability_limit, too_large
 from ._trajectory import Ending
@@ -31,7 +22,7 @@ _RECENT = 8  # samples
 
 
 def first_status(
-    problem: Objective, state: State, controls: Controls, start: Start
+    problem: Objective, state: State, controls: Controls, squared_size: Float[np.ndarray, " lane"]
 ) -> Int[np.ndarray, " lane"]:
     """Who has nothing to learn from the start: a network at rest, or one that has learned it."""
     status = np.asarray(state.status)
@@ -39,24 +30,24 @@ def first_status(
         gain = state.rate * controls.elapsed * controls.speed
         still = (controls.elapsed > 0) & (gain <= controls.gain_tolerance)
         still &= np.asarray(state.rate <= 1e-6 * state.peak)
-        still |= _at_rest(problem, np.asarray(state.weights), start)
+        still |= _at_rest(problem, state, squared_size)
         learned = (controls.elapsed > 0) & (state.loss <= controls.loss_tolerance)
         status = np.where(learned, AT_FLOOR, np.where(still, STATIONARY, status))
-    return np.where(np.isfinite(start.loss), status, NOT_FINITE)
+    return np.where(np.isfinite(state.loss), status, NOT_FINITE)
 
 
 def _at_rest(
-    problem: Objective, weights: Float[np.ndarray, "weight lane"], start: Start
+    problem: Objective, state: State, squared_size: Float[np.ndarray, " lane"]
 ) -> Bool[np.ndarray, " lane"]:
     """Which lanes start where the gradient is nothing but rounding.
 
     Small weights near a saddle have a small gradient too, of the order of weights times curvature.
     """
-    still = np.asarray(start.rate <= 1e-20 * start.squared_size)
+    still = np.asarray(state.rate <= 1e-20 * squared_size)
     for lane in np.flatnonzero(still):
-        ends = extreme_curvatures(problem.structure, weights[:, lane], problem.data)
+        ends = extreme_curvatures(problem.structure, state.weights[:, lane], problem.data)
         curvature = np.abs(ends).max()
-        still[lane] = start.rate[lane] <= (1e-12 * curvature) ** 2 * start.squared_size[lane]
+        still[lane] = state.rate[lane] <= (1e-12 * curvature) ** 2 * squared_size[lane]
     return still
 
 
