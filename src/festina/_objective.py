@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Float
 
-from ._types import Array
+from ._types import Array, Column, Number
 from .networks import AbstractNetwork
 from .networks._structure import AbstractStructure
 from .tasks import AbstractTask
@@ -55,16 +55,12 @@ class Data(NamedTuple):
     weight: Float[Array, " sample"]
 
 
-def excess_loss(
-    structure: AbstractStructure, weights: Float[Array, "weight *lane"], data: Data
-) -> Float[Array, "*lane"]:
+def excess_loss(structure: AbstractStructure, weights: Column, data: Data) -> Number:
     """L − floor: the part of the loss that learning can change."""
     return _excess(structure, data, *structure.split(weights))
 
 
-def descent(
-    structure: AbstractStructure, weights: Float[Array, "weight *lane"], data: Data
-) -> tuple[Float[Array, "*lane"], Float[Array, "weight *lane"]]:
+def descent(structure: AbstractStructure, weights: Column, data: Data) -> tuple[Number, Column]:
     """L − floor and −∂L/∂θ of every lane."""
     # Without the barriers the compiler computes the weights again for each use of them.
     parts = structure.split(jax.lax.optimization_barrier(weights))
@@ -76,7 +72,7 @@ def descent(
     return losses, jax.lax.optimization_barrier(column)
 
 
-def _excess(structure: AbstractStructure, data: Data, *parts: Array) -> Float[Array, "*lane"]:
+def _excess(structure: AbstractStructure, data: Data, *parts: Array) -> Number:
     outputs = structure.outputs(data.psi, *parts)
     lanes = (1,) * (outputs.ndim - 2)
     error = data.y.reshape(*data.y.shape, *lanes) - outputs

@@ -5,11 +5,16 @@ from typing import Any, TypeAlias
 import jax
 import numpy as np
 import numpy.typing as npt
-from jaxtyping import Key, UInt32
+from jaxtyping import Bool, Float, Key, UInt32
 from typing_extensions import TypeAliasType
 
 Array: TypeAlias = jax.Array | np.ndarray
 """JAX's inside a compiled program, NumPy's outside: results keep float64 whatever JAX's setting."""
+
+Flag: TypeAlias = Bool[Array, "*lane"]
+Number: TypeAlias = Float[Array, "*lane"]
+Column: TypeAlias = Float[Array, "weight *lane"]
+"""Of every network that a program runs: whether, how much, and a number for each weight."""
 
 # NumPy's own alias writes numbers as `complex` and sequences as what has `__reversed__`, which no
 # tuple has: checks at run time take it at its word.

@@ -14,10 +14,9 @@ from ._worker import Progress
 
 @dataclass(frozen=True)
 class Method:
-    """Which steps are taken, down which loss."""
+    """Which steps are taken."""
 
     name: str
-    loss: str
     solver: TakenSolver
     step: Step
     evaluations: int  # gradients for each step

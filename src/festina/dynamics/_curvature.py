@@ -37,24 +37,19 @@ def extreme_curvatures(
     yet to leave, the curvature is but their size to the power p − 1. What comes out then is a
     bound, the curvature along one direction, and zero where that is not negative either.
     """
-    n = weights.size
     noise = lambda: _rounding_of_rows(structure, weights, data)
     if _is_formed(weights, data):
         matrix = np.asarray(hessian(structure, weights, data))
         ends = np.linalg.eigvalsh(matrix)
         smallest, largest = float(ends[0]), float(ends[-1])
-        rounding, lowest = _ROUNDING, lambda: _lowest_of(matrix, noise())
-    else:
-
-        def product(direction: np.ndarray) -> np.ndarray:
-            return np.asarray(hessian_product(structure, weights, direction, data))
-
-        largest = _top(product, n)[0]
-        # The smallest relative to the largest: near zero it has no digits of its own.
-        smallest = largest - _top(lambda x: largest * x - product(x), n)[0]
-        rounding, lowest = _LANCZOS_ROUNDING, lambda: _lowest_along(product, noise())
-    lost = abs(smallest) <= rounding * abs(largest)
-    return (lowest() if lost else smallest), largest
+        lost = abs(smallest) <= _ROUNDING * abs(largest)
+        return (_lowest_of(matrix, noise()) if lost else smallest), largest
+    product = lambda x: np.asarray(hessian_product(structure, weights, x, data))
+    largest = _top(product, weights.size)[0]
+    # The smallest relative to the largest: near zero it has no digits of its own.
+    smallest = largest - _top(lambda x: largest * x - product(x), weights.size)[0]
+    lost = abs(smallest) <= _LANCZOS_ROUNDING * abs(largest)
+    return (_lowest_along(product, noise()) if lost else smallest), largest
 
 
 def slow_way_out(

@@ -105,7 +105,6 @@ def gradient_descent(
         )
     method = Method(
         name="gradient descent" + " with momentum" * (mu is not None),
-        loss=loss,
         solver="descent",
         step=descent_step if mu is None else heavy_ball_step,
         evaluations=1,

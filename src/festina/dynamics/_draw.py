@@ -63,10 +63,8 @@ def _names(trajectory: "Trajectory") -> list[str]:
     """
     batch = trajectory.batch_shape
     rates = {"learning rate": trajectory.learning_rate, "momentum": trajectory.momentum}
-    given = {
-        name: each for name, each in {**trajectory.labels, **rates}.items() if each is not None
-    }
-    differ = {name: np.broadcast_to(each, batch) for name, each in given.items()}
+    given = {**trajectory.labels, **rates}.items()
+    differ = {name: np.broadcast_to(each, batch) for name, each in given if each is not None}
     differ = {name: each for name, each in differ.items() if np.unique(each).size > 1}
     counted = {
         dim: np.broadcast_to(np.arange(n).reshape(-1, *(1,) * (len(batch) - axis - 1)), batch)

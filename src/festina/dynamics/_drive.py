@@ -19,7 +19,6 @@ from jaxtyping import Float
 
 from .._lanes import accelerated, cores, places
 from .._objective import Objective
-from ._adaptive import first_step
 from ._logbook import Logbook, Note
 from ._program import RUNNING, Controls, Lanes, Start, State, Step
 from ._worker import Judge, Progress, Shared, Watch, Worker
@@ -40,6 +39,9 @@ def initial_state(weights: Float[np.ndarray, "weight lane"], start: Start) -> St
     """Every lane at time zero."""
     loss, velocity, rate, squared_size = start
     zero, none, one = np.zeros(loss.shape, int), np.zeros(loss.shape), np.ones(loss.shape)
+    # A hundredth of the time in which the weights would move by their own size.
+    size, speed = np.sqrt(squared_size), np.sqrt(rate)
+    first = np.where((size > 0) & (speed > 0), 0.01 * size / np.maximum(speed, 1e-300), 1e-3)
     return State(
         stop=zero,
         status=zero,
@@ -50,7 +52,7 @@ def initial_state(weights: Float[np.ndarray, "weight lane"], start: Start) -> St
         loss=loss,
         rate=rate,
         peak=rate,
-        step_size=first_step(np.sqrt(squared_size), np.sqrt(rate)),
+        step_size=first,
         roughness=none,
         kinks=none,
         slack=one,

@@ -6,7 +6,7 @@ import dataclasses
 import numpy as np
 from jaxtyping import Float
 
-from .._objective import Convention, Objective
+from .._objective import Convention
 from .._precision import float64
 from ..networks import AbstractNetwork
 from ..networks._given import real_number, whole_number
@@ -21,8 +21,8 @@ from ._runge_kutta import kinked_runge_kutta_step, runge_kutta_step
 from ._simulate import OutOfPatience, begin, simulate
 from ._stiffness import (
     IMPLICIT_RTOL,
+    MOST_ROWS,
     Solver,
-    can_be_implicit,
     explicit_steps_for_implicit,
     learns_by_units,
     prefers_implicit,
@@ -105,7 +105,6 @@ def gradient_flow(
     """
     if not 0 < real_number("converged", converged) < 1:
         raise ValueError(f"`converged` must lie between 0 and 1, got {converged}.")
-    kinked = isinstance(network, AbstractNetwork) and network.kinked
     if solver not in ("automatic", "explicit", "implicit"):
         raise ValueError(f"`solver` must be 'automatic', 'explicit' or 'implicit', got {solver!r}.")
     if rtol is not None and not 0 < real_number("rtol", rtol) < 0.1:
@@ -133,57 +132,48 @@ def gradient_flow(
 
     beginning = begin(network, task, loss)
     problem, start = beginning.problem, beginning.start
-    explicit = _explicit(loss, kinked, rtol, atol)
+    explicit, implicit = _methods(network, rtol, atol)
+    rows = rows_to_solve(network, problem)
+    if solver == "implicit" and rows > MOST_ROWS:
+        raise ValueError(
+            f"`solver` 'implicit' would invert a matrix of {rows} rows in every step. Use "
+            "'explicit', fewer samples or a narrower network."
+        )
     if solver == "implicit":
-        _check_rows(network, problem)
-        return flow(_implicit(loss, network, rtol, atol))
-    if solver == "explicit" or not learns_by_units(network):
+        return flow(implicit)
+    if solver == "explicit" or rows > MOST_ROWS or not learns_by_units(network):
         return flow(explicit)
-    if not can_be_implicit(network, problem):
-        return flow(explicit)
-    implicit = _implicit(loss, network, rtol, atol)
     if prefers_implicit(network, problem, start, implicit.rtol):
         return flow(implicit)
     patience = explicit_steps_for_implicit(network, problem, implicit.rtol)
     with contextlib.suppress(OutOfPatience):
         return flow(explicit, patience)
     run = flow(implicit)
-    in_vain = np.full(run.batch_shape, _EXPLICIT_STAGES * patience)
+    in_vain = _EXPLICIT_STAGES * patience
     return dataclasses.replace(run, evaluations=np.asarray(run.evaluations + in_vain))
 
 
-def _explicit(loss: str, kinked: bool, rtol: float | None, atol: float | None) -> Method:
-    return Method(
+def _methods(
+    network: AbstractNetwork, rtol: float | None, atol: float | None
+) -> tuple[Method, Method]:
+    """By explicit steps, and by implicit ones."""
+    explicit = Method(
         name="gradient flow",
-        loss=loss,
         solver="explicit",
-        step=kinked_runge_kutta_step if kinked else runge_kutta_step,
+        step=kinked_runge_kutta_step if network.kinked else runge_kutta_step,
         evaluations=_EXPLICIT_STAGES,
-        rtol=(_KINKED if kinked else _SMOOTH) if rtol is None else rtol,
+        rtol=rtol or (_KINKED if network.kinked else _SMOOTH),
         atol=atol,
     )
-
-
-def _implicit(
-    loss: str, network: AbstractNetwork, rtol: float | None, atol: float | None
-) -> Method:
-    return Method(
+    implicit = Method(
         name="gradient flow",
-        loss=loss,
         solver="implicit",
         step=rosenbrock_step,
         evaluations=STAGES + derivatives_per_solve(network.structure),
-        rtol=IMPLICIT_RTOL if rtol is None else rtol,
+        rtol=rtol or IMPLICIT_RTOL,
         atol=atol,
     )
-
-
-def _check_rows(network: AbstractNetwork, problem: Objective) -> None:
-    if not can_be_implicit(network, problem):
-        raise ValueError(
-            f"`solver` 'implicit' would invert a matrix of {rows_to_solve(network, problem)} rows "
-            "in every step. Use 'explicit', fewer samples or a narrower network."
-        )
+    return explicit, implicit
 
 
 def _stops(times: np.ndarray | None, t_end: float | None) -> np.ndarray:

@@ -22,20 +22,18 @@ import jax.numpy as jnp
 from jaxtyping import Float
 
 from .._objective import Data
-from .._types import Array
+from .._types import Array, Column, Number
 from ..networks._contract import pair
 from ..networks._structure import AbstractStructure, Structure
 from ._program import Field
 
-Solve = Callable[[Float[Array, "weight *lane"]], Float[Array, "weight *lane"]]
+Solve = Callable[[Column], Column]
 """From b to x, in every lane."""
 
 _WRITTEN_OUT = 4
 
 
-def implicit_solve(
-    field: Field, weights: Float[Array, "weight *lane"], shift: Float[Array, "*lane"]
-) -> Solve:
+def implicit_solve(field: Field, weights: Column, shift: Number) -> Solve:
     """The way from b to x at these weights, by whichever route has the smaller matrix."""
     if not isinstance(field.structure, Structure):
         return _as_one(hessian(field, weights), shift)
@@ -53,7 +51,7 @@ def derivatives_per_solve(structure: AbstractStructure) -> int:
 def _by_units(
     blocks: Float[Array, "d d unit *lane"],
     rows: Float[Array, "row weight *lane"],
-    shift: Float[Array, "*lane"],
+    shift: Number,
 ) -> Solve:
     units, lanes = blocks.shape[1:], len(shift.shape)
     inverse = invert(blocks + shift * _eye(len(blocks), 1 + lanes))
@@ -62,7 +60,7 @@ def _by_units(
     spread = spread.reshape(rows.shape)
     coupling = invert(pair(rows, spread) + _eye(len(rows), lanes))
 
-    def solve(b: Float[Array, "weight *lane"]) -> Float[Array, "weight *lane"]:
+    def solve(b: Column) -> Column:
         alone = jnp.sum(inverse * b.reshape(1, *units), axis=1).reshape(b.shape)
         read = jnp.einsum("rw...,w...->r...", rows, alone)
         back = jnp.einsum("rs...,s...->r...", coupling, read)
@@ -71,14 +69,12 @@ def _by_units(
     return solve
 
 
-def _as_one(matrix: Float[Array, "weight weight *lane"], shift: Float[Array, "*lane"]) -> Solve:
+def _as_one(matrix: Float[Array, "weight weight *lane"], shift: Number) -> Solve:
     inverse = invert(matrix + shift * _eye(len(matrix), len(shift.shape)))
     return lambda b: jnp.einsum("wx...,x...->w...", inverse, b)
 
 
-def hessian(
-    field: Field, weights: Float[Array, "weight *lane"]
-) -> Float[Array, "weight weight *lane"]:
+def hessian(field: Field, weights: Column) -> Float[Array, "weight weight *lane"]:
     """∂²L of any network, one derivative of the gradient for each weight."""
     along = _eye(len(weights), weights.ndim - 1) * jnp.ones_like(weights)
     slope = lambda direction: jax.jvp(lambda w: -field(w)[1], (weights,), (direction,))[1]
@@ -97,7 +93,7 @@ def assembled(
 
 
 def unit_curvature(
-    structure: Structure, weights: Float[Array, "weight *lane"], data: Data
+    structure: Structure, weights: Column, data: Data
 ) -> tuple[Float[Array, "d d unit *lane"], Float[Array, "row weight *lane"]]:
     """S_i of every unit, whose d weights are its u and its v, and J.
 
@@ -143,9 +139,8 @@ def unit_curvature(
     s_uv = s_uv.reshape(inputs, -1, width, *lanes)
     s_vv = jnp.zeros((s_uv.shape[1], *s_uv.shape[1:]))
     upper = jnp.concatenate((s_uu, s_uv), axis=1)
-    blocks = jnp.concatenate(
-        (upper, jnp.concatenate((jnp.swapaxes(s_uv, 0, 1), s_vv), axis=1)), axis=0
-    )
+    lower = jnp.concatenate((jnp.swapaxes(s_uv, 0, 1), s_vv), axis=1)
+    blocks = jnp.concatenate((upper, lower), axis=0)
 
     by_u = jnp.einsum("sra...,or...->soa...", slope, v)
     own = jnp.eye(outputs).reshape(1, outputs, outputs, *(1,) * (r.ndim - 1))

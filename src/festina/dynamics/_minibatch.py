@@ -16,6 +16,7 @@ from ..networks._given import whole_number
 from ..networks._network import Network
 from ..networks._structure import AbstractStructure
 from ..tasks import AbstractTask, Task
+from ._logbook import Pieces
 from ._observe import Observation, Observe
 from ._program import start
 from ._trajectory import Ending, Samples, Trajectory
@@ -64,63 +65,55 @@ def minibatch_descent(
     # Of `batch_size` samples each has weight 1/batch_size, in the loss's convention.
     weight = loss_factor(loss, task) / batch_size
 
-    initial = whole.structure.columns(*network.parts)
-    rates = learning_rate.reshape(-1)
-    ball = None if momentum is None else (momentum.reshape(-1), np.zeros_like(initial))
+    weights = last = whole.structure.columns(*network.parts)
+    rates, mu, velocity = learning_rate.reshape(-1), None, None
+    if momentum is not None:
+        mu, velocity = momentum.reshape(-1), np.zeros_like(weights)
     epochs = [Epochs(np.random.default_rng(seed), task.samples, batch_size) for seed in shuffling]
 
-    networks = lambda weights: network.with_parts(*whole.structure.arrays(weights))
-    weights, last, rows, times = initial, initial, [], []
-    step, finite = 0, np.ones(len(rates), bool)
+    step, times, finite = 0, [], np.ones(len(rates), bool)
+    samples, saves = Pieces(np.zeros(len(rates), int)), np.zeros(len(rates), int)
     while True:
         losses, _, rate, _ = start(weights, whole.data, structure=whole.structure)
         finite = finite & np.isfinite(losses) & np.isfinite(rate)
         last = np.where(finite, weights, last)
-        noted = last.T if observation is None else observation.rows(networks(last))
-        rows.append((noted, losses, rate, finite))
+        noted = last.T
+        if observation is not None:
+            noted = observation.rows(network.with_parts(*whole.structure.arrays(last)))
+        lanes = np.flatnonzero(finite | (step == 0))  # the start is shown, whatever it is
+        numbers = np.stack((np.full(len(rates), float(step)), losses, rate))
+        samples.add(lanes, np.ones_like(lanes), numbers[:, lanes], noted[lanes])
         times.append(step)
+        saves += finite
         if step >= steps or not finite.any():
             break
         count = min(every, steps - step)
         indices = np.stack([epoch.take(count) for epoch in epochs])
-        samples_of = psi, y, weight
-        if ball is None:
-            weights = take_steps(whole.structure, weights, indices, rates, *samples_of)
-        else:
-            weights, velocity = take_heavy_steps(
-                whole.structure, weights, indices, rates, *ball, *samples_of
-            )
-            ball = ball[0], velocity
+        weights, velocity = take_steps(
+            whole.structure, weights, indices, rates, psi, y, weight, velocity, mu
+        )
         step += count
         if progress is not None:
-            progress(f"step {step}, loss {np.nanmean(rows[-1][1]) + whole.floor:.3g}", step / steps)
+            progress(f"step {step}, loss {np.nanmean(losses) + whole.floor:.3g}", step / steps)
 
-    batch = network.batch_shape
-    noted, losses, rate, finite = (np.stack(parts, axis=1) for parts in zip(*rows, strict=True))
-    saves = np.sum(finite, axis=1)
-    # What follows the last finite sample of the last lane is padding alone.
-    samples = max(1, int(saves.max()))
-    kept = np.minimum(np.arange(samples), np.maximum(saves, 1)[:, None] - 1)
-    losses, rate = (np.take_along_axis(part, kept, axis=1) for part in (losses, rate))
-    known, observed = noted[:, :samples], {}
-    if observation is not None:
-        observed = observation.arrays(known.reshape(*batch, *known.shape[1:]))
-        known = last.T[:, None]
-    sampled = functools.partial(_some, networks(np.moveaxis(known, -1, 0)))
+    _, losses, rate = samples.numbers()
+    over = (*network.batch_shape, losses.shape[1])
+    observed = {} if observation is None else observation.of(samples, network.batch_shape)
+    known = samples if observation is None else None
     return Trajectory(
-        time=np.broadcast_to(np.array(times[:samples], float), (*batch, samples)).copy(),
-        loss=losses.reshape(*batch, samples) + whole.floor,
-        squared_gradient=rate.reshape(*batch, samples),
-        weights=Samples(sampled, as_it_is, batch, last_alone=observation is not None),
-        saves=saves.reshape(batch),
+        time=np.broadcast_to(np.array(times[: over[-1]], float), over).copy(),
+        loss=losses.reshape(over) + whole.floor,
+        squared_gradient=rate.reshape(over),
+        weights=Samples(network, whole.structure, as_it_is, known, last.T[:, None]),
+        saves=saves.reshape(network.batch_shape),
         endings=tuple(
             _ending(times, *lane) for lane in zip(saves.tolist(), rates.tolist(), strict=True)
         ),
         floor=whole.floor,
-        evaluations=np.full(batch, times[-1]),
+        evaluations=np.full(network.batch_shape, times[-1]),
         convention=loss,
-        method="mini-batch gradient descent" + " with momentum" * (ball is not None),
-        learning_rate=rates.reshape(batch),
+        method="mini-batch gradient descent" + " with momentum" * (momentum is not None),
+        learning_rate=rates.reshape(network.batch_shape),
         shared_times=True,
         settings={"steps": steps, "batch_size": batch_size, "save_every": every},
         observed=observed,
@@ -128,10 +121,6 @@ def minibatch_descent(
         labels=network.labels,
         momentum=momentum,
     )
-
-
-def _some(networks: Network, which: slice) -> Network:
-    return jax.tree.map(lambda leaf: leaf[:, which], networks)
 
 
 def _ending(times: list[int], saves: int, rate: float) -> Ending:
@@ -152,72 +141,44 @@ def take_steps(
     psi: Float[Array, "sample ..."],
     y: Float[Array, "sample output"],
     weight: float,
-) -> Float[np.ndarray, "weight lane"]:
-    """Some steps of every lane, each on mini-batches of its own."""
+    velocity: Float[np.ndarray, "weight lane"] | None = None,
+    momentum: Float[np.ndarray, " lane"] | None = None,
+) -> tuple[Float[np.ndarray, "weight lane"], Float[np.ndarray, "weight lane"] | None]:
+    """Some steps of every lane, each on mini-batches of its own.
+
+    Of heavy balls, which have momentum, with the velocity that they go on with.
+    """
     program = lambda lanes: _take_steps(structure, *lanes, psi, y, weight)
-    return over_lanes(program, (weights.T, indices, learning_rate)).T
+    speeds = None if velocity is None else velocity.T
+    weights, speeds = over_lanes(program, (weights.T, speeds, indices, learning_rate, momentum))
+    return weights.T, None if speeds is None else speeds.T
 
 
 @functools.partial(jax.jit, static_argnums=0)
 def _take_steps(
     structure: AbstractStructure,
     weights: Float[Array, "lane weight"],
+    velocity: Float[Array, "lane weight"] | None,
     indices: Int[Array, "lane step batch"],
     learning_rate: Float[Array, " lane"],
+    momentum: Float[Array, " lane"] | None,
     psi: Float[Array, "sample ..."],
     y: Float[Array, "sample output"],
     weight: Float[Array, ""] | float,
-) -> Float[Array, "lane weight"]:
-    def walk(weights: Array, indices: Array, rate: Array) -> Array:
-        def step(weights: Array, chosen: Array) -> tuple[Array, None]:
-            batch = Data(psi[chosen], y[chosen], jnp.full(chosen.shape, weight))
-            return weights + rate * descent(structure, weights, batch)[1], None
-
-        return jax.lax.scan(step, weights, indices)[0]
-
-    return jax.vmap(walk)(weights, indices, learning_rate)
-
-
-def take_heavy_steps(
-    structure: AbstractStructure,
-    weights: Float[np.ndarray, "weight lane"],
-    indices: Int[np.ndarray, "lane step batch"],
-    learning_rate: Float[np.ndarray, " lane"],
-    momentum: Float[np.ndarray, " lane"],
-    velocity: Float[np.ndarray, "weight lane"],
-    psi: Float[Array, "sample ..."],
-    y: Float[Array, "sample output"],
-    weight: float,
-) -> tuple[Float[np.ndarray, "weight lane"], Float[np.ndarray, "weight lane"]]:
-    """The same of a heavy ball; and its velocity, with which it goes on."""
-    program = lambda lanes: _take_heavy_steps(structure, *lanes, psi, y, weight)
-    lanes = (weights.T, velocity.T, indices, learning_rate, momentum)
-    weights, velocity = over_lanes(program, lanes)
-    return weights.T, velocity.T
-
-
-@functools.partial(jax.jit, static_argnums=0)
-def _take_heavy_steps(
-    structure: AbstractStructure,
-    weights: Float[Array, "lane weight"],
-    velocity: Float[Array, "lane weight"],
-    indices: Int[Array, "lane step batch"],
-    learning_rate: Float[Array, " lane"],
-    momentum: Float[Array, " lane"],
-    psi: Float[Array, "sample ..."],
-    y: Float[Array, "sample output"],
-    weight: Float[Array, ""] | float,
-) -> tuple[Float[Array, "lane weight"], Float[Array, "lane weight"]]:
-    def walk(weights: Array, velocity: Array, indices: Array, rate: Array, mu: Array):
-        def step(ball: tuple[Array, Array], chosen: Array) -> tuple[tuple[Array, Array], None]:
+) -> tuple[Float[Array, "lane weight"], Float[Array, "lane weight"] | None]:
+    def walk(ball: tuple[Array, Array | None], indices: Array, rate: Array, mu: Array | None):
+        def step(ball: tuple[Array, Array | None], chosen: Array):
             weights, velocity = ball
             batch = Data(psi[chosen], y[chosen], jnp.full(chosen.shape, weight))
-            velocity = mu * velocity + descent(structure, weights, batch)[1]
+            force = descent(structure, weights, batch)[1]
+            if velocity is None or mu is None:
+                return (weights + rate * force, None), None
+            velocity = mu * velocity + force
             return (weights + rate * velocity, velocity), None
 
-        return jax.lax.scan(step, (weights, velocity), indices)[0]
+        return jax.lax.scan(step, ball, indices)[0]
 
-    return jax.vmap(walk)(weights, velocity, indices, learning_rate, momentum)
+    return jax.vmap(walk)((weights, velocity), indices, learning_rate, momentum)
 
 
 class Epochs:

@@ -10,6 +10,7 @@ from jaxtyping import Float
 
 from ..networks import AbstractNetwork
 from ..networks._past import MEMORY
+from ._logbook import Pieces
 
 Observe: TypeAlias = Callable[[Any], Any] | Mapping[str, Callable[[Any], Any]]
 """From one network to an array; or several such functions, by name; or none of them."""
@@ -46,16 +47,15 @@ class Observation:
         with self._seeing:
             return np.stack([self._row(networks.lane(i)) for i in range(*networks.batch_shape)])
 
-    def arrays(
-        self, rows: Float[np.ndarray, "*batch number"]
-    ) -> dict[str, Float[np.ndarray, "..."]]:
-        """By name and in their shapes again."""
+    def of(self, samples: Pieces, batch: tuple[int, ...]) -> dict[str, Float[np.ndarray, "..."]]:
+        """What was written down of a batch, by name and in its shapes again."""
         if not self._functions:
             return {}
+        rows = samples.weights
         sizes = [math.prod(shape) for shape in self._shapes.values()]
         parts = np.split(rows, np.cumsum(sizes)[:-1], axis=-1)
         return {
-            name: part.reshape(*rows.shape[:-1], *shape)
+            name: part.reshape(*batch, rows.shape[1], *shape)
             for (name, shape), part in zip(self._shapes.items(), parts, strict=True)
         }
 

@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Int
 
 from .._lanes import accelerated, over_lanes
 from .._objective import Data, descent
-from .._types import Array
+from .._types import Array, Column, Flag, Number
 from ..networks._structure import AbstractStructure
 
 RUNNING, AT_FLOOR, STATIONARY, FINISHED, NOT_FINITE, STEP_UNDERFLOW, OUT_OF_STEPS = range(7)
@@ -34,20 +34,20 @@ class State(NamedTuple):
     event: Int[Array, "*lane"]
     steps: Int[Array, "*lane"]  # taken or thrown away
     samples: Int[Array, "*lane"]  # so far, that at the start included
-    time: Float[Array, "*lane"]
-    loss: Float[Array, "*lane"]
-    rate: Float[Array, "*lane"]  # |∂L/∂θ|² = −dL/dt
-    peak: Float[Array, "*lane"]  # the largest rate so far
-    step_size: Float[Array, "*lane"]
-    roughness: Float[Array, "*lane"]  # error of the last step tried over its square
-    kinks: Float[Array, "*lane"]  # how often it was a kink that stopped us lately
-    slack: Float[Array, "*lane"]  # factor by which the tolerance is loosened there
-    loosest: Float[Array, "*lane"]  # the largest of these so far
-    path: Float[Array, "*lane"]  # length of the way through (loss, log rate), in samples
-    sampled: Float[Array, "*lane"]  # time of the last sample
-    lowest: Float[Array, "*lane"]  # and the smallest loss of all
-    weights: Float[Array, "weight *lane"]
-    velocity: Float[Array, "weight *lane"]
+    time: Number
+    loss: Number
+    rate: Number  # |∂L/∂θ|² = −dL/dt
+    peak: Number  # the largest rate so far
+    step_size: Number
+    roughness: Number  # error of the last step tried over its square
+    kinks: Number  # how often it was a kink that stopped us lately
+    slack: Number  # factor by which the tolerance is loosened there
+    loosest: Number  # the largest of these so far
+    path: Number  # length of the way through (loss, log rate), in samples
+    sampled: Number  # time of the last sample
+    lowest: Number  # and the smallest loss of all
+    weights: Column
+    velocity: Column
 
     def of(self, lane: int) -> "State":
         """Where one lane is."""
@@ -64,8 +64,8 @@ class Lanes(NamedTuple):
     """
 
     numbers: Float[Array, "number *lane"]  # all others, the first few of them whole
-    weights: Float[Array, "weight *lane"]
-    velocity: Float[Array, "weight *lane"]
+    weights: Column
+    velocity: Column
 
     @property
     def state(self) -> State:
@@ -85,16 +85,16 @@ class Controls(NamedTuple):
     most_steps: Int[Array, ""]
     most_samples: Float[Array, ""]  # after which only what is new is worth another
     rate_resolution: Float[Array, ""]  # of log₁₀ of the rate, between two samples
-    loss_resolution: Float[Array, "*lane"]
-    atol: Float[Array, "*lane"]
-    loss_tolerance: Float[Array, "*lane"]
-    gain_tolerance: Float[Array, "*lane"]
-    learning_rate: Float[Array, "*lane"]
-    elapsed: Float[Array, "*lane"]  # before time zero, where training goes on
-    momentum: Float[Array, "*lane"]
+    loss_resolution: Number
+    atol: Number
+    loss_tolerance: Number
+    gain_tolerance: Number
+    learning_rate: Number
+    elapsed: Number  # before time zero, where training goes on
+    momentum: Number
 
     @property
-    def speed(self) -> Float[Array, "*lane"]:
+    def speed(self) -> Number:
         """Time of the flow in one tick of the clock; momentum adds up the steps before."""
         return self.learning_rate / (1.0 - self.momentum)
 
@@ -131,9 +131,7 @@ class Field(NamedTuple):
     structure: AbstractStructure
     data: Data
 
-    def __call__(
-        self, weights: Float[Array, "weight *lane"]
-    ) -> tuple[Float[Array, "*lane"], Float[Array, "weight *lane"]]:
+    def __call__(self, weights: Column) -> tuple[Number, Column]:
         """Loss and velocity −∂L/∂θ."""
         return descent(self.structure, weights, self.data)
 
@@ -231,14 +229,12 @@ def advance(
     return jax.tree.map(lambda part: part[..., None], pool), Kept(*(p[None] for p in kept))
 
 
-def _runs(state: State, kept: Kept) -> Bool[Array, "*lane"]:
+def _runs(state: State, kept: Kept) -> Flag:
     """Which lanes take steps: those that have not ended and have room for a sample."""
     return (state.status == RUNNING) & (kept.counts < kept.rows.shape[-2])
 
 
-def _marked(
-    runs: Bool[Array, "*lane"], before: State, after: State, controls: Controls
-) -> tuple[State, Bool[Array, "*lane"]]:
+def _marked(runs: Flag, before: State, after: State, controls: Controls) -> tuple[State, Flag]:
     """Which lanes to sample: those whose way through (loss, log rate) has passed a mark.
 
     What goes on moving to and fro, along a kink or by the noise of a coarse tolerance, would fill
@@ -304,7 +300,7 @@ def _start(
     return Start(loss, velocity, over_weights(velocity**2), over_weights(weights**2))
 
 
-def over_weights(x: Float[Array, "weight *lane"]) -> Float[Array, "*lane"]:
+def over_weights(x: Column) -> Number:
     """The sum over all weights.
 
     In a batch by a matrix product, because the compiler makes a slow thing of a long sum over an
@@ -313,8 +309,14 @@ def over_weights(x: Float[Array, "weight *lane"]) -> Float[Array, "*lane"]:
     return jnp.sum(x) if x.ndim == 1 else jnp.ones(len(x)) @ x
 
 
-def ending(state: State, controls: Controls, finite: Bool[Array, "*lane"]) -> Int[Array, "*lane"]:
-    """Status after a step, from what both kinds of step have in common."""
+def arrived(state: State, controls: Controls, time: Number, lands: Flag, finite: Flag) -> State:
+    """Where a step has led: the clock there, and whether that is the end, for any kind of step."""
+    state = state._replace(
+        time=time,
+        peak=jnp.maximum(state.peak, state.rate),
+        stop=state.stop + lands,
+        event=jnp.where(lands, AT_STOP, ACCEPTED),
+    )
     status = jnp.where(state.stop >= controls.stops.shape[0], FINISHED, RUNNING)
     # Training as long again would gain next to nothing; and the rate has been far larger before,
     # which at the initial saddle, however slow, it has not.
@@ -322,10 +324,10 @@ def ending(state: State, controls: Controls, finite: Bool[Array, "*lane"]) -> In
     still = (gain <= controls.gain_tolerance) & (state.rate <= 1e-6 * state.peak)
     status = jnp.where(still, STATIONARY, status)
     status = jnp.where(state.loss <= controls.loss_tolerance, AT_FLOOR, status)
-    return jnp.where(finite, status, NOT_FINITE)
+    return state._replace(status=jnp.where(finite, status, NOT_FINITE))
 
 
-def _select(runs: Bool[Array, "*lane"], before: State, after: State, controls: Controls) -> State:
+def _select(runs: Flag, before: State, after: State, controls: Controls) -> State:
     """Freeze the lanes that do not run; of those that broke off stays what was finite last."""
     steps = before.steps + runs
     status = jnp.where(

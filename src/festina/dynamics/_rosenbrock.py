@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from .._types import Array
+from .._types import Array, Column
 from ._adaptive import next_step, relative_error, settle
 from ._implicit_solve import implicit_solve
 from ._program import Controls, Field, State
@@ -70,19 +70,13 @@ def rosenbrock_step(state: State, field: Field, controls: Controls) -> State:
     increments = jnp.zeros((STAGES, *state.weights.shape))
     start = (state.weights, state.loss, state.velocity, increments)
     weights, loss, velocity, increments = jax.lax.fori_loop(0, STAGES, stage, start)
-    weights, loss, velocity, error = (
-        jnp.where(stays, before, after)
-        for before, after in (
-            (state.weights, weights),
-            (state.loss, loss),
-            (state.velocity, velocity),
-            (0.0, relative_error(state, controls, weights, increments[-1], jnp.isfinite(loss))),
-        )
-    )
+    error = relative_error(state, controls, weights, increments[-1], jnp.isfinite(loss))
+    at_rest = state.weights, state.loss, state.velocity, 0.0
+    both = zip(at_rest, (weights, loss, velocity, error), strict=True)
+    weights, loss, velocity, error = (jnp.where(stays, *each) for each in both)
+    reached = state._replace(weights=weights, loss=loss, velocity=velocity)
     return settle(
-        *(state, controls, asked, lands, weights, loss, velocity, error, error <= 1.0),
-        exponent=0.25,
-        safety=_SAFETY,
+        state, reached, controls, asked, lands, error, error <= 1.0, exponent=0.25, safety=_SAFETY
     )
 
 
@@ -90,6 +84,6 @@ def _combine(
     table: Float[np.ndarray, "stage stage"],
     s: Array,
     increments: Float[Array, "stage weight *lane"],
-) -> Float[Array, "weight *lane"]:
+) -> Column:
     c = jnp.asarray(table)[s].reshape(-1, *(1,) * (increments.ndim - 1))
     return jnp.sum(c * increments, axis=0)

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from .._lanes import accelerated
-from .._types import Array
+from .._types import Array, Column, Number
 from ._adaptive import next_step, relative_error, settle
 from ._program import REJECTED, Controls, Field, State, over_weights
 
@@ -30,17 +30,15 @@ _SLIDING, _FORGET = 400.0, 0.05  # kinks that make a slide, and their part forgo
 _LOOSE = 0.3  # along a kink the tolerance is rtol to one minus this
 
 
-def runge_kutta_step(state: State, field: Field, controls: Controls) -> State:
-    """Try a step; accept it if the embedded error estimate is within rtol·|θ| + atol."""
-    return _step(state, field, controls, kinked=False)
-
-
 def kinked_runge_kutta_step(state: State, field: Field, controls: Controls) -> State:
     """The same for units with a kink, along which a trajectory may slide."""
-    return _step(state, field, controls, kinked=True)
+    return runge_kutta_step(state, field, controls, kinked=True)
 
 
-def _step(state: State, field: Field, controls: Controls, *, kinked: bool) -> State:
+def runge_kutta_step(
+    state: State, field: Field, controls: Controls, *, kinked: bool = False
+) -> State:
+    """Try a step; accept it if the embedded error estimate is within rtol·|θ| + atol."""
     h, lands = next_step(state, controls)
     stages = _written_out if state.loss.ndim == 0 or accelerated() else _in_a_loop
     weights, loss, slopes = stages(state, h, field)
@@ -57,20 +55,17 @@ def _step(state: State, field: Field, controls: Controls, *, kinked: bool) -> St
 
         reached = jax.lax.cond(sliding.any(), along, lambda: reached)
     weights, loss, velocity, error = reached
+    there = state._replace(weights=weights, loss=loss, velocity=velocity)
     accepted = error <= (state.slack if kinked else 1.0)
     slides = _slide(state, controls, error / (h * h), accepted) if kinked else {}
     allowed = slides.get("slack", 1.0)
     settled = settle(
-        *(state, controls, h, lands, weights, loss, velocity, error / allowed, accepted),
-        exponent=0.2,
-        safety=0.9,
+        state, there, controls, h, lands, error / allowed, accepted, exponent=0.2, safety=0.9
     )
     return settled._replace(**slides)
 
 
-def _along_a_kink(
-    state: State, h: Array, field: Field, controls: Controls
-) -> tuple[Array, Array, Array, Array]:
+def _along_a_kink(state: State, h: Array, field: Field, controls: Controls) -> tuple[Array, ...]:
     """A step along a kink, by Heun: the mean of the slopes where it starts and where that leads.
 
     Short steps of this kind stay beside the kink, to and fro, and what they do in the mean is what
@@ -90,7 +85,7 @@ def _along_a_kink(
 
 def _slide(
     state: State, controls: Controls, roughness: Array, accepted: Array
-) -> dict[str, Float[Array, "*lane"]]:
+) -> dict[str, Number]:
     """Count kinks, and loosen the tolerance where a trajectory slides along one.
 
     Where both sides of a kink push towards it, as they do for ReLU units, the flow stays on it and
@@ -137,8 +132,6 @@ def _in_a_loop(state: State, h: Array, field: Field) -> tuple[Array, Array, Arra
     return jax.lax.fori_loop(1, len(_ERROR), stage, (point, state.loss, slopes))
 
 
-def _combine(
-    coefficients: Float[Array, " stage"], slopes: list[Array] | Array
-) -> Float[Array, "weight *lane"]:
+def _combine(coefficients: Float[Array, " stage"], slopes: list[Array] | Array) -> Column:
     terms = zip(coefficients, slopes, strict=False)
     return sum(c * slope for c, slope in terms if not (isinstance(c, float) and c == 0.0))  # pyright: ignore[reportReturnType]

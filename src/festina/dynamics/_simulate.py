@@ -4,30 +4,19 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 
 from .._objective import Objective, objective
 from ..networks import AbstractNetwork
 from ..networks._past import Past
-from ..networks._structure import AbstractStructure
 from ..tasks import AbstractTask
 from ._course import Course, Method
 from ._drive import drive, initial_state
-from ._logbook import Logbook, Pieces, Resolution
+from ._logbook import Logbook, Resolution
 from ._observe import Observation
-from ._program import (
-    AT_FLOOR,
-    NEVER,
-    NOT_FINITE,
-    RUNNING,
-    STATIONARY,
-    Controls,
-    Start,
-    State,
-    start,
-)
-from ._trajectory import LAST, Samples, Trajectory
-from ._verdict import Verdict, at_rest
+from ._program import NEVER, Controls, Start, State, start
+from ._trajectory import Samples, Trajectory
+from ._verdict import Verdict, first_status
 from ._width import Widen, condense
 
 _MOST_NOISE = 1e-3  # of what there is to learn
@@ -41,6 +30,7 @@ class Beginning(NamedTuple):
     """Networks in front of their task."""
 
     network: Any  # as it was given
+    loss: str
     widen: Widen  # to it, from the few units that learn the same
     problem: Objective
     weights: Float[np.ndarray, "weight lane"]
@@ -53,30 +43,27 @@ def begin(network: AbstractNetwork, task: AbstractTask, loss: str) -> Beginning:
     problem = objective(condensed, task, loss)
     weights = problem.structure.columns(*condensed.parts)
     at_start = start(weights, problem.data, structure=problem.structure)
-    return Beginning(network, widen, problem, weights, at_start)
+    return Beginning(network, loss, widen, problem, weights, at_start)
 
 
 def simulate(beginning: Beginning, method: Method, course: Course) -> Trajectory[Any]:
     """Run every network of a batch and put the samples into one `Trajectory`."""
-    network, widen, problem, initial, at_start = beginning
+    network, loss, widen, problem, initial, at_start = beginning
     observation = None if course.observe is None else Observation(course.observe, network)
     state = initial_state(initial, at_start)
-    size = np.sqrt(at_start.squared_size / network.structure.size)
+    squared_size = np.asarray(at_start.squared_size)
+    size = np.sqrt(squared_size / network.structure.size)
     past = _recalled(network.past, state, size, method)
     state = state._replace(peak=past.peak, step_size=past.step_size)
 
     def note(lane: int, weights: Float[np.ndarray, "save weight"]) -> np.ndarray:
         assert observation is not None
-        few = _networks(network, problem.structure, weights[None])
+        few = network.with_parts(*problem.structure.arrays(weights.T[:, None]))
         wide = widen(few, slice(lane, lane + 1))
         return observation.rows(jax.tree.map(lambda leaf: leaf[0], wide))
 
     controls = _controls(problem, np.asarray(state.loss), past, method, course)
-    if not course.at_stops:
-        rests = at_rest(problem, initial, at_start)
-        state = state._replace(status=_status(state, controls, rests))
-    finite = np.isfinite(at_start.loss)
-    state = state._replace(status=np.where(finite, state.status, NOT_FINITE))
+    state = state._replace(status=first_status(problem, state, controls, squared_size))
     verdict = Verdict(problem, method, controls)
 
     def watch(book: Logbook) -> None:
@@ -98,9 +85,8 @@ def simulate(beginning: Beginning, method: Method, course: Course) -> Trajectory
     samples, saves = book.samples, book.samples.saves.copy()
     time, losses, rate = samples.numbers()
     batch, longest = network.batch_shape, time.shape[1]
-    over, observed = (*batch, longest), {}
-    if observation is not None:
-        observed = observation.arrays(samples.weights.reshape(*batch, *samples.weights.shape[1:]))
+    over = (*batch, longest)
+    observed = {} if observation is None else observation.of(samples, batch)
     if course.at_stops:  # the axis is the one asked for, also beyond where a lane broke off
         time = np.broadcast_to(course.stops[:longest], over).copy()
         broke_off = saves[:, None] <= np.arange(longest)
@@ -108,17 +94,16 @@ def simulate(beginning: Beginning, method: Method, course: Course) -> Trajectory
     sampled = np.asarray(book.sampled)
     last = sampled if saves.all() else np.where(saves > 0, sampled, np.nan)
     known = samples if observation is None else None
-    few = _Sampled(network, problem.structure, known, last.T[:, None])
     return Trajectory(
         time=time.reshape(over),
         loss=(losses + problem.floor if problem.floor else losses).reshape(over),
         squared_gradient=rate.reshape(over),
-        weights=Samples(few, widen, batch, last_alone=observation is not None),
+        weights=Samples(network, problem.structure, widen, known, last.T[:, None]),
         saves=saves.reshape(batch),
         endings=verdict.endings(book.last, book.initial, losses, saves),
         floor=problem.floor,
         evaluations=(1 + method.evaluations * book.steps).reshape(batch),
-        convention=method.loss,
+        convention=loss,
         method=method.name,
         solver=method.solver,
         learning_rate=method.learning_rate,
@@ -127,30 +112,8 @@ def simulate(beginning: Beginning, method: Method, course: Course) -> Trajectory
         observed=observed,
         losses_alone=course.observe == {},
         labels=network.labels,
-        past=_past(past, book, controls, method.solver).over(batch),
+        past=_past(past, book.last, controls).over(batch),
     )
-
-
-def _networks(
-    like: AbstractNetwork,
-    structure: AbstractStructure,
-    weights: Float[np.ndarray, "lane save weight"],
-) -> AbstractNetwork:
-    return like.with_parts(*structure.arrays(np.moveaxis(weights, -1, 0)))
-
-
-class _Sampled(NamedTuple):
-    """Networks at samples, all of them or the last."""
-
-    like: AbstractNetwork
-    structure: AbstractStructure
-    samples: Pieces | None
-    last: Float[np.ndarray, "lane 1 weight"]
-
-    def __call__(self, which: slice) -> AbstractNetwork:
-        if which == LAST or self.samples is None:
-            return _networks(self.like, self.structure, self.last)
-        return _networks(self.like, self.structure, self.samples.weights[:, which])
 
 
 def _recalled(
@@ -170,27 +133,15 @@ def _recalled(
     return Past(*(np.where(same, *pair) for pair in pairs), solver=method.solver)
 
 
-def _past(before: Past, book: Logbook, controls: Controls, solver: str) -> Past:
+def _past(before: Past, last: State, controls: Controls) -> Past:
     """What training leaves for the next."""
-    last = book.last
-    time, loss, rate, peak, step_size = map(
-        np.asarray, (last.time, last.loss, last.rate, last.peak, last.step_size)
+    return before._replace(
+        loss=last.loss,
+        squared_gradient=last.rate,
+        elapsed=before.elapsed + last.time * controls.speed,
+        peak=last.peak,
+        step_size=last.step_size,
     )
-    elapsed = before.elapsed + time * np.asarray(controls.speed)
-    return Past(
-        loss, rate, elapsed, peak, before.initial_loss, before.initial_size, step_size, solver
-    )
-
-
-def _status(
-    state: State, controls: Controls, rests: Bool[np.ndarray, " lane"]
-) -> Int[np.ndarray, " lane"]:
-    """Who has nothing to learn from the start: a network at rest, or one that has learned it."""
-    gain = state.rate * controls.elapsed * controls.speed
-    still = (controls.elapsed > 0) & (gain <= controls.gain_tolerance)
-    still &= np.asarray(state.rate <= 1e-6 * state.peak)
-    learned = (controls.elapsed > 0) & (state.loss <= controls.loss_tolerance)
-    return np.where(learned, AT_FLOOR, np.where(rests | still, STATIONARY, RUNNING))
 
 
 def _controls(
@@ -201,10 +152,11 @@ def _controls(
     each, rtol, rates = np.ones(len(size)), method.rtol, method.learning_rate
     momentum = 0.0 * each if method.momentum is None else method.momentum.reshape(-1)
     rates = each if rates is None else rates.reshape(-1).astype(float)
-    # Large weights may start far above the loss of none, which is then what there is to learn. And
-    # weights known to a relative error rtol leave a loss of order rtol² that no step can remove;
-    # where that is much of what there is to learn, nothing has converged.
-    silent = _loss_of_silence(problem)
+    # Large weights may start far above the loss of a network that computes nothing, which is then
+    # what there is to learn. And weights known to a relative error rtol leave a loss of order rtol²
+    # that no step can remove; where that is much of what there is to learn, nothing has converged.
+    _, y, weight = problem.data
+    silent = 0.5 * float(np.sum(np.asarray(weight)[:, None] * np.square(y)))
     to_learn = np.minimum(initial, silent if silent > 0 else np.inf)
     noise = np.minimum(100 * rtol**2 * initial, _MOST_NOISE * to_learn)
     precision = np.maximum(course.converged * to_learn, noise)
@@ -225,9 +177,3 @@ def _controls(
         elapsed=past.elapsed * (1.0 - momentum) / rates,
         momentum=momentum,
     )
-
-
-def _loss_of_silence(problem: Objective) -> float:
-    """The loss, above what training can reach, of a network that computes nothing."""
-    _, y, weight = problem.data
-    return 0.5 * float(np.sum(np.asarray(weight)[:, None] * np.square(y)))

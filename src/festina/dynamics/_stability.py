@@ -12,10 +12,7 @@ from ._runge_kutta import runge_kutta_step
 
 
 def cause_of_divergence(
-    problem: Objective,
-    initial: Float[np.ndarray, " weight"],
-    learning_rate: float,
-    momentum: float = 0.0,
+    problem: Objective, initial: Float[np.ndarray, " weight"], learning_rate: float, momentum: float
 ) -> str:
     """The likely one: a step beyond 2/sharpness of the path of the flow."""
     limit = stability_limit(problem, initial, momentum)
@@ -27,7 +24,7 @@ def cause_of_divergence(
     )
 
 
-def too_large(learning_rate: float, limit: float, momentum: float = 0.0) -> str:
+def too_large(learning_rate: float, limit: float, momentum: float) -> str:
     """In words."""
     return (
         f"The learning rate {learning_rate:g} is above the stability limit {limit:.3g} "
@@ -37,7 +34,7 @@ def too_large(learning_rate: float, limit: float, momentum: float = 0.0) -> str:
 
 
 def stability_limit(
-    problem: Objective, initial: Float[np.ndarray, " weight"], momentum: float = 0.0
+    problem: Objective, initial: Float[np.ndarray, " weight"], momentum: float
 ) -> float:
     """2 / sharpness where it is largest along the flow, from plateau to plateau and at its end.
 
@@ -71,10 +68,7 @@ def stability_limit(
 
 
 def restlessness(
-    problem: Objective,
-    weights: Float[np.ndarray, " weight"],
-    learning_rate: float,
-    momentum: float = 0.0,
+    problem: Objective, weights: Float[np.ndarray, " weight"], learning_rate: float, momentum: float
 ) -> str:
     """That steps are too large for the valley here; nothing where they are not."""
     # Here and a step further: to and fro the valley is steeper on one side.

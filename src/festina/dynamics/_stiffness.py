@@ -14,9 +14,11 @@ Solver = Literal["automatic", "explicit", "implicit"]
 IMPLICIT_RTOL = 1e-6
 """Default tolerance of implicit steps."""
 
+MOST_ROWS = 400
+"""Of the matrix that an implicit step inverts, for it to pay at all."""
+
 _BREAK_EVEN = 300.0  # slower at the start than later, for each explicit step an implicit costs
 _IMPLICIT_STEPS = 500  # of a flow, two to five hundred as a rule
-_MOST_ROWS = 400  # of a matrix that every step inverts
 
 
 def learns_by_units(network: AbstractNetwork) -> TypeGuard[Layer]:
@@ -74,11 +76,6 @@ def _cost(network: Layer, problem: Objective) -> float:
     """
     per_unit = network.structure.size // network.width
     return 2.0 + 0.25 * math.sqrt(rows_to_solve(network, problem) * per_unit)
-
-
-def can_be_implicit(network: AbstractNetwork, problem: Objective) -> bool:
-    """Whether the matrix to invert is small enough for an implicit step to pay at all."""
-    return rows_to_solve(network, problem) <= _MOST_ROWS
 
 
 def rows_to_solve(network: AbstractNetwork, problem: Objective) -> int:

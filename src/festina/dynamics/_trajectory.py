@@ -15,6 +15,9 @@ from ..networks._given import check_lane
 from ..networks._labels import Labels, axis_names, coordinates, lane_labels
 from ..networks._network import Network
 from ..networks._past import FINAL, MEMORY, Past
+from ..networks._structure import AbstractStructure
+from ._logbook import Pieces
+from ._width import Widen
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -52,19 +55,25 @@ class Ending:
 class Samples(Generic[Network]):
     """The weights at samples of a run, made as wide as the network when they are asked for."""
 
-    condensed: Callable[[slice], Network]  # (lane, save, unit, …), which of the saves
-    widen: Callable[[Network, slice], Network]
-    batch_shape: tuple[int, ...]
-    last_alone: bool = False
+    like: Network
+    structure: AbstractStructure  # of as many units as were trained
+    widen: Widen
+    every: Pieces | None
+    last: Float[np.ndarray, "lane 1 weight"]
 
     def __call__(self, which: slice) -> Network:
-        if self.last_alone and which != LAST:
+        if which == LAST:
+            weights = self.last
+        elif self.every is not None:
+            weights = self.every.weights[:, which]
+        else:
             raise ValueError(
                 "Where `observe` says what is kept, of the weights only `final` is: `observe` "
                 "whatever else you need of the network at all samples, or train without it."
             )
-        wide = self.widen(self.condensed(which), slice(None))
-        return jax.tree.map(lambda leaf: leaf.reshape(*self.batch_shape, *leaf.shape[1:]), wide)
+        few = self.like.with_parts(*self.structure.arrays(np.moveaxis(weights, -1, 0)))
+        wide, batch = self.widen(few, slice(None)), self.like.batch_shape
+        return jax.tree.map(lambda leaf: leaf.reshape(*batch, *leaf.shape[1:]), wide)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -207,7 +216,7 @@ class Trajectory(Generic[Network]):
             time=self.time[upto],
             loss=self.loss[upto],
             squared_gradient=self.squared_gradient[upto],
-            weights=functools.partial(_within, self, index, upto),
+            weights=functools.partial(_within, self, index),
             observed={name: array[upto] for name, array in self.observed.items()},
             saves=np.asarray(self.saves[index]),
             endings=(self.endings[flat],),
@@ -309,15 +318,11 @@ class Trajectory(Generic[Network]):
         return [(f"{FINAL}{name}", axes, np.take(part, 0, axis)) for (name, axes), part in parts]
 
 
-def _within(
-    batch: Trajectory[Network],
-    index: tuple[int, ...],
-    upto: tuple[int | slice, ...],
-    which: slice,
-) -> Network:
+def _within(batch: Trajectory[Network], index: tuple[int, ...], which: slice) -> Network:
     if which == LAST:  # beyond the last sample of a lane there are copies of it
         return jax.tree.map(lambda leaf: leaf[index], batch.weights(which))
-    return jax.tree.map(lambda leaf: leaf[upto][which], batch.network)
+    saves = int(batch.saves[index])
+    return jax.tree.map(lambda leaf: leaf[index][:saves][which], batch.network)
 
 
 def _range(values: Float[np.ndarray, "*batch"]) -> str:

@@ -13,16 +13,7 @@ from .._objective import Objective
 from .._precision import float64
 from ._course import Method
 from ._curvature import extreme_curvatures, slow_way_out
-from ._program import (
-    AT_FLOOR,
-    FINISHED,
-    NOT_FINITE,
-    STATIONARY,
-    STEP_UNDERFLOW,
-    Controls,
-    Start,
-    State,
-)
+from ._program import AT_FLOOR, FINISHED, NOT_FINITE, STATIONARY, STEP_UNDERFLOW, Controls, State
 from ._runge_kutta import runge_kutta_step
 from ._stability import cause_of_divergence, restlessness, stability_limit, too_large
 from ._trajectory import Ending
@@ -30,18 +21,33 @@ from ._trajectory import Ending
 _RECENT = 8  # samples
 
 
-def at_rest(
-    problem: Objective, weights: Float[np.ndarray, "weight lane"], start: Start
+def first_status(
+    problem: Objective, state: State, controls: Controls, squared_size: Float[np.ndarray, " lane"]
+) -> Int[np.ndarray, " lane"]:
+    """Who has nothing to learn from the start: a network at rest, or one that has learned it."""
+    status = np.asarray(state.status)
+    if not controls.at_stops:
+        gain = state.rate * controls.elapsed * controls.speed
+        still = (controls.elapsed > 0) & (gain <= controls.gain_tolerance)
+        still &= np.asarray(state.rate <= 1e-6 * state.peak)
+        still |= _at_rest(problem, state, squared_size)
+        learned = (controls.elapsed > 0) & (state.loss <= controls.loss_tolerance)
+        status = np.where(learned, AT_FLOOR, np.where(still, STATIONARY, status))
+    return np.where(np.isfinite(state.loss), status, NOT_FINITE)
+
+
+def _at_rest(
+    problem: Objective, state: State, squared_size: Float[np.ndarray, " lane"]
 ) -> Bool[np.ndarray, " lane"]:
     """Which lanes start where the gradient is nothing but rounding.
 
     Small weights near a saddle have a small gradient too, of the order of weights times curvature.
     """
-    still = np.asarray(start.rate <= 1e-20 * start.squared_size)
+    still = np.asarray(state.rate <= 1e-20 * squared_size)
     for lane in np.flatnonzero(still):
-        ends = extreme_curvatures(problem.structure, weights[:, lane], problem.data)
+        ends = extreme_curvatures(problem.structure, state.weights[:, lane], problem.data)
         curvature = np.abs(ends).max()
-        still[lane] = start.rate[lane] <= (1e-12 * curvature) ** 2 * start.squared_size[lane]
+        still[lane] = state.rate[lane] <= (1e-12 * curvature) ** 2 * squared_size[lane]
     return still
 
 
@@ -101,12 +107,13 @@ class Verdict:
         """How every lane ended; losses at samples tell whether it went up and down."""
 
         def ended(lane: int) -> Ending:
-            state = last.of(lane)
+            state, controls = last.of(lane), self.controls
+            pace = float(controls.learning_rate[lane]), float(controls.momentum[lane])
             if state.status == STATIONARY:
                 ending = self.standstills[lane]
             else:
                 seen = np.append(losses[lane, : saves[lane]], state.loss)
-                ending = self._ending(lane, state, seen, initial[:, lane])
+                ending = self._ending(state, pace, seen, initial[:, lane])
             return Ending(ending.reason, ending.message + self._remarks(state))
 
         return Endings(len(saves), ended)
@@ -162,8 +169,8 @@ class Verdict:
 
     def _ending(
         self,
-        lane: int,
         state: State,
+        pace: tuple[float, float],  # learning rate and momentum
         losses: Float[np.ndarray, " save"],
         start: Float[np.ndarray, " weight"],
     ) -> Ending:
@@ -175,7 +182,7 @@ class Verdict:
                 f"At {where} the loss came within {state.loss:.3g} of the lowest possible one.",
             )
         if state.status == FINISHED:
-            restless = self._restless(lane, state, losses)
+            restless = self._restless(state, pace, losses)
             return Ending("finished", f"Ran to {where} as asked{restless or '.'}")
         if state.status == STEP_UNDERFLOW:
             return Ending(
@@ -186,28 +193,28 @@ class Verdict:
         if not np.isfinite(state.loss):
             return Ending("diverged", "The weights are so large that the loss overflows.")
         if state.status == NOT_FINITE:
-            rate, momentum = self._learning_rate(lane), self._momentum(lane)
-            cause = cause_of_divergence(self.problem, start, rate, momentum)
+            cause = cause_of_divergence(self.problem, start, *pace)
             return Ending("diverged", f"Not finite after {where}. {cause}")
         return Ending(
             "out of steps",
             f"Stopped after {state.steps:.0f} steps at {where}, loss {loss:.6g}, "
-            + self._what_goes_on(lane, state, losses, start),
+            + self._what_goes_on(state, pace, losses, start),
         )
 
-    def _restless(self, lane: int, state: State, losses: Float[np.ndarray, " save"]) -> str:
+    def _restless(
+        self, state: State, pace: tuple[float, float], losses: Float[np.ndarray, " save"]
+    ) -> str:
         """That the loss does not rest because steps are too large; nothing where it does."""
         recent = losses[-_RECENT:]
         if self.method.continuous or not (_rises(recent) and (np.diff(recent) < 0).any()):
             return ""
-        rate, momentum = self._learning_rate(lane), self._momentum(lane)
-        words = restlessness(self.problem, np.asarray(state.weights), rate, momentum)
+        words = restlessness(self.problem, np.asarray(state.weights), *pace)
         return f", {words}" if words else ""
 
     def _what_goes_on(
         self,
-        lane: int,
         state: State,
+        pace: tuple[float, float],
         losses: Float[np.ndarray, " save"],
         start: Float[np.ndarray, " weight"],
     ) -> str:
@@ -217,15 +224,11 @@ class Verdict:
                 "short ones, because of kinks: a looser `rtol` gets further than more `max_steps`."
             )
         if not self.method.continuous and _rises(losses):
-            rate, momentum = self._learning_rate(lane), self._momentum(lane)
+            rate, momentum = pace
             limit = stability_limit(self.problem, start, momentum)
             if rate > limit:
-                now = (
-                    "going up and down. "
-                    if _rises(losses[-_RECENT:])
-                    else "after going up and down. "
-                )
-                return now + too_large(rate, limit, momentum)
+                once = "" if _rises(losses[-_RECENT:]) else "after "
+                return f"{once}going up and down. {too_large(rate, limit, momentum)}"
         ends = "" if np.isfinite(self.controls.stops[-1]) else " or a time to end at"
         smooth = self.method.step is runge_kutta_step
         return (
@@ -243,12 +246,6 @@ class Verdict:
                 f"{state.loosest:.3g}-fold."
             )
         return remarks
-
-    def _momentum(self, lane: int) -> float:
-        return float(self.controls.momentum[lane])
-
-    def _learning_rate(self, lane: int) -> float:
-        return float(self.controls.learning_rate[lane])
 
 
 def _rises(losses: Float[np.ndarray, " save"]) -> bool:

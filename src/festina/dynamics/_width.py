@@ -31,43 +31,33 @@ Widen = Callable[[Any, slice], Any]
 """From networks `(lane, save, unit, …)` of the few units back to all; which lanes these are."""
 
 
+@np.errstate(over="ignore")  # of weights that are far too large
 def condense(network: Network) -> tuple[Network, Widen]:
     """The network with as few units as learn the same, and the way back.
 
     Of a deep network there are none to spare: what surrounds a hidden layer is as wide as it is.
     """
-    return _condense(network) if isinstance(network, Layer) else (network, as_it_is)  # pyright: ignore[reportReturnType]
-
-
-@np.errstate(over="ignore")  # of weights that are far too large
-def _condense(network: Layer) -> tuple[Layer, Widen]:
-    width, structure = network.width, network.structure
-    weights = math.prod(structure.weight_shape) + math.prod(structure.value_shape)
     # Linear by construction: a measured algebra knows nothing of weights that it has not tried.
-    if network.unit.degree != 1 or width <= weights:
+    if not isinstance(network, Layer) or network.unit.degree != 1:
         return network, as_it_is
-    rows = network.rows
+    width, structure = network.width, network.structure
+    if width <= math.prod(structure.weight_shape) + math.prod(structure.value_shape):
+        return network, as_it_is
+    rows, flat = network.rows, _flat(network.rows.array)
     few = _from_gram(rows.gram) if width > MANY else None
     squared = few is not None
     if few is None:
         # Not by SVD: Householder's R keeps the relative accuracy of each weight's column.
-        few = _triangle(rows.array)
+        triangle = lambda some: np.linalg.qr(flat[some], mode="r")
+        few = np.concatenate(on_all_cores(triangle, blocks(len(flat)), flat.size * flat.shape[-1]))
+        few = few.reshape(*network.batch_shape, *few.shape[1:])
         independent = np.abs(np.diagonal(few, axis1=-2, axis2=-1))
         if not (independent > _INDEPENDENT * np.linalg.norm(few, axis=-2)).all():
             # Units that span less (all alike, say) lie on an invariant manifold, and rounding in R
             # would lead away from it. (Nor is there anything to condense in what is not finite.)
             return network, as_it_is
-    return _layer(network, few), _Rotation(network, _flat(rows.array), _flat(few), squared)
-
-
-def _triangle(
-    rows: Float[np.ndarray, "*lane unit weight"],
-) -> Float[np.ndarray, "*lane weight weight"]:
-    """R of Θ = QR."""
-    flat = _flat(rows)
-    triangle = lambda some: np.linalg.qr(flat[some], mode="r")
-    few = np.concatenate(on_all_cores(triangle, blocks(len(flat)), flat.size * flat.shape[-1]))
-    return few.reshape(*rows.shape[:-2], *few.shape[1:])
+    widen = _Rotation(network, flat, _flat(few), squared)
+    return _layer(network, few), widen  # pyright: ignore[reportReturnType]
 
 
 def _from_gram(

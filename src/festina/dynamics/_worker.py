@@ -98,10 +98,15 @@ class Shared:
     def _tell(self, running: Int[np.ndarray, " lane"]) -> None:
         if self.watch is not None:
             self.watch(self.book)
-        if self.progress is not None:
-            total = len(self.book.last.time)
-            words = _words(self.book, running, self.ended, total)
-            self.progress(words, max(self.ended / total, self._time_done))
+        if self.progress is None:
+            return
+        last, total = self.book.last, len(self.book.last.time)
+        words = f"trained {self.ended} of {total}"
+        if running.size:
+            counted = f"{self.ended} of {total} trained, " if total > 1 else ""
+            first = running[0]
+            words = f"{counted}time {last.time[first]:.3g}, loss {last.loss[first]:.3g}"
+        self.progress(words, max(self.ended / total, self._time_done))
 
 
 class Worker:
@@ -242,11 +247,3 @@ class Worker:
         empty = np.empty if pool == 1 else jax.lax.empty  # what is large is made on the device
         room = empty((pool, self.shared.rows, self.shared.numbers), float)
         return Kept(room, np.zeros(pool, np.int64))
-
-
-def _words(book: Logbook, running: Int[np.ndarray, " lane"], ended: int, total: int) -> str:
-    if not running.size:
-        return f"trained {ended} of {total}"
-    time, loss = book.last.time[running[0]], book.last.loss[running[0]]
-    counted = f"{ended} of {total} trained, " if total > 1 else ""
-    return f"{counted}time {time:.3g}, loss {loss:.3g}"

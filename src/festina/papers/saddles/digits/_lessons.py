@@ -103,7 +103,7 @@ def _walk(
     for count in np.diff(moments):
         for start in range(0, count, at_once):  # always as many, so that it is compiled once
             indices = epochs.take(min(at_once, count - start))[None]
-            weights = take_steps(structure, weights, indices, rates, psi, y, 2.0 / batch_size)
+            weights, _ = take_steps(structure, weights, indices, rates, psi, y, 2.0 / batch_size)
         yield weights
 
 
