@@ -21,6 +21,7 @@ from ._trajectory import Ending
 _RECENT = 8  # samples
 
 
+@np.errstate(invalid="ignore")  # of weights that are far too large
 def first_status(
     problem: Objective, state: State, controls: Controls, squared_size: Float[np.ndarray, " lane"]
 ) -> Int[np.ndarray, " lane"]:
