@@ -75,8 +75,8 @@ def over_lanes(
     pieces = [piece(first, min(most, total - first)) for first in range(0, total, most)]
     if len(pieces) == 1:  # no copy
         return pieces[0]
-    on_host = lambda part: isinstance(part, np.ndarray)
-    joined = lambda *parts: (np if on_host(parts[0]) else jnp).concatenate(parts, axis)
+    library = lambda part: np if isinstance(part, np.ndarray) else jnp
+    joined = lambda *parts: library(parts[0]).concatenate(parts, axis)
     return jax.tree.map(joined, *pieces)
 
 

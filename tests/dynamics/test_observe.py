@@ -6,7 +6,7 @@ import pytest
 
 import festina
 from festina import gradient_descent, gradient_flow
-from festina.networks import from_run, fully_connected
+from festina.networks import deep_linear, from_run, fully_connected
 from festina.tasks import linear_teacher, task
 
 POPULATION = linear_teacher(np.eye(2), [[1.0, 1.0], [1.0, 4.0]])
@@ -104,6 +104,12 @@ def test_trained_networks_are_saved_whatever_is_observed(train, observe, tmp_pat
     np.testing.assert_array_equal(loaded.labels["seed"], run.final.labels["seed"])
 
 
+def test_what_is_observed_under_the_name_of_a_layer_is_none():
+    deep = deep_linear((2, 3, 2), scale=0.1, key=jax.random.key(0))
+    run = flow(deep, POINTS, observe={"w3": lambda network: np.eye(2)})
+    assert len(from_run(run.to_dataset()).parts) == 2
+
+
 def test_a_lane_that_diverges_is_observed_as_long_as_it_is_finite():
     network = fully_connected(2, 4, 2, scale=0.3, key=festina.seeds(2))
     for options in ({}, {"batch_size": 4, "key": jax.random.key(0), "save_every": 1}):
@@ -144,6 +150,9 @@ def test_losses_alone(train):
         ({"u": 3}, "must hold functions"),
         ({1: products}, "1 is no name"),
         ({"loss": products}, "'loss' is no name"),
+        ({"final_u": products}, "'final_u' is no name"),
+        ({"a/b": products}, "'a/b' is no name"),
+        ({"": products}, "'' is no name"),
         (lambda network: "large", "an array of real numbers"),
         (lambda network: None, "an array of real numbers"),
         (lambda network: 1j * network.u, "an array of real numbers"),

@@ -440,7 +440,7 @@ BAD = {
     "outputs": (lambda: gradient_flow(make(), contextual(4, 2)), "numbers, got shape|do not fit"),
     "inputs": (
         lambda: gradient_flow(pathways(), xor(0.5)),
-        r"shape \(3,\), the network takes vectors of 2 numbers, as its `examples`",
+        r"takes vectors of 2 numbers, as its `examples` are, got inputs of shape \(3,\)",
     ),
 }
 

@@ -47,9 +47,10 @@ def test_few_values_have_a_tick_each_and_many_those_of_the_scale():
     assert ticks(ax.yaxis) == ["2", "3", "5"]
     assert not ax.xaxis.get_ticklocs(minor=True).size
     ax = phase_diagram(axes(), grid(np.geomspace(1e-6, 1, 7), [1.0, 2.0, 300.0]), x="x")
-    assert "4" not in ticks(ax.xaxis)
-    assert len(ticks(ax.xaxis)) != 7
+    assert "1e-06" not in ticks(ax.xaxis)
     assert ticks(ax.yaxis) != ["1", "2", "300"]  # two of which would lie on each other
+    ax = phase_diagram(axes(), grid([1000001.0, 1000002.0, 1000003.0], [1.0, 2.0]), x="x")
+    assert "1e+06" not in ticks(ax.xaxis)  # thrice
 
 
 @pytest.mark.parametrize("claim", ["it falls", ["it falls"]])

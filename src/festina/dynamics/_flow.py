@@ -88,8 +88,8 @@ def gradient_flow(
       from one network to an array, or a dictionary of such functions by name. The trajectory has
       `observed` then, and `final`, but no `network`. It is called for one sample after the other,
       which takes tens of microseconds each by NumPy and more by JAX: where all weights fit into
-      memory, `network` is faster. With an empty dictionary, `{}`, there is nothing but losses,
-      which is what to ask for of a hundred thousand seeds.
+      memory, `network` is faster. With an empty dictionary, `{}`, there are losses and `final`
+      alone, which is what to ask for of a hundred thousand seeds.
     - `converged`: training has converged when the loss is above its lowest possible value by less
       than this fraction of the initial loss, or of that of a network without output where large
       weights start higher (never less than 100 `rtol`² of the initial one, which is noise, up to a

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ..networks import AbstractNetwork
-from ..networks._past import MEMORY
+from ..networks._past import FINAL, MEMORY
 from ._logbook import Pieces
 
 Observe: TypeAlias = Callable[[Any], Any] | Mapping[str, Callable[[Any], Any]]
@@ -105,9 +105,10 @@ def _named(observe: Observe) -> dict[str, Callable[[Any], Any]]:
                 f"`observe` must hold functions from a network to an array, got {function!r} as "
                 f"{name!r}."
             )
-        if not isinstance(name, str) or name in _TAKEN:
+        known = isinstance(name, str) and name and "/" not in name  # xarray's borders
+        if not known or name in _TAKEN or name.startswith(FINAL):
             raise ValueError(
-                f"`observe` names what it keeps; {name!r} is no name for it. Any text will do "
-                f"but {', '.join(_TAKEN)}."
+                f"`observe` names what it keeps; {name!r} is no name for it. Any text "
+                f"without '/' will do but {', '.join(_TAKEN)} and what begins with {FINAL}."
             )
     return dict(functions)

@@ -43,7 +43,8 @@ def condense(network: Network) -> tuple[Network, Widen]:
     width, structure = network.width, network.structure
     if width <= math.prod(structure.weight_shape) + math.prod(structure.value_shape):
         return network, as_it_is
-    rows, flat = network.rows, _flat(network.rows.array)
+    rows = network.rows
+    flat = _flat(rows.array)
     few = _from_gram(rows.gram) if width > MANY else None
     squared = few is not None
     if few is None:

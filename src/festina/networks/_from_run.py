@@ -62,10 +62,16 @@ def from_run(
     dims = tuple(map(str, data["saves"].dims))
     last = data.isel(time=-1) if "time" in data["loss"].dims else data.isel(save=-1)
     edges = {"-".join(edge) for edge in data.attrs.get("graph", [(), (), ()])[2]}
-    # Under the name of a part anything can have been observed: those at the end come last.
-    names = sorted(map(str, data.variables), key=lambda name: name.startswith(FINAL))
-    found = {name.removeprefix(FINAL): np.asarray(last[name].values) for name in names}
-    parts = {name: w.astype(float) for name, w in found.items() if _is_part(name) or name in edges}
+    is_part = lambda name: _is_part(name) or name in edges
+    names = [str(name) for name in data.variables]
+    at_end = {
+        name.removeprefix(FINAL): name
+        for name in names
+        if name.startswith(FINAL) and name not in edges and is_part(name.removeprefix(FINAL))
+    }
+    # Where there are such, anything can have been observed under the name of a part.
+    called = at_end or {name: name for name in filter(is_part, names)}
+    parts = {part: np.asarray(last[name].values, float) for part, name in called.items()}
     if not parts:
         raise ValueError(
             f"`run` holds no weights, neither at samples (u, v, …) nor at its end ({FINAL}u, …): "

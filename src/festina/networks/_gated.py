@@ -84,9 +84,9 @@ class GatedView(AbstractView):
         known = self.gating.examples.shape[1] or self.plan.columns
         if input_shape != (needed := known or max(least, *input_shape, 0),):
             raise ValueError(
-                f"Network and inputs do not fit: they have shape {input_shape}, the network takes "
-                f"vectors of {needed} numbers{', as its `examples` are' * bool(self.gates)}. Which "
-                "of them are read is said by `inputs`."
+                f"Network and inputs do not fit: the network takes vectors of {needed} numbers"
+                f"{', as its `examples` are' * bool(self.gates)}, got inputs of shape "
+                f"{input_shape}. Which of them are read is said by `inputs`."
             )
 
 

@@ -115,6 +115,11 @@ def misfit(
     takes: tuple[int, ...], gives: int, input_shape: tuple[int, ...], outputs: int
 ) -> ValueError:
     """What to raise at inputs that a network does not take, or at targets that it does not give."""
+    if (takes, gives) == (input_shape, outputs):
+        return ValueError(
+            f"The weights of the network do not fit each other, or its units, at inputs {takes}: "
+            "it was made of arrays of other units."
+        )
     if gives == outputs:
         return ValueError(
             "Network and inputs do not fit: the network takes inputs of shape "

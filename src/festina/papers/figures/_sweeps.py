@@ -42,7 +42,7 @@ def phase_diagram(
     """
     name, claim = _words(values), values.coords.get("claim")
     if claim is not None and claim.size == 1:
-        name = textwrap.fill(f"{name}: {claim.item()}", 44)
+        name = textwrap.fill(": ".join(filter(None, (name, str(claim.item())))), 44)
     values = values.squeeze(drop=True)
     if values.ndim != 2 or x not in values.dims or values.dtype.kind not in "fiub":
         raise ValueError(
@@ -155,7 +155,8 @@ def _edges(ax: Axes, which: str, coordinate: xr.DataArray) -> Float[np.ndarray, 
     scale = axis.get_transform()
     there = scale.transform(values)
     names = [f"{value:g}" for value in values]
-    if len("".join(names)) <= 24 and np.diff(there).min() >= np.ptp(there) / 12:
+    exact = len("".join(names)) <= 24 and np.array_equal(np.array(names, float), values)
+    if exact and np.diff(there).min() >= np.ptp(there) / 12:
         axis.set_ticks(values, names)
         axis.set_ticks([], minor=True)
     middle = (there[1:] + there[:-1]) / 2
