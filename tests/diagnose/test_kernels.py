@@ -192,7 +192,7 @@ def test_bad_input():
     network = deep_linear((3, 2), scale=1.0, key=jax.random.key(0))
     with pytest.raises(ValueError, match=r"examples, \(sample, …\)"):
         neural_tangent_kernel(network, np.ones(3))
-    with pytest.raises(ValueError, match=r"the network has the widths \(3, 2\)"):
+    with pytest.raises(ValueError, match=r"takes inputs of shape \(3,\), got \(4,\)"):
         neural_tangent_kernel(network, np.ones((2, 4)))
     with pytest.raises(ValueError, match="`x` must be finite, 6 values are not"):
         neural_tangent_kernel(network, np.full((2, 3), np.nan))
