@@ -105,7 +105,7 @@ def _named(observe: Observe) -> dict[str, Callable[[Any], Any]]:
                 f"`observe` must hold functions from a network to an array, got {function!r} as "
                 f"{name!r}."
             )
-        known = isinstance(name, str) and name and "/" not in name  # xarray's borders
+        known = isinstance(name, str) and name and "/" not in name  # of groups in a store
         if not known or name in _TAKEN or name.startswith(FINAL):
             raise ValueError(
                 f"`observe` names what it keeps; {name!r} is no name for it. Any text "
