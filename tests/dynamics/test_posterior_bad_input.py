@@ -105,6 +105,16 @@ def test_a_langevin_chain_that_diverges_stays_where_it_was():
     assert np.isfinite(drawn.readout).all()
 
 
+def test_sampling_without_its_package_says_so_before_compiling(monkeypatch):
+    from festina.dynamics.posterior import _sample
+
+    monkeypatch.setattr(_sample, "advanced", None)
+    monkeypatch.setitem(sys.modules, "blackjax.mcmc.hmc", None)
+    with pytest.raises(ImportError, match=r"pip install 'festina\[posterior\]'") as caught:
+        short()
+    assert not getattr(caught.value, "__notes__", ())
+
+
 def test_a_package_that_is_missing_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "arviz_stats.base", None)
     with pytest.raises(ImportError, match=r"pip install 'festina\[posterior\]'"):

@@ -51,6 +51,7 @@ def plan(
     together = (together,) if isinstance(together, str) else together
     if isinstance(what, str):
         experiment = load(what)
+        experiment.check_packages()
         if together:
             raise ValueError("`together` is for functions: an experiment is run point by point.")
         fixed |= {} if seeds is None else {"seeds": seeds}

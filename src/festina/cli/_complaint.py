@@ -18,8 +18,9 @@ def describe(error: BaseException) -> str:
 
 
 def notes(error: BaseException) -> list[str]:
-    """What else there is to say, such as what was kept."""
-    return list(getattr(error, "__notes__", ()))
+    """Return what was added to an error, such as what was kept, without JAX's own remark."""
+    added = getattr(error, "__notes__", ())
+    return [note for note in added if "JAX has removed its internal frames" not in note]
 
 
 def _words(error: BaseException) -> str:

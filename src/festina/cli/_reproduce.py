@@ -195,8 +195,17 @@ def _each(results: Results, top: Path, progress: Progress, *, debug: bool) -> No
 
     from ._perform import conclude, perform, write_claims
 
-    done, whole = 0.0, sum(job.experiment.entry.seconds for job in results.jobs)
-    for job in results.jobs:
+    possible = []
+    for job in results.jobs:  # missing packages are reported before anything is trained
+        try:
+            if not job.is_done(top):
+                job.experiment.check_packages()
+        except ValueError as error:
+            results.fail(job.label, error, debug=debug)
+        else:
+            possible.append(job)
+    done, whole = 0.0, sum(job.experiment.entry.seconds for job in possible)
+    for job in possible:
         share = job.experiment.entry.seconds / whole
         progress.stage(job.label, start=done, share=share)
         done += share

@@ -95,6 +95,7 @@ def _run(
 
     chosen = resolve(experiment, preset=preset, quick=quick, file=parameters, flags=flags)
     picture = moving_picture(experiment, animation=animation, mp4=mp4)
+    experiment.check_packages()
     sweep(*([] if out is None else [free(out).parent]))  # before anything is said to have begun
     if quick and not experiment.quick and not quiet:
         complain(f"{experiment.name} has no quicker version; --quick changes nothing.")

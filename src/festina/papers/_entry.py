@@ -9,6 +9,7 @@ class Entry:
 
     `seconds` is the expected time on two cores, compilation included; `references` are keys of
     `festina.papers.bibtex`. An experiment outside the package has the `file` that it is in.
+    `packages` are the modules that the optional dependency `extra` installs and the run imports.
     """
 
     name: str
@@ -18,6 +19,8 @@ class Entry:
     module: str
     references: tuple[str, ...] = ()
     file: str = ""
+    extra: str = ""
+    packages: tuple[str, ...] = ()
 
     @property
     def typed(self) -> str:

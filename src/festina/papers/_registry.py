@@ -60,6 +60,17 @@ class Experiment:
     def name(self) -> str:
         return self.entry.name
 
+    def check_packages(self) -> None:
+        """Raise `ValueError` if a package that the run imports is not installed."""
+        for package in self.entry.packages:
+            try:
+                importlib.import_module(package)
+            except ImportError as error:
+                raise ValueError(
+                    f"This experiment needs {package}, which is not installed: "
+                    f"pip install 'festina[{self.entry.extra}]'."
+                ) from error
+
 
 def names() -> tuple[str, ...]:
     return tuple(entry.name for entry in ENTRIES)

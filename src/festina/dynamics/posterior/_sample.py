@@ -20,6 +20,7 @@ from ...tasks import AbstractTask
 from ...tasks._classes import examples_of
 from .._worker import Progress
 from ._cores import advanced
+from ._extra import needed
 from ._model import Data, Model, reduce
 from ._moves import KIND, Chains, Settings
 from ._notes import oddities
@@ -255,6 +256,8 @@ def _drive(
     posterior: Posterior, checkpoint: str | os.PathLike[str] | None, progress: Progress | None
 ) -> Posterior:
     plan, state = posterior.plan, posterior.chains
+    if plan.method == "hmc":
+        needed("blackjax.mcmc.hmc")  # before anything is compiled
     done: list[tuple[Chains, dict]] = []  # together: an interrupt may come between any two lines
     saved = time.monotonic()
     dtype = state.position.dtype

@@ -8,7 +8,8 @@ _CODING = ("vanmeegen2025coding",)
 def _entry(module: str, place: str, seconds: int, shows: str) -> Entry:
     name = "coding/" + module.rpartition(".")[2].lstrip("_").replace("_", "-")
     source = f"van Meegen & Sompolinsky: {place}"
-    return Entry(name, shows, source, seconds, f"{__name__}.{module}", _CODING)
+    needs = {"extra": "posterior", "packages": ("blackjax", "arviz_stats")}
+    return Entry(name, shows, source, seconds, f"{__name__}.{module}", _CODING, **needs)
 
 
 # fmt: off

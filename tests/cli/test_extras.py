@@ -1,0 +1,77 @@
+"""Experiments that need packages of an extra: reported before anything is run or written."""
+
+import dataclasses
+import sys
+
+import jax
+import pytest
+
+from festina.cli._complaint import describe
+from festina.papers import _registry, find, load
+
+from . import toy
+from .conftest import everything
+
+INSTALL = "This experiment needs no_such_package, which is not installed: pip install 'festina[x]'."
+
+
+@pytest.fixture
+def lacking(festina, monkeypatch):
+    """Let the first toy experiment need a package that is not installed."""
+    one, *others = toy.ENTRIES
+    needs = dataclasses.replace(one, extra="x", packages=("numpy", "no_such_package"))
+    monkeypatch.setattr(_registry, "ENTRIES", (needs, *others))
+
+
+@pytest.mark.usefixtures("lacking")
+@pytest.mark.parametrize("command", ["run toy/one", "sweep toy/one --over width=1,2"])
+def test_a_missing_package_is_one_line_before_any_work(command, festina, here):
+    outcome = festina(*command.split())
+    assert outcome.complaint == INSTALL
+    assert outcome.err == f"festina: {INSTALL}\n"
+    assert outcome.status == 2
+    assert everything(here) == []
+
+
+@pytest.mark.usefixtures("lacking")
+def test_help_needs_no_package(festina):
+    assert "--width" in festina("run", "toy/one", "--help").out
+
+
+@pytest.mark.usefixtures("lacking")
+def test_reproduce_reports_it_first_and_runs_the_others(festina, here):
+    outcome = festina("reproduce", "toy", "--quick", "--quiet")
+    assert outcome.status == 1
+    assert outcome.err.splitlines()[0] == f"festina: toy/one failed: {INSTALL}"
+    assert (here / "runs" / "reproduce-toy" / "001" / "two" / "run.zarr").exists()
+
+
+def test_reproduce_takes_over_a_run_that_was_made_with_the_package(festina, here, monkeypatch):
+    festina("reproduce", "toy", "--quick", "--quiet")
+    one, *others = toy.ENTRIES
+    needs = dataclasses.replace(one, extra="x", packages=("no_such_package",))
+    monkeypatch.setattr(_registry, "ENTRIES", (needs, *others))
+    outcome = festina("reproduce", "toy", "--quick", "--quiet")
+    assert outcome.status == 0, outcome.err
+    assert "2 of them were there already" in " ".join(outcome.out.split())
+
+
+@pytest.mark.parametrize("package", ["blackjax", "arviz_stats"])
+def test_every_experiment_on_codes_needs_the_extra_posterior(package, monkeypatch):
+    monkeypatch.setitem(sys.modules, package, None)
+    experiment = load("coding/schemes")
+    with pytest.raises(ValueError, match=rf"needs {package}.*pip install 'festina\[posterior\]'"):
+        experiment.check_packages()
+    names = [entry.name for entry in _registry.ENTRIES if entry.name.startswith("coding/")]
+    assert all(find(name).extra == "posterior" for name in names)
+
+
+def test_an_error_within_a_compiled_program_is_told_without_jaxs_remark():
+    @jax.jit
+    def program(x):
+        raise ValueError("the learning rate is too large.")
+
+    with pytest.raises(ValueError, match="learning rate") as caught:
+        program(1.0)
+    caught.value.add_note("The run is kept.")
+    assert describe(caught.value) == "the learning rate is too large. The run is kept."
