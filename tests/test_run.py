@@ -1,11 +1,13 @@
 """A run survives the disk bit for bit, or says in one line why not."""
 
 import dataclasses
+import datetime
 import errno
 import json
 import math
 import os
 import pickle
+import platform
 import subprocess
 import sys
 import tempfile
@@ -15,6 +17,7 @@ from typing import Any
 
 import hypothesis.extra.numpy as hnp
 import hypothesis.strategies as st
+import jax
 import numpy as np
 import pytest
 import xarray as xr
@@ -333,6 +336,25 @@ def test_the_root_is_stamped_in_the_file_and_not_in_the_callers_tree(tmp_path):
     assert loaded.attrs["festina_version"] == festina.__version__
     assert run.attrs["format_version"] == 99
     assert "festina_version" not in run.attrs
+
+
+def test_a_run_says_when_and_with_which_packages_it_was_made(tmp_path):
+    run = small_run()
+    before = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
+    save(run, tmp_path / "a")
+    made = load(tmp_path / "a")
+    assert before <= datetime.datetime.fromisoformat(made.attrs["date"])
+    assert datetime.datetime.fromisoformat(made.attrs["date"]) <= datetime.datetime.now(
+        datetime.UTC
+    )
+    for package in (jax, np, xr):
+        assert made.attrs["versions"][package.__name__] == package.__version__
+    assert made.attrs["versions"]["python"] == platform.python_version()
+    assert "date" not in run.attrs
+    made.attrs |= {"date": "2020-01-01T00:00:00+00:00", "versions": {"jax": "0.1"}}
+    save(made, tmp_path / "b")  # saving again does not make it anew
+    again = load(tmp_path / "b").attrs
+    assert (again["date"], again["versions"]) == ("2020-01-01T00:00:00+00:00", {"jax": "0.1"})
 
 
 def test_inherited_coordinates_are_stored_once_and_taken_along_with_a_branch(tmp_path):

@@ -1,8 +1,12 @@
 """Which code is running: a version alone would hide a line that was changed."""
 
+import datetime
 import functools
 import hashlib
+import importlib.metadata
+import sys
 from pathlib import Path
+from typing import Any
 
 
 @functools.cache
@@ -12,3 +16,17 @@ def code(file: str) -> str:
     for path in (*sorted(Path(__file__).parent.rglob("*.py")), *filter(None, [file])):
         digest.update(Path(path).read_bytes())
     return digest.hexdigest()[:16]
+
+
+@functools.cache
+def versions() -> dict[str, str]:
+    """Return the versions of Python and of the packages that a result may depend on."""
+    names = ("jax", "jaxlib", "numpy", "scipy", "xarray")
+    python = ".".join(map(str, sys.version_info[:3]))
+    return {"python": python} | {name: importlib.metadata.version(name) for name in names}
+
+
+def origin() -> dict[str, Any]:
+    """Return the attributes that say when data are made, and by which versions of packages."""
+    now = datetime.datetime.now(datetime.UTC)
+    return {"date": now.isoformat(timespec="seconds"), "versions": versions()}

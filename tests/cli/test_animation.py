@@ -36,13 +36,25 @@ def test_show_makes_the_same_without_running(festina, here, monkeypatch):
     monkeypatch.setattr(toy, "run", None)
     outcome = festina("show", "a", "--animation", "--out", "b")
     assert outcome.status == 0
-    assert "animation.gif" in outcome.out
-    assert (here / "b" / "animation.gif").read_bytes() == before
+    assert "toy-one-a.gif" in outcome.out
+    assert (here / "b" / "toy-one-a.gif").read_bytes() == before
     assert sorted(path.name for path in (here / "b").iterdir()) == [
-        "animation.gif",
-        "figure.pdf",
-        "figure.png",
+        "toy-one-a.gif",
+        "toy-one-a.pdf",
+        "toy-one-a.png",
     ]
+
+
+def test_the_size_of_a_slide_is_that_of_the_animation_too(festina, here):
+    festina("run", "toy/one", "--out", "a")
+    assert festina("show", "a", "--animation", "--size", "4x2.25", "--dpi", "100").status == 0
+    with Image.open(here / "a" / "figure.png") as figure:
+        assert figure.size == (400, 225)
+    with Image.open(here / "a" / "animation.gif") as picture:
+        width, height = picture.size
+    assert abs(width / height - 16 / 9) < 0.01
+    assert width > 400  # at the resolution of animations, 130 dots per inch
+    assert frames(here / "a" / "animation.gif") == 5
 
 
 @pytest.mark.parametrize("command", ["run toy/one --animation --out b", "show a --animation"])

@@ -25,7 +25,7 @@ BAD_COMMAND_LINES = {
     "run toy/one --size 3": "Unknown flag '--size'. There are: --seeds, ",
     "run ./mine.py": "There is no file './mine.py' with an experiment.",
     "reproduce mine.py": "There is no file 'mine.py' with an experiment.",
-    "show a --size 16:9": "`--size` must be width x height in inches, such as 16x9, got '16:9'.",
+    "show a --size 16:9": "`--size` must be width x height in inches, such as 8x4.5, got '16:9'.",
     "show a --size 16x0": "`--size` must be 0.5 to 200 inches, got '0'.",
     "show a --dpi many": "`--dpi` must be 1 to 2400 dots per inch, got 'many'.",
     "show a --dpi nan": "`--dpi` must be 1 to 2400 dots per inch, got 'nan'.",

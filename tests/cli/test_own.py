@@ -63,11 +63,34 @@ def test_only_a_file_below_here_or_one_that_is_named_is_executed(
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     monkeypatch.chdir(elsewhere)
     complaint = festina("show", str(here / "a")).complaint
-    assert f"was made by '{mine}', which is not below this folder" in complaint
+    assert "was made by 'mine.py', which is not below this folder" in complaint
+    assert str(here) not in complaint
     assert "`--experiment mine.py`" in complaint
     named = ("show", str(here / "a"), "--experiment", str(mine), "--out", "b")
     assert festina(*named).status == 0
-    assert sorted(path.name for path in (elsewhere / "b").iterdir()) == ["figure.pdf", "figure.png"]
+    assert sorted(path.name for path in (elsewhere / "b").iterdir()) == ["mine-a.pdf", "mine-a.png"]
+
+
+def test_a_saved_run_holds_no_path_of_the_machine(festina, here, mine, monkeypatch):
+    below = here / "experiments"
+    below.mkdir()
+    shutil.move(mine, below / "mine.py")
+    assert festina("run", "experiments/mine.py", "--out", "a").status == 0
+    for path in (here / "a").rglob("*"):
+        assert path.is_dir() or str(here).encode() not in path.read_bytes(), path
+    assert "# festina run mine.py --parameters" in (here / "a" / "parameters.toml").read_text()
+    monkeypatch.chdir(here.parent)  # found from there too
+    assert festina("show", str(here / "a"), "--out", str(here / "b")).status == 0
+    monkeypatch.chdir(here / "b")  # the file is not below it
+    assert "made by 'mine.py'" in festina("show", "../a").complaint
+
+
+def test_a_file_that_came_with_a_strangers_run_is_not_executed(festina, here, mine):
+    festina("run", "mine.py", "--out", "a")
+    (here / "a" / "mine.py").write_text("raise SystemExit('executed')")
+    (here / "b").mkdir()
+    shutil.move(mine, here / "b" / "mine.py")  # the same text at another path
+    assert "made by 'mine.py'" in festina("show", "a").complaint
 
 
 BAD = {

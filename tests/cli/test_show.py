@@ -35,8 +35,8 @@ def test_show_elsewhere_leaves_the_run_alone(made, festina, here):
     before = {path: path.stat().st_mtime_ns for path in made.rglob("*")}
     assert festina("show", "a", "--out", "b/c").status == 0
     assert sorted(path.name for path in (here / "b" / "c").iterdir()) == [
-        "figure.pdf",
-        "figure.png",
+        "toy-one-a.pdf",
+        "toy-one-a.png",
     ]
     assert {path: path.stat().st_mtime_ns for path in made.rglob("*")} == before
 
@@ -108,18 +108,47 @@ def test_version_and_help(festina):
 def test_a_slide(made, festina, here):
     from PIL import Image
 
-    line = "show a --size 16x9 --dpi 50 --format png svg --out slide"
+    line = "show a --size 8x4.5 --dpi 100 --format png svg --out slide --force"
     outcome = festina(*line.split())
     assert outcome.status == 0
-    assert sorted(path.name for path in (here / "slide").iterdir()) == ["figure.png", "figure.svg"]
-    with Image.open(here / "slide" / "figure.png") as picture:
+    assert sorted(path.name for path in (here / "slide").iterdir()) == [
+        "toy-one-a.png",
+        "toy-one-a.svg",
+    ]
+    with Image.open(here / "slide" / "toy-one-a.png") as picture:
         assert picture.size == (800, 450)
     assert [Path(line).name for line in outcome.out.splitlines()[-3:-1]] == [
-        *("figure.png", "figure.svg")
+        *("toy-one-a.png", "toy-one-a.svg")
     ]
-    before = (here / "slide" / "figure.svg").read_bytes()
+    before = (here / "slide" / "toy-one-a.svg").read_bytes()
     festina(*line.split())
-    assert (here / "slide" / "figure.svg").read_bytes() == before
+    assert (here / "slide" / "toy-one-a.svg").read_bytes() == before
+
+
+def test_two_runs_in_one_folder_keep_their_figures(made, festina, here):
+    festina("run", "toy/one", "--width", "20", "--seed", "3", "--out", "b")
+    line = "--format png --dpi 40 --out slides --animation"
+    for run in ("a", "b"):
+        assert festina("show", run, *line.split()).status == 0
+    kept = {path.name: path.read_bytes() for path in (here / "slides").iterdir()}
+    assert sorted(kept) == [f"toy-one-{run}.{kind}" for run in "ab" for kind in ("gif", "png")]
+    assert kept["toy-one-a.png"] != kept["toy-one-b.png"]
+    festina("run", "toy/one", "--seed", "5", "--out", "c/a")  # another run called a
+    for command in ("show a", "show c/a"):
+        outcome = festina(*command.split(), *line.split())
+        assert outcome.status == 2
+        assert outcome.complaint == (
+            "'slides/toy-one-a.png' exists already. Overwrite it with `--force`, or choose another "
+            "`--out`."
+        )
+    assert {path.name: path.read_bytes() for path in (here / "slides").iterdir()} == kept
+    assert festina("show", "c/a", *line.split(), "--force").status == 0
+    assert (here / "slides" / "toy-one-a.png").read_bytes() != kept["toy-one-a.png"]
+
+
+def test_out_may_be_the_folder_of_the_run(made, festina):
+    assert festina("show", "a", "--out", "./a/../a", "--format", "png").status == 0
+    assert not list(made.glob("toy-one*"))
 
 
 def test_list_as_json(festina):

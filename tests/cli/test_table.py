@@ -77,6 +77,6 @@ def test_a_figure_is_laid_out_once_whatever_matplotlib_was_told(tmp_path):
     with mpl.rc_context({"figure.constrained_layout.use": True}):
         figure = Figure()
         figure.subplots()
-        save_figure(figure, tmp_path)
+        save_figure(figure, tmp_path / "figure")
         layout = figure.get_layout_engine()
     assert layout is None or layout.__class__.__name__ == "PlaceHolderLayoutEngine"

@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import shutil
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -370,6 +371,8 @@ def test_a_store_of_something_else_is_refused(counted, tmp_path):
     data = sweep(named(lambda a: {"y": 2 * a}), {"a": "0:4:5"}, changed=True, retry=True)
     assert data["y"].values.tolist() == [0, 1, 4, 3, 4]
     assert len(data.attrs["code"]) == 2
+    assert data.attrs["versions"]["numpy"] == np.__version__
+    assert datetime.fromisoformat(data.attrs["date"]) <= datetime.now(UTC)
     (tmp_path / "notes").mkdir()
     with pytest.raises(ValueError, match="exists and is no sweep"):
         festina.sweep(other, {"a": "1,2"}, tmp_path / "notes", processes=0)

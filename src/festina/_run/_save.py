@@ -34,7 +34,8 @@ def save(
     Variables hold numbers, booleans or text, and come back bit for bit. Attributes come back
     as plain Python: NumPy's numbers as `int`, `float` and `bool`, arrays and tuples as lists, NaN
     and infinity as they are. The attributes `format_version` and `festina_version` of the root are
-    set in the file, not in `run`.
+    set in the file, not in `run`. So are `date`, when the run was first saved, and `versions`, of
+    Python, JAX, NumPy, SciPy and xarray then; a run that has them already keeps them.
 
     **Arguments:**
 

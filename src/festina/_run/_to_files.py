@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._code import origin
 from ._attributes import encode_attribute
 from ._error import RunError
 from ._manifest import MANIFEST, stamp
@@ -25,7 +26,8 @@ def to_files(run: "xr.DataTree") -> dict[str, memoryview]:
             _check_name(part, prefix)
         # As in xarray, a node of a larger tree takes along the coordinates that it inherits.
         dataset = node.to_dataset(inherit=node is run)
-        attributes = _encode_node(dataset, prefix) | ({} if prefix else stamp())
+        attributes = _encode_node(dataset, prefix)
+        attributes = attributes if prefix else origin() | attributes | stamp()
         files[f"{prefix}zarr.json"] = _metadata(node_type="group", attributes=attributes)
         for name, variable in dataset.variables.items():
             _check_name(name, prefix)

@@ -2,14 +2,13 @@
 
 import contextlib
 import functools
-import importlib.metadata
 import shutil
 import socket
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from .._code import code
+from .._code import code, versions
 from ..papers import Progress
 from ._grid import Grid, Index
 from ._local import Engine, Finished, Work
@@ -31,8 +30,8 @@ def connected(
     if not client.scheduler_info()["workers"]:
         say("waiting for a worker", 0.0)
         client.wait_for_workers(1)
-    for address, versions in client.run(_versions, on_error="return").items():
-        if words := _difference(versions, _versions()):
+    for address, there in client.run(_versions, on_error="return").items():
+        if words := _difference(there, _versions()):
             raise ValueError(f"The worker at {address} {words}. {_ALIKE}")
     return functools.partial(_finished, client), functools.partial(_threads, client)
 
@@ -80,7 +79,7 @@ def _knock(address: str) -> None:
 def _finished(client: Any, work: Work, grid: Grid, todo: Sequence[Index]) -> Finished:
     from dask.distributed import CancelledError, as_completed
 
-    waiting, versions = iter(todo), _versions()
+    waiting, alike = iter(todo), _versions()
     pending = as_completed(loop=client.loop)
     places: dict[Any, Index] = {}
 
@@ -88,7 +87,7 @@ def _finished(client: Any, work: Work, grid: Grid, todo: Sequence[Index]) -> Fin
         limit = _AHEAD * _threads(client)
         while len(places) < limit and (i := next(waiting, None)) is not None:
             # Not `pure`: Dask would hash what it is given, to know it again.
-            future = client.submit(_computed, versions, work, grid.point(i), grid.count, pure=False)
+            future = client.submit(_computed, alike, work, grid.point(i), grid.count, pure=False)
             places[future] = i
             pending.add(future)
 
@@ -115,19 +114,19 @@ def _threads(client: Any) -> int:
 
 
 def _computed(
-    versions: Mapping[str, str], work: Work, point: Mapping[str, Any], count: int
+    alike: Mapping[str, str], work: Work, point: Mapping[str, Any], count: int
 ) -> Outcome | str:
     """A piece, unless this worker, which may have come late, is not as the others."""
-    return _difference(_versions(), versions) or computed(work, point, count)
+    return _difference(_versions(), alike) or computed(work, point, count)
 
 
 def _versions() -> dict[str, str]:
     """What a result may depend on."""
     from festina import __version__
 
-    found = {name: importlib.metadata.version(name) for name in ("jax", "numpy", "xarray")}
     own = {"festina": f"{__version__} (code {code('')})"}
-    return {"python": "{}.{}".format(*sys.version_info)} | found | own
+    python = {"python": "{}.{}".format(*sys.version_info)}
+    return {name: versions()[name] for name in ("jax", "numpy", "xarray")} | python | own
 
 
 def _difference(there: Mapping[str, str] | BaseException, here: Mapping[str, str]) -> str:

@@ -17,6 +17,7 @@ import numpy as np
 import zarr
 
 from .._beside import held, hidden, left_over
+from .._code import origin
 from ._grid import TEXT, Grid, Index, labels
 from ._work import Outcome, lengths_of
 
@@ -160,7 +161,7 @@ def open_store(
         path.parent.mkdir(parents=True, exist_ok=True)
         list(left_over(path.parent))  # of one who was killed here
         with hidden(path, Path.mkdir) as partial:
-            _make(partial, grid, {"sweep": dict(made_by), "code": [code]})
+            _make(partial, grid, {"sweep": dict(made_by), "code": [code], **origin()})
             try:
                 os.replace(partial, path)
             except OSError:  # another process was quicker

@@ -7,7 +7,7 @@ from ._complaint import Complaint
 
 
 def moving_picture(experiment: Experiment, *, animation: bool, mp4: bool) -> str | None:
-    """The name of the file that an experiment's animation goes to; `None` if none is wanted."""
+    """Return how an animation is written, `gif` or `mp4`; `None` if none is wanted."""
     if not (animation or mp4):
         return None
     if experiment.animate is None:
@@ -15,10 +15,10 @@ def moving_picture(experiment: Experiment, *, animation: bool, mp4: bool) -> str
             f"{experiment.name} has no animation; its figures are made without `--animation`."
         )
     if not mp4:
-        return "animation.gif"
+        return "gif"
     if ffmpeg() is None:
         raise Complaint(
             "`--mp4` needs ffmpeg, which is not to be found here: pip install 'festina[video]' "
             "brings it. `--animation` alone writes a GIF."
         )
-    return "animation.mp4"
+    return "mp4"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from festina.papers import Experiment, unknown
+from festina.papers import Entry, Experiment, unknown
 
 from ._complaint import Complaint, describe
 
@@ -114,17 +114,16 @@ def changed(experiment: Experiment, parameters: "Parameters") -> list[str]:
     ]
 
 
-def to_toml(parameters: "Parameters", *, name: str, typed: str = "") -> str:
-    """Every parameter with its docstring as a comment; `read` takes it back."""
+def to_toml(parameters: "Parameters", entry: Entry) -> str:
+    """Return every parameter with its docstring as a comment; `read` takes it back."""
     import tomlkit
 
     import festina
 
     document = tomlkit.document()
-    document.add(tomlkit.comment(f"{name}, festina {festina.__version__}. Run it again with"))
-    document.add(
-        tomlkit.comment(f"festina run {shlex.quote(typed or name)} --parameters parameters.toml")
-    )
+    typed = shlex.quote(Path(entry.file).name if entry.file else entry.name)
+    document.add(tomlkit.comment(f"{entry.name}, festina {festina.__version__}. Run it again with"))
+    document.add(tomlkit.comment(f"festina run {typed} --parameters parameters.toml"))
     values = parameters.model_dump(mode="json")
     explained = parameters.docstrings()
     for key in type(parameters).model_fields:

@@ -17,6 +17,7 @@ from festina.papers import Claim, Experiment, Parameters, Progress
 from ._complaint import Complaint
 from ._endings import unconverged
 from ._folder import Building, shorter, unwritable
+from ._own_file import recorded
 from ._parameters import in_force, to_toml
 from ._signals import interruptible
 
@@ -53,7 +54,7 @@ def perform(
     """Run an experiment and write its folder. Where that cannot be written, nothing is run.
 
     The run is saved first of all: whatever fails afterwards, nothing is trained again. `picture` is
-    the name of the file that the animation goes to, where one is wanted.
+    how the animation is written, `gif` or `mp4`, where one is wanted.
     """
     with Building(out, numbered_in=numbered_in) as building:
         from festina._cache import compilation_cache
@@ -64,10 +65,10 @@ def perform(
             run = experiment.run(parameters, key=None, progress=progress)
         preset = in_force(experiment, preset, parameters)
         run.attrs |= {"experiment": experiment.name, "preset": preset or ""}
-        run.attrs |= {"file": experiment.entry.file, "code": code(experiment.entry.file)}
+        run.attrs |= {"code": code(experiment.entry.file), **recorded(experiment.entry.file)}
         run.attrs.setdefault("parameters", parameters.model_dump(mode="json"))
         progress("saving the run", 1.0)
-        text = to_toml(parameters, name=experiment.name, typed=experiment.entry.typed)
+        text = to_toml(parameters, experiment.entry)
         try:
             _save(run, text, building.path)
             folder = building.finish()
@@ -95,10 +96,11 @@ def conclude(
                 write_claims(map(Claim.to_json, claims), folder)
                 if redraw or not all(path.exists() for path in pictures):
                     progress("drawing", 1.0)
-                    save_figure(experiment.draw(run), folder)
+                    save_figure(experiment.draw(run), folder / "figure")
                 if picture is not None:
                     progress("animating", 1.0)
-                    pictures.append(save_picture(experiment, run, folder / picture))
+                    moving = folder / f"animation.{picture}"
+                    pictures.append(save_picture(experiment, run, moving))
             except OSError as error:
                 raise unwritable(folder, error) from error
     except BaseException as error:
@@ -154,13 +156,16 @@ def write_claims(entries: Iterable[dict[str, Any]], folder: Path) -> None:
 
 def save_figure(
     figure: "Figure",
-    folder: Path,
+    stem: Path,
     *,
     size: tuple[float, float] | None = None,
     dpi: float = 150.0,
     formats: Sequence[str] = FORMATS,
 ) -> list[Path]:
-    """`figure.png` and `figure.pdf`, the same bytes for the same run. `size` is in inches."""
+    """Write a figure as `stem`.png and `stem`.pdf, the same bytes for the same run.
+
+    `size` is in inches.
+    """
     from matplotlib import rc_context
 
     if size is not None:
@@ -172,20 +177,30 @@ def save_figure(
     undated = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}
     written = []
     for kind in formats:
-        with replacing(folder / f"figure.{kind}") as path, rc_context({"svg.hashsalt": "festina"}):
+        target = stem.with_name(f"{stem.name}.{kind}")
+        with replacing(target) as path, rc_context({"svg.hashsalt": "festina"}):
             figure.savefig(path, format=kind, dpi=dpi, metadata=undated.get(kind))
-        written.append(folder / f"figure.{kind}")
+        written.append(target)
     return written
 
 
-def save_picture(experiment: Experiment, run: "xr.DataTree", target: Path) -> Path:
-    """The animation of a run. Drawing its frames is what takes time, and writing draws them."""
+def save_picture(
+    experiment: Experiment,
+    run: "xr.DataTree",
+    target: Path,
+    *,
+    size: tuple[float, float] | None = None,
+) -> Path:
+    """Write the animation of a run, with frames of `size` in inches if it is given.
+
+    Drawing its frames is what takes time, and writing draws them.
+    """
     from festina.papers import save_animation
 
     assert experiment.animate is not None, "`moving_picture` has refused this before"
     animation = experiment.animate(run)
     with replacing(target) as path:
-        save_animation(animation, path)
+        save_animation(animation, path, size=size)
     return target
 
 

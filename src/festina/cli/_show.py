@@ -11,6 +11,7 @@ from festina.papers import Experiment, load
 from ._complaint import Complaint
 from ._folder import sweep, unwritable
 from ._options import Animation, Claims, Debug, Json, Mp4, Number
+from ._own_file import found
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -25,11 +26,19 @@ def show(
     /,
     *,
     out: Annotated[
-        Path | None, Parameter(help="Where the figures go, if not into the folder of the run.")
+        Path | None,
+        Parameter(help="Folder for the figures, named after experiment and run: race-xor-001.png."),
     ] = None,
+    force: Annotated[
+        bool,
+        Parameter(help="Overwrite files in --out.", negative=(), show_default=False),
+    ] = False,
     size: Annotated[
         str | None,
-        Parameter(help="Width x height in inches, 16x9 for a slide; else the figure's own."),
+        Parameter(
+            help="Width x height in inches of figure and animation: 8x4.5 for a slide. Text keeps "
+            "its size in points."
+        ),
     ] = None,
     dpi: Annotated[Number, Parameter(help="Dots per inch of the PNG.")] = "150",
     format: Annotated[
@@ -48,8 +57,8 @@ def show(
 ) -> None:
     """Redraw the figures of a saved run and print its claims, without recomputing anything.
 
-    figure.png and figure.pdf are replaced; the data stay as they are. A slide, beside the run:
-    `festina show RUN --size 16x9 --dpi 200 --format png --out slides`.
+    figure.png and figure.pdf are replaced; the data stay as they are. For a slide:
+    `festina show RUN --size 8x4.5 --dpi 400 --format png --out slides`.
     """
     sheet = None if size is None else _inches(size)
     fine = _between(dpi, 1.0, _FINEST, "--dpi", "dots per inch")
@@ -69,6 +78,9 @@ def show(
     picture = moving_picture(made_by, animation=animation, mp4=mp4)
     home = run.parent if run.suffix == ".zarr" else run
     folder = home if out is None else out.expanduser()
+    stem = None if folder.resolve() == home.resolve() else _stem(made_by, home)
+    if stem is not None and not force:
+        _refuse_to_overwrite(folder, stem, (*format, *filter(None, [picture])))
     sweep(home)
     try:
         judged, figure = claims_of(made_by, data), made_by.draw(data)
@@ -80,11 +92,13 @@ def show(
         ) from error
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        if folder == home and not (home / "claims.json").exists():  # they failed in the run
+        if stem is None and not (home / "claims.json").exists():  # they failed in the run
             write_claims((claim.to_json() for claim in judged), home)
-        pictures = save_figure(figure, folder, size=sheet, dpi=fine, formats=format)
+        drawn = folder / (stem or "figure")
+        pictures = save_figure(figure, drawn, size=sheet, dpi=fine, formats=format)
         if picture is not None:
-            pictures.append(save_picture(made_by, data, folder / picture))
+            moving = folder / f"{stem or 'animation'}.{picture}"
+            pictures.append(save_picture(made_by, data, moving, size=sheet))
     except OSError as error:
         raise unwritable(folder, error) from error
     if json:
@@ -109,28 +123,38 @@ def stored(run: Path, file: Path | None = None) -> "tuple[xr.DataTree, Experimen
     name = data.attrs.get("experiment")
     if not isinstance(name, str):
         raise Complaint(f"'{store}' does not say which experiment made it; `festina run` would.")
-    return data, load(name if not (file or data.attrs.get("file")) else _own(data, file))
+    return data, load(name if not (file or data.attrs.get("file")) else _own(data, run, file))
 
 
-def _own(data: "xr.DataTree", file: Path | None) -> str:
-    """The file of an experiment that no table lists.
-
-    A run may come from a stranger, and what it names is executed: only what lies below where the
-    user stands is, or what the user names.
-    """
-    path = file or Path(str(data.attrs["file"]))
-    if file is None and not (path.is_file() and path.resolve().is_relative_to(Path.cwd())):
+def _own(data: "xr.DataTree", run: Path, file: Path | None) -> str:
+    """Return the file of an experiment that no table lists: the one the user names, or `found`."""
+    path = file or found(data.attrs, run)
+    if path is None:
+        name = Path(str(data.attrs["file"])).name
         raise Complaint(
-            f"This run was made by '{path}', which is not below this folder. Say where that is: "
-            f"`--experiment {path.name}`. Only what you name is executed."
+            f"This run was made by '{name}', which is not below this folder, or was moved. Say "
+            f"where it is: `--experiment {name}`. Only a file that you name is executed."
         )
     return str(path)
+
+
+def _stem(experiment: Experiment, home: Path) -> str:
+    """Return how files of a run are called outside its folder: race-xor-001."""
+    return f"{experiment.name.replace('/', '-')}-{home.resolve().name}"
+
+
+def _refuse_to_overwrite(folder: Path, stem: str, kinds: tuple[str, ...]) -> None:
+    there = (path for kind in kinds if (path := folder / f"{stem}.{kind}").exists())
+    if (path := next(there, None)) is not None:
+        raise Complaint(
+            f"'{path}' exists already. Overwrite it with `--force`, or choose another `--out`."
+        )
 
 
 def _inches(size: str) -> tuple[float, float]:
     found = re.fullmatch(r"([\d.]+)\s*[x×]\s*([\d.]+)", size)
     if found is None:
-        raise Complaint(f"`--size` must be width x height in inches, such as 16x9, got '{size}'.")
+        raise Complaint(f"`--size` must be width x height in inches, such as 8x4.5, got '{size}'.")
     width, height = (_between(side, 0.5, _LARGEST, "--size", "inches") for side in found.groups())
     return width, height
 

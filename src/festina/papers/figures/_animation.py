@@ -41,7 +41,12 @@ class _SmallGif(PillowWriter):
         )
 
 
-def save_animation(animation: FuncAnimation, path: str | os.PathLike[str]) -> None:
+def save_animation(
+    animation: FuncAnimation,
+    path: str | os.PathLike[str],
+    *,
+    size: tuple[float, float] | None = None,
+) -> None:
     """Write what an experiment's `animate` returns, as a GIF or an MP4.
 
     `experiment = festina.papers.load("saddles/figure-1b")`, then
@@ -51,6 +56,7 @@ def save_animation(animation: FuncAnimation, path: str | os.PathLike[str]) -> No
 
     - `animation`: of `matplotlib.animation`.
     - `path`: ends in `.gif`, or in `.mp4`, which needs ffmpeg (the extra `video` has it).
+    - `size`: width and height in inches, instead of the animation's own.
     """
     path = Path(path)
     rate: Any = 1000 / animation._interval  # pyright: ignore[reportAttributeAccessIssue]
@@ -66,5 +72,7 @@ def save_animation(animation: FuncAnimation, path: str | os.PathLike[str]) -> No
         writer = FFMpegWriter(fps=rate)
     else:
         raise ValueError(f"`path` must end in .gif or .mp4, got '{path}'.")
+    if size is not None:
+        animation._fig.set_size_inches(*size)  # pyright: ignore[reportAttributeAccessIssue]
     with rc_context({"animation.ffmpeg_path": program or "ffmpeg"}):
         animation.save(path, writer=writer, dpi=_DPI)
