@@ -6,6 +6,7 @@ import operator
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 from _pytest.mark import ParameterSet
 
@@ -37,6 +38,21 @@ def test_the_ten_lines_print_what_the_readme_shows():
     shown = block("text")
     assert printed.getvalue().splitlines()[0] == shown.splitlines()[0]
     assert same_numbers(printed.getvalue(), shown)
+
+
+def test_the_table_of_the_readme_has_a_row_for_each_sample_and_no_other():
+    (recipe,) = re.findall(r"`(data\[\[.*?to_dataframe.*?)`", README.read_text(encoding="utf-8"))
+    scale = np.array([1e-1, 1e-4])[:, None]
+    network = festina.networks.fully_connected(2, 3, 2, scale=scale, key=festina.seeds(2))
+    task = festina.tasks.linear_teacher(np.diag([3.0, 1.0]))
+    run = festina.gradient_flow(network, task, rtol=1e-4)
+    assert run.saves.min() < run.saves.max()  # there is something to pad
+    table = eval(recipe, {"data": run.to_dataset()})
+    assert len(table) == run.saves.sum()
+    for at in np.ndindex(2, 2):
+        rows, lane = table.loc[float(scale[at[0], 0]), at[1]], run.lane(*at)
+        np.testing.assert_array_equal(rows["loss"], lane.loss)
+        np.testing.assert_array_equal(rows["time"], lane.time)
 
 
 PAGES = (README, *sorted((README.parent / "docs").glob("*.md")))
