@@ -12,6 +12,8 @@ from festina.papers import _references, _registry
 
 from . import toy
 
+REAL = _registry.ENTRIES
+
 
 @pytest.fixture
 def made(festina, here):
@@ -94,6 +96,40 @@ def test_list_shows_every_experiment(festina):
             assert text in outcome.out
 
 
+@pytest.mark.parametrize("width", [40, 60, 80, 109])
+def test_a_narrow_list_breaks_lines_between_words(width, festina, monkeypatch):
+    monkeypatch.setattr(_registry, "ENTRIES", REAL)
+    monkeypatch.setenv("COLUMNS", str(width))
+    outcome = festina("list")
+    assert outcome.status == 0, outcome.err
+    lines = outcome.out.splitlines()
+    assert max(map(len, lines)) <= width
+    words = {word for entry in REAL for word in f"{entry.shows} {entry.source}".split()}
+    assert words <= set(" ".join(lines).replace("(", " ").replace(")", " ").split()) | {
+        word for word in words if {"(", ")"} & set(word)
+    }
+
+
+def test_a_table_in_a_pipe_has_a_line_for_each_row(festina, monkeypatch):
+    monkeypatch.setattr(_registry, "ENTRIES", REAL)
+    monkeypatch.delenv("COLUMNS")
+    outcome = festina("list")
+    assert outcome.status == 0, outcome.err
+    lines = outcome.out.splitlines()
+    for entry in REAL:
+        (line,) = (line for line in lines if line.startswith(f" {entry.name} "))
+        assert entry.source in line
+        assert entry.shows in line
+
+
+def test_claims_in_a_pipe_have_a_line_each(made, festina, monkeypatch):
+    monkeypatch.delenv("COLUMNS")
+    out = festina("show", "a", "--claims").out
+    for claim in json.loads((made / "claims.json").read_text()):
+        (line,) = (line for line in out.splitlines() if claim["claim"] in line)
+        assert all(claim[field] in line for field in ("verdict", "source", "note"))
+
+
 def test_version_and_help(festina):
     from festina import __version__
 
@@ -103,6 +139,13 @@ def test_version_and_help(festina):
         assert f"festina {command}" in festina(command, "--help").out
     assert "exit status" in " ".join(festina("reproduce", "--help").out.split())
     assert "toy/two" in festina("run", "--help").out
+
+
+def test_help_is_a_command(festina):
+    assert festina("help").out == festina("--help").out
+    assert festina("help", "show").out == festina("show", "--help").out
+    assert festina("help", "run", "toy/one").out == festina("run", "toy/one", "--help").out
+    assert "help" in festina("--help").out
 
 
 def test_a_slide(made, festina, here):

@@ -35,13 +35,22 @@ def list_experiments(
         listed = [{field: getattr(entry, field) for field in fields} for entry in chosen]
         print(to_json(listed, indent=2, ensure_ascii=False))
         return
-    from ._table import console, plain_table
+    from rich.padding import Padding
+    from rich.text import Text
 
-    table = plain_table("name", "source", "shows", "time")
+    from ._table import NARROW, console, plain_table
+
+    screen, table = console(), plain_table("name", "source", "shows", "time")
     for entry in chosen:
-        table.add_row(entry.name, entry.source, entry.shows, _duration(entry.seconds))
-    console().print(table)
+        duration = _duration(entry.seconds)
+        if screen.width >= NARROW:
+            table.add_row(entry.name, entry.source, entry.shows, duration)
+        else:  # columns would be narrower than words
+            screen.print(Text.assemble((entry.name, "bold"), f", {duration}"))
+            screen.print(Padding(f"{entry.shows} ({entry.source})", (0, 0, 0, 2)))
+    if table.row_count:
+        screen.print(table)
 
 
-def _duration(seconds: float) -> str:
+def _duration(seconds: float | int) -> str:
     return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"

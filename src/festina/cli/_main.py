@@ -7,14 +7,17 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
-from ._complaint import complain, describe, notes
+from ._complaint import Complaint, complain, describe, notes
 from ._signals import interruptible
 from ._signals import status as status_of
 
 if TYPE_CHECKING:
     import cyclopts
 
-COMMANDS = ("list", "run", "show", "cite", "reproduce", "sweep", "watch", "forecast", "shrink")
+COMMANDS = (
+    *("list", "run", "show", "cite", "reproduce", "sweep", "watch", "forecast", "shrink"),
+    "help",
+)
 
 HELP = """Predicts how a neural network learns, trains it, and shows where the two agree.
 
@@ -84,6 +87,7 @@ def application() -> "cyclopts.App":
     import cyclopts
 
     import festina
+    from festina.papers import unknown
 
     from ._cite import cite
     from ._forecast import forecast
@@ -106,7 +110,15 @@ def application() -> "cyclopts.App":
         suppress_keyboard_interrupt=False,
         result_action="return_value",
     )
+
+    def help_page(*command: str) -> int:
+        """Show this page, or that of a command: `festina help run` is `festina run --help`."""
+        if command and command[0] not in COMMANDS:
+            raise Complaint(unknown("command", command[0], COMMANDS))
+        return app([*command, "--help"]) or 0
+
     functions = (list_experiments, run, show, cite, reproduce, sweep, watch, forecast, shrink)
+    functions += (help_page,)
     for order, (name, function) in enumerate(zip(COMMANDS, functions, strict=True)):
         # These read their own flags: which ones there are depends on the experiment.
         own = {"help_flags": (), "version_flags": ()} if function in (run, sweep) else {}

@@ -1,5 +1,7 @@
 """`festina sweep`."""
 
+import contextlib
+import sys
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -158,7 +160,8 @@ def _sweep(
         options[name] = read(options[name])
     swept = _axes(over)
     clear_away()
-    with Progress(quiet=quiet, label=title) as progress:
+    # Standard output is for the report, whatever a function prints in this process.
+    with Progress(quiet=quiet, label=title) as progress, contextlib.redirect_stdout(sys.stderr):
         data = festina.sweep(what, swept, out, progress=progress, **options)
     failures, pieces = _failures(data), data["status"].size
     store, failed = str(shorter(Path(data.encoding["source"]))), len(failures)
@@ -223,7 +226,7 @@ def _summary(data: "xr.Dataset") -> "Table":
     from ._table import plain_table
 
     if "claim" in data.dims:
-        table = plain_table("holds where said", "measured: from", "median", "to", "claim")
+        table = plain_table("holds where said", "measured from", "median", "to", "claim")
         for k, words in enumerate(data["claim"].values):
             each = data.isel(claim=k)
             holds, judged = int(each["holds"].sum()), int(each["holds"].count())

@@ -19,26 +19,31 @@ if TYPE_CHECKING:
 
     from ._perform import Done
 
-_PLAIN_WIDTH = 140
+_UNWRAPPED = 100_000  # columns where standard output is no terminal
 _MANY = 6
 _FEW = 2  # of several numbers, in a line
 _NUMBERS = 14
-_NARROW = 110
+NARROW = 110
 _CRAMPED = 72  # columns, below which a number of five digits breaks in its exponent
 _VERDICT = len("does not hold, as known")
 _VERDICT_IN_TWO_LINES = len("does not hold,")
+
+_CLAIM = ("claim", "predicted", "measured", "tolerance", "verdict")
 
 Failures = Sequence[tuple[str, str]]
 
 
 def console() -> Console:
-    """Standard output, as wide as the terminal; wide where there is none."""
-    width = shutil.get_terminal_size((_PLAIN_WIDTH, 0)).columns
+    """Return standard output, as wide as the terminal or as `COLUMNS` says.
+
+    Elsewhere, in a file or a pipe, no line is wrapped: a row of a table is one line.
+    """
+    width = shutil.get_terminal_size((_UNWRAPPED, 0)).columns
     return Console(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False)
 
 
 def plain_table(*columns: str, **options: Any) -> Table:
-    """A table whose first column, the names, is never broken over lines."""
+    """Return a table whose first column, the names, is never broken over lines."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True, **options)
     for column in columns:
         table.add_column(column, overflow="fold", no_wrap=column == columns[0])
@@ -95,7 +100,7 @@ def _print_lines(screen: Console, results: "Sequence[Done]") -> None:
         measured = _seen(first) if first else ""
         style = "bold red" if any(claim.broken for claim in done.claims) else ""
         counts = Text(_counted(done.claims), style=style)
-        if screen.width >= _NARROW:
+        if screen.width >= NARROW:
             table.add_row(done.label, done.shows, predicted, measured, counts)
         else:
             told = f"  predicted {predicted}, measured {measured}" if first else ""
@@ -106,14 +111,21 @@ def _print_lines(screen: Console, results: "Sequence[Done]") -> None:
 
 
 def claims_table(claims: "Sequence[Claim]", *, width: int) -> Table:
-    """All claims of an experiment, for a screen of `width`."""
-    table = plain_table("claim", "predicted", "measured", "tolerance", "verdict")
+    """Return the table of all claims of an experiment, for a screen of `width`."""
+    if width == _UNWRAPPED:
+        table = plain_table(*_CLAIM, "source", "note")
+        for claim in claims:
+            numbers = (claim.predicted, claim.measured, claim.tolerance)
+            words = (_verdict(claim), claim.source, " ".join(claim.note.split()))
+            table.add_row(claim.claim, *map(number, numbers), *words)
+        return table
+    table = plain_table(*_CLAIM)
     # On a narrow terminal it is the claim that wraps: numbers have little width to lose, and the
     # verdict, whose width is fixed, none. A least width would push the last column off the screen.
     claim, predicted, measured, _, verdict = table.columns
     claim.no_wrap = False
     predicted.max_width = measured.max_width = _NUMBERS
-    verdict.width = _VERDICT if width >= _NARROW else _VERDICT_IN_TWO_LINES
+    verdict.width = _VERDICT if width >= NARROW else _VERDICT_IN_TWO_LINES
     digits = 5 if width >= _CRAMPED else 3
     for claim in claims:
         text = Text(claim.claim)
