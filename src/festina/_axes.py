@@ -1,6 +1,7 @@
 """Axes to draw on."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -13,3 +14,14 @@ def axes(ax: "Axes | None") -> "Axes":
 
         _, ax = plt.subplots(figsize=(6.4, 3.4), layout="constrained")
     return ax
+
+
+def styled(given: Mapping[str, Any], **defaults: Any) -> dict[str, Any]:
+    """Return matplotlib's keywords for a line or a patch: those given replace the defaults.
+
+    `lw` and `linewidth`, as all names of one property, are the same keyword.
+    """
+    from matplotlib.cbook import normalize_kwargs
+    from matplotlib.lines import Line2D
+
+    return normalize_kwargs(defaults, Line2D) | normalize_kwargs(dict(given), Line2D)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from ._axes import axes
+from ._axes import axes, styled
 from ._precision import float64
 
 if TYPE_CHECKING:
@@ -27,7 +27,11 @@ _BOX: dict[str, Any] = {
 
 @float64
 def draw_gated(
-    network: "Gated", ax: "Axes | None", task: "Task | None", label: str | None
+    network: "Gated",
+    ax: "Axes | None",
+    task: "Task | None",
+    label: str | None,
+    style: Mapping[str, Any],
 ) -> "Axes":
     gating, labels = network.gating, {} if task is None else task.labels
     if label is not None and label not in labels:
@@ -47,7 +51,7 @@ def draw_gated(
     signs = {
         name: _sign(known[name], groups) if name in known else "by a rule" for name in gating.names
     }
-    ax = _draw(network, axes(ax), signs)
+    ax = _draw(network, axes(ax), signs, style)
     over = f"each of {len(values)} patterns of gates"
     if label is not None:
         over = f"{label} {', '.join(map(str, values))}"
@@ -64,7 +68,9 @@ def _sign(gate: np.ndarray, groups: Sequence[np.ndarray]) -> str:
     )
 
 
-def _draw(network: "Gated", ax: "Axes", signs: Mapping[str, str]) -> "Axes":
+def _draw(
+    network: "Gated", ax: "Axes", signs: Mapping[str, str], style: Mapping[str, Any]
+) -> "Axes":
     plan, depth = network.plan, {}
     for name in plan.widths:
         depth[name] = max((depth[a] + 1 for a, b in plan.edges if b == name), default=0)
@@ -81,7 +87,8 @@ def _draw(network: "Gated", ax: "Axes", signs: Mapping[str, str]) -> "Axes":
     for edge, norm in zip(plan.edges, norms, strict=True):
         (x, y), (to, up) = (at[name] for name in edge)
         width = _THIN + (_THICK - _THIN) * norm / max(*norms, 1e-300)
-        ax.plot([x, to], [y, up], color="0.6", lw=width, zorder=1, solid_capstyle="round")
+        how = styled(style, color="0.6", lw=width, zorder=1, solid_capstyle="round")
+        ax.plot([x, to], [y, up], **how)
         if "-".join(edge) in signs:  # not in the middle, where edges cross
             here = x + 0.35 * (to - x), y + 0.35 * (up - y)
             ax.text(*here, signs["-".join(edge)], size=7, **_BOX)

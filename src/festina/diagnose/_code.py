@@ -1,7 +1,7 @@
 """Codes: whether hidden units tell classes by size, in words that many share, or a few for all."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -112,13 +112,17 @@ class Code:
 
     __repr__ = __str__
 
-    def draw(self, ax: "Axes | None" = None) -> "Axes":
-        """What every unit says to each class, units that say alike side by side; the evidence."""
+    def draw(self, ax: "Axes | None" = None, **style: Any) -> "Axes":
+        """Draw the mean response of every unit to each class, similar units side by side.
+
+        The title is the evidence. `style` goes to `Axes.imshow`, for example `cmap`.
+        """
         ax = axes(ax)
         words = self.responses > self.responses.mean(axis=0)
         order = np.lexsort((-np.linalg.norm(self.responses, axis=1), *words.T[::-1]))
         shown, top = self.responses[order].T, np.abs(self.responses).max() or 1.0
-        ax.imshow(shown, aspect="auto", interpolation="nearest", cmap="RdBu_r", vmin=-top, vmax=top)
+        how = {"aspect": "auto", "interpolation": "nearest", "cmap": "RdBu_r"}
+        ax.imshow(shown, **{**how, "vmin": -top, "vmax": top, **style})
         ax.set(xlabel="unit, by what it says", ylabel="class", yticks=range(len(self.classes)))
         ax.set_yticklabels([str(each) for each in self.classes])
         seen = self.evidence

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -103,14 +103,16 @@ class Gating:
 
     __repr__ = __str__
 
-    def draw(self, ax: "Axes | None" = None, *, labels: ArrayLike | None = None) -> "Axes":
-        """Units below each other by pathway, and the examples for which each is on.
+    def draw(
+        self, ax: "Axes | None" = None, *, labels: ArrayLike | None = None, **style: Any
+    ) -> "Axes":
+        """Draw units below each other by pathway, and the examples for which each is on.
 
-        With `labels` examples with the same one stand side by side.
+        With `labels` examples with the same one stand side by side. `style` goes to `Axes.imshow`.
         """
         from ._gating_figure import draw_gating
 
-        return draw_gating(self, ax, labels)
+        return draw_gating(self, ax, labels, style)
 
 
 @float64

@@ -1,6 +1,6 @@
 """The picture of gates: units below each other, examples side by side."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from ._gating import Gating
 
 
-def draw_gating(gating: "Gating", ax: "Axes | None", labels: ArrayLike | None) -> "Axes":
+def draw_gating(
+    gating: "Gating", ax: "Axes | None", labels: ArrayLike | None, style: dict[str, Any]
+) -> "Axes":
     """Units by pathway, the strongest first, and the examples for which each is on."""
     import matplotlib.pyplot as plt
 
@@ -33,9 +35,8 @@ def draw_gating(gating: "Gating", ax: "Axes | None", labels: ArrayLike | None) -
     from matplotlib.colors import BoundaryNorm, ListedColormap
 
     norm = BoundaryNorm(np.arange(-1.5, 10), 11)
-    ax.imshow(
-        picture, cmap=ListedColormap(palette), norm=norm, aspect="auto", interpolation="nearest"
-    )
+    how = {"cmap": ListedColormap(palette), "norm": norm, "aspect": "auto"}
+    ax.imshow(picture, **{**how, "interpolation": "nearest", **style})
     for border in np.flatnonzero(np.diff(pathway[order])):
         ax.axhline(border + 0.5, color="0.3", lw=0.6)
     for border in np.flatnonzero(np.diff(np.unique(found[across], return_inverse=True)[1])):

@@ -1,12 +1,12 @@
 """What `plateaus` hands out."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from .._axes import axes
+from .._axes import axes, styled
 from .._types import ArrayLike
 
 if TYPE_CHECKING:
@@ -101,8 +101,12 @@ class Plateaus:
         ends = ["the record ends within a drop"] if at_speed[-1] else []
         return begins + ends
 
-    def draw(self, time: ArrayLike, loss: ArrayLike, ax: "Axes | None" = None) -> "Axes":
-        """The curve that was given, with its plateaus and drops; on new axes if there are none.
+    def draw(
+        self, time: ArrayLike, loss: ArrayLike, ax: "Axes | None" = None, **style: Any
+    ) -> "Axes":
+        """Draw the given curve with its plateaus and drops; on new axes if none are given.
+
+        `style` goes to `Axes.plot`, for the curve.
 
         The axis of the loss is logarithmic where levels differ by more than one decade and no
         loss is zero.
@@ -117,7 +121,7 @@ class Plateaus:
         if not np.array_equal(t[self.index], self.time):
             raise ValueError("`draw` takes the `time` that the plateaus were found in, got others.")
         ax = axes(ax)
-        ax.plot(t, l, color="C0", alpha=0.7, lw=2.0, label="loss")
+        ax.plot(t, l, **styled(style, color="C0", alpha=0.7, lw=2.0, label="loss"))
         ax.hlines(
             self.level,
             self.start,

@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import jax
 import numpy as np
@@ -105,10 +105,13 @@ class Selectivity:
         count = self.units.sizes["unit"]
         return "\n".join([head, *lines, f"{count} units, {self.dead} dead left out"])
 
-    def draw(self, ax: "Axes | None" = None) -> "Axes":
-        """Shares of strength by the number of contexts that units are on in, and the baseline's."""
+    def draw(self, ax: "Axes | None" = None, **style: Any) -> "Axes":
+        """Draw shares of strength by the number of contexts that units are on in.
+
+        Bars in grey are those of random features. `style` goes to `Axes.bar`, for the units.
+        """
         ax, k = axes(ax), np.arange(len(self.shares))
-        ax.bar(k - 0.2, self.shares, 0.4, label="units")
+        ax.bar(k - 0.2, self.shares, **{"width": 0.4, "label": "units", **style})
         if self.random is not None:
             ax.bar(k + 0.2, self.random.shares, 0.4, color="0.75", label="random features")
         ax.set(xlabel="contexts on", ylabel="share of strength", xticks=k)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._axes import axes
+from .._axes import axes, styled
 from .._drops import resting
 from .._objective import loss_formula
 
@@ -14,14 +14,17 @@ if TYPE_CHECKING:
 
     from ._trajectory import Trajectory
 
+_TRAINING = "training"
 _MOST = 8  # lines that a legend tells apart
 _LINES = 400  # that are drawn, since more of them are a patch
 _WIDE = 100.0  # ratio from which on the small would not be seen beside the large
 
 
-def draw_loss(trajectory: "Trajectory", ax: "Axes | None") -> "Axes":
+def draw_loss(trajectory: "Trajectory", ax: "Axes | None", style: dict[str, Any]) -> "Axes":
     ax = axes(ax)
-    names = _names(trajectory)
+    names = [f"{_TRAINING}, {name}" if name else _TRAINING for name in _names(trajectory)]
+    if "label" in style:
+        names = [str(style["label"])] * len(names)
     colours = {name: f"C{k}" for k, name in enumerate(dict.fromkeys(names))}
     how: dict[str, Any] = (
         {"lw": 1.2, "alpha": 0.9} if len(names) <= _MOST else {"lw": 0.8, "alpha": 0.5}
@@ -36,7 +39,7 @@ def draw_loss(trajectory: "Trajectory", ax: "Axes | None") -> "Axes":
             continue
         label = name if name in unnamed else None
         unnamed.discard(name)
-        ax.plot(one.time, one.loss, color=colours[name], label=label, **how)
+        ax.plot(one.time, one.loss, **{**styled(style, color=colours[name], **how), "label": label})
         half = one.time[np.argmax(one.loss <= (one.loss[0] + one.loss[-1]) / 2)]
         fallen += [half] if half > 0 else []
         levels += list(one.loss[resting(one.loss, one.squared_gradient)[:-1]])
@@ -50,7 +53,7 @@ def draw_loss(trajectory: "Trajectory", ax: "Axes | None") -> "Axes":
         ax.set_ylim(bottom=max(min(levels) / _WIDE, ax.get_ylim()[0]))
     clock = r"flow time $t/\tau$" if trajectory.learning_rate is None else "steps"
     ax.set(xlabel=clock, ylabel=f"loss {loss_formula(trajectory.convention)}")
-    if ax.get_legend_handles_labels()[0]:
+    if set(ax.get_legend_handles_labels()[1]) - {_TRAINING}:
         some = f"{len(drawn)} of {len(every)} are drawn" if len(drawn) < len(every) else None
         ax.legend(frameon=False, title=some)
     return ax

@@ -4,7 +4,7 @@ import functools
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Generic, Literal
+from typing import TYPE_CHECKING, Any, Generic, Literal
 
 import jax
 import numpy as np
@@ -225,8 +225,10 @@ class Trajectory(Generic[Network]):
             momentum=None if mu is None else np.asarray(mu[index]),
         )
 
-    def draw(self, ax: "Axes | None" = None) -> "Axes":
-        """The loss against time, a thin line for each network; on new axes if there are none.
+    def draw(self, ax: "Axes | None" = None, **style: Any) -> "Axes":
+        """Draw the loss against time, a thin line for each network; on new axes if none are given.
+
+        `style` goes to `Axes.plot`, for example `color` or `label`.
 
         Lines are named by what the networks differ in (`labels`, learning rates), as long as there
         are no more than eight such names; of more networks than that seeds share theirs. Time is
@@ -235,7 +237,7 @@ class Trajectory(Generic[Network]):
         """
         from ._draw import draw_loss
 
-        return draw_loss(self, ax)
+        return draw_loss(self, ax, style)
 
     def to_dataset(self, dims: tuple[str, ...] | None = None) -> "xr.Dataset":
         """The trajectory with named axes: `dims` for the batch, then `time`.

@@ -4,7 +4,7 @@ import graphlib
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -117,14 +117,20 @@ class Gated(AbstractGraphNetwork):
         return tuple(jnp.split(together, np.cumsum(widths))[: len(widths)])
 
     def draw(
-        self, ax: "Axes | None" = None, *, task: "Task | None" = None, label: str | None = None
+        self,
+        ax: "Axes | None" = None,
+        *,
+        task: "Task | None" = None,
+        label: str | None = None,
+        **style: Any,
     ) -> "Axes":
         """The graph from left to right, edges as thick as they are strong, and for what gates open.
 
         Gates have a sign for each of their patterns, or with `task` and `label` for each value of
-        that label. What gates that are functions do is known for a `task` alone.
+        that label. What gates that are functions do is known for a `task` alone. `style` goes to
+        `Axes.plot`, for the edges.
         """
-        return draw_gated(self, ax, task, label)
+        return draw_gated(self, ax, task, label, style)
 
     @property
     def part_axes(self) -> dict[str, tuple[str, ...]]:

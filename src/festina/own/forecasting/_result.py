@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ..._axes import axes
+from ..._axes import axes, styled
 from ..shrinking._descent import descend
 from ..shrinking._model import model_of
 from ..shrinking._narrow import Narrowest
@@ -119,18 +119,20 @@ class Forecast:
         rested = descend(slope, found.weights, network.trained, steps=_DESCENT)
         return slope(rested)[0], found.widths
 
-    def draw(self, ax: "Axes | None" = None) -> "Axes":
-        """The loss ahead, or the metric: dashed, as all that is predicted."""
+    def draw(self, ax: "Axes | None" = None, **style: Any) -> "Axes":
+        """Draw the predicted loss, or metric, dashed. `style` goes to `Axes.plot`."""
         ax = axes(ax)
         of_metric = self.metric is not None
         values = self.course.metric if of_metric else self.course.loss
-        ax.plot(self.course.time, values, color="black", lw=1, ls="--")
+        how = styled(style, color="black", lw=1, ls="--", label="predicted")
+        ax.plot(self.course.time, values, **how)
         if self.left is not None and self.band is not None:
             low, high = self.band
             end = self.course.time[-1]
             ax.axvspan(low, min(high, end), color="C0", alpha=0.2, lw=0)
-            ax.axvline(self.left, color="C0", lw=1)
+            ax.axvline(self.left, color="C0", lw=1, label="plateau left, predicted")
         ax.set(xlabel="steps from now", ylabel="metric" if of_metric else "loss")
+        ax.legend(frameon=False)
         return ax
 
 

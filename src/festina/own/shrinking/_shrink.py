@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..._axes import axes
+from ..._axes import axes, styled
 from ...diagnose._width import check_tolerance
 from ...dynamics._worker import Progress
 from ...networks._given import whole_number
@@ -67,11 +67,12 @@ class Shrunk:
             lines.append(f"{widths:>16}  {point.merged:6.2g}  {point.pruned:6.2g}")
         return "\n".join(lines)
 
-    def draw(self, ax: "Axes | None" = None) -> "Axes":
-        """Errors over the number of hidden units."""
+    def draw(self, ax: "Axes | None" = None, **style: Any) -> "Axes":
+        """Draw errors over the number of hidden units. `style` goes to the line of merged units."""
         ax = axes(ax)
         units = [sum(point.widths) for point in self.curve]
-        ax.plot(units, [point.merged for point in self.curve], "o-", label="merged")
+        how = styled(style, marker="o", ls="-", label="merged")
+        ax.plot(units, [point.merged for point in self.curve], **how)
         ax.plot(units, [point.pruned for point in self.curve], "o-", color="0.6", label="pruned")
         ax.plot(sum(self.widths.values()), self.error, "k*", ms=12, label="this one")
         if math.isfinite(self.tolerance):

@@ -1,6 +1,7 @@
 """The staircase of somebody's own run: where its loss rests, and what the network is there."""
 
 import abc
+import inspect
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -184,9 +185,14 @@ class AbstractRun(abc.ABC):
         return bool(half and 0.0 <= late[half:].mean() < _SLOWLY * late[:half].mean())
 
     def draw(self, ax: "Axes | None" = None, **options: Any) -> "Axes":
-        """The loss with its plateaus and drops; options are those of `plateaus`."""
+        """Draw the loss with its plateaus and drops.
+
+        `options` are those of `plateaus`; others, such as `color`, go to `Axes.plot`.
+        """
         steps, losses = self._finite()
-        ax = plateaus(steps, losses, **options).draw(steps, losses, ax)
+        known = inspect.signature(plateaus).parameters
+        style = {name: options.pop(name) for name in list(options) if name not in known}
+        ax = plateaus(steps, losses, **options).draw(steps, losses, ax, **style)
         ax.set(xlabel="step")
         return ax
 

@@ -1,13 +1,13 @@
 """Classes of orthogonal inputs: the code of any bounded activation, of rectifiers and of linear."""
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float
 from scipy.interpolate import PchipInterpolator
 
-from ..._axes import axes
+from ..._axes import axes, styled
 from ..._types import ArrayLike
 from ...networks._code_activations import CodeActivation
 from ._branches import Branch, branches
@@ -118,15 +118,19 @@ class ClassCode:
             lines += ["word   share    readout   activity", *map(repr, self.branches)]
         return "\n".join(lines)
 
-    def draw(self, ax: "Axes | None" = None) -> "Axes":
-        """The law of the readout to the first output, with its branches."""
+    def draw(self, ax: "Axes | None" = None, **style: Any) -> "Axes":
+        """Draw the law of the readout to the first output, with its branches.
+
+        `style` goes to `Axes.plot`.
+        """
         ax = axes(ax)
         spots = np.array([branch.readout[0] for branch in self.branches])
         size = 5 * np.sqrt(self.readout_variance)
         if self._law is None:
             size = 4 * np.sqrt(self.readout_moment[0, 0])
         values = np.linspace(spots.min() - size, spots.max() + size, 600)
-        ax.plot(values, self.marginal(values), color="black", lw=1.0, ls="--")
+        how = styled(style, color="black", lw=1.0, ls="--")
+        ax.plot(values, self.marginal(values), **how)
         for branch in self.branches:
             if branch.population > 1e-3 and len(self.branches) > 1:
                 ax.axvline(branch.readout[0], color="C0", lw=6.0, alpha=0.1)

@@ -1,12 +1,12 @@
 """Codes against temperature, and where they appear."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float
 
-from ..._axes import axes
+from ..._axes import axes, styled
 from ..._types import ArrayLike
 from ...networks._code_activations import CodeActivation
 from ...networks._given import finite_array
@@ -48,11 +48,15 @@ class Sweep:
             lines.append("{:8.4g} {:9.4f} {:9.0f}  {}".format(*row[:3], row[3].scheme))
         return "\n".join(lines)
 
-    def draw(self, ax: "Axes | None" = None) -> "Axes":
-        """The contrast of the kernel against temperature, and the crossover."""
+    def draw(self, ax: "Axes | None" = None, **style: Any) -> "Axes":
+        """Draw the contrast of the kernel against temperature, and the crossover.
+
+        `style` goes to `Axes.plot`.
+        """
         ax = axes(ax)
         order = np.argsort(self.temperature)
-        ax.plot(self.temperature[order], self.contrast[order], "k.--", lw=1.0)
+        how = styled(style, color="black", marker=".", ls="--", lw=1.0)
+        ax.plot(self.temperature[order], self.contrast[order], **how)
         ax.axvline(self.crossover, color="C0", lw=6.0, alpha=0.2)
         ax.set(xlabel=r"temperature $T$", ylabel="kernel, within less between classes")
         return ax

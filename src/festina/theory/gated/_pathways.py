@@ -1,12 +1,12 @@
 """What the race reduction says of a network over time."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float
 
-from ..._axes import axes
+from ..._axes import axes, styled
 from ...networks import Gated
 
 if TYPE_CHECKING:
@@ -40,12 +40,16 @@ class Pathways:
             f"{self.time.max():.4g}, loss {self.loss[0]:.4g} to {self.loss[-1]:.4g})"
         )
 
-    def draw(self, ax: "Axes | None" = None) -> "Axes":
-        """Strengths of the paths over time, a line for each mode; paths that are alike share it."""
+    def draw(self, ax: "Axes | None" = None, **style: Any) -> "Axes":
+        """Draw strengths of the paths over time, a line for each mode; equal paths share a line.
+
+        `style` goes to `Axes.plot`.
+        """
         ax = axes(ax)
         lines = alike(self.strengths)
         for k, (label, curve) in enumerate(lines.items()):
-            drawn = ax.plot(self.time, curve, color=f"C{k % 10}", lw=1.0, ls="--")
+            how = styled(style, color=f"C{k % 10}", lw=1.0, ls="--")
+            drawn = ax.plot(self.time, curve, **how)
             drawn[0].set_label(label)
         ax.set(xlabel="time $t$", ylabel=r"strength $B_p$ of a path", xlim=(0, self.time[-1]))
         if len(lines) <= _MOST:

@@ -3,14 +3,14 @@
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Bool, Float
 from scipy.interpolate import PchipInterpolator
 from scipy.optimize import linprog
 
-from ..._axes import axes
+from ..._axes import axes, styled
 from ..._types import ArrayLike
 from ...networks._given import real_array
 from ...tasks import Task
@@ -71,13 +71,16 @@ class Race:
         how = "directions stay" if self.held else "directions turn"
         return "\n".join([*lines, f"loss {self.loss[0]:.4g} to {self.loss[-1]:.4g}, {how}"])
 
-    def draw(self, ax: "Axes | None" = None) -> "Axes":
-        """What each gating explains over time; of more than eight curves those that end highest."""
+    def draw(self, ax: "Axes | None" = None, **style: Any) -> "Axes":
+        """Draw what each gating explains over time, at most the eight curves that end highest.
+
+        `style` goes to `Axes.plot`.
+        """
         ax = axes(ax)
         order = [k for k in np.argsort(-self.share, kind="stable") if self.runs[k]]
         curves = alike({self.names[k]: self.explained[:, k] for k in order})
         for label, curve in itertools.islice(curves.items(), _LINES):
-            ax.plot(self.time, curve, lw=1.0, ls="--", label=label)
+            ax.plot(self.time, curve, **styled(style, lw=1.0, ls="--", label=label))
         last = self.half_time[np.isfinite(self.half_time)].max()
         ax.set(xlabel="time $t$", ylabel="taken off the loss", xlim=(0, 1.5 * last))
         ax.legend(frameon=False, fontsize="small")

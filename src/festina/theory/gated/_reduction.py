@@ -3,7 +3,7 @@
 import itertools
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float
@@ -115,9 +115,9 @@ class Reduction:
             for path in group.paths
         }
 
-    def draw(self, ax: "Axes | None" = None) -> "Axes":
-        """How the strength of each path grows until nothing happens any more."""
-        return self().draw(ax)
+    def draw(self, ax: "Axes | None" = None, **style: Any) -> "Axes":
+        """Draw how the strength of each path grows until convergence. `style` goes to `plot`."""
+        return self().draw(ax, **style)
 
     def _pathways(
         self, times: Float[np.ndarray, " time"], edges: dict[str, Float[np.ndarray, "time _"]]

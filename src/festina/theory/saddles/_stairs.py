@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from jaxtyping import Float
 
-from ..._axes import axes
+from ..._axes import axes, styled
 from ..._objective import loss_formula
 from .._checks import number
 
@@ -56,19 +56,21 @@ class Staircase:
         """The staircase as a function of time: the level of the plateau at each of `times`."""
         return self.levels[np.searchsorted(self.times, times)]
 
-    def draw(self, ax: "Axes | None" = None) -> "Axes":
+    def draw(self, ax: "Axes | None" = None, **style: Any) -> "Axes":
         """The loss as a staircase over time, with what is learned on each step.
 
         Upon axes that are given, with training in them or other staircases, of other seeds say: it
-        reaches as far as they do, and the legend has one entry for all of them.
+        reaches as far as they do, and the legend has one entry for all of them. `style` goes to
+        `Axes.stairs`, for example `color`.
         """
         ax = axes(ax)
         last = 1.25 * float(self.times[-1]) if len(self.times) else 1.0
         shown = ax.dataLim.x1 if ax.has_data() else 0.0
         edges = [0.0, *self.times, max(last, shown)]
         labels = ax.get_legend_handles_labels()[1]
-        label = None if _LABEL in labels else _LABEL
-        ax.stairs(self.levels, edges, baseline=None, color="black", lw=1.0, ls="--", label=label)
+        label = None if (name := style.pop("label", _LABEL)) in labels else name
+        how = styled(style, color="black", lw=1.0, ls="--")
+        ax.stairs(self.levels, edges, baseline=None, label=label, **how)
         if label:  # of several staircases the first is in words
             for level, left, active in zip(self.levels, edges, self.active, strict=False):
                 words = ", ".join(map(str, active)) or f"no {self.members}"
