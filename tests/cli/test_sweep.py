@@ -39,6 +39,9 @@ def to_file(a, out="any"):
 def helpful(a, help=2):
     return {"y": a}
 
+def several(a, sizes=(1, 2)):
+    return {"total": sum(sizes)}
+
 def field(h, k=2):
     return {"y": h * k}
 '''
@@ -178,6 +181,9 @@ def test_arguments_that_stay_the_same_are_flags(festina, mine, here):
     assert festina(*line.split(), "3").status == 0
     assert xr.open_zarr("s.zarr", chunks=None)["energy"].values.tolist() == [0, 1, 8]
     assert "`depth` is 3 there, 2 here" in festina(*line.split(), "2").complaint
+    several = "sweep sweepable:several --over a=1 --processes 0 --quiet --out t.zarr --sizes 3 4.5"
+    assert festina(*several.split()).status == 0
+    assert xr.open_zarr("t.zarr", chunks=None)["total"].values.tolist() == [7.5]
     misspelt = festina("sweep", "sweepable:energy", "--over", "scale=1", "--dept", "3")
     assert misspelt.complaint == "Unknown flag '--dept'. Did you mean '--depth'?"
 
@@ -197,13 +203,14 @@ def test_arguments_may_be_single_letters(festina, mine, here):
     assert xr.open_zarr("s.zarr", chunks=None)["y"].values.tolist() == [3, 6]
 
 
-@pytest.mark.parametrize("address", ["hello", "127.0.0.1:9"])
+@pytest.mark.parametrize("address", ["slrum", "127.0.0.1:9", "127.0.0.1:99999"])
 def test_nobody_at_an_address_is_one_line(address, process, mine, here):
     line = f"sweep sweepable:energy --over scale=1 depth=2 --quiet --scheduler {address}"
     with process(*line.split(), real=True) as running:
         out, err = running.communicate(timeout=60)
     assert (running.returncode, out, err.count("\n")) == (2, "", 1)
     assert err.startswith(f"festina: No scheduler answers at '{address}'.")
+    assert ("Did you mean 'slurm'?" in err) == (address == "slrum")
 
 
 def test_a_function_of_which_nothing_can_be_kept_stops_at_once(festina, mine, here):

@@ -10,6 +10,7 @@ from typing import Any
 
 from .._code import code, versions
 from ..papers import Progress
+from ..papers._invalid import nearest
 from ._grid import Grid, Index
 from ._local import Engine, Finished, Work
 from ._work import Outcome, computed
@@ -57,10 +58,11 @@ def _client(scheduler: Any, jobs: int, stack: contextlib.ExitStack) -> Any:
         if isinstance(scheduler, str):  # Dask would try for long, and print words of its own
             _knock(scheduler)
         return stack.enter_context(Client(scheduler, timeout=_PATIENCE, set_as_default=False))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, OverflowError, TypeError) as error:
+        slurm = nearest(scheduler, "'slurm'") if isinstance(scheduler, str) else ""
         raise ValueError(
-            f"No scheduler answers at '{scheduler}'. Start one with `dask scheduler`, which prints "
-            "its address (tcp://10.0.0.1:8786), and workers with `dask worker ADDRESS`."
+            f"No scheduler answers at '{scheduler}'.{slurm} Start one with `dask scheduler`, which "
+            "prints its address (tcp://10.0.0.1:8786), and workers with `dask worker ADDRESS`."
         ) from error
 
 

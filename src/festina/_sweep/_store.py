@@ -8,8 +8,10 @@ grow when that is replaced. And of a piece its values are written first, and las
 import contextlib
 import math
 import os
+import re
 import warnings
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ from ._work import Outcome, lengths_of
 STATUS = {"status": "waiting", "reason": "", "seconds": math.nan}
 """What is known of each piece, with what is said of it before it is computed."""
 
+_NUMBER = re.compile(r"(\d+|…)")
 _PACKED = 4096  # pieces in a file of these, and files of a variable
 
 
@@ -52,6 +55,7 @@ class Store:
         try:
             if outcome.misfit:
                 raise _Misfit(outcome.misfit)
+            outcome = self._with_known_claims(outcome)
             self._write(region, outcome)
         except _Misfit as error:
             if not self._arrays:  # no piece was ever kept: it is the function, and not this point
@@ -80,6 +84,25 @@ class Store:
             inside = np.ix_(*map(np.arange, lead), *(places[dim] for dim in dims))
             whole[inside] = values.reshape((*lead, *(len(places[dim]) for dim in dims)))
             array[region] = whole
+
+    def _with_known_claims(self, outcome: Outcome) -> Outcome:
+        """Return a result in which claims have the words of earlier pieces, if they are the same.
+
+        A claim is the same as an earlier one if the words differ in whole numbers only and no other
+        claim of either piece has these words. Numbers that differ become "…" in the store.
+        """
+        here, there = outcome.coordinates.get("claim"), self._arrays.get("claim")
+        if here is None or there is None or "holds" not in outcome.values:
+            return outcome
+        names, known = list(here), list(np.asarray(there[...]))
+        masked = [[_NUMBER.sub("…", text) for text in texts] for texts in (names, known)]
+        for k, text in enumerate(masked[0]):
+            if names[k] not in known and [each.count(text) for each in masked] == [1, 1]:
+                place = masked[1].index(text)
+                parts = zip(_NUMBER.split(names[k]), _NUMBER.split(known[place]), strict=True)
+                names[k] = "".join(a if a == b else "…" for a, b in parts)
+                there[place] = names[k]
+        return replace(outcome, coordinates=outcome.coordinates | {"claim": np.array(names, TEXT)})
 
     def _places(self, dim: str, size: int, outcome: Outcome) -> np.ndarray:
         """Where on an axis of the store the entries of a result belong: text by what it says."""

@@ -59,8 +59,9 @@ def sweep(
     - `retry`: also compute again what has failed before.
     - `changed`: go on although the code was changed since; what is done stays as it is.
     - `yes`: more than 10,000 pieces are meant.
-    - `progress`: called with words, with the time that is left, and the fraction done; `print` for
-      example. Nothing is said without it.
+    - `progress`: called with words and the fraction done, for example `print`. The words say how
+      much time is left as soon as pieces are done that did not compile, which the first piece of
+      each process does. Without `progress` nothing is printed.
 
     **Returns:**
 
@@ -92,15 +93,17 @@ def sweep(
             written.forget_failures()
         status = written.known("status")
         done, failed = (int((status == word).sum()) for word in ("done", "failed"))
-        spent = float(written.known("seconds")[status == "done"].sum())
+        spent = written.known("seconds")[status == "done"].tolist()
         todo = [index for index in grid if status[index] == "waiting"]
 
         def tell() -> None:
             words = f"{done + failed} of {grid.pieces} piece{'s' * (grid.pieces != 1)}"
             words += f", {failed} failed" * bool(failed)
-            if done:  # what fails may fail at once, and says nothing of the others
-                rounds = -(-(grid.pieces - done - failed) // width())
-                words += f", {duration(rounds * spent / done)} left"
+            # Pieces that fail may fail at once. The first of each process compile, and are longest.
+            steady = sorted(spent)[: -width()]
+            if steady and (waiting := grid.pieces - done - failed):
+                rounds = -(-waiting // width())
+                words += f", {duration(rounds * sum(steady) / len(steady))} left"
             say(words, (done + failed) / grid.pieces)
 
         tell()
@@ -108,7 +111,8 @@ def sweep(
         try:
             for index, outcome in finished:
                 if written.put(index, outcome):
-                    done, spent = done + 1, spent + outcome.seconds
+                    done += 1
+                    spent.append(outcome.seconds)
                 else:
                     failed += 1
                 tell()

@@ -92,7 +92,8 @@ def claims_at(name: str, /, **point: Any) -> "xr.Dataset":
     run = experiment.run(experiment.parameters(**point), key=None, progress=None)
     run.attrs.setdefault("experiment", experiment.name)
     claims = experiment.claims(run)
-    # Numbers with a point follow from the parameters: the claim is the same without them.
+    # Numbers with a point follow from the parameters: the claim is the same without them. The store
+    # compares whole numbers, which may also be part of the words (Theorem 1).
     texts = [re.sub(r"\d+(\.\d+(e[-+]?\d+)?|e[-+]?\d+)", "…", c.claim) for c in claims]
     numbers = _rows([c.predicted for c in claims] + [c.measured for c in claims])
     table = {
@@ -172,7 +173,9 @@ def _plain(name: object, value: Any) -> np.ndarray:
 
 def _reason(error: BaseException) -> str:
     """An error in a line, with the place it comes from."""
-    text = " ".join(f"{type(error).__name__}: {error}".split())[:_LONGEST]
+    from ..papers._invalid import told
+
+    text = " ".join(f"{type(error).__name__}: {told(error)}".split())[:_LONGEST]
     last = traceback.extract_tb(error.__traceback__)[-1]
     ours = Path(last.filename) == Path(__file__)
     return text if ours else f"{text} ({Path(last.filename).name}, line {last.lineno})"

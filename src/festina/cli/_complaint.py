@@ -24,7 +24,9 @@ def notes(error: BaseException) -> list[str]:
 
 
 def _words(error: BaseException) -> str:
-    text = one_line(error)
+    from festina.papers._invalid import told
+
+    text = one_line(told(error))
     if isinstance(error, OSError) and error.strerror:
         place = f" '{error.filename}'" if error.filename else ""
         return f"Cannot use{place}: {error.strerror}."

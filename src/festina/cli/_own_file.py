@@ -19,7 +19,7 @@ def recorded(file: str) -> dict[str, str]:
     return {"file": below.as_posix(), "file_checksum": _checksum(path)}
 
 
-def found(attributes: Mapping[str, Any], run: Path) -> Path | None:
+def found(attributes: Mapping[Any, Any], run: Path) -> Path | None:
     """Return the file that made a run, if it lies below the working folder where it lay before.
 
     A run may come from a stranger, and the file is executed. A file that came with the run does not

@@ -107,7 +107,7 @@ def _arguments(function: Callable[..., Any]) -> dict[str, Any]:
         )
     return {
         name: _flag(
-            str | None,
+            _Several,
             "Needed, if not in --over." if default is Argument.empty else f"{default} unless said.",
             group=_ARGUMENTS,
         )
@@ -118,7 +118,8 @@ def _arguments(function: Callable[..., Any]) -> dict[str, Any]:
 def _sweep_function(function: Callable[..., Any], **given: Any) -> int:
     from festina._sweep._grid import read
 
-    fixed = {name: read(given.pop(name)) for name in list(given) if name not in _OF_FUNCTIONS}
+    own = [name for name in given if name not in _OF_FUNCTIONS]
+    fixed = {name: read(" ".join(given.pop(name))) for name in own}
     return _sweep(function, getattr(function, "__name__", "function"), parameters=fixed, **given)
 
 

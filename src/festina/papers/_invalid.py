@@ -2,8 +2,9 @@
 
 import difflib
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ._registry import unknown
 
@@ -26,14 +27,14 @@ BOUNDS = {
 def invalid(
     error: "pydantic.ValidationError",
     *,
-    valid: Sequence[str],
+    valid: Sequence[str] = (),
     where: Callable[[str], str] = "`{}`".format,
 ) -> str:
-    """Parameters that are not valid, each once.
+    """Say in a sentence for each parameter why it is not valid.
 
     **Arguments:**
 
-    - `valid`: the names of all parameters.
+    - `valid`: the names of all parameters, where they are known.
     - `where`: turns the path of a parameter, `a.b[2]`, into how the user wrote it.
     """
     sentences: dict[str, str] = {}
@@ -43,12 +44,20 @@ def invalid(
     return " ".join(sentences.values())
 
 
+def told(error: BaseException) -> str:
+    """Return the message of an error; an error of pydantic is told by `invalid`."""
+    if (module := sys.modules.get("pydantic")) and isinstance(error, module.ValidationError):
+        return invalid(cast("pydantic.ValidationError", error))
+    return str(error)
+
+
 def _sentence(
     details: "ErrorDetails", path: str, valid: Sequence[str], where: Callable[[str], str]
 ) -> str:
     kind, context, value = details["type"], details.get("ctx", {}), details["input"]
     if kind == "extra_forbidden":
-        return f"{where(path)}: {unknown('parameter', path, valid)}"
+        known = unknown("parameter", path, valid) if valid else "there is no such parameter."
+        return f"{where(path)}: {known}"
     if kind == "value_error":  # raised by the experiment's own check
         message = str(context.get("error", details["msg"]))
         return f"{where(path)}: {message}" if path else message
