@@ -33,7 +33,7 @@ except SystemExit as end:
         ("list", 0),
         ("list saddles", 0),
         ("list --json", 0),
-        ("help", 2),
+        ("help", 0),
         ("run ./nothing.py", 2),
         ("reproduce ./nothing.py", 2),
         ("show nowhere --size 16x9", 2),

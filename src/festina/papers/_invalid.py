@@ -45,7 +45,7 @@ def invalid(
 
 
 def told(error: BaseException) -> str:
-    """Return the message of an error; an error of pydantic is told by `invalid`."""
+    """Return the message of an error, for an error of pydantic that of `invalid`."""
     if (module := sys.modules.get("pydantic")) and isinstance(error, module.ValidationError):
         return invalid(cast("pydantic.ValidationError", error))
     return str(error)
