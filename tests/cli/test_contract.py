@@ -21,7 +21,7 @@ def test_an_experiment_is_ready_for_the_command_line(entry, tmp_path, capsys):
     for preset in (None, *experiment.presets):
         parameters = resolve(experiment, preset=preset)
         file = tmp_path / "parameters.toml"
-        file.write_text(to_toml(parameters, name=entry.name), encoding="utf-8")
+        file.write_text(to_toml(parameters, entry), encoding="utf-8")
         assert resolve(experiment, file=file) == parameters
     for values in (*experiment.presets.values(), experiment.quick):
         typed: dict[str, Any] = {}
