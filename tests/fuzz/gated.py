@@ -262,7 +262,8 @@ def contextual_options(rng):
 def _(found, g):
     """Singular values of the correlation over examples whose context opens the pathway."""
     given = g["objects"] if np.ndim(g["objects"]) else int(g["objects"])
-    task = tasks.contextual(given, found.contexts, context_input=g.context_input)
+    size = 1.0 if found.of == "residual" and g.context_input else g.context_input
+    task = tasks.contextual(given, found.contexts, context_input=size)
     open_ = np.asarray(task.labels["context"]) < found.on
     x = task.x if found.of == "common" else task.x[:, : found.objects]
     y = task.y
