@@ -44,6 +44,7 @@ def test_bad_input_is_refused_by_name(make, message):
         make()
 
 
+@pytest.mark.usefixtures("as_a_user")
 def test_numbers_may_come_as_arrays():
     assert tasks.signed_tree(np.array(2.0)).shape == (4, 4)
     assert len(tasks.published_contextual(np.array(3)).x) == 24
