@@ -84,7 +84,7 @@ def _alike(value: Any, new: Any) -> bool:
         return False
     try:
         kind = np.asarray(new).dtype.kind
-    except ValueError:  # ragged
+    except (ValueError, TypeError):  # ragged, or keys
         return False
     return kind in "biufcM" and type(value) in (float, int, np.ndarray)
 

@@ -273,7 +273,7 @@ def test_related_domains_share_structure():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: xor(np.nan), "`delta` must be a number"),
+        (lambda: xor(np.nan), "`delta` must be a finite number"),
         (lambda: contextual(6), "power of two"),
         (lambda: contextual(np.ones(3)), r"\(feature, item\), got shape \(3,\)"),
         (lambda: contextual(np.ones((2, 2, 2))), r"\(feature, object\)"),

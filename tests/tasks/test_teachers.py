@@ -226,7 +226,7 @@ def _student(covariance, **how):
         (lambda: linear_teacher(np.eye(2), samples=-3, key=KEY), "`samples` .* got -3"),
         (
             lambda: linear_teacher(np.eye(2), nodes=0),
-            "`nodes` must be a whole number from 1 up, got 0",
+            "`nodes` must be a whole number from 2 up, got 0",
         ),
         (
             lambda: linear_teacher(np.eye(2), [[1, 2], [2, 1]], samples=5, key=KEY),

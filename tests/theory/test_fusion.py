@@ -74,6 +74,13 @@ def test_contributions_are_the_solution_of_their_equation(a, initial, kappa, m):
     )
 
 
+@pytest.mark.parametrize("time", [0.0, 1e-300])
+def test_contributions_at_the_start_are_the_initial_ones(time):
+    """LSODA never returns from such an interval."""
+    found = lotka_volterra([time, 0.0], [1.0, 0.5], [0.05, 0.1], overlap=0.5)
+    np.testing.assert_allclose(found, [[0.05, 0.1]] * 2, rtol=1e-14)
+
+
 def test_one_view_is_a_chain_of_two_layers():
     chain = chain_strength(TIMES, 0.4, 1e-3, depth=2, input_variance=0.8)
     np.testing.assert_allclose(late_fusion(TIMES, [2.0], 1e-3, classes=5)[:, 0], chain, rtol=1e-10)

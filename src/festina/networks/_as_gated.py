@@ -36,7 +36,7 @@ def gates_of(network: AbstractNetwork, examples: ArrayLike) -> Gates:
     **Returns:** for each hidden layer `(*batch, unit, example)`.
     """
     weights, units = layers_of(network)
-    h, gates = _inputs(examples).T, []
+    h, gates = _inputs(examples, weights[0].shape[-1]).T, []
     for weight, unit in zip(weights[:-1], units, strict=True):
         a = weight @ h
         above, below = (
@@ -76,7 +76,7 @@ def as_gated(
       booleans.
     """
     weights, _ = layers_of(network)
-    x = _inputs(examples)
+    x = _inputs(examples, weights[0].shape[-1])
     chosen = gates_of(network, x) if gates is None else _given(gates, network, len(x), weights)
     batch = network.batch_shape
     names, slots, table = [["x"]], [_all(batch, x.shape[-1])], {}
@@ -125,10 +125,13 @@ def layers_of(network: AbstractNetwork) -> tuple[list[np.ndarray], list[Neuron]]
     return [np.asarray(weight, float) for weight in weights], plain
 
 
-def _inputs(examples: ArrayLike) -> Float[np.ndarray, "example input"]:
+def _inputs(examples: ArrayLike, inputs: int) -> Float[np.ndarray, "example input"]:
     x = finite_array("examples", examples)
-    if x.ndim != 2:
-        raise ValueError(f"`examples` must be inputs (example, input), got shape {x.shape}.")
+    if x.ndim != 2 or x.shape[1] != inputs:
+        raise ValueError(
+            f"`examples` must have shape (example, {inputs}), as many columns as the network has "
+            f"inputs, got shape {x.shape}."
+        )
     return x
 
 

@@ -13,6 +13,7 @@ from .._precision import float64
 from .._pytree import pytree
 from .._types import Array, Keys
 from ._activations import Scalar
+from ._build import check_key
 from ._code_activations import CodeActivation, code_activation
 from ._given import real_number, whole_number
 
@@ -119,7 +120,7 @@ def bayesian(
     scaling = checked_scaling(scaling)
     variance = readout_variance_of(readout_variance, 1, depth, scaling)
     _, function = code_activation(activation)
-    *inner, last = jax.random.split(key, depth + 1)
+    *inner, last = jax.random.split(check_key(key), depth + 1)
     fan_in = (inputs, *(width,) * (depth - 1))
     weights = tuple(
         np.asarray(jax.random.normal(k, (width, n), dtype=float))

@@ -12,7 +12,7 @@ from .._lanes import over_keys
 from .._precision import float64
 from .._types import Array, ArrayLike, Keys
 from ._activations import ActivationLike, activation
-from ._given import real_array, whole_number
+from ._given import number, real_array, whole_number
 from ._labels import seed_labels
 from ._layer import Layer
 from ._units import AbstractUnit, Kernel, LinearHead, Neuron, SoftmaxHead
@@ -92,8 +92,8 @@ def attention(
     - `scale`, `key`: as in `fully_connected`.
     """
     dimension, rank = whole_number("dimension", dimension), whole_number("rank", rank)
-    heads = whole_number("heads", heads)
-    if not 1 <= outputs <= dimension + 1:
+    heads, outputs = whole_number("heads", heads), whole_number("outputs", outputs)
+    if outputs > dimension + 1:
         raise ValueError(
             f"`outputs` must lie between 1 and the embedding's {dimension + 1} rows, got {outputs}."
         )
@@ -132,16 +132,13 @@ def low_rank(
     entries, σ is `strength` and ε is `scale`: near an invariant manifold of effective width `rank`
     and away from every saddle (Figure 2C of Zhang, Saxe & Latham).
     """
-    if not 1 <= rank <= width or rank % 1 != 0:
+    rank, width = whole_number("rank", rank), whole_number("width", width)
+    if rank > width:
         raise ValueError(
             f"`rank` must be a whole number between 1 and the width {width}, got {rank}."
         )
-    if not np.isfinite(strength):
-        raise ValueError(f"`strength` must be finite, got {strength}.")
-
-    return _initialise(
-        unit, input_shape, width, outputs, scale, key, rank=int(rank), strength=strength
-    )
+    strength = number("strength", strength)
+    return _initialise(unit, input_shape, width, outputs, scale, key, rank=rank, strength=strength)
 
 
 @float64
@@ -195,6 +192,15 @@ def check_keys(key: Keys) -> Key[jax.Array, "..."]:
     if not jnp.issubdtype(key.dtype, jax.dtypes.prng_key):  # of `jax.random.PRNGKey`
         key = jax.random.wrap_key_data(key)
     return key
+
+
+def check_key(key: Keys) -> Key[jax.Array, ""]:
+    """One random key, of JAX's newer kind; raises at a batch of keys."""
+    if (found := check_keys(key)).shape:
+        raise ValueError(
+            f"`key` must be one key, got a batch {found.shape}: festina.seeds(1)[0] is one."
+        )
+    return found
 
 
 def check_batch(

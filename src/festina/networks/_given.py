@@ -28,6 +28,17 @@ def real_number(name: str, value: object) -> float:
     return found
 
 
+def number(name: str, value: object) -> float:
+    """Raises unless it is a finite number."""
+    try:
+        found = real_number(name, value)
+    except ValueError:
+        found = np.nan
+    if not np.isfinite(found):
+        raise ValueError(f"`{name}` must be a finite number, got {value!r}.")
+    return found
+
+
 def acute(angle: object) -> float:
     """Between units that count as one; raises unless it is less than a right angle."""
     found = real_number("angle", angle)

@@ -10,7 +10,7 @@ from .._types import ArrayLike, Keys
 from ._build import check_batch, check_keys, check_scale, normals
 from ._deep import DeepLinear, check_widths, layer_shapes
 from ._frames import check_frame, joined, orthonormal
-from ._given import whole_number
+from ._given import number, whole_number
 from ._labels import seed_labels
 
 
@@ -58,7 +58,7 @@ def greedy_pretrained(
             "`widths` of hidden layers must not grow, because an autoencoder brings only as many "
             f"hidden directions to life as it has inputs: got {widths}."
         )
-    if not 0 < fraction <= 1:
+    if not 0 < (fraction := number("fraction", fraction)) <= 1:
         raise ValueError(f"`fraction` must lie above 0 and be at most 1, got {fraction}.")
     module_depth = whole_number("module_depth", module_depth, least=2)
     scales, key = check_scale(readout_scale, name="readout_scale"), check_keys(key)

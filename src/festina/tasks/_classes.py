@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from .._types import ArrayLike
-from ..networks._given import finite_array, real_number, whole_number
+from ..networks._given import finite_array, number, whole_number
 from ._task import Task, task
 
 
@@ -18,7 +18,7 @@ def class_targets(
     Codes depend on `other`: 0 is one-hot, −1/(classes − 1) makes targets of a class sum to zero.
     """
     classes = whole_number("classes", classes)
-    own, other = real_number("own", own), real_number("other", other)
+    own, other = number("own", own), number("other", other)
     if own == other:
         raise ValueError(f"`own` and `other` are both {own:g}: targets would tell no class apart.")
     return np.full((classes, classes), float(other)) + (own - other) * np.eye(classes)

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from .._types import ArrayLike
-from ..networks._given import real_number, whole_number
+from ..networks._given import number, whole_number
 from ._structured import features_of, nested_tree
 from ._task import Task, task
 
@@ -49,7 +49,7 @@ def contextual(
     items = h.shape[1]
     context, obj = np.divmod(np.arange(count * items), items)
     here = np.eye(count)[context]
-    x = np.hstack((np.eye(items)[obj], real_number("context_input", context_input) * here))
+    x = np.hstack((np.eye(items)[obj], number("context_input", context_input) * here))
     own = [h] * count if structures is None else _structures(structures, count, items)
     blocks = [h, *own]
     says = np.hstack((np.ones((len(x), 1)), here))
@@ -66,6 +66,7 @@ def published_contextual(contexts: int = 3, *, structures: bool = False) -> Task
     There networks of 700, 500 and 600 units learn it from weights of 0.005/units, in 8,001 steps of
     0.001 on `loss="half-sum"`.
     """
+    contexts = whole_number("contexts", contexts)
     if contexts not in _PUBLISHED_INPUT or (structures and contexts != 3):
         raise ValueError(
             f"Published are 3, 4 and 5 `contexts`, with `structures` 3, got {contexts!r}. For any "

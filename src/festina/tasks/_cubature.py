@@ -41,12 +41,12 @@ def gaussian_points(
     Gauss–Hermite rules beyond. `nodes` asks for a product rule with that many nodes a dimension,
     for functions that are no polynomials.
     """
-    root = square_root(covariance)
+    root, degree = square_root(covariance), whole_number("degree", degree, least=0)
     d = len(root)
     if nodes is None and degree <= 3:
         points = np.sqrt(d) * np.concatenate((np.eye(d), -np.eye(d)))
         return points @ root, np.full(2 * d, 0.5 / d)
-    per_axis = degree // 2 + 1 if nodes is None else whole_number("nodes", nodes)
+    per_axis = degree // 2 + 1 if nodes is None else whole_number("nodes", nodes, least=2)
     if per_axis**d > _MOST_POINTS:
         raise ValueError(
             f"A rule with {per_axis} nodes in each of {d} dimensions has {per_axis**d:.2g} points. "

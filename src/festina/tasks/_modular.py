@@ -5,7 +5,7 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from .._precision import float64
-from ..networks._given import whole_number
+from ..networks._given import number, whole_number
 from ._task import Task, task
 
 
@@ -35,6 +35,7 @@ def modular_addition(
     `(train, test)`, each a `Task` with the labels `first`, `second` and `sum`.
     """
     p = whole_number("modulus", modulus, least=2)
+    train_fraction = number("train_fraction", train_fraction)
     shown = round(train_fraction * p**2) if 0 < train_fraction < 1 else 0
     if not 0 < shown < p**2:
         raise ValueError(

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..networks._given import real_number
+from ..networks._given import number
 from ._task import Task, task
 
 
@@ -27,5 +27,5 @@ def xor(delta: float | None = None) -> Task:
     x = np.array([[-1.0, -1.0], [-1.0, 1.0], [1.0, -1.0], [1.0, 1.0]])
     y = -np.prod(x, axis=1)
     if delta is not None:
-        x = np.column_stack((x, real_number("delta", delta) * y))
+        x = np.column_stack((x, number("delta", delta) * y))
     return task(x, y, labels={"example": np.arange(4)})

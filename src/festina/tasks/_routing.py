@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float, PRNGKeyArray
 
 from .._precision import float64
 from .._types import ArrayLike
-from ..networks._build import check_keys, normals
+from ..networks._build import check_key, normals
 from ..networks._frames import orthonormal
 from ..networks._given import whole_number
 from ._structured import Featured, features_of, nested_tree
@@ -59,9 +59,8 @@ def routing(
     features, n = h.shape[-2:]
     v, q = np.eye(n)[None].repeat(m, 0), np.eye(features)[None].repeat(m, 0)
     if key is not None:
-        if (key := check_keys(key)).shape:
-            raise ValueError(f"`key` must be one key, got {key.shape}: festina.seeds(1)[0].")
-        v, q = map(orthonormal, normals(key, ((m, n, n), (m, features, features))))
+        drawn = normals(check_key(key), ((m, n, n), (m, features, features)))
+        v, q = map(orthonormal, drawn)
     y = q @ h
     source, target = (np.repeat(which, n) for which in np.nonzero(pairs))
     item = np.tile(np.arange(n), int(pairs.sum()))
@@ -79,7 +78,8 @@ def cyclic_pairs(domains: int, outputs: int, *, first: int = 0) -> Bool[np.ndarr
     m = whole_number("domains", domains)
     if not 1 <= (k := whole_number("outputs", outputs)) <= m:
         raise ValueError(f"`outputs` must be from 1 to the number of domains, {m}, got {k}.")
-    distance = (np.arange(m) - np.arange(m)[:, None] - first) % m
+    start = whole_number("first", first, least=-(2**31))
+    distance = (np.arange(m) - np.arange(m)[:, None] - start) % m
     return distance < k
 
 

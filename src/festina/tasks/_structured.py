@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
 from .._types import ArrayLike
-from ..networks._given import real_array, whole_number
+from ..networks._given import number, real_array, whole_number
 from ._task import Task, task
 
 
@@ -74,7 +74,8 @@ def signed_tree(levels: int = 3, *, spread: float = 0.0) -> Float[np.ndarray, "f
     Variants are a line each: `y[-1] *= -1` reverses a distinction, `y[:, order]` gives other items
     the same structure.
     """
-    items = 2 ** whole_number("levels", levels)
+    levels, spread = whole_number("levels", levels), number("spread", spread)
+    items = 2**levels
     halves = [np.repeat([1.0, -1.0], items // 2 ** (level + 1)) for level in range(levels)]
     splits = [np.kron(np.eye(items // half.size), half) for half in halves]
     y = np.vstack([np.ones((1, items)), *splits])

@@ -11,7 +11,7 @@ from jaxtyping import Float, PRNGKeyArray
 from .._precision import float64
 from .._types import Array, ArrayLike
 from ..networks import Layer
-from ..networks._given import real_array, whole_number
+from ..networks._given import number, real_array, whole_number
 from ._cubature import gaussian_points, square_root
 from ._task import Task
 
@@ -64,8 +64,7 @@ def quadratic_teacher(
 ) -> Task:
     """Targets y = c Σ_j (w_j·x)², with `weights` w_j and c = `target_scale`; the rest as above."""
     weights, covariance = _checked(weights, covariance)
-    if not np.isfinite(target_scale):
-        raise ValueError(f"`target_scale` must be finite, got {target_scale}.")
+    target_scale = number("target_scale", target_scale)
 
     def teach(x: np.ndarray) -> np.ndarray:
         return target_scale * np.sum((x @ weights.T) ** 2, axis=1, keepdims=True)

@@ -7,7 +7,8 @@ from jaxtyping import Float
 
 from .._precision import is_traced
 from .._types import ArrayLike
-from ..networks._given import real_array, real_number
+from ..networks._given import number as number
+from ..networks._given import real_array
 
 
 def check_times(times: Any) -> None:
@@ -67,14 +68,3 @@ def check_modes(**values: Any) -> None:
             f"{', '.join(names)} and {last} must be numbers or have one value for each mode, got "
             f"shapes {', '.join(map(str, shapes))}."
         ) from None
-
-
-def number(name: str, value: object) -> float:
-    """Raises unless it is a finite number."""
-    try:
-        found = real_number(name, value)
-    except ValueError:
-        found = np.nan
-    if not np.isfinite(found):
-        raise ValueError(f"`{name}` must be a finite number, got {value!r}.")
-    return found

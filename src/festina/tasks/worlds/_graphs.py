@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ..._types import ArrayLike
-from ...networks._given import real_array, real_number, whole_number
+from ...networks._given import number, real_array, whole_number
 from ._trees import contrasts
 from ._world import Kind, World, world
 
@@ -159,8 +159,8 @@ def circle(angle: Float[np.ndarray, " item"]) -> Float[np.ndarray, "item 2"]:
 
 def check_process(precision: float, coupling: float = 1.0) -> tuple[float, float]:
     """Both in float64, whatever they came in."""
-    precision = real_number("precision", precision)
-    coupling = real_number("coupling", coupling)
+    precision = number("precision", precision)
+    coupling = number("coupling", coupling)
     if not (np.isfinite(coupling) and coupling > 0):
         raise ValueError(f"`coupling` must be positive, got {coupling}.")
     if not (np.isfinite(precision) and precision > 0):

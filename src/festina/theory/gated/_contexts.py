@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ..._types import ArrayLike
-from ...networks._given import real_number, whole_number
+from ...networks._given import number, whole_number
 from ...tasks import Task
 from ...tasks._structured import features_of
 from .._checks import check_positive, check_times
@@ -168,7 +168,7 @@ def context_spectrum(
     k = count if on is None else whole_number("on", on)
     if k > count:
         raise ValueError(f"`on` must be at most the number of contexts, {count}, got {k}.")
-    scale, n = real_number("context_input", context_input), h.shape[1]
+    scale, n = number("context_input", context_input), h.shape[1]
     if of == "residual":
         if k == count:
             raise ValueError(

@@ -262,7 +262,7 @@ def _at(
     """The solution of a differential equation at these times, in any order."""
     given = np.asarray(times, float)
     moments, which = np.unique(np.append(0.0, given / tau), return_inverse=True)
-    method = "LSODA" if how else "DOP853"
+    method = "Radau" if how else "DOP853"  # LSODA never ends on an interval of 1e-100
     span = 0.0, max(float(moments[-1]), 1e-300)
     found = solve_ivp(velocity, span, start, method, t_eval=moments, **_TIGHT, **how)
     return found.y.T[which.ravel()[1:]].reshape(*given.shape, len(start))

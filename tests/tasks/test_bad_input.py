@@ -1,0 +1,50 @@
+"""Arguments of tasks and networks that once gave a raw error or a silently wrong result."""
+
+import jax
+import numpy as np
+import pytest
+
+import festina
+from festina import networks, tasks
+
+KEY = jax.random.key(0)
+RELU = networks.layer("relu", np.ones((2, 2)), np.ones((2, 1)))
+
+
+@pytest.mark.usefixtures("as_a_user")
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        # One Gauss–Hermite node is zero: every input would be zero.
+        (lambda: tasks.gaussian_points(np.eye(2), nodes=1), "`nodes` must be a whole .* from 2"),
+        (lambda: tasks.gaussian_points(np.eye(2), degree=4.5), "`degree` must be a whole number"),
+        (lambda: tasks.contextual(4, 2, context_input=np.inf), "`context_input` must be a finite"),
+        (lambda: tasks.xor(np.inf), "`delta` must be a finite number"),
+        (lambda: tasks.class_targets(2, own=np.inf), "`own` must be a finite number"),
+        (lambda: tasks.cyclic_pairs(3, 1, first=0.5), "`first` must be a whole number"),
+        (lambda: tasks.signed_tree(2, spread=np.nan), "`spread` must be a finite number"),
+        (lambda: tasks.quadratic_teacher(np.eye(2), target_scale="a"), "`target_scale` must be"),
+        (lambda: tasks.modular_addition(5, "half", key=KEY), "`train_fraction` must be a finite"),
+        (lambda: tasks.published_contextual([3]), "`contexts` must be a whole number"),
+        (
+            lambda: networks.bayesian(2, 3, 1, readout_variance=1.0, key=festina.seeds(2)),
+            r"`key` must be one key, got a batch \(2,\)",
+        ),
+        (lambda: networks.attention(2, 2, outputs="a", key=KEY), "`outputs` must be a whole"),
+        (lambda: networks.gates_of(RELU, np.ones((4, 3))), r"must have shape \(example, 2\)"),
+        (lambda: networks.as_gated(RELU, np.ones((4, 3))), r"must have shape \(example, 2\)"),
+        (
+            lambda: networks.greedy_pretrained((2, 2), fraction="most", key=KEY),
+            "`fraction` must be a finite number",
+        ),
+    ],
+)
+def test_bad_input_is_refused_by_name(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+@pytest.mark.usefixtures("as_a_user")
+def test_numbers_may_come_as_arrays():
+    assert tasks.signed_tree(np.array(2.0)).shape == (4, 4)
+    assert len(tasks.published_contextual(np.array(3)).x) == 24
