@@ -109,7 +109,11 @@ class ClassCode:
         the sum of squares over the outliers of a class is fixed: several smaller ones do as well.
         `width` is the number N of hidden neurons.
         """
-        size = np.sqrt(whole_number("width", width) * self.condensed) * self.readout_variance * self.sizes
+        size = (
+            np.sqrt(whole_number("width", width) * self.condensed)
+            * self.readout_variance
+            * self.sizes
+        )
         return size[:, None] * self.dual
 
     def marginal(self, values: ArrayLike, output: int = 0) -> Float[np.ndarray, " value"]:

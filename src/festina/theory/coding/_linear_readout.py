@@ -75,9 +75,9 @@ def readout_covariance(
         gain = float((step * slope).sum())
         step = now.axes @ step @ now.axes.T
         length, best = 1.0, now.value
-        while (
-            ahead := at(u + length * step)
-        ).value < best + 0.1 * length * gain - 1e-13 * abs(best):
+        while (ahead := at(u + length * step)).value < best + 0.1 * length * gain - 1e-13 * abs(
+            best
+        ):
             length /= 2
             if length < 1e-12:
                 break
