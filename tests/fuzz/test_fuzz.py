@@ -11,13 +11,13 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from . import decisions, diagnosis, linear, saddles  # noqa: F401
+from . import coding, decisions, diagnosis, linear, saddles  # noqa: F401
 from .corruptions import corrupted
 from .outcomes import outcome
 from .rows import ROWS
 
 INPUTS = int(os.environ.get("FUZZ_INPUTS", 10_000))
-MODULES = ("theory.linear", "theory.saddles", "theory.decisions", "diagnose")
+MODULES = ("theory.linear", "theory.saddles", "theory.decisions", "theory.coding", "diagnose")
 SHARE = sum(1 / row.cost for row in ROWS.values())
 
 

@@ -73,7 +73,7 @@ def readout_covariance(
         slope = np.diag(1 / now.levels - 1 / variance) + (strengths[:, None] * v).T @ v
         step = _newton_step(now, strengths, slope)
         gain = float((step * slope).sum())
-        step = now.axes @ step @ now.axes.T
+        step = now.axes @ ((step + step.T) / 2) @ now.axes.T
         length, best = 1.0, now.value
         while (ahead := at(u + length * step)).value < best + 0.1 * length * gain - 1e-13 * abs(
             best
@@ -83,7 +83,7 @@ def readout_covariance(
                 break
         u, now = u + length * step, ahead
         if gain < _CLOSE**2 * len(u) or np.abs(step).max() < _CLOSE * np.abs(u).max():
-            return u
+            return (u + u.T) / 2
     raise RuntimeError(f"U was not found in {_STEPS} steps; the last gained {gain:.2g}.")
 
 
