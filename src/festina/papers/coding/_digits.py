@@ -286,6 +286,6 @@ def draw(run: xr.DataTree) -> Figure:
         theory = run["linear"].ds
         axes[2].plot(theory["temperature"], theory["apart"], **DOTS, label="sampled networks")
         axes[2].plot(theory["temperature"], theory["apart_theory"], **THEORY, label="N → ∞")
-        words = "temperature $T$", "relative distance", "linear: mean predictor from the lazy one"
+        words = "temperature $T$", "relative distance", "linear: distance to lazy"
         finish(axes[2], *words, xscale="log", yscale="log")
     return figure

@@ -281,7 +281,7 @@ def draw(run: xr.DataTree) -> Figure:
         readout.hist(values, bins, density=True, alpha=0.5, label="sampled neurons")
         readout.plot(data["value"], data["density"], **THEORY, label="law as N → ∞")
         least = 0.5 / (len(values) * (bins[1] - bins[0]))  # half a neuron
-        readout.plot(out, np.full(len(out), 2 * least), "kv", ms=4, label="one outlier, N → ∞")
+        readout.plot(out, np.full(len(out), 2 * least), "kv", ms=4, label="outlier, one per class")
         above_all = 3 * float(data["density"].max())
         finish(readout, "readout $a_1$", "density" * first, yscale="log", legend=None)
         readout.set_ylim(least, above_all)

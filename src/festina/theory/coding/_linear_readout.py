@@ -9,6 +9,7 @@ from scipy.optimize import root_scalar
 _STEPS = 200
 _CLOSE = 1e-12
 _ALIKE = 1e-13  # eigenvalues of K₀, relative to each other
+_APART = 1e12  # variances of readouts, relative to each other: with more, digits are lost
 _SOLVED = 1e-16  # of the squared residual of a Newton step
 
 
@@ -49,6 +50,12 @@ def readout_covariance(
     g, axes = np.linalg.eigh(gram)
     g = np.maximum(g, 0.0)
     levels = variance / 2 * (1 + np.sqrt(1 + 4 * g / variance))
+    if levels.max() > _APART * levels.min():
+        raise ValueError(
+            f"`targets` of some outputs are so much larger than those of others that variances of "
+            f"readouts would range from {levels.min():.2g} to {levels.max():.2g}, more than "
+            "numbers can hold together. Bring outputs to the same scale."
+        )
     alike = np.ptp(strengths) <= _ALIKE * strengths.max()
     if alike and temperature > 0:
         pairs = zip(g.tolist(), levels.tolist(), strict=True)
@@ -93,10 +100,12 @@ def _level(g: float, temperature: float, variance: float, most: float) -> float:
     def off(u: float) -> float:
         return 1 - u / variance + g / (u + temperature) * (u / (u + temperature))
 
-    if off(variance) <= 0 or most <= variance:  # g is zero to all digits
-        return variance
-    bracket = (variance, most * (1 + 1e-12))
-    return float(root_scalar(off, bracket=bracket, xtol=1e-15 * variance).root)
+    return float(root_scalar(off, bracket=_bracket(variance, most), xtol=1e-15 * variance).root)
+
+
+def _bracket(least: float, most: float) -> tuple[float, float]:
+    """A little wider, so that rounding does not hide a root at an end."""
+    return least * (1 - 1e-9), most * (1 + 1e-9)
 
 
 def _newton_step(
@@ -138,5 +147,5 @@ def two_layers(g: float, variance: float) -> tuple[float, float]:
     most = variance / 2 * (1 + np.sqrt(1 + 4 * g / variance))
     if g == 0:
         return variance, 1 / variance
-    found = root_scalar(off, bracket=(variance, most * (1 + 1e-12)), xtol=1e-15 * variance)
+    found = root_scalar(off, bracket=_bracket(variance, most), xtol=1e-15 * variance)
     return float(found.root), float(inner(found.root))

@@ -125,7 +125,7 @@ def gaussian_kernel(
     sign = np.where(correlation < 0, -1, 1)
     kinds = np.stack([each[parallel] for each in np.broadcast_arrays(one, two, sign)], axis=1)
     pairs, back = np.unique(kinds, axis=0, return_inverse=True)
-    exact = [_parallel(function, edges, size[i], k * size[j]) for i, j, k in pairs]
+    exact = [_parallel(function, edges, float(size[i]), float(k * size[j])) for i, j, k in pairs]
     found[parallel] = np.array(exact)[back.ravel()] if exact else 0.0
     doubtful = ~parallel & (error > _WRONG * whole)
     if doubtful.any():
