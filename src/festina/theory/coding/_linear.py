@@ -211,7 +211,7 @@ def _modes(k0: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     seen = strengths > _SINGULAR * strengths[-1]
     if not seen.any() or strengths[-1] <= 0:
         raise ValueError(
-            "All inputs are zero, and so is their `kernel`: a linear network has no output for them."
+            "All inputs are zero, and so is their `kernel`: every linear network outputs zero."
         )
     return strengths[seen], vectors[:, seen]
 
