@@ -123,7 +123,7 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
 def _kurtosis(
     readout: Float[np.ndarray, "chain draw output unit"],
 ) -> Float[np.ndarray, " chain"]:
-    """Of readouts less their mean over outputs, over neurons and draws; mean over outputs."""
+    """Return the kurtosis of readouts less their mean over outputs, averaged over outputs."""
     off = readout - readout.mean(axis=2, keepdims=True)
     return ((off**4).mean(axis=(1, 3)) / (off**2).mean(axis=(1, 3)) ** 2).mean(axis=1)
 
