@@ -229,7 +229,12 @@ SMALL: dict[str, dict[str, Any]] = {
         "width": 100,
         "moves": 150,
     },
-    "coding/drift": {"activations": ("linear", "sigmoid"), "width": 60, "moves": 600},
+    "coding/drift": {
+        "activations": ("linear", "sigmoid"),
+        "sizes": (30, 15, 15),
+        "width": 60,
+        "moves": 600,
+    },
     "coding/digits": {
         "activations": ("linear", "relu"),
         "examples": 60,

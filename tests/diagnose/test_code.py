@@ -82,6 +82,19 @@ def test_random_features_have_no_more_than_inputs(activation, classes, noise):
     assert look(h + 3 * words, labels, inputs=x).verdict == "redundant"
 
 
+def test_a_verdict_from_labels_alone_says_so():
+    """Random features of clustered inputs are analog, unless they are held against the inputs."""
+    rng = np.random.default_rng(4)
+    labels = np.repeat(np.arange(3), 20)
+    x = rng.normal(size=(3, 30))[labels] + 0.3 * rng.normal(size=(60, 30))
+    h = np.tanh(x @ rng.normal(size=(30, 200)) / np.sqrt(30))
+    alone, beside = look(h, labels), look(h, labels, inputs=x)
+    assert (alone.verdict, beside.verdict) == ("analog", "none")
+    assert "from labels alone" in str(alone)
+    assert "give `inputs=`" in alone.note
+    assert beside.note == look(rng.permutation(h), labels).note == ""
+
+
 def test_words_under_noise_and_what_melts():
     """Words of three classes: kept under noise as large as they are, lost as spread takes over."""
     rng, labels = np.random.default_rng(0), np.repeat(range(3), 20)
@@ -131,7 +144,7 @@ def test_it_prints_and_draws_itself():
     found = look(h, labels)
     lines = str(found).splitlines()
     assert lines[0] == "redundant: 100 units, 3 classes"
-    assert lines[-1] == "resamples: redundant 100%"
+    assert lines[-2] == "resamples: redundant 100%"
     ax = found.draw()
     shown = ax.images[0].get_array()
     assert [each.get_text() for each in ax.get_yticklabels()] == ["cat", "dog", "owl"]

@@ -76,6 +76,52 @@ def test_diagnostics_are_arvizs_and_know_of_frozen_kernels():
     assert not diagnostics({"loss": loss, "kernel": kernel}, moving).converged
 
 
+def mixed(chains, draws, rng):
+    return {"loss": rng.normal(size=(chains, draws)), "kernel": rng.normal(size=(chains, draws, 3))}
+
+
+def test_one_chain_is_compared_with_itself():
+    rng = np.random.default_rng(1)
+    alone = populations(rng.choice([0.1, 0.9], size=(1, 100, 50, 3)), sigmoid)
+    found = diagnostics(mixed(1, 100, rng), alone)
+    assert found.apart == ()
+    assert not found.converged
+    assert "halves of the only chain agree" in repr(found)
+    assert "Chains differ" not in repr(found)
+    drifting = mixed(1, 100, rng)
+    drifting["loss"] += np.linspace(0, 9, 100)
+    halves = np.reshape(drifting["loss"], (2, 50))
+    found = diagnostics(drifting, alone)
+    assert found.rhat["loss"] == pytest.approx(float(array_stats.rhat(halves)))
+    assert "halves of the chain differ in loss" in repr(found)
+    kept = populations(spoken(["110"] * 5 + ["011"] * 6, chains=1), sigmoid)
+    assert "Other chains would have others" in kept.message
+    with pytest.raises(ValueError, match="at least 8 draws of each, got 7"):
+        diagnostics(mixed(1, 7, rng), alone)
+
+
+@pytest.mark.parametrize("chains", [1, 4])
+def test_chains_that_never_move_are_one_draw_each(chains):
+    rng = np.random.default_rng(2)
+    frozen = populations(spoken(["110"] * 5 + ["011"] * 6, chains=chains), sigmoid)
+    moving = mixed(chains, 16, rng)
+    still = {name: np.repeat(each[:, :1], 16, axis=1) for name, each in moving.items()}
+    found = diagnostics(still, frozen)
+    assert dict(found.ess) == {"loss": chains, "kernel": chains}
+    assert found.stuck == tuple(range(chains))
+    assert not found.converged
+    assert "never moved" in repr(found)
+    if chains > 1:
+        some = {name: each.copy() for name, each in moving.items()}
+        for name, each in some.items():
+            each[0] = still[name][0]
+        found = diagnostics(some, frozen)
+        assert found.stuck == (0,)
+        rest = float(array_stats.ess(moving["loss"][1:]))
+        assert found.ess["loss"] == pytest.approx(1 + rest)
+        assert found.apart == ("loss", "kernel")
+
+
 def test_steps_adapt_before_sampling_and_not_after():
     drawn = sample(
         orthogonal_classes([4, 4, 4]),

@@ -304,7 +304,8 @@ def _(found, g):
     within = sum(((h[labels == c] - h[labels == c].mean(axis=0)) ** 2).sum() for c in kinds)
     share = 1 - within / (off**2).sum() * (len(h) - 1) / (len(h) - len(kinds))
     holds("votes are shares", np.isclose(sum(found.votes.values()), 1))
-    holds("inputs have a share", 0 <= found.evidence.inherited <= 1)
+    inherited = found.evidence.inherited
+    holds("inputs have a share", inherited is None or 0 <= inherited <= 1)
     holds("few are none", found.verdict == "none" or share > 0.1)
     part = found.evidence.participation
     holds("units take part", (part > 0) & (part <= 1 + 1e-9))

@@ -11,17 +11,27 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from . import decisions, diagnosis, gated, linear, networks, saddles, tasks  # noqa: F401
+from . import (  # noqa: F401
+    coding,
+    decisions,
+    diagnosis,
+    gated,
+    linear,
+    networks,
+    saddles,
+    tasks,
+)
 from .corruptions import corrupted
 from .outcomes import outcome
 from .rows import ROWS
 
-INPUTS = int(os.environ.get("FUZZ_INPUTS", 10_000))
+INPUTS = int(os.environ.get("FUZZ_INPUTS", 20_000))
 MODULES = (
     "theory.linear",
     "theory.saddles",
     "theory.gated",
     "theory.decisions",
+    "theory.coding",
     "diagnose",
     "networks",
     "tasks",

@@ -34,7 +34,8 @@ class Evidence(NamedTuple):
     """What speaks for a code: see `code`.
 
     - `class_share`: of the variance over examples, between classes; that of chance is subtracted.
-    - `chance`: what 99 % of shuffled labels stay below; `inherited`: the share in the inputs.
+    - `chance`: what 99 % of shuffled labels stay below; `inherited`: the share in the inputs, None
+      if these were not given.
     - `participation`: $(\\sum_i|r_i|^2)^2/N\\sum_i|r_i|^4$ of class means $r_i$, centred over
       classes; `gaussian_participation` that of Gaussian $r$ with the same second moments.
     - `outliers`, `outlier_share`: units whose $|r_i|$ is far from that of most, and their part of
@@ -45,7 +46,7 @@ class Evidence(NamedTuple):
 
     class_share: float
     chance: float
-    inherited: float
+    inherited: float | None
     participation: float
     gaussian_participation: float
     outliers: int
@@ -56,7 +57,8 @@ class Evidence(NamedTuple):
     @property
     def least(self) -> float:
         """The share of variance between classes up to which there is no code."""
-        return max(self.chance, self.inherited + _SHARE * (1 - self.inherited))
+        inherited = self.inherited or 0.0
+        return max(self.chance, inherited + _SHARE * (1 - inherited))
 
     @property
     def verdict(self) -> Verdict:
@@ -104,11 +106,22 @@ class Code:
         """The share of resamples that came to the same verdict."""
         return self.votes[self.verdict]
 
+    @property
+    def note(self) -> str:
+        """Say what the verdict does not show, or nothing."""
+        if self.evidence.inherited is not None or self.verdict == "none":
+            return ""
+        return (
+            "from labels alone: untrained units have a code, too, if inputs of a class are alike; "
+            "give `inputs=` to compare"
+        )
+
     def __str__(self) -> str:
         units, classes = self.responses.shape
         votes = ", ".join(f"{name} {share:.0%}" for name, share in self.votes.items() if share)
         first = f"{self.verdict}: {units} units, {classes} classes"
-        return f"{first}\n{self.evidence}\nresamples: {votes}"
+        note = f"\n{self.note}" if self.note else ""
+        return f"{first}\n{self.evidence}\nresamples: {votes}{note}"
 
     __repr__ = __str__
 
@@ -127,7 +140,8 @@ class Code:
         ax.set_yticklabels([str(each) for each in self.classes])
         seen = self.evidence
         ax.set_title(
-            f"{self.verdict}, {self.confidence:.0%} of resamples\n"
+            f"{self.verdict}{' (from labels alone)' * bool(self.note)}, {self.confidence:.0%} of "
+            "resamples\n"
             f"between classes {seen.class_share:.2f}, participation {seen.participation:.2f} "
             f"(Gaussian {seen.gaussian_participation:.2f}),\noutliers {seen.outlier_share:.2f}, "
             f"discreteness {seen.discreteness:.1f}, bimodality {seen.bimodality:.1f}",
@@ -165,6 +179,7 @@ def code(
     - `inputs`: what the network saw, `(example, …)`, if classes are to be told apart better than
       random features do. These inherit what inputs have: a linear one has the same share of
       variance between classes on average, others less, as they bend correlations towards zero.
+      Without them a verdict other than `"none"` holds from labels alone, and `note` says so.
     - `resamples`: how often it is asked again, of units drawn with replacement and four fifths of
       the examples of each class.
     - `shuffles`: of labels.
@@ -190,8 +205,8 @@ def code(
         raise ValueError(f"{units} units are too few to tell a code: give at least {_LEAST}.")
     if examples <= len(names):
         raise ValueError(f"Each of {examples} examples is a class of its own: give more of each.")
-    x = np.zeros((examples, 1)) if inputs is None else finite_array("inputs", inputs)
-    if x.shape[:1] != (examples,):
+    x = None if inputs is None else finite_array("inputs", inputs)
+    if x is not None and x.shape[:1] != (examples,):
         raise ValueError(f"`inputs` must be {examples} examples, as many as `activations`.{hint}")
     scale = np.abs(h).max()
     if np.ptp(h, axis=0).max() <= _ROUNDING * scale:
@@ -199,14 +214,17 @@ def code(
     count = whole_number("resamples", resamples)
     rng = np.random.default_rng(whole_number("seed", seed, 0))
     h = h / scale
-    x = x.reshape(examples, -1) / (np.abs(x).max() or 1.0)
     few = rng.permutation(examples)[:_ENOUGH]
     part, kinds = h[few], np.unique(which[few], return_inverse=True)[1]
     chance = [
         _class_share(part, rng.permutation(kinds))
         for _ in range(whole_number("shuffles", shuffles))
     ]
-    none = float(np.quantile(chance, 0.99)), max(_class_share(x, which), 0.0)
+    inherited = None
+    if x is not None:
+        x = x.reshape(examples, -1) / (np.abs(x).max() or 1.0)
+        inherited = max(_class_share(x, which), 0.0)
+    none = float(np.quantile(chance, 0.99)), inherited
     normal = rng.standard_normal((units, len(names)))
     found, centres = _evidence(h, which, none, normal, rng)
     said: list[Verdict] = []
@@ -238,7 +256,7 @@ def _class_share(h: Float[np.ndarray, "example unit"], which: Int[np.ndarray, " 
 def _evidence(
     h: Float[np.ndarray, "example unit"],
     which: Int[np.ndarray, " example"],
-    none: tuple[float, float],
+    none: tuple[float, float | None],
     normal: Float[np.ndarray, "unit group"],
     rng: np.random.Generator,
     centres: tuple[tuple[int, ...], ...] = (_CENTRES, _CENTRES),

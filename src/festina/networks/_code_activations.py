@@ -1,11 +1,13 @@
 """Activations by the names that Bayesian networks and the theory of their codes use."""
 
+import jax
 import jax.numpy as jnp
 import jax.scipy.special as jsp
 from typing_extensions import TypeAliasType
 
 from .._types import Array
 from ._activations import Activation, Scalar
+from ._given import real_array
 
 CodeActivation = TypeAliasType("CodeActivation", str | Activation | Scalar)
 """`"linear"`, `"erf"`, `"sigmoid"`, `"relu"` as this page defines them, or a bounded function."""
@@ -13,6 +15,7 @@ CodeActivation = TypeAliasType("CodeActivation", str | Activation | Scalar)
 
 def erf(z: Array) -> Array:
     r"""$\mathrm{erf}(\sqrt\pi z/2)$, of slope 1 at zero; `festina.networks` has another scale."""
+    z = z if isinstance(z, jax.Array) else real_array("z", z)
     return jsp.erf(jnp.sqrt(jnp.pi) / 2 * z)
 
 

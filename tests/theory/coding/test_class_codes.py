@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 
+from festina import diagnose
 from festina.theory.coding import (
     class_code,
     class_targets,
     crossover_temperature,
     temperature_sweep,
 )
+from planted_codes import labels_of, pull_of, pulled
 
 # P = 60, three equal classes, σ_a² = 1/60, T = 0.01: K within, between, of one; U; f.
 TOY = {
@@ -120,6 +122,77 @@ def test_erf_has_eight_branches_below_its_crossover_and_one_above():
     sweep = temperature_sweep([20] * 3, "erf", temperatures=[0.3, 0.5])
     assert sweep.populated.tolist() == [8, 1]
     assert sweep.codes[1].scheme == "none"
+
+
+# Sizes, activation, temperature, targets: the last two classes of a row may have one target.
+CASES = [
+    ([20, 20], "erf", 0.01, [[1.0], [0.0]]),
+    ([20, 20, 20], "sigmoid", 0.01, [[1.0], [0.5], [0.0]]),
+    ([60, 9], "erf", 0.02, [[0.0], [1.0]]),
+    ([12] * 8, "erf", 0.02, [[1.0]] + 7 * [[0.0]]),
+    ([15, 15, 15], "sigmoid", 0.02, [[1.0, 0.0], [0.0, 0.0], [0.0, 1.0]]),
+    ([20, 20, 20], "linear", 50.0, None),
+    ([20, 20, 20], "linear", 0.3, None),
+    ([25, 25], "linear", 0.05, [[1.0], [0.0]]),
+    ([20, 20, 20], "relu", 0.02, None),
+    ([20, 20, 20], "erf", 0.8, None),
+    ([20, 20], "erf", 0.01, [[1.0], [1.0]]),
+    ([20, 20], "sigmoid", 0.01, [[1.0], [1.0]]),
+]
+
+
+@pytest.mark.parametrize(("sizes", "activation", "temperature", "targets"), CASES)
+def test_the_scheme_is_the_code_of_neurons_drawn_from_the_law(
+    sizes, activation, temperature, targets
+):
+    """By `diagnose.code`, which sees nothing but responses of drawn neurons and labels."""
+    rng = np.random.default_rng(0)
+    code = class_code(sizes, activation, temperature=temperature, targets=targets)
+    which, width = labels_of(sizes), 600
+    if activation == "linear":
+        a = rng.multivariate_normal(np.zeros(len(code.readout_moment)), code.readout_moment, width)
+        h = (a @ code.dual.T).T[which] + rng.standard_normal((sum(sizes), width))
+    else:
+        h = pulled(activation, pull_of(code, width, rng), sizes, rng)
+    for c in np.flatnonzero(code.condensed):
+        own = np.sqrt(width * code.condensed[c]) + rng.standard_normal(sum(sizes))
+        h[:, c] = np.maximum(own, 0) * (which == c)
+    assert diagnose.code(h, which, resamples=1).verdict == code.scheme
+    # What a neuron tells of two classes, counted.
+    means = np.stack([h[which == c].mean(axis=0) for c in range(len(sizes))])
+    noise = np.array([h[which == c].var(axis=0, ddof=1).mean() for c in range(len(sizes))])
+    apart = ((means[:, None] - means) ** 2).mean(axis=2)
+    apart -= noise[:, None] / np.array(sizes)[:, None] + noise / np.array(sizes)
+    np.fill_diagonal(apart, 0.0)
+    seen = (apart / (apart + noise[:, None] + noise)).max()
+    assert code.separation == pytest.approx(seen, abs=0.05)
+
+
+@pytest.mark.parametrize("activation", ["linear", "erf", "relu"])
+def test_one_class_is_told_from_nothing(activation):
+    code = class_code([20], activation, temperature=2.0 if activation == "relu" else 0.01)
+    assert (code.scheme, code.separation) == ("none", 0.0)
+    assert "no code" in str(code)
+
+
+def test_a_sweep_melts_from_words_to_degrees_to_nothing():
+    temperatures = [0.05, 0.15, 0.2, 0.5]
+    sweep = temperature_sweep([20, 20], "erf", temperatures=temperatures, targets=[1.0, 0.0])
+    assert [code.scheme for code in sweep.codes] == ["redundant"] * 3 + ["none"]
+    separations = [code.separation for code in sweep.codes]
+    assert (np.diff(separations) < 0).all()
+
+
+@pytest.mark.parametrize("width", [-3, 0])
+def test_outliers_need_a_width(toy, width):
+    with pytest.raises(ValueError, match="`width` must be a whole number from 1 up"):
+        toy("relu", 0.0).outliers(width)
+
+
+def test_a_density_needs_values_and_an_output_that_exist(toy):
+    for values, output in (([0.0], 3), ([[0.0]], 0), ([np.nan], 0), ([0.0], -1)):
+        with pytest.raises(ValueError, match=r"`values`|`output`"):
+            toy("linear", 0.0).marginal(values, output)
 
 
 def test_uneven_classes():

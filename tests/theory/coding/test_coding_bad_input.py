@@ -25,6 +25,11 @@ Y = np.repeat(class_targets(3), 2, axis=0)
         (lambda: class_code([5, 0]), "Leave out classes without examples"),
         (lambda: class_code([]), "`sizes` has shape"),
         (lambda: class_code([2.5, 3]), "whole number from 1 up"),
+        (lambda: class_code([1e40, 3]), "`sizes` must be one whole number"),
+        (
+            lambda: class_code([3, 3], "linear", targets=[[1, 0], [0, 1e40]]),
+            "`targets` of some outputs are so much larger.*same scale",
+        ),
         (lambda: class_code([5] * 4), "span 4 dimensions.*up to 3"),
         (lambda: class_code([5, 5], targets=np.eye(3)), "a row for each of 2 classes"),
         (lambda: class_code([5, 5], targets=np.zeros((2, 2))), "nothing to learn"),

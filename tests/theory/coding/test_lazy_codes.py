@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+from scipy.integrate import quad
 from scipy.special import erf as scipy_erf
+from scipy.stats import norm
 
 from festina.tasks import task
-from festina.theory.coding import lazy_kernel, lazy_predictor
+from festina.theory.coding import crossover_temperature, lazy_kernel, lazy_predictor
 
 FUNCTIONS = {
     "linear": lambda z: z,
@@ -34,6 +36,77 @@ def test_a_function_of_ones_own_goes_by_quadrature(name):
     x, other = rng.normal(size=(4, 3)), rng.normal(size=(6, 3))
     own = lazy_kernel(x, other, activation=FUNCTIONS[name])
     np.testing.assert_allclose(own, lazy_kernel(x, other, activation=name), rtol=0, atol=1e-8)
+
+
+def inputs(rng):
+    """Of several lengths, some of them parallel, opposite, or zero."""
+    x = rng.normal(size=(2, 4))
+    return x, np.concatenate([rng.normal(size=(1, 4)), x[:1], -0.5 * x[:1], 0 * x[:1]])
+
+
+@pytest.mark.parametrize("steepness", [0.2, 8.0, 40.0])
+def test_steep_functions_have_the_arcsine_kernel(steepness):
+    """Of erf(a z): Williams (1997). Where the sum is cut off, the error is warned of."""
+    x, other = inputs(np.random.default_rng(5))
+    square = 2 * steepness**2
+    norm = np.outer(*(1 + square * (each**2).mean(axis=1) for each in (x, other)))
+    exact = 2 / np.pi * np.arcsin(square * (x @ other.T / 4) / np.sqrt(norm))
+    found = lazy_kernel(x, other, activation=lambda z: scipy_erf(steepness * z))
+    np.testing.assert_allclose(found, exact, atol=1e-9)
+
+
+@pytest.mark.parametrize("ends", [(-1.0, 1.0), (-0.2371, 0.1234)])
+def test_kinked_functions_by_scipy(ends):
+    """Hard tanh, and one whose kinks are off any grid; E[φ | z] by error functions, then `quad`."""
+    x, other = np.random.default_rng(6).normal(size=(2, 4))
+    r, c, cross = (x**2).mean(), (other**2).mean(), (x * other).mean()
+    left = np.sqrt(c - cross**2 / r)
+
+    def clipped_mean(mean):
+        low, high = (np.array(ends) - mean) / left
+        inside = mean * (norm.cdf(high) - norm.cdf(low)) - left * (norm.pdf(high) - norm.pdf(low))
+        return inside + ends[0] * norm.cdf(low) + ends[1] * norm.sf(high)
+
+    outer = lambda u: (
+        np.clip(u, *ends) * clipped_mean(cross / r * u) * norm.pdf(u, scale=np.sqrt(r))
+    )
+    reach = 9 * np.sqrt(r)
+    parts = [quad(outer, a, b)[0] for a, b in ((-reach, ends[0]), ends, (ends[1], reach))]
+    found = lazy_kernel(x[None], other[None], activation=lambda z: np.clip(z, *ends)).item()
+    assert found == pytest.approx(sum(parts), abs=1e-9)
+
+
+def test_jumps_of_parallel_inputs_are_exact_and_of_nearly_parallel_ones_are_warned_of():
+    """E[sign z sign z′] = 2/π arcsin ρ."""
+    x = np.random.default_rng(7).normal(size=(4, 5))
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    found = lazy_kernel(x, np.concatenate([x, -3 * x]), activation=np.sign)
+    cosine = np.clip(x @ np.concatenate([x, -x]).T, -1, 1)
+    np.testing.assert_allclose(found, 2 / np.pi * np.arcsin(cosine), atol=1e-9)
+    near = x + 1e-4 * np.roll(x, 1, axis=1)
+    with pytest.warns(UserWarning, match="may be off by up to 0.0.*nearly parallel") as said:
+        found = lazy_kernel(x, near, activation=np.sign)
+    cosine = x @ near.T / np.linalg.norm(near, axis=1)
+    error = np.abs(found - 2 / np.pi * np.arcsin(np.clip(cosine, -1, 1))).max()
+    bound = float(str(said[0].message).split("up to ")[1].split()[0])
+    assert 1e-6 < error < 1.01 * bound < 0.1  # three digits are printed
+
+
+def test_averages_of_the_class_theory_see_kinks_and_jumps():
+    """Var φ enters the crossover: of a step and a clipped function off any grid, in closed form."""
+    edge = 0.33347
+    step = lambda z: 1.0 * (z > edge)
+    share = norm.sf(edge)
+    sizes, equal = [20, 20], {"readout_variance": 1.0}
+    contrast = crossover_temperature(sizes, "linear", **equal)
+    found = crossover_temperature(sizes, step, **equal) / contrast
+    assert found**2 == pytest.approx(share * (1 - share), rel=1e-9)
+    clipped = lambda z: np.clip(z, -edge, edge)
+    found = crossover_temperature(sizes, clipped, **equal) / contrast
+    inside = (2 * norm.cdf(edge) - 1) - 2 * edge * norm.pdf(edge)
+    assert found**2 == pytest.approx(inside + 2 * edge**2 * share, rel=1e-9)
+    with pytest.raises(ValueError, match="`activation` is not smooth on 20,000 panels"):
+        lazy_kernel(np.ones((1, 2)), activation=lambda z: np.sin(1e6 * z))
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

@@ -1,5 +1,7 @@
 """Linear networks in closed form: each equation by another route."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -82,6 +84,34 @@ def test_classes_are_a_case_of_it(temperature):
     np.testing.assert_allclose(blocks.readout_moment, whole.readout_covariance, atol=1e-9)
 
 
+def test_hundreds_of_classes_take_little_room_and_time():
+    """Every eigenvalue of U solves its cubic equation; nothing has more than C² entries."""
+    rng, count = np.random.default_rng(0), 200
+    sizes, y, temperature = rng.integers(1, 60, count), rng.normal(size=(count, count)), 0.3
+    tracemalloc.start()
+    code = class_code(sizes, "linear", temperature=temperature, targets=y)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 40 * count**2 * 8
+    held = [value for value in vars(code).values() if isinstance(value, np.ndarray)]
+    assert max(value.size for value in held) == count**2
+    u, s = np.sort(np.linalg.eigvalsh(code.readout_moment)), code.readout_variance
+    g = np.sort(np.linalg.eigvalsh((y.T * sizes) @ y))
+    np.testing.assert_allclose((u - s) * (u + temperature) ** 2, s * g * u, rtol=1e-6, atol=1e-12)
+    np.testing.assert_allclose(y - code.outputs, temperature * code.dual, atol=1e-9)
+    assert len(str(code)) < 600
+
+
+def test_many_outputs_and_any_kernel():
+    """Both equations hold where K₀ is not the identity, and U has thousands of entries."""
+    rng = np.random.default_rng(1)
+    x, y = rng.normal(size=(60, 90)), rng.normal(size=(60, 50))
+    code = linear_code(task(x, y), temperature=0.1)
+    k0, t, u = code.prior_kernel, code.dual, code.readout_covariance
+    np.testing.assert_allclose(0.1 * t + k0 @ t @ u, y, atol=1e-9)
+    np.testing.assert_allclose(np.linalg.inv(u) + t.T @ k0 @ t, 60 * np.eye(50), atol=1e-7)
+
+
 def test_two_hidden_layers():
     targets = np.repeat(class_targets(3, other=-0.5), 20, axis=0)
     code = linear_code_from(np.eye(60), targets, depth=2)
@@ -122,13 +152,13 @@ def test_the_mean_predictor_becomes_the_lazy_one():
 
 @pytest.mark.parametrize("temperature", [0.0, 0.2])
 def test_the_variance_by_the_covariance_of_drawn_neurons(temperature):
-    """Cov(a z) of examples and new inputs together, from a million neurons of the law."""
+    """Cov(a z) of examples and new inputs together, from many neurons of the law."""
     given_task = data(4, 6, 2, seed=3)
     rng = np.random.default_rng(1)
     x = rng.normal(size=(3, 6))
     code = linear_code(given_task, temperature=temperature, readout_variance=0.5)
     predictor = code.predictor(x, width=100)
-    count = 1_000_000
+    count = 250_000
     a = rng.multivariate_normal(np.zeros(2), code.readout_covariance, size=count)
     both = np.concatenate([given_task.x, x])
     k0 = both @ both.T / 6

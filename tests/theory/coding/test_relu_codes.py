@@ -87,4 +87,5 @@ def test_outliers_disappear_at_a_temperature_that_is_known_exactly(other):
     )
     np.testing.assert_allclose(below.condensed, 3e-3, atol=1e-5)
     assert not above.condensed.any()
-    assert (below.scheme, above.scheme) == ("sparse", "none")
+    cold = class_code([20] * 3, "relu", temperature=critical / 2, targets=targets)
+    assert (cold.scheme, above.scheme) == ("sparse", "none")

@@ -49,6 +49,11 @@ class Populations:
         rate = f"{100 * self.changing.mean():.2g} % of {who} word between two draws"
         if not self.frozen:
             return f"Code words change along chains ({rate})."
+        if len(self.shares) == 1:
+            return (
+                f"Populations are frozen: {rate}, so the chain keeps those that cooling left it. "
+                "Other chains would have others: sample several and average."
+            )
         spread = self.width * np.ptp(self.shares, axis=0).max()
         chance = "more than" if self.apart else "as"
         return (
@@ -130,21 +135,26 @@ class Diagnostics:
     """Split R-hat by ranks, and effective sample sizes of the bulk, by ArviZ.
 
     Neurons can be exchanged, and so can weights that differ by such an exchange: the chains' own
-    weights need not agree, and are not asked.
+    weights need not agree, and are not compared.
 
-    - `rhat`, `ess`: by observable; of those with several elements (a thousand of them at most) the
-      largest and the smallest.
+    - `rhat`, `ess`: by observable; for those with several elements (a thousand of them at most) the
+      largest and the smallest. R-hat of a single chain compares its two halves.
     - `populations`: of code words. Where they are frozen each chain has kernels, and by a little
       outputs, of its own: their R-hat then says nothing of steps.
+    - `draws`, `chains`: numbers of draws, in all chains together, and of chains.
+    - `stuck`: chains that never moved. Each counts as one draw, and R-hat is infinite.
     - `apart`: observables on which chains do not agree: R-hat above 1.05, or above 1.1 for the
       largest of many elements.
-    - `converged`: none is apart, but for what frozen populations explain.
+    - `converged`: there are several chains, and none is apart, but for what frozen populations
+      explain.
     """
 
     rhat: Mapping[str, float]
     ess: Mapping[str, float]
     populations: Populations
     draws: int
+    chains: int
+    stuck: tuple[int, ...]
 
     @property
     def apart(self) -> tuple[str, ...]:
@@ -154,35 +164,64 @@ class Diagnostics:
     @property
     def converged(self) -> bool:
         explained = () if not self.populations.frozen else set(self.rhat) - set(_SCALARS)
-        return set(self.apart) <= set(explained)
+        return self.chains > 1 and set(self.apart) <= set(explained)
+
+    @property
+    def verdict(self) -> str:
+        """Say whether chains agree, and what to do if they do not."""
+        if self.stuck:
+            which = ", ".join(map(str, self.stuck))
+            return f"Chain {which} never moved: take a smaller `step`, or a longer `burn`."
+        longer = "sample longer or cool slower"
+        if self.chains == 1:
+            alone = "Whether other chains would agree is not known: sample with `chains=2` or more."
+            if self.apart:
+                return f"The halves of the chain differ in {', '.join(self.apart)}: {longer}."
+            return f"The halves of the only chain agree. {alone}"
+        if not self.apart:
+            return "Chains agree."
+        cause = "populations are frozen" if self.converged else longer
+        return f"Chains differ in {', '.join(self.apart)}: {cause}."
 
     def __repr__(self) -> str:
         rows = [f"{'':16}{'R-hat':>8}{'ESS':>8}  of {self.draws} draws"]
         rows += [f"{name:16}{self.rhat[name]:8.3f}{self.ess[name]:8.0f}" for name in self.rhat]
-        verdict = "Chains agree."
-        if self.apart:
-            cause = "populations are frozen" if self.converged else "sample longer or cool slower"
-            verdict = f"Chains differ in {', '.join(self.apart)}: {cause}."
-        return "\n".join([*rows, verdict, self.populations.message])
+        return "\n".join([*rows, self.verdict, self.populations.message])
 
 
 def diagnostics(
     observables: Mapping[str, Float[np.ndarray, "chain draw ..."]], populations: Populations
 ) -> Diagnostics:
+    """Compare chains in every observable."""
     array_stats = needed("arviz_stats.base").array_stats
     chains, draws = next(iter(observables.values())).shape[:2]
-    if draws < _FEWEST:
+    fewest = _FEWEST if chains > 1 else 2 * _FEWEST
+    if draws < fewest:
         raise ValueError(
-            f"R-hat splits chains in halves and needs at least {_FEWEST} draws of each, got "
+            f"R-hat compares halves of chains and needs at least {fewest} draws of each, got "
             f"{draws}. Sample on: `resume(posterior, moves=…)`."
         )
+    flat = {
+        name: np.moveaxis(values.reshape(chains, draws, -1), -1, 0).astype(float)
+        for name, values in observables.items()
+    }
+    still = [(each == each[:, :, :1]).all(axis=(0, 2)) for each in flat.values()]
+    moving = ~np.all(still, axis=0)
     rhat, ess = {}, {}
-    for name, values in observables.items():
-        flat = np.moveaxis(values.reshape(chains, draws, -1), -1, 0).astype(float)
-        flat = flat[:: -(-len(flat) // _ASKED)]
-        # What never changes (a kernel's element that is exactly zero) has no variance to compare.
-        flat = flat[np.ptp(flat, axis=(1, 2)) > 1e-12 * max(np.abs(flat).max(), 1e-300)]
-        if len(flat):
-            rhat[name] = float(array_stats.rhat(flat, chain_axis=1, draw_axis=2).max())
-            ess[name] = float(array_stats.ess(flat, chain_axis=1, draw_axis=2).min())
-    return Diagnostics(rhat, ess, populations, chains * draws)
+    for name, each in flat.items():
+        each = each[:: -(-len(each) // _ASKED)][:, moving]
+        # An element that never changes (a kernel's that is exactly zero) has no variance.
+        spread = np.ptp(each, axis=(1, 2)) if each.size else np.zeros(len(each))
+        each = each[spread > 1e-12 * max(np.abs(each).max(initial=0.0), 1e-300)]
+        if not moving.all():
+            rhat[name], ess[name] = np.inf, float((~moving).sum())
+        elif len(each):
+            halves = each
+            if chains == 1:
+                halves = each[:, :, : draws // 2 * 2].reshape(len(each), 2, -1)
+            rhat[name] = float(array_stats.rhat(halves, chain_axis=1, draw_axis=2).max())
+        if len(each):
+            found = float(array_stats.ess(each, chain_axis=1, draw_axis=2).min())
+            ess[name] = ess.get(name, 0.0) + found
+    stuck = tuple(np.flatnonzero(~moving).tolist())
+    return Diagnostics(rhat, ess, populations, chains * draws, chains, stuck)

@@ -13,6 +13,7 @@ import jax
 import numpy as np
 import xarray as xr
 from jaxtyping import Float, PRNGKeyArray
+from matplotlib.colors import Normalize, SymLogNorm
 from matplotlib.figure import Figure
 from pydantic import Field
 
@@ -131,6 +132,7 @@ def _table(drawn: Posterior, theory: ClassCode, which: np.ndarray) -> xr.Dataset
             "activity": (("sample", "unit"), last[0]),
             "readout": (("output", "unit"), drawn.readout[0, -1]),
             "density": ("value", theory.marginal(values)),
+            "outlier_theory": ("group", theory.outliers(drawn.model.width)[:, 0]),
         },
         {
             "word": words,
@@ -236,47 +238,66 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         )
 
 
+def _colors(values: np.ndarray) -> dict[str, Any]:
+    """A map for numbers of both signs, or for those from zero up, that uses all of its colours.
+
+    A few numbers that are far larger than most do not hide the others.
+    """
+    most_of, top = np.percentile(np.abs(values), 99), np.abs(values).max()
+    low = -top if values.min() < -0.02 * top else 0.0
+    if most_of > 0.3 * top:
+        scale = Normalize(low, top)
+    else:
+        scale = SymLogNorm(linthresh=most_of, linscale=2.0, vmin=low, vmax=top)
+    return {"cmap": "RdBu_r" if low else "viridis", "norm": scale, "interpolation": "nearest"}
+
+
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """A row for each nonlinearity: activity sorted by code, readouts, and kernels."""
+    """A column for each nonlinearity: activity sorted by code, readouts, and kernels."""
     parameters = parameters_of(run, Parameters)
     names, other = parameters.activations, parameters.others[0]
     title = "The nonlinearity decides the code"
-    figure, rows = sheet(title, 3, len(names), squeeze=False, width=3.9, height=2.7)
+    size = {"width": 3.2, "height": 2.2}
+    figure, rows = sheet(title, len(names), 3, squeeze=False, **size)
     ends = np.cumsum(parameters.sizes)
-    for name, (shown, readout, kernel) in zip(names, rows, strict=True):
-        data = run[_name(name, other)].ds
+    for k, (name, (shown, readout, kernel)) in enumerate(zip(names, rows.T, strict=True)):
+        data, first = run[_name(name, other)].ds, k == 0
         h = data["activity"].values
         means = _mean(h, np.repeat(np.arange(3), parameters.sizes))
         order = np.lexsort([means[-1], *means.round()])  # by words, within them by size
-        size = np.percentile(np.abs(h), 99)
-        picture = shown.imshow(
-            h[:, order],
-            aspect="auto",
-            cmap="RdBu_r",
-            vmin=-size,
-            vmax=size,
-            interpolation="nearest",
-        )
-        figure.colorbar(picture, ax=shown, label="activity")
-        finish(shown, "neuron, by its code", "example, by class", f"{name}: {SCHEMES[name]}")
+        if name == "relu":  # outliers first, wide enough to be seen
+            order = np.argsort(-np.ptp(means, axis=0))[: max(20, len(order) // 5)]
+        picture = shown.imshow(h[:, order], aspect="auto", **_colors(h))
+        figure.colorbar(picture, ax=shown)
+        words = "neuron, largest first" if name == "relu" else "neuron, by its code"
+        finish(shown, words, "example, by class" * first, f"{name}: {SCHEMES[name]}")
+        for end in ends[:-1]:
+            shown.axhline(end - 0.5, color="white", lw=0.7)
         values = data["readout"][0].values
-        low, high = float(data["value"][0]), float(data["value"][-1])
-        readout.hist(values, np.linspace(low, high, 60), density=True, alpha=0.5, label="neurons")
-        readout.plot(data["value"], data["density"], **THEORY)
-        finish(readout, "readout $a_1$", "density", "readouts", theory="law as N → ∞")
+        out = data["outlier_theory"].values[data["outlier_theory"].values != 0]
+        spots = np.concatenate([values, out])
+        bins = np.linspace(spots.min() - 0.3, spots.max() + 0.3, 50)
+        readout.hist(values, bins, density=True, alpha=0.5, label="sampled neurons")
+        readout.plot(data["value"], data["density"], **THEORY, label="law as N → ∞")
+        least = 0.5 / (len(values) * (bins[1] - bins[0]))  # half a neuron
+        readout.plot(out, np.full(len(out), 2 * least), "kv", ms=4, label="outlier, one per class")
+        above_all = 3 * float(data["density"].max())
+        finish(readout, "readout $a_1$", "density" * first, yscale="log", legend=None)
+        readout.set_ylim(least, above_all)
         blocks = [data["kernel"].mean("chain").values, data["kernel_theory"].values]
-        most_of = max(np.abs(block).max() for block in blocks)
+        colors = _colors(np.concatenate(blocks))
         both = kernel.imshow(
-            np.concatenate([blocks[0], np.full((3, 1), np.nan), blocks[1]], axis=1),
-            cmap="RdBu_r",
-            vmin=-most_of,
-            vmax=most_of,
+            np.concatenate([blocks[0], np.full((3, 1), np.nan), blocks[1]], axis=1), **colors
         )
-        figure.colorbar(both, ax=kernel, label="kernel")
+        figure.colorbar(both, ax=kernel)
         kernel.set_xticks([1, 5], ["samples", "theory"])
         kernel.set_yticks(range(3), ["1", "2", "3"])
-        finish(kernel, "", "class", "kernel between classes")
-        for end in ends[:-1]:
-            shown.axhline(end - 0.5, color="black", lw=0.5)
+        finish(kernel, "kernel between classes", "class" * first)
+    handles = {
+        label: handle
+        for ax in rows[1]
+        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend([*handles.values()], [*handles], loc="outside upper right", ncols=3)
     return figure

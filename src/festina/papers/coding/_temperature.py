@@ -4,6 +4,8 @@ Classes of orthogonal inputs, as in `coding/schemes`, at several T. The contrast
 within classes less that between them. Coming from high T, the law of readouts becomes unstable at
 about T_c = (y₊ − y₋) σ_a √(n_c Var φ), where codes of saturating neurons appear; rectifiers
 condense at a temperature that is known exactly. At finite P and as N → ∞ the former is smooth.
+Readouts of sampled networks show it: they are Gaussian above T_c (kurtosis 3), and below it they
+gather at the readouts of three codewords (kurtosis 1.5).
 """
 
 from typing import Annotated, Any, Literal
@@ -11,7 +13,7 @@ from typing import Annotated, Any, Literal
 import jax
 import numpy as np
 import xarray as xr
-from jaxtyping import PRNGKeyArray
+from jaxtyping import Float, PRNGKeyArray
 from matplotlib.figure import Figure
 from pydantic import Field
 
@@ -23,11 +25,17 @@ from .._frame import experiment, keys_of, parameters_of, part_of
 from .._parameters import Parameters as BaseParameters
 from .._parameters import increasing
 from .._registry import Progress
-from ..claims import Ledger, apart, asserts, falls, listed, same
+from ..claims import Ledger, apart, asserts, falls, listed, most, same
 from ..figures import DOTS, GUIDE, THEORY, finish, sheet, styled
 
 _FINE = 25
 """Temperatures at which theory is drawn."""
+
+_CLEAR = 1.2
+"""Factor from T_c beyond which it is asked on which side a temperature lies."""
+
+_BETWEEN = (1.5 + 3.0) / 2
+"""Kurtosis halfway between three codewords and a Gaussian law."""
 
 
 class Parameters(BaseParameters):
@@ -87,7 +95,8 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
             kernel = drawn.seen.kernels[0].mean(axis=1)
             within = kernel[:, same_class].mean(axis=1)
             output = drawn.seen.outputs.mean(axis=1)[:, np.arange(len(which)), which].mean(axis=1)
-            seen.append([within, within - kernel[:, which[:, None] != which].mean(axis=1), output])
+            contrast = within - kernel[:, which[:, None] != which].mean(axis=1)
+            seen.append([within, contrast, output, _kurtosis(drawn.readout)])
             verdicts.append([code(one, which).verdict for one in drawn.activity()[:, -1]])
         theory, drawn_line = (
             temperature_sweep(sizes, name, temperatures=each) for each in (warm, fine)
@@ -97,12 +106,11 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
             {
                 **{
                     what: (over, np.array(seen)[:, i])
-                    for i, what in enumerate(("within", "contrast", "output"))
+                    for i, what in enumerate(("within", "contrast", "output", "kurtosis"))
                 },
                 "within_theory": ("temperature", [c.kernel[0, 0] for c in theory.codes]),
                 "contrast_theory": ("temperature", theory.contrast),
                 "output_theory": ("temperature", [c.outputs[0, 0] for c in theory.codes]),
-                "branches": ("temperature", theory.populated),
                 "verdict": (over, verdicts),
                 "line": ("fine", drawn_line.contrast),
                 "crossover": ((), theory.crossover),
@@ -110,6 +118,14 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
             {"temperature": ("temperature", warm, {"long_name": "temperature T"}), "fine": fine},
         )
     return tables
+
+
+def _kurtosis(
+    readout: Float[np.ndarray, "chain draw output unit"],
+) -> Float[np.ndarray, " chain"]:
+    """Return the kurtosis of readouts less their mean over outputs, averaged over outputs."""
+    off = readout - readout.mean(axis=2, keepdims=True)
+    return ((off**4).mean(axis=(1, 3)) / (off**2).mean(axis=(1, 3)) ** 2).mean(axis=1)
 
 
 @asserts("van Meegen & Sompolinsky", "temperature")
@@ -140,16 +156,16 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
                 note=f"by `diagnose.code`, from 1.5 T_c = {gone:.3g} on",
             )
         if name == "sigmoid":
-            clear = abs(np.log(data["temperature"].values * 1.5 / gone)) > 0.2
+            ratio = data["temperature"].values * 1.5 / gone
+            clear = np.maximum(ratio, 1 / ratio) > _CLEAR
+            kurtosis = data["kurtosis"].values[clear]
             say(
-                "sigmoid: the symmetry between neurons breaks near T_c: there are several words "
-                "below it, one above",
-                same(
-                    (data["branches"].values[clear] > 1).tolist(),
-                    (data["temperature"].values[clear] < gone / 1.5).tolist(),
-                ),
+                "sigmoid: the symmetry between neurons breaks near T_c: readouts gather at "
+                "codewords below it and are Gaussian above",
+                most((kurtosis < _BETWEEN) == (ratio < 1)[clear, None], of="chains"),
                 "symmetry breaking",
-                note=f"populated branches {listed(data['branches'], 1)}; a crossover at finite P",
+                note=f"kurtosis {listed(data['kurtosis'].mean('chain'), 3)}; a crossover at finite "
+                "P, of networks that were sampled",
             )
 
 
@@ -163,6 +179,8 @@ def draw(run: xr.DataTree) -> Figure:
         flat = data["contrast"].stack(draw=("temperature", "chain"))
         ax.plot(flat["temperature"], flat, **DOTS, label="chains")
         ax.plot(data["fine"], data["line"], **THEORY)
-        ax.axvline(float(data["crossover"]), **GUIDE)
-        finish(ax, "temperature $T$", "kernel, within − between", name, theory="law as N → ∞")
+        ax.axvline(float(data["crossover"]), **{**GUIDE, "color": "0.6"}, label="crossover $T_c$")
+        first = name == names[0]
+        words = "temperature $T$", "kernel, within − between" * first, name
+        finish(ax, *words, theory="law as N → ∞", legend="upper right" if first else None)
     return figure

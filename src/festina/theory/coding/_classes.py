@@ -1,7 +1,7 @@
 """Classes of orthogonal inputs: the code of any bounded activation, of rectifiers and of linear."""
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from jaxtyping import Float
@@ -10,6 +10,7 @@ from scipy.interpolate import PchipInterpolator
 from ..._axes import axes, styled
 from ..._types import ArrayLike
 from ...networks._code_activations import CodeActivation
+from ...networks._given import finite_array, whole_number
 from ._branches import Branch, branches
 from ._dual import descend
 from ._given import sizes_of, targets_of, temperature_of, variance_of
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _MOST = 3  # dimensions of a lattice
+_SEPARATED = 0.1  # of the variance of responses: as much as `diagnose.code` asks for
+_SHOWN = 6  # classes that are printed
+
+Scheme = Literal["analog", "redundant", "sparse", "none"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -55,14 +60,40 @@ class ClassCode:
     _law: tuple[Classes, Law] | None = field(default=None)
 
     @property
-    def scheme(self) -> str:
-        """`analog`, `redundant`, `sparse`, or `none` where nothing tells classes apart."""
-        if self.activation == "linear":
-            return "analog"
-        if self.condensed.any():
-            return "sparse"
-        shared = sum(branch.population > 1e-3 for branch in self.branches)
-        return "redundant" if shared > 1 and "·" not in self.branches[0].word else "none"
+    def separation(self) -> float:
+        r"""Return how well a neuron tells the two classes apart that it tells apart best, 0 to 1.
+
+        With $\bar\phi_c$ the mean response of a neuron to class c and v_c the variance of its
+        responses within the class, this is the largest over pairs of classes of
+        $E(\bar\phi_c - \bar\phi_d)^2 / E[(\bar\phi_c - \bar\phi_d)^2 + v_c + v_d]$.
+        """
+        own = np.diag(self.kernel)
+        apart, within = _differences(self.kernel), self.kernel_diagonal - own
+        noise = np.maximum(within[:, None] + within, np.finfo(float).tiny)
+        return float((apart / (apart + noise)).max())
+
+    @property
+    def scheme(self) -> Scheme:
+        r"""Return which part of the code tells classes apart.
+
+        The differences $E(\bar\phi_c - \bar\phi_d)^2$ between responses to classes, summed over
+        pairs of classes, have three parts. The scheme is the largest one:
+
+        - `"sparse"`: a few outliers carry them (`condensed`).
+        - `"redundant"`: the mean responses of `branches` differ between classes, so that many
+          neurons share a pattern. A class may have the same response in all of them (`·`).
+        - `"analog"`: neurons differ from the mean of their branch, each to its own degree.
+
+        It is `"none"` if `separation` is at most 0.1 for every pair of classes.
+        """
+        if self.separation <= _SEPARATED:
+            return "none"
+        shared = np.array([branch.activity for branch in self.branches])
+        share = np.array([branch.population for branch in self.branches])
+        sparse = _differences(np.diag(self.condensed)).sum()
+        redundant = _differences((shared.T * share) @ shared).sum()
+        analog = _differences(self.kernel).sum() - sparse - redundant
+        return max((analog, "analog"), (redundant, "redundant"), (sparse, "sparse"))[1]
 
     def gram(self) -> Float[np.ndarray, "sample sample"]:
         """The kernel of all examples, class by class."""
@@ -72,17 +103,31 @@ class ClassCode:
         return full
 
     def outliers(self, width: int) -> Float[np.ndarray, "group output"]:
-        r"""Readouts $\sqrt{N q_c}\,\kappa_c t_c$ of outliers, if there is one for each class.
+        r"""Return readouts $\sqrt{N q_c}\,\kappa_c t_c$ of outliers, one outlier for each class.
 
-        It answers $\sqrt{N q_c}$ to its own class and nothing to others. Only the sum of squares
-        over the outliers of a class is fixed: several smaller ones do as well.
+        An outlier responds with $\sqrt{N q_c}$ to its own class and with nothing to others. Only
+        the sum of squares over the outliers of a class is fixed: several smaller ones do as well.
+        `width` is the number N of hidden neurons.
         """
-        size = np.sqrt(width * self.condensed) * self.readout_variance * self.sizes
+        size = (
+            np.sqrt(whole_number("width", width) * self.condensed)
+            * self.readout_variance
+            * self.sizes
+        )
         return size[:, None] * self.dual
 
     def marginal(self, values: ArrayLike, output: int = 0) -> Float[np.ndarray, " value"]:
-        """Density of the readout to one output, at these values; of rectifiers that of the bulk."""
-        values = np.asarray(values, dtype=float)
+        """Return the density of the readout to one output, at these values.
+
+        For rectifiers this is the density of the bulk, without outliers.
+        """
+        values, outputs = finite_array("values", values), self.targets.shape[1]
+        output = whole_number("output", output, least=0)
+        if values.ndim != 1 or output >= outputs:
+            raise ValueError(
+                "`values` must be a list of numbers and `output` one of the outputs 0 to "
+                f"{outputs - 1}, got shape {values.shape} and output {output}."
+            )
         if self._law is None:
             variance = self.readout_moment[output, output]
             return np.exp(-(values**2) / (2 * variance)) / np.sqrt(2 * np.pi * variance)
@@ -101,19 +146,21 @@ class ClassCode:
         return np.nan_to_num(np.exp(PchipInterpolator(places, height, extrapolate=False)(values)))
 
     def __repr__(self) -> str:
-        sizes = ", ".join(f"{n:g}" for n in self.sizes)
+        kind = "no" if self.scheme == "none" else self.scheme
+        between = (f", {k:.4f} with {c + 1}" for c, k in enumerate(self.kernel[0, 1:_SHOWN]))
         lines = [
-            f"{self.activation}, classes of {sizes} examples, T = {self.temperature:g}, σ_a² = "
-            f"{self.readout_variance:.4g}: {self.scheme} code",
-            f"kernel {self.kernel[0, 0]:.4f} within class 0"
-            + "".join(f", {k:.4f} with {c}" for c, k in enumerate(self.kernel[0]) if c)
-            + f", {self.kernel_diagonal[0]:.4f} of an example with itself",
-            "outputs for class 0: " + ", ".join(f"{f:.4f}" for f in self.outputs[0]),
+            f"{self.activation}, classes of {_listed(self.sizes, 'g')} examples, T = "
+            f"{self.temperature:g}, σ_a² = {self.readout_variance:.4g}: {kind} code, separation "
+            f"{self.separation:.2g}",
+            f"kernel {self.kernel[0, 0]:.4f} within class 0{''.join(between)}, "
+            f"{self.kernel_diagonal[0]:.4f} of an example with itself",
+            f"outputs for class 0: {_listed(self.outputs[0])}",
         ]
         if self.condensed.any():
-            shown = ", ".join(f"{q:.4f}" for q in self.condensed)
-            mean = ", ".join(f"{a:.4f}" for a in self.readout_mean)
-            lines.append(f"on outliers q = {shown}; mean readouts of the bulk {mean}")
+            lines.append(
+                f"on outliers q = {_listed(self.condensed)}; mean readouts of the bulk "
+                f"{_listed(self.readout_mean)}"
+            )
         elif self._law is not None:
             lines += ["word   share    readout   activity", *map(repr, self.branches)]
         return "\n".join(lines)
@@ -250,6 +297,17 @@ def _sparse(problem: Classes, y: np.ndarray, temperature: float) -> ClassCode:
     mean = problem.basis @ (law.weight @ law.points)
     centre = Branch("bulk", 1.0, mean, mean, said)
     return _of(problem, y, temperature, t, law, (centre,), q)
+
+
+def _listed(values: np.ndarray, kind: str = ".4f") -> str:
+    shown = ", ".join(format(each, kind) for each in values[:_SHOWN])
+    return shown if len(values) <= _SHOWN else f"{shown}, … ({len(values)} in all)"
+
+
+def _differences(kernel: np.ndarray) -> np.ndarray:
+    """E(φ̄_c − φ̄_d)² of all pairs of classes from E[φ̄_c φ̄_d]."""
+    own = np.diag(kernel)
+    return np.maximum(own[:, None] + own - 2 * kernel, 0.0)
 
 
 def _analog(n: np.ndarray, y: np.ndarray, temperature: float, variance: float) -> ClassCode:

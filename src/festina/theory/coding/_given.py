@@ -8,6 +8,8 @@ from ...networks._given import finite_array
 from ...tasks import class_targets
 from .._checks import check_positive, number
 
+_MOST = 2**53  # from here on whole numbers are no longer all doubles
+
 
 def temperature_of(value: object) -> float:
     found = number("temperature", value)
@@ -29,7 +31,8 @@ def variance_of(value: float | None, samples: float | int, depth: int = 1) -> fl
 
 def sizes_of(sizes: ArrayLike) -> Float[np.ndarray, " group"]:
     found = finite_array("sizes", sizes)
-    if found.ndim != 1 or (found < 1).any() or (found % 1 != 0).any():
+    whole = (found >= 1) & (found < _MOST) & (found % 1 == 0)
+    if found.ndim != 1 or not whole.all():
         raise ValueError(
             f"`sizes` must be one whole number from 1 up for each class, got {found.tolist()}. "
             "Leave out classes without examples, with their rows of `targets`."

@@ -125,6 +125,12 @@ def on_points(
     """The law on the points of a lattice, without those that carry nothing."""
     g, first, second = problem.tilt.cumulants(points @ t.T)
     height = g @ problem.sizes - (points**2).sum(axis=1) / (2 * problem.variance)
+    if not len(points) or not np.isfinite(height).all():
+        raise RuntimeError(
+            "The law of a neuron leaves what numbers can hold: `sizes`, `targets` or "
+            "`readout_variance` are too large or too small. Targets of order 1 and a variance of "
+            "about one over the number of examples are what the theory is made for."
+        )
     top = height.max()
     seen = height > top - _DEPTH
     weight = np.exp(height[seen] - top)

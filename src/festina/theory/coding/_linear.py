@@ -210,7 +210,9 @@ def _modes(k0: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     strengths, vectors = np.linalg.eigh(k0)
     seen = strengths > _SINGULAR * strengths[-1]
     if not seen.any() or strengths[-1] <= 0:
-        raise ValueError("All inputs are zero: a linear network says nothing of them.")
+        raise ValueError(
+            "All inputs are zero, and so is their `kernel`: every linear network outputs zero."
+        )
     return strengths[seen], vectors[:, seen]
 
 

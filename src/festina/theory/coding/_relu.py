@@ -131,9 +131,9 @@ def _check_alone(problem: Classes, x: Float[np.ndarray, "group direction"]) -> N
     others = problem.sizes.sum() - problem.sizes
     if (few := float(others[squared >= _INSIDE].min())) * np.log(2) < _APART:
         raise ValueError(
-            f"Outside one of the classes there are {few:g} examples: for a rectifier to be silent "
-            f"on them costs {few * np.log(2):.1f} in entropy, too little for outliers to be apart "
-            f"from the bulk. Give at least {int(np.ceil(_APART / np.log(2)))}, or a higher "
+            f"`sizes` leave {few:g} examples outside one of the classes: for a rectifier to be "
+            f"silent on them costs {few * np.log(2):.1f} in entropy, too little for outliers to be "
+            f"apart from the bulk. Give at least {int(np.ceil(_APART / np.log(2)))}, or a higher "
             "temperature."
         )
     for chosen in itertools.combinations(range(len(x)), 2):

@@ -108,7 +108,8 @@ def crossover_temperature(
     apart = y - n @ y / n.sum()
     if unit.name == "relu":
         at = lambda T: class_code(n, "relu", temperature=T, targets=y, readout_variance=variance)
-        low, *_, high = np.sort(variance * n * at(0.0).condensed)
+        edges = variance * n * at(0.0).condensed
+        low, high = edges.min(), edges.max()
         while high - low > 1e-3 * high:
             middle = float(low + high) / 2
             low, high = (middle, high) if at(middle).condensed.any() else (low, middle)

@@ -13,14 +13,12 @@ from jaxtyping import Float
 from scipy.interpolate import CubicHermiteSpline
 from scipy.special import erfcx
 
-from ..._precision import float64
 from ...networks._activations import Activation, Scalar
 from ...networks._code_activations import CodeActivation, erf, linear, name_of, relu, sigmoid
+from ._quadrature import evaluated, panels, rule
 
 Cumulants = Callable[[np.ndarray], np.ndarray]
 
-# Halfway between multiples of the spacing, so that a step at zero is halved and not taken whole.
-_Z = (np.arange(-1400, 1400) + 0.5) / 100
 _REACH = 32.0  # of the first table; the next are four times as long
 _LONGEST = 1e5
 _FAR = 1e6
@@ -104,8 +102,8 @@ def _rectified(h: np.ndarray) -> np.ndarray:
 @functools.lru_cache(maxsize=32)
 def _bounded(function: Scalar) -> Tilt:
     name = name_of(function)
-    phi = _values(function, _Z)
-    far = _values(function, np.array([-_FAR, -1e3, 1e3, _FAR]))
+    far = evaluated(function, np.array([-_FAR, -1e3, 1e3, _FAR]))
+    phi = evaluated(function, np.linspace(-14, 14, 2801))
     largest = np.abs(phi).max()
     if not (np.isfinite(phi).all() and np.isfinite(far).all() and np.ptp(phi) > 0):
         raise ValueError(f"`activation` {name} must be finite everywhere and not constant.")
@@ -115,8 +113,8 @@ def _bounded(function: Scalar) -> Tilt:
             "it can carry any share of the output, and its law need not exist. The theory is for "
             'bounded functions, "linear" and "relu".'
         )
-    weight = np.exp(-(_Z**2) / 2)
-    weight /= weight.sum()
+    z, weight = _nodes(function)
+    phi = evaluated(function, z)
     mean = float(weight @ phi)
     return Tilt(
         name,
@@ -127,15 +125,6 @@ def _bounded(function: Scalar) -> Tilt:
         float(min(phi.min(), far.min())),
         float(max(phi.max(), far.max())),
     )
-
-
-@float64
-def _values(function: Scalar, z: np.ndarray) -> np.ndarray:
-    with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is said below
-        found = np.asarray(function(z), dtype=float)
-    if found.shape != z.shape:
-        raise ValueError(f"`activation` must give one number for each, got shape {found.shape}.")
-    return found
 
 
 def _reach(h: np.ndarray) -> float:
@@ -150,18 +139,24 @@ def _reach(h: np.ndarray) -> float:
     return reach
 
 
+@functools.lru_cache(maxsize=32)
+def _nodes(function: Scalar) -> tuple[np.ndarray, np.ndarray]:
+    return rule(panels(function, 1.0, 1.0))
+
+
 @functools.lru_cache(maxsize=64)
 def _spline(function: Scalar, reach: float) -> Cumulants:
     """(g, g′, g″) from a table of cumulants, each with its own derivative at the nodes."""
     end = np.arcsinh(reach / 2)
     h = 2 * np.sinh(np.linspace(-end, end, 2 * int(end / 0.02) + 1))
-    phi = _values(function, _Z)
-    exponent = h[:, None] * phi - _Z**2 / 2
+    z, each = _nodes(function)
+    phi = evaluated(function, z)
+    exponent = h[:, None] * phi + np.log(np.maximum(each, 1e-300))
     top = exponent.max(axis=1, keepdims=True)
     weight = np.exp(exponent - top)
     total, *powers = (weight @ np.stack([phi**k for k in range(4)], axis=1)).T
     one, two, three = (power / total for power in powers)
-    g = top[:, 0] + np.log(total) - np.log(np.exp(-(_Z**2) / 2).sum())
+    g = top[:, 0] + np.log(total)
     second = two - one**2
     third = three - 3 * two * one + 2 * one**3
     table = np.stack([g, one, second], axis=1)
