@@ -11,10 +11,12 @@ RATE_FLOOR = 1e-24
 PROMINENCE = 0.5  # decades by which a drop stands out above the valleys beside it
 
 
-def resting(loss: np.ndarray, rate: np.ndarray) -> np.ndarray:
+def resting(
+    loss: np.ndarray, rate: np.ndarray, prominence: float = PROMINENCE
+) -> np.ndarray:
     """Samples at which a loss that falls at this rate rests, however little it falls in between."""
     speed = log_rate(rate)
-    return split(speed, speed, loss, PROMINENCE, np.zeros_like(loss))[0]
+    return split(speed, speed, loss, prominence, np.zeros_like(loss))[0]
 
 
 def log_rate(r: np.ndarray) -> np.ndarray:

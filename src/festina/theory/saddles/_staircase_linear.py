@@ -18,18 +18,19 @@ one plateau are none of the next.
 
 import itertools
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
-from ..._drops import resting
+from ..._drops import PROMINENCE, resting
 from ..._types import ArrayLike
 from ...networks._given import check_size
 from .._checks import finite
 from .._modes import equals
-from ._linear_jump import Jump, Moments, grow, jump, turn
+from ._linear_jump import Jump, Moments, grow, jump, move, turn
 from ._linear_saddles import LinearModes, LinearSaddle, linear_modes
-from ._stairs import Staircase, floor_of, joining_times, root
+from ._stairs import DOUBT, Staircase, floor_of, joining_times, root
 
 # Dormant columns become active at this fraction of the weights' final size. What they do to W until
 # then, and is left out, is the square of it.
@@ -92,14 +93,17 @@ def linear_staircase_from(
     """
     lowest = floor_of(floor)
     modes = linear_modes(correlation, covariance, None, degeneracy)
-    moments = Moments(modes.correlation, modes.covariance, modes.inverse)
+    moments = Moments.of(modes)
     dormant = _columns(u, v, modes)
     active = dormant[:, :0]
-    size = _SMALL * moments.weight
+    size = _SMALL * moments.least_weight
+    initial = moments.drive(dormant)
+    first = saddle = modes.nearest(initial)
+    start = float(moments.excess(initial)), float(np.sum(move(initial, dormant) ** 2))
 
-    time, settled, jumps, saddles = 0.0, True, list[Jump](), [begun(modes, moments.drive(dormant))]
+    time, settled, jumps = 0.0, True, list[Jump]()
     while modes.mu.size and dormant.shape[1]:
-        drive = saddles[-1].correlation if jumps and settled else moments.drive(active)
+        drive = saddle.correlation if jumps and settled else moments.drive(active)
         waited = grow(dormant, drive, size, 1e-10 * moments.rate)
         if waited is None:
             break
@@ -107,24 +111,13 @@ def linear_staircase_from(
         turned, largest = turn(dormant)
         rank = max(1, int(np.sum(largest >= (1.0 - 1e-6) * size)))
         active = np.concatenate([active, turned[:, :rank]], axis=1)
-        way, active, dormant = jump(moments, active, turned[:, rank:], time + wait, size)
+        way, active, dormant = jump(modes, active, turned[:, rank:], time + wait, size)
         # Unless it has been learned before the start, it is driven too little to be followed.
         if way.end == way.start and (jumps or wait > 0.0):
             break
-        time, settled = way.end, way.settled
+        time, settled, saddle = way.end, way.settled, _reached(modes, active)
         jumps.append(way)
-        saddles.append(_reached(modes, active))
-    return read(len(modes.mu), jumps, saddles, lowest)
-
-
-def begun(modes: LinearModes, drive: Float[np.ndarray, "output input"]) -> LinearSaddle:
-    """The fixed point of the modes that weights hold: those of whose loss half is gone."""
-    left, e, learned = drive @ modes.inverse @ drive.T, modes.e.copy(), list[int]()
-    for equal in equals(modes.mu, modes.degeneracy):
-        share, rotation = np.linalg.eigh(e[:, equal].T @ left @ e[:, equal])
-        e[:, equal] = e[:, equal] @ rotation
-        learned += [equal.start + int(k) for k in np.flatnonzero(share < 0.5 * modes.mu[equal])]
-    return replace(modes, e=e).saddle(tuple(learned))
+    return read(modes, first, start, jumps, lowest, _SMALL**2)
 
 
 def _reached(modes: LinearModes, active: Float[np.ndarray, "weight unit"]) -> LinearSaddle:
@@ -140,49 +133,89 @@ def _reached(modes: LinearModes, active: Float[np.ndarray, "weight unit"]) -> Li
     return replace(modes, e=e).saddle(tuple(learned))
 
 
-def read(members: int, jumps: list[Jump], saddles: list[LinearSaddle], floor: float) -> Staircase:
-    """The staircase: saddles at which the flow slows down, and the passages between them."""
-    stages = [saddles[k] for k in _resting(jumps, saddles)]
-    middles = [0.5 * (high.loss + low.loss) for high, low in itertools.pairwise(stages)]
-    times = [_passage(jumps, middle) for middle in middles]
-    active = [saddle.modes for saddle in stages]
+class _Stage(NamedTuple):
+    """A rest of the predicted flow: its place in the course, and the saddle that it is near."""
+
+    row: int
+    saddle: LinearSaddle
+
+
+def read(
+    modes: LinearModes,
+    first: LinearSaddle,
+    start: tuple[float, float],
+    jumps: list[Jump],
+    floor: float,
+    slack: float,
+) -> Staircase:
+    """Read levels and times off the predicted flow, as `diagnose.plateaus` reads those of training.
+
+    **Arguments:**
+
+    - `first`: the saddle of the initial weights.
+    - `start`: excess loss and squared gradient of the initial weights.
+    - `jumps`: the flow between plateaus.
+    - `floor`: loss of least squares.
+    - `slack`: error of each jump's time by what the predictor leaves out, in units of one over the
+      rate at which the saddle before it is left.
+    """
+    time, excess, slope, jump = _course(start, jumps)
+
+    def stages(prominence: float) -> list[_Stage]:
+        """Rests that stand out by so much. Two in a row near the same saddle are one."""
+        found = list[_Stage]()
+        for row in resting(excess, slope, prominence).tolist():
+            k = int(jump[row])
+            saddle = first if k < 0 else modes.nearest(jumps[k].left(min(time[row], jumps[k].end)))
+            if not found or saddle.loss < found[-1].saddle.loss:
+                found.append(_Stage(row, saddle))
+            elif slope[row] < slope[found[-1].row]:
+                found[-1] = _Stage(row, found[-1].saddle)
+        return found
+
+    found = stages(PROMINENCE)
+    saddles = [stage.saddle for stage in found]
+    rested, exact = excess[[stage.row for stage in found]], [saddle.loss for saddle in saddles]
+    times, limit = (
+        np.array([_passage(jumps, 0.5 * (high + low)) for high, low in itertools.pairwise(levels)])
+        for levels in (rested.tolist(), exact)
+    )
+    left_out = slack * np.cumsum([1.0 / saddle.escape_rates[0] for saddle in saddles[:-1]])
+    active = [saddle.modes for saddle in saddles]
     return Staircase(
-        levels=floor + np.array([saddle.loss for saddle in stages]),
-        times=np.array(times),
+        levels=floor + np.array(exact),
+        times=times,
+        uncertainty=np.abs(times - limit) + left_out,
         active=tuple(active),
-        joined=joining_times(active, times, members),
+        joined=joining_times(active, times.tolist(), len(modes.mu)),
         members="modes",
+        fewest=len(stages(PROMINENCE + DOUBT)),
+        most=len(stages(PROMINENCE - DOUBT)),
     )
 
 
-def _passage(jumps: list[Jump], excess: float) -> float:
-    """When the loss above the floor passes this value; it falls all the way."""
-    jump = next((jump for jump in jumps if jump.excess(jump.end) <= excess), jumps[-1])
-    if jump.excess(jump.start) <= excess:
-        return jump.start
-    return root(lambda t: jump.excess(t) - excess, jump.start, jump.end)
+def _course(start: tuple[float, float], jumps: list[Jump]) -> Float[np.ndarray, "4 row"]:
+    """Time, excess loss, squared gradient and the number of the jump, −1 for the initial weights.
 
-
-def _resting(jumps: list[Jump], saddles: list[LinearSaddle]) -> list[int]:
-    """The saddles at which the flow slows down, judged as a simulation is."""
-    if not jumps:
-        return [0]
-    rows = [
-        (t, jump.excess(t), slope)
-        for jump in jumps
-        for t, slope in zip(jump.time, jump.squared_gradient, strict=True)
-    ]
-    # A jump is followed until it is slow; on the plateau after it only what waits moves.
-    rows += [
-        (0.5 * (jump.end + later.start), jump.excess(jump.end), jump.resting)
-        for jump, later in itertools.pairwise(jumps)
+    A jump is followed until its active weights are slow. On the plateau after it only dormant
+    weights move.
+    """
+    plateaus = [
+        np.array([[0.5 * (jump.end + later.start)], [jump.excess[-1]], [jump.resting], [k]])
+        for k, (jump, later) in enumerate(itertools.pairwise(jumps))
         if jump.settled and later.start > jump.end
     ]
-    time, excess, slopes = np.array(sorted(rows)).T
-    _, once = np.unique(time, return_index=True)
-    found = excess[once][resting(excess[once], slopes[once])]
-    levels = np.array([saddle.loss for saddle in saddles])
-    return sorted({int(np.abs(levels - level).argmin()) for level in found} | {0})
+    parts = [
+        np.stack([jump.time, jump.excess, jump.squared_gradient, np.full(jump.time.shape, k)])
+        for k, jump in enumerate(jumps)
+    ]
+    course = np.concatenate([np.array([[0.0], *([x] for x in start), [-1]]), *parts, *plateaus], 1)
+    return course[:, np.unique(course[0], return_index=True)[1]]
+
+
+def _passage(jumps: list[Jump], excess: float) -> float:
+    """When the loss above that of least squares passes this value."""
+    return next((jump for jump in jumps if jump.excess[-1] <= excess), jumps[-1]).passage(excess)
 
 
 def _columns(u: ArrayLike, v: ArrayLike, modes: LinearModes) -> Float[np.ndarray, "weight unit"]:

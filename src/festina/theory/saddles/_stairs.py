@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _LABEL = "predicted"
 
+DOUBT = 0.1  # decades: a plateau that is this close to half a decade may count or not in training
+
 Members = Literal["modes", "coordinates", "units"]
 
 
@@ -43,6 +45,9 @@ class Staircase:
     active: tuple[tuple[int, ...], ...]
     joined: Float[np.ndarray, " member"]
     members: Members
+    uncertainty: Float[np.ndarray, " jump"]
+    fewest: int
+    most: int
     convention: str = "half"
 
     def __str__(self) -> str:
