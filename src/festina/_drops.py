@@ -9,11 +9,10 @@ import numpy as np
 RATE_FLOOR = 1e-24
 
 PROMINENCE = 0.5  # decades by which a drop stands out above the valleys beside it
+MERGE = 1e-3  # smallest drop that counts in training, as a fraction of the initial loss
 
 
-def resting(
-    loss: np.ndarray, rate: np.ndarray, prominence: float = PROMINENCE
-) -> np.ndarray:
+def resting(loss: np.ndarray, rate: np.ndarray, prominence: float = PROMINENCE) -> np.ndarray:
     """Samples at which a loss that falls at this rate rests, however little it falls in between."""
     speed = log_rate(rate)
     return split(speed, speed, loss, prominence, np.zeros_like(loss))[0]

@@ -5,7 +5,7 @@ from typing import Literal
 
 import numpy as np
 
-from .._drops import PROMINENCE, log_rate, split, strength
+from .._drops import MERGE, PROMINENCE, log_rate, split, strength
 from .._types import ArrayLike
 from ..dynamics import Trajectory
 from ..networks._given import real_array
@@ -23,7 +23,7 @@ def plateaus(
     *,
     slope: ArrayLike | None = None,
     prominence: float = PROMINENCE,
-    merge: float = 1e-3,
+    merge: float = MERGE,
     edge: float = 0.05,
     levels: Literal["linear", "log"] = "linear",
     floor: float = 1e-6,

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from ._course import refined
 from ._linear_saddles import LinearModes
 from ._stairs import root, warn_unless_ended
 
@@ -21,8 +22,6 @@ _STILL = 1e-6
 
 # Weights this much larger than learned ones come down so fast that all else cannot be followed.
 _STIFF = 100.0
-
-_BETWEEN = 4  # times at which each step of an integration is read
 
 _RTOL = 1e-8
 _ROUND_OFF = 1e-13
@@ -97,13 +96,6 @@ class Jump:
             return self.start if self.excess[0] <= excess else self.end
         above = lambda t: float(self.moments.excess(self.left(t))) - excess
         return root(above, self.time[later - 1], self.time[later])
-
-
-def refined(steps: Float[np.ndarray, " step"]) -> Float[np.ndarray, " time"]:
-    """The steps of an integration with times in between, at which a rest cannot be missed."""
-    parts = np.arange(_BETWEEN) / _BETWEEN
-    between = steps[:-1, None] + parts * np.diff(steps)[:, None]
-    return np.append(between.ravel(), steps[-1])
 
 
 def jump(

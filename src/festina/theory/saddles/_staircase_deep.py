@@ -25,9 +25,10 @@ from typing import TypeAlias
 import numpy as np
 from jaxtyping import Float
 
-from ._linear_jump import Jump, Moments, refined
+from ._course import refined
+from ._linear_jump import Jump, Moments
 from ._linear_saddles import linear_modes
-from ._staircase_linear import read as read_off
+from ._staircase_linear import course
 from ._stairs import Staircase, warn_unless_ended
 
 Layers: TypeAlias = list[Float[np.ndarray, "_ _"]]
@@ -74,7 +75,8 @@ def deep_staircase(
             break
         settled, time = True, way.end
         jumps.append(way)
-    return read_off(modes, first, start, jumps, floor, 0.0)
+    flow = course(modes, first, start, jumps, 0.0)
+    return flow.staircase("modes", count, floor)
 
 
 def _wait(layers: Layers, left: Map, learned: int, enough: float) -> tuple[float, Layers] | None:

@@ -18,19 +18,18 @@ one plateau are none of the next.
 
 import itertools
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
-from ..._drops import PROMINENCE, resting
 from ..._types import ArrayLike
 from ...networks._given import check_size
 from .._checks import finite
 from .._modes import equals
+from ._course import Course, Saddle
 from ._linear_jump import Jump, Moments, grow, jump, move, turn
 from ._linear_saddles import LinearModes, LinearSaddle, linear_modes
-from ._stairs import DOUBT, Staircase, floor_of, joining_times, root
+from ._stairs import Staircase, floor_of, warned
 
 # Dormant columns become active at this fraction of the weights' final size. What they do to W until
 # then, and is left out, is the square of it.
@@ -91,7 +90,18 @@ def linear_staircase_from(
         large initial weights everything is active from the start, and the prediction is the flow
         itself.
     """
-    lowest = floor_of(floor)
+    return warned(linear_staircase(u, v, correlation, covariance, floor_of(floor), degeneracy))
+
+
+def linear_staircase(
+    u: ArrayLike,
+    v: ArrayLike,
+    correlation: ArrayLike,
+    covariance: ArrayLike,
+    floor: float,
+    degeneracy: float,
+) -> Staircase:
+    """`linear_staircase_from` without its warnings."""
     modes = linear_modes(correlation, covariance, None, degeneracy)
     moments = Moments.of(modes)
     dormant = _columns(u, v, modes)
@@ -117,7 +127,8 @@ def linear_staircase_from(
             break
         time, settled, saddle = way.end, way.settled, _reached(modes, active)
         jumps.append(way)
-    return read(modes, first, start, jumps, lowest, _SMALL**2)
+    flow = course(modes, first, start, jumps, _SMALL**2)
+    return flow.staircase("modes", len(modes.mu), floor)
 
 
 def _reached(modes: LinearModes, active: Float[np.ndarray, "weight unit"]) -> LinearSaddle:
@@ -133,72 +144,21 @@ def _reached(modes: LinearModes, active: Float[np.ndarray, "weight unit"]) -> Li
     return replace(modes, e=e).saddle(tuple(learned))
 
 
-class _Stage(NamedTuple):
-    """A rest of the predicted flow: its place in the course, and the saddle that it is near."""
-
-    row: int
-    saddle: LinearSaddle
-
-
-def read(
+def course(
     modes: LinearModes,
     first: LinearSaddle,
     start: tuple[float, float],
     jumps: list[Jump],
-    floor: float,
     slack: float,
-) -> Staircase:
-    """Read levels and times off the predicted flow, as `diagnose.plateaus` reads those of training.
+) -> Course:
+    """Join jumps to one flow. Between them only dormant weights move.
 
     **Arguments:**
 
     - `first`: the saddle of the initial weights.
     - `start`: excess loss and squared gradient of the initial weights.
-    - `jumps`: the flow between plateaus.
-    - `floor`: loss of least squares.
     - `slack`: error of each jump's time by what the predictor leaves out, in units of one over the
       rate at which the saddle before it is left.
-    """
-    time, excess, slope, jump = _course(start, jumps)
-
-    def stages(prominence: float) -> list[_Stage]:
-        """Rests that stand out by so much. Two in a row near the same saddle are one."""
-        found = list[_Stage]()
-        for row in resting(excess, slope, prominence).tolist():
-            k = int(jump[row])
-            saddle = first if k < 0 else modes.nearest(jumps[k].left(min(time[row], jumps[k].end)))
-            if not found or saddle.loss < found[-1].saddle.loss:
-                found.append(_Stage(row, saddle))
-            elif slope[row] < slope[found[-1].row]:
-                found[-1] = _Stage(row, found[-1].saddle)
-        return found
-
-    found = stages(PROMINENCE)
-    saddles = [stage.saddle for stage in found]
-    rested, exact = excess[[stage.row for stage in found]], [saddle.loss for saddle in saddles]
-    times, limit = (
-        np.array([_passage(jumps, 0.5 * (high + low)) for high, low in itertools.pairwise(levels)])
-        for levels in (rested.tolist(), exact)
-    )
-    left_out = slack * np.cumsum([1.0 / saddle.escape_rates[0] for saddle in saddles[:-1]])
-    active = [saddle.modes for saddle in saddles]
-    return Staircase(
-        levels=floor + np.array(exact),
-        times=times,
-        uncertainty=np.abs(times - limit) + left_out,
-        active=tuple(active),
-        joined=joining_times(active, times.tolist(), len(modes.mu)),
-        members="modes",
-        fewest=len(stages(PROMINENCE + DOUBT)),
-        most=len(stages(PROMINENCE - DOUBT)),
-    )
-
-
-def _course(start: tuple[float, float], jumps: list[Jump]) -> Float[np.ndarray, "4 row"]:
-    """Time, excess loss, squared gradient and the number of the jump, −1 for the initial weights.
-
-    A jump is followed until its active weights are slow. On the plateau after it only dormant
-    weights move.
     """
     plateaus = [
         np.array([[0.5 * (jump.end + later.start)], [jump.excess[-1]], [jump.resting], [k]])
@@ -209,13 +169,18 @@ def _course(start: tuple[float, float], jumps: list[Jump]) -> Float[np.ndarray, 
         np.stack([jump.time, jump.excess, jump.squared_gradient, np.full(jump.time.shape, k)])
         for k, jump in enumerate(jumps)
     ]
-    course = np.concatenate([np.array([[0.0], *([x] for x in start), [-1]]), *parts, *plateaus], 1)
-    return course[:, np.unique(course[0], return_index=True)[1]]
+    rows = np.concatenate([np.array([[0.0], *([x] for x in start), [-1]]), *parts, *plateaus], 1)
+    time, excess, slope, which = rows[:, np.unique(rows[0], return_index=True)[1]]
 
+    def near(row: int) -> Saddle:
+        k = int(which[row])
+        seen = first if k < 0 else modes.nearest(jumps[k].left(min(time[row], jumps[k].end)))
+        return Saddle(seen.loss, seen.modes, slack / seen.escape_rates.max(initial=1e-300))
 
-def _passage(jumps: list[Jump], excess: float) -> float:
-    """When the loss above that of least squares passes this value."""
-    return next((jump for jump in jumps if jump.excess[-1] <= excess), jumps[-1]).passage(excess)
+    def passage(value: float) -> float:
+        return next((jump for jump in jumps if jump.excess[-1] <= value), jumps[-1]).passage(value)
+
+    return Course(time, excess, slope, near, passage)
 
 
 def _columns(u: ArrayLike, v: ArrayLike, modes: LinearModes) -> Float[np.ndarray, "weight unit"]:

@@ -79,6 +79,7 @@ def unit_staircase(network: Layer, task: AbstractTask) -> Staircase:
         1 + (network.unit.algebra.order or 0),
     )
     weights = problem.structure.columns(*network.parts)[:, 0].reshape(-1, network.width)
+    initial = stage.excess(weights)
     active = np.zeros_like(weights)
     dormant = list(range(network.width))
 
@@ -104,6 +105,10 @@ def unit_staircase(network: Layer, task: AbstractTask) -> Staircase:
         active=tuple(chosen),
         joined=joining_times(chosen, times, network.width),
         members="units",
+        uncertainty=np.zeros(len(times)),
+        initial=np.asarray(problem.floor + initial),
+        fewest=np.asarray(len(levels)),
+        most=np.asarray(len(levels)),
     )
 
 
