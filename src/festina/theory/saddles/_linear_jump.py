@@ -53,7 +53,7 @@ class Moments(NamedTuple):
 
     def excess(self, drive: Float[np.ndarray, "*time output input"]) -> Float[np.ndarray, "*time"]:
         """Loss above that of least squares, which Σ̃ tells without cancellation."""
-        return 0.5 * np.sum((drive @ self.inverse) * drive, axis=(-1, -2))
+        return np.asarray(0.5 * np.sum((drive @ self.inverse) * drive, axis=(-1, -2)))
 
     @property
     def weight(self) -> float:

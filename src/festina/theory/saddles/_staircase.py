@@ -59,7 +59,7 @@ def staircase(
         replace(
             found,
             levels=factor * found.levels,
-            initial=factor * found.initial,
+            initial=np.asarray(factor * found.initial),
             times=found.times / factor,
             uncertainty=found.uncertainty / factor,
             joined=found.joined / factor,

@@ -77,18 +77,18 @@ def diagonal_staircase(
     best = np.linalg.pinv(c, rcond=1e-13 * len(b), hermitian=True) @ b
 
     def parts(s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The positive and the negative part of β."""
-        return np.exp(2.0 * (up + s)), np.exp(2.0 * (down - s))
+        """The positive and the negative part of β, bounded for steps that are tried too far."""
+        return np.exp(np.minimum(2.0 * (up + s), 50.0)), np.exp(np.minimum(2.0 * (down - s), 50.0))
 
     def beta(s: np.ndarray) -> Float[np.ndarray, "*time input"]:
         positive, negative = parts(s)
         return positive - negative
 
     def excess(at: np.ndarray) -> Float[np.ndarray, "*time"]:
-        return 0.5 * np.sum((at - best) @ c * (at - best), axis=-1)
+        return np.asarray(0.5 * np.sum((at - best) @ c * (at - best), axis=-1))
 
     def squared_gradient(s: np.ndarray) -> Float[np.ndarray, "*time"]:
-        return 2.0 * np.sum((b - beta(s) @ c) ** 2 * sum(parts(s)), axis=-1)
+        return np.asarray(2.0 * np.sum((b - beta(s) @ c) ** 2 * sum(parts(s)), axis=-1))
 
     signs = np.stack([p != 0.0, m != 0.0]) * np.array([[1.0], [-1.0]])
     final = excess(_least_squares(b, c, np.concatenate(signs)))
@@ -149,6 +149,8 @@ def _least_squares(b: np.ndarray, c: np.ndarray, signs: np.ndarray) -> Float[np.
     from scipy.optimize import nnls
 
     which = np.flatnonzero(signs)
+    if not which.size:  # SciPy's `nnls` aborts Python without columns
+        return np.zeros(len(b))
     # ½βᵀCβ − bᵀβ is ½|Rβ − d|² with C = RᵀR, Rᵀd = b.
     variance, axes = np.linalg.eigh(c)
     seen = variance > 1e-13 * len(c) * variance[-1]

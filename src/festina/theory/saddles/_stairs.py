@@ -74,7 +74,7 @@ class Staircase:
     @property
     def count(self) -> Int[np.ndarray, "*batch"]:
         """Number of plateaus."""
-        return np.sum(~np.isnan(self.levels), axis=-1)
+        return np.asarray(np.sum(~np.isnan(self.levels), axis=-1))
 
     def lane(self, *index: int) -> "Staircase":
         """The staircase of one network of a batch, without padding."""
@@ -87,9 +87,9 @@ class Staircase:
             uncertainty=self.uncertainty[index][: count - 1],
             active=functools.reduce(lambda nested, i: nested[i], index, self.active),
             joined=self.joined[index],
-            initial=self.initial[index],
-            fewest=self.fewest[index],
-            most=self.most[index],
+            initial=np.asarray(self.initial[index]),
+            fewest=np.asarray(self.fewest[index]),
+            most=np.asarray(self.most[index]),
         )
 
     def lanes(self) -> "list[Staircase]":
