@@ -62,7 +62,10 @@ def _tops(values: np.ndarray, prominence: float) -> list[int]:
     """
     tops: list[int] = []
     top, bottom, rising = 0, 0, True
-    for i, value in enumerate(values.tolist()):
+    way = np.sign(np.diff(values))
+    turns = np.flatnonzero(way[1:] * way[:-1] <= 0) + 1  # between them nothing is decided
+    for i in (0, *turns.tolist(), len(values) - 1):
+        value = values[i]
         if rising:
             if value > values[top]:
                 top = i
