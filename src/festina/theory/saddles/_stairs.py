@@ -123,7 +123,7 @@ class Staircase:
             )
         vague = self.uncertainty > _VAGUE * self.times
         if vague.any():
-            worst = int(np.argmax(self.uncertainty / self.times))
+            worst = int(np.argmax(self.uncertainty - _VAGUE * self.times))
             found.append(
                 f"{vague.sum()} of {vague.size} times are uncertain by more than {_VAGUE:.0%}, the "
                 f"jump at {self.times[worst]:.4g} by {self.uncertainty[worst]:.2g}: training "
