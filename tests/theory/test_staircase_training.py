@@ -40,7 +40,8 @@ def compared(cases):
     """For each case: whether doubts are named, the numbers of drops, errors and uncertainties."""
     rows = []
     for network, task in cases:
-        predicted, seen = quiet(network, task), plateaus(festina.gradient_flow(network, task))
+        run = festina.gradient_flow(network, task, max_steps=1_000_000)
+        predicted, seen = quiet(network, task), plateaus(run)
         same = len(predicted.times) == len(seen.drop_time)
         error = np.abs(predicted.times - seen.drop_time) if same else np.array([np.inf])
         rows.append((bool(predicted.doubts()), same, error, predicted))

@@ -79,19 +79,20 @@ class Passages(NamedTuple):
 def passages(asked: Sequence[Passages]) -> list[Float[np.ndarray, " passage"]]:
     """Answer such questions of many curves at once."""
     if any(ask.slope is None for ask in asked):  # parabolas through neighbours take whole curves
-        zeros = lambda ask: np.zeros(len(ask.level), int)
-        rows = lambda ask: (x if x is None else x[None] for x in (ask.t, ask.loss, ask.slope))
-        return [_crossing(*rows(ask), zeros(ask), ask.before(), ask.level) for ask in asked]
+        return [_alone(ask) for ask in asked]
     before = [ask.before() for ask in asked]
-    ends = [
-        np.concatenate(
-            [curve[i[:, None] + np.arange(2)] for curve, i in zip(of, before, strict=True)]
-        )
-        for of in zip(*(ask[:3] for ask in asked), strict=True)
-    ]
-    every = np.arange(len(ends[0]))
-    found = _crossing(*ends, every, 0 * every, np.concatenate([ask.level for ask in asked]))
+    pairs = [i[:, None] + np.arange(2) for i in before]
+    ends = lambda n: np.concatenate([ask[n][i] for ask, i in zip(asked, pairs, strict=True)])
+    every = np.arange(sum(map(len, before)))
+    level = np.concatenate([ask.level for ask in asked])
+    found = _crossing(ends(0), ends(1), ends(2), every, 0 * every, level)
     return np.split(found, np.cumsum([len(i) for i in before])[:-1])
+
+
+def _alone(ask: Passages) -> Float[np.ndarray, " passage"]:
+    slope = None if ask.slope is None else ask.slope[None]
+    curve = np.zeros(len(ask.level), int)
+    return _crossing(ask.t[None], ask.loss[None], slope, curve, ask.before(), ask.level)
 
 
 def _crossing(

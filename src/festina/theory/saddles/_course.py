@@ -86,7 +86,7 @@ class Course(NamedTuple):
         apart = np.flatnonzero(np.abs(speed - speed[row]) > _DOUBT)
         bounds = np.concatenate([[-1], apart, [len(speed)]])
         after = int(np.searchsorted(bounds, row))
-        return self.excess[bounds[after - 1] + 1], self.excess[bounds[after] - 1]
+        return float(self.excess[bounds[after - 1] + 1]), float(self.excess[bounds[after] - 1])
 
 
 def refined(steps: Float[np.ndarray, " step"], parts: int = 4) -> Float[np.ndarray, " row"]:

