@@ -133,6 +133,7 @@ def test_a_staircase_is_drawn_with_its_loss_and_clock():
     ax = plt.figure().add_subplot()
     ax.plot([0.0, later], [1.0, 0.0])
     assert found[0].draw(ax).patches[0].get_data()[1][-1] == later
-    still = replace(found[0].lanes()[0], levels=np.ones(1), times=np.zeros(0), active=((),))
+    none = np.zeros(0)
+    still = replace(found[0], levels=np.ones(1), times=none, uncertainty=none, active=((),))
     assert still.draw()
     plt.close("all")

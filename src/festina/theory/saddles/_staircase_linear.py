@@ -77,18 +77,19 @@ def linear_staircase_from(
 
     A `Staircase` of modes, for $L = \frac12\langle\lVert y - f\rVert^2\rangle$. Stages are those
     between which the squared gradient dips by half a decade, whether the flow is followed in one
-    jump there or in several; modes without a plateau in between join together. A mode of which the initial weights have nothing, or for which no unit is left,
-    is never learned. One that grows a thousand times as slowly as the fastest is off by a percent,
-    and one that does so a hundred thousand times is not followed.
+    jump there or in several; modes without a plateau in between join together. A mode of which the
+    initial weights have nothing, or for which no unit is left, is never learned. One that grows a
+    thousand times as slowly as the fastest is off by a percent, and one that does so a hundred
+    thousand times is not followed.
 
     !!! note "When it stops holding"
 
         What is left out is the back-reaction of dormant weights below a hundredth of the final
-        ones of the weakest mode. It shifts a jump by some $10^{-4}$ of the time in which the weights grow by $e$,
-        whatever the initial scale, so that the relative error falls as $1/\ln(1/\epsilon)$. Below
-        $\epsilon \approx 10^{-30}$ rounding of the modes learned may hide those that wait. With
-        large initial weights everything is active from the start, and the prediction is the flow
-        itself.
+        ones of the weakest mode. It shifts a jump by some $10^{-4}$ of the time in which the
+        weights grow by $e$, whatever the initial scale, so that the relative error falls as
+        $1/\ln(1/\epsilon)$. Below $\epsilon \approx 10^{-30}$ rounding of the modes learned may hide
+        those that wait. With large initial weights everything is active from the start, and the
+        prediction is the flow itself.
     """
     return warned(linear_staircase(u, v, correlation, covariance, floor_of(floor), degeneracy))
 
