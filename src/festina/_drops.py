@@ -9,12 +9,13 @@ import numpy as np
 RATE_FLOOR = 1e-24
 
 PROMINENCE = 0.5  # decades by which a drop stands out above the valleys beside it
+MERGE = 1e-3  # smallest drop that counts in training, as a fraction of the initial loss
 
 
-def resting(loss: np.ndarray, rate: np.ndarray) -> np.ndarray:
+def resting(loss: np.ndarray, rate: np.ndarray, prominence: float = PROMINENCE) -> np.ndarray:
     """Samples at which a loss that falls at this rate rests, however little it falls in between."""
     speed = log_rate(rate)
-    return split(speed, speed, loss, PROMINENCE, np.zeros_like(loss))[0]
+    return split(speed, speed, loss, prominence, np.zeros_like(loss))[0]
 
 
 def log_rate(r: np.ndarray) -> np.ndarray:
@@ -61,7 +62,10 @@ def _tops(values: np.ndarray, prominence: float) -> list[int]:
     """
     tops: list[int] = []
     top, bottom, rising = 0, 0, True
-    for i, value in enumerate(values.tolist()):
+    way = np.sign(np.diff(values))
+    turns = np.flatnonzero(way[1:] * way[:-1] <= 0) + 1  # between them nothing is decided
+    for i in (0, *turns.tolist(), len(values) - 1):
+        value = values[i]
         if rising:
             if value > values[top]:
                 top = i

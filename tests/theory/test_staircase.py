@@ -1,5 +1,6 @@
 """Predicted staircases against training, direct integration and limits that are known."""
 
+import warnings
 from itertools import pairwise
 
 import numpy as np
@@ -28,7 +29,8 @@ from festina.theory.saddles import (
     staircase,
     winner,
 )
-from festina.theory.saddles._linear_jump import Moments, jump
+from festina.theory.saddles._linear_jump import jump
+from festina.theory.saddles._linear_saddles import linear_modes
 from festina.theory.saddles._stairs import warn_unless_ended
 
 WEIGHTS = np.array([[1.0, 0.5], [-0.5, 0.25]])  # a teacher whose modes mix those of the inputs
@@ -107,7 +109,9 @@ def test_equal_singular_values_are_learned_together():
 def test_a_mode_joins_when_it_is_learned_however_little_it_is_worth(strengths, scale):
     """A mode of 0.03 % of the loss, and weights smaller than the rounding of those learned."""
     network, sigma = fully_connected(3, 6, 3, scale=scale, key=seeds(1)[0]), np.diag(strengths)
-    predicted = linear_staircase_from(network.u, network.v, sigma, np.eye(3))
+    with warnings.catch_warnings():  # of a drop that `plateaus` leaves out
+        warnings.simplefilter("ignore")
+        predicted = linear_staircase_from(network.u, network.v, sigma, np.eye(3))
     closed = mode_drop_times_from(network.u, network.v, sigma, np.eye(3))
     np.testing.assert_allclose(predicted.joined, closed, rtol=1e-3)
 
@@ -240,21 +244,21 @@ SOLVED = ([[1.0, 0.0]], [[1.0, 0.0], [1.0, 0.0], [0.0, 0.5]])  # by one column, 
 
 @pytest.mark.parametrize(("correlation", "columns"), [NOTHING, SOLVED], ids=["nothing", "solved"])
 def test_without_a_drive_a_jump_ends_where_it_starts(correlation, columns):
-    moments = Moments(np.array(correlation), np.eye(2), np.eye(2))
-    way, active, _ = jump(moments, np.array(columns), np.zeros((3, 0)), 2.0, 1e-2)
+    modes = linear_modes(correlation, np.eye(2), None, 1e-9)
+    way, active, _ = jump(modes, np.array(columns), np.zeros((3, 0)), 2.0, 1e-2)
     assert way.settled
     assert way.start == way.end == 2.0
-    assert way.excess(2.0) == 0.0
+    assert way.excess[-1] == 0.0
     np.testing.assert_array_equal(active, columns)
 
 
 def test_a_column_too_many_undoes_what_it_adds():
     """Nothing drives it but itself: the others have learned all there is."""
     columns = np.array([[1.0, 0.3], [1.0, 0.0], [0.0, 0.5]])
-    moments = Moments(np.array([[1.0, 0.0]]), np.eye(2), np.eye(2))
-    way, *_ = jump(moments, columns, np.zeros((3, 0)), 0.0, 1e-2)
+    modes = linear_modes([[1.0, 0.0]], np.eye(2), None, 1e-9)
+    way, *_ = jump(modes, columns, np.zeros((3, 0)), 0.0, 1e-2)
     assert way.settled
-    assert way.excess(way.end) < 1e-6 * way.excess(0.0)
+    assert way.excess[-1] < 1e-6 * way.excess[0]
 
 
 # ---- diagonal networks
@@ -302,14 +306,17 @@ def test_a_coordinate_that_leaves_again():
 
 def test_independent_features_follow_logistic_curves():
     b, c = np.array([1.0, -0.5]), np.diag([1.0, 0.8])
-    u, v = 1e-6 * np.array([[1.0, -0.7], [0.4, 1.3]])
-    found = diagonal_staircase_from(u, v, b, c)
-    half = 1 - 1 / np.sqrt(2)
-    seed = np.array([0.5 * (u + v)[0], 0.5 * (u - v)[1]]) ** 2
-    size = np.abs(b) / np.diag(c)
-    expected = np.log(half / (1 - half) * size / seed) / (2 * np.abs(b))
-    np.testing.assert_allclose(found.times, expected, rtol=1e-12)
-    np.testing.assert_allclose(found.levels, [0.5 + 0.15625, 0.15625, 0.0], atol=1e-12)
+    half, size, errors = 1 - 1 / np.sqrt(2), np.abs(b) / np.diag(c), []
+    for scale in (1e-3, 1e-5, 1e-7):
+        u, v = scale * np.array([[1.0, -0.7], [0.4, 1.3]])
+        found = diagonal_staircase_from(u, v, b, c)
+        seed = np.array([0.5 * (u + v)[0], 0.5 * (u - v)[1]]) ** 2
+        expected = np.log(half / (1 - half) * size / seed) / (2 * np.abs(b))
+        errors.append(np.abs(found.times - expected))
+        assert (errors[-1] < found.uncertainty + 1e-6).all()
+        np.testing.assert_allclose(found.levels, [0.5 + 0.15625, 0.15625, 0.0], atol=1e-12)
+    assert (errors[1] < 0.1 * errors[0]).all()
+    assert (errors[2] < 0.1 * errors[1]).all()
 
 
 @pytest.mark.slow
@@ -357,7 +364,9 @@ def test_coordinates_far_enough_apart_have_a_plateau_in_between():
     counts = []
     for scale in (1e-8, 1e-4, 1e-2):
         u, v = scale * initial
-        found = diagonal_staircase_from(u, v, b, c)
+        with warnings.catch_warnings():  # of a plateau close to half a decade, which counts here
+            warnings.simplefilter("ignore")
+            found = diagonal_staircase_from(u, v, b, c)
         time = np.linspace(0.0, 2.0 * found.times[-1], 2000)
         exact = mirror_flow(u, v, b, c, time[-1])
         beta = np.array([exact(t) for t in time])
@@ -365,7 +374,7 @@ def test_coordinates_far_enough_apart_have_a_plateau_in_between():
         left = (b - beta) ** 2
         seen = plateaus(time, 0.5 * np.sum(left, axis=1), np.sum(left * norm, axis=1))
         assert len(found.levels) == len(seen.level)
-        np.testing.assert_allclose(found.times, seen.drop_time, rtol=0.01)
+        np.testing.assert_allclose(found.times, seen.drop_time, rtol=1e-3)
         counts.append(len(found.levels))
     assert counts == [5, 3, 2]
 
@@ -387,7 +396,8 @@ def test_a_weak_direction_is_waited_for(seed):
     task = quadratic_teacher(np.diag([1.0, 0.8, 0.03]))
     key = festina.seeds(24)[seed]
     network = fully_connected(3, 12, activation="quadratic", scale=1e-4, key=key)
-    predicted = staircase(network, task)
+    with pytest.warns(UserWarning, match="4e-07 of the initial loss" if seed == 23 else "initial"):
+        predicted = staircase(network, task)
     assert len(predicted.times) == 3
     np.testing.assert_allclose(passages(network, task, predicted)[0], predicted.times[0], rtol=1e-2)
     assert predicted.times[-1] > 10 * predicted.times[0]
@@ -505,7 +515,7 @@ def test_diagonal_data_that_do_not_fit_are_refused(change, words):
         diagonal_staircase_from(**(given | change))
 
 
-def test_networks_without_a_predictor_and_batches_are_refused():
+def test_networks_without_a_predictor_are_refused():
     task = linear_teacher(WEIGHTS, COVARIANCE, nodes=4)
     relu = fully_connected(2, 4, 2, activation="relu", scale=1e-3, key=seeds(1)[0])
     with pytest.raises(
@@ -515,8 +525,6 @@ def test_networks_without_a_predictor_and_batches_are_refused():
     tanh = fully_connected(2, 4, 2, activation="tanh", scale=1e-3, key=seeds(1)[0])
     with pytest.raises(ValueError, match=r"leaves zero as .* p = 1 as a linear network"):
         staircase(tanh, task)
-    with pytest.raises(ValueError, match=r"network\.lane\(0\)"):
-        staircase(fully_connected(2, 4, 2, key=seeds(3)), task)
     with pytest.raises(ValueError, match="do not fit"):
         staircase(diagonal_linear_from([1.0, 1.0], [1.0, 1.0]), task)
 
@@ -534,8 +542,9 @@ def test_in_words():
     predicted = staircase(network, linear_teacher(WEIGHTS, COVARIANCE))
     count, heading, first, *_, last = str(predicted).splitlines()
     assert count == "3 levels of the loss 'half'"
-    assert heading.split() == ["level", "left", "at", "active", "modes"]
-    assert first.split() == [f"{predicted.levels[0]:.6g}", f"{predicted.times[0]:.6g}", "none"]
+    assert heading.split() == ["level", "left", "at", "±", "active", "modes"]
+    level, time, error = predicted.levels[0], predicted.times[0], predicted.uncertainty[0]
+    assert first.split() == [f"{level:.6g}", f"{time:.6g}", f"{error:.1g}", "none"]
     assert last.endswith("   0, 1")
 
 

@@ -1,6 +1,7 @@
 """When curves pass a level, between samples."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -52,25 +53,46 @@ def passage_time(
     return found.reshape(batch)[()]
 
 
-def passages(
-    t: Float[np.ndarray, " save"],
-    loss: Float[np.ndarray, " save"],
-    slope: Float[np.ndarray, " save"] | None,
-    level: Float[np.ndarray, " passage"],
-    first: Int[np.ndarray, " passage"],
-    last: Int[np.ndarray, " passage"],
-    *,
-    latest: bool = False,
-) -> Float[np.ndarray, " passage"]:
-    """When one loss passes levels on its way down, each between two samples, first or for good."""
-    before = []
-    for one, i, j in zip(level, first, last, strict=True):
-        above = loss[i : j + 1] > one
-        above[0], above[-1] = True, False  # also where levels differ by round-off only
-        before.append(i + (int(np.flatnonzero(above)[-1]) if latest else int(np.argmin(above)) - 1))
-    curve = np.zeros(len(before), int)
-    rows = t[None], loss[None], None if slope is None else slope[None]
-    return _crossing(*rows, curve, np.array(before, int), level)
+class Passages(NamedTuple):
+    """A question: when does one loss pass levels on its way down, each between two samples?"""
+
+    t: Float[np.ndarray, " save"]
+    loss: Float[np.ndarray, " save"]
+    slope: Float[np.ndarray, " save"] | None
+    level: Float[np.ndarray, " passage"]
+    first: Int[np.ndarray, " passage"]
+    last: Int[np.ndarray, " passage"]
+    latest: bool = False
+    """Whether the last passage counts, not the first."""
+
+    def before(self) -> Int[np.ndarray, " passage"]:
+        """The samples before the passages."""
+        found = []
+        for one, i, j in zip(self.level, self.first, self.last, strict=True):
+            above = self.loss[i : j + 1] > one
+            above[0], above[-1] = True, False  # also where levels differ by round-off only
+            last = int(np.flatnonzero(above)[-1]) if self.latest else int(np.argmin(above)) - 1
+            found.append(i + last)
+        return np.array(found, int)
+
+
+def passages(asked: Sequence[Passages]) -> list[Float[np.ndarray, " passage"]]:
+    """Answer such questions of many curves at once."""
+    if any(ask.slope is None for ask in asked):  # parabolas through neighbours take whole curves
+        return [_alone(ask) for ask in asked]
+    before = [ask.before() for ask in asked]
+    pairs = [i[:, None] + np.arange(2) for i in before]
+    ends = lambda n: np.concatenate([ask[n][i] for ask, i in zip(asked, pairs, strict=True)])
+    every = np.arange(sum(map(len, before)))
+    level = np.concatenate([ask.level for ask in asked])
+    found = _crossing(ends(0), ends(1), ends(2), every, 0 * every, level)
+    return np.split(found, np.cumsum([len(i) for i in before])[:-1])
+
+
+def _alone(ask: Passages) -> Float[np.ndarray, " passage"]:
+    slope = None if ask.slope is None else ask.slope[None]
+    curve = np.zeros(len(ask.level), int)
+    return _crossing(ask.t[None], ask.loss[None], slope, curve, ask.before(), ask.level)
 
 
 def _crossing(
@@ -110,7 +132,7 @@ def _root(
         with np.errstate(all="ignore"):
             newton = s - value / (d0 + s * (2 * bend + s * 3 * twist))
         last, s = s, np.where((low <= newton) & (newton <= high), newton, 0.5 * (low + high))
-        if np.all(np.abs(s - last) <= 1e-15):
+        if np.all(np.abs(s - last) <= 1e-13):  # of the time between two samples
             break
     return s
 

@@ -1,19 +1,22 @@
 """Plateaus: where a loss curve rests, at which level, and when it drops to the next one."""
 
+from collections.abc import Generator, Sequence
 from numbers import Integral, Real
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
 
-from .._drops import PROMINENCE, log_rate, split, strength
+from .._drops import MERGE, PROMINENCE, log_rate, split, strength
 from .._types import ArrayLike
 from ..dynamics import Trajectory
 from ..networks._given import real_array
-from ._passage import passages
+from ._passage import Passages, passages
 from ._pieces import Denoised, denoised
 from ._plateaus_loss import from_loss
 from ._plateaus_result import Plateaus
 from ._rises import between_rises, flanks, lasting_rises, runs
+
+Judging: TypeAlias = Generator[Passages, np.ndarray, Plateaus]
 
 
 def plateaus(
@@ -23,7 +26,7 @@ def plateaus(
     *,
     slope: ArrayLike | None = None,
     prominence: float = PROMINENCE,
-    merge: float = 1e-3,
+    merge: float = MERGE,
     edge: float = 0.05,
     levels: Literal["linear", "log"] = "linear",
     floor: float = 1e-6,
@@ -124,8 +127,42 @@ def plateaus(
         speed of the drop: compare strengths of curves with the same noise only. The final plateau
         is as strong as the record is long.
     """
+    options = prominence, merge, edge, levels, floor, bins, smoothing, median
+    return answered([judged(*_curves(time, loss, squared_gradient, slope), *options)])[0]
+
+
+def answered(asking: Sequence[Judging]) -> list[Plateaus]:
+    """Plateaus of many curves, whose passages are computed together."""
+    found = dict[int, Plateaus]()
+    asks = {k: next(each) for k, each in enumerate(asking)}
+    while asks:
+        answers = zip(list(asks), passages(list(asks.values())), strict=True)
+        for k, answer in answers:
+            try:
+                asks[k] = asking[k].send(answer)
+            except StopIteration as end:
+                found[k] = end.value
+                del asks[k]
+    return [found[k] for k in range(len(asking))]
+
+
+def judged(
+    time: ArrayLike,
+    loss: ArrayLike,
+    squared_gradient: ArrayLike | None,
+    slope: ArrayLike | None,
+    prominence: float = PROMINENCE,
+    merge: float = MERGE,
+    edge: float = 0.05,
+    levels: Literal["linear", "log"] = "linear",
+    floor: float = 1e-6,
+    bins: int = 1000,
+    smoothing: float = 1.5,
+    median: int = 9,
+) -> Judging:
+    """Find the plateaus of one curve, and ask for the times at which it passes levels."""
     _check_options(prominence, merge, edge, levels, floor, bins, smoothing, median)
-    t, l, r, dl = _check_curve(*_curves(time, loss, squared_gradient, slope))  # noqa: E741
+    t, l, r, dl = _check_curve(time, loss, squared_gradient, slope)  # noqa: E741
     kept = np.flatnonzero(np.diff(t, prepend=-np.inf) > 0)
     t, l = t[kept], l[kept]  # noqa: E741
     dl = None if dl is None else dl[kept]
@@ -173,12 +210,13 @@ def plateaus(
     start, end = np.full(len(level), t[0]), np.full(len(level), t[last])
     fallen = lambda part: level[1:] + part * (level[:-1] - level[1:])
     within = index[:-1], index[1:]
-    end[:-1] = passages(t, curve, dl, fallen(1 - edge), *within)
-    drop_time = passages(t, curve, dl, fallen(0.5), *within)
-    start[1:] = passages(t, curve, dl, fallen(edge), *within, latest=True)
+    end[:-1] = yield Passages(t, curve, dl, fallen(1 - edge), *within)
+    drop_time = yield Passages(t, curve, dl, fallen(0.5), *within)
+    start[1:] = yield Passages(t, curve, dl, fallen(edge), *within, latest=True)
     left = level[-1] - curve[last]
     if left > edge * max(level[-1], merge * scale):  # it falls on, by too little to count
-        end[-1:] = passages(t, curve, dl, level[-1:] - edge * left, index[-1:], np.array([last]))
+        lower = level[-1:] - edge * left
+        end[-1:] = yield Passages(t, curve, dl, lower, index[-1:], np.array([last]))
     start, end = between_rises(t, risen, start, t[index], end)
     return Plateaus(
         level=level,

@@ -9,13 +9,16 @@ from .._types import ArrayLike
 from ..dynamics import Trajectory
 from ._given import check_trajectory
 from ._passage import passage_time
-from ._plateaus import plateaus, slope_of
+from ._plateaus import Judging, answered, judged, slope_of
+from ._plateaus_result import Plateaus
 
 if TYPE_CHECKING:
     import xarray as xr
 
 _PLATEAU = {"level": np.nan, "strength": np.nan, "start": np.nan, "end": np.nan, "index": -1}
 """What is known of each plateau, and what stands where a network has fewer."""
+
+_TOGETHER = 1000  # networks whose passages are computed together
 
 
 def rests(
@@ -53,8 +56,14 @@ def rests(
     middles = None if levels is None else _middles(levels)
     batch = trajectory.batch_shape
     over = trajectory.dims if dims is None else dims
-    lanes = [trajectory.lane(*index) for index in np.ndindex(*batch)]
-    found = [plateaus(lane, merge=merge) if lane.saves else None for lane in lanes]
+    slope = slope_of(trajectory)
+    lanes = [index for index in np.ndindex(*batch) if trajectory.saves[index]]
+    known = dict[tuple[int, ...], Plateaus]()
+    for first in range(0, len(lanes), _TOGETHER):
+        some = lanes[first : first + _TOGETHER]
+        asking = [_judged(trajectory, slope, index, merge) for index in some]
+        known |= zip(some, answered(asking), strict=True)
+    found = [known.get(index) for index in np.ndindex(*batch)]
     count = np.array([0 if each is None else len(each) for each in found])
     most = max(int(count.max(initial=0)), 1)
 
@@ -83,7 +92,6 @@ def rests(
     if middles is None:
         return table
     time, loss = (curve[..., None, :] for curve in (trajectory.time, trajectory.loss))
-    slope = slope_of(trajectory)
     slope = None if slope is None else slope[..., None, :]
     passage = passage_time(time, loss, middles, slope=slope)
     save = np.argmax(loss <= middles[:, None], axis=-1)
@@ -91,6 +99,19 @@ def rests(
         passage=((*over, "middle"), passage),
         save=((*over, "middle"), np.where(np.isnan(passage), -1, save)),
     )
+
+
+def _judged(
+    trajectory: Trajectory,
+    slope: Float[np.ndarray, "*batch save"] | None,
+    index: tuple[int, ...],
+    merge: float,
+) -> Judging:
+    """Plateaus of one network, by its gradient or, without a slope, by its loss."""
+    upto = (*index, slice(0, int(trajectory.saves[index])))
+    gradient = None if slope is None else trajectory.squared_gradient[upto]
+    slopes = None if slope is None else slope[upto]
+    return judged(trajectory.time[upto], trajectory.loss[upto], gradient, slopes, merge=merge)
 
 
 def _middles(levels: ArrayLike) -> Float[np.ndarray, " middle"]:

@@ -11,6 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from ._course import refined
+from ._linear_saddles import LinearModes
 from ._stairs import root, warn_unless_ended
 
 # A jump has ended when the active columns' gradient is this fraction of that at its start, or this
@@ -32,23 +34,37 @@ class Moments(NamedTuple):
     covariance: Float[np.ndarray, "input input"]
     inverse: Float[np.ndarray, "input input"]
 
-    def drive(self, active: Float[np.ndarray, "weight unit"]) -> Float[np.ndarray, "output input"]:
-        """Σ̃ = Σ_yz − WΣ_zz."""
-        v, u = np.split(active, [len(self.correlation)])
-        return self.left(v @ u.T)
+    @classmethod
+    def of(cls, modes: LinearModes) -> "Moments":
+        return cls(modes.correlation, modes.covariance, modes.inverse)
 
-    def left(self, learned: Float[np.ndarray, "output input"]) -> Float[np.ndarray, "output input"]:
+    def drive(
+        self, active: Float[np.ndarray, "*time weight unit"]
+    ) -> Float[np.ndarray, "*time output input"]:
+        """Σ̃ = Σ_yz − WΣ_zz."""
+        outputs = len(self.correlation)
+        return self.left(active[..., :outputs, :] @ active[..., outputs:, :].swapaxes(-1, -2))
+
+    def left(
+        self, learned: Float[np.ndarray, "*time output input"]
+    ) -> Float[np.ndarray, "*time output input"]:
         """The same from W itself."""
         return self.correlation - learned @ self.covariance
 
-    def excess(self, drive: Float[np.ndarray, "output input"]) -> float:
+    def excess(self, drive: Float[np.ndarray, "*time output input"]) -> Float[np.ndarray, "*time"]:
         """Loss above that of least squares, which Σ̃ tells without cancellation."""
-        return 0.5 * float(np.sum((drive @ self.inverse) * drive))
+        return np.asarray(0.5 * np.sum((drive @ self.inverse) * drive, axis=(-1, -2)))
 
     @property
     def weight(self) -> float:
         """Size of the weights once all is learned."""
         return float(np.sqrt(np.linalg.norm(self.correlation @ self.inverse, 2)))
+
+    @property
+    def least_weight(self) -> float:
+        """Size of the weights of the weakest mode once it is learned."""
+        strengths = np.linalg.svd(self.correlation @ self.inverse, compute_uv=False)
+        return float(np.sqrt(strengths[strengths > 1e-9 * strengths[0]].min(initial=np.inf)))
 
     @property
     def rate(self) -> float:
@@ -58,21 +74,32 @@ class Moments(NamedTuple):
 
 @dataclass(frozen=True)
 class Jump:
-    """From one saddle to the next: the end of it, and the loss on the way."""
+    """A part of the flow that is integrated, from one saddle to a later one."""
 
+    moments: Moments
     start: float
     end: float
     settled: bool
-    excess: Callable[[float], float]
-    """Loss above that of least squares at a time."""
-    time: Float[np.ndarray, " step"]
-    squared_gradient: Float[np.ndarray, " step"]
+    left: Callable[[float], Float[np.ndarray, "output input"]]
+    """Σ̃ at a time."""
+    time: Float[np.ndarray, " row"]
+    excess: Float[np.ndarray, " row"]
+    """Loss above that of least squares."""
+    squared_gradient: Float[np.ndarray, " row"]
     resting: float
-    """Squared gradient after it, of what still waits alone."""
+    """Squared gradient of the dormant weights alone, at the end of the jump."""
+
+    def passage(self, excess: float) -> float:
+        """When the loss above that of least squares passes this value; it falls all the way."""
+        later = int(np.argmax(self.excess <= excess))
+        if later == 0:
+            return self.start if self.excess[0] <= excess else self.end
+        above = lambda t: float(self.moments.excess(self.left(t))) - excess
+        return root(above, self.time[later - 1], self.time[later])
 
 
 def jump(
-    moments: Moments,
+    modes: LinearModes,
     active: Float[np.ndarray, "weight unit"],
     dormant: Float[np.ndarray, "weight waiting"],
     start: float,
@@ -80,28 +107,44 @@ def jump(
 ) -> tuple[Jump, Float[np.ndarray, "weight unit"], Float[np.ndarray, "weight waiting"]]:
     """Integrate the active columns until they rest, or until a dormant one has this size.
 
-    Also the active and dormant columns at its end. Where nothing drives the active columns the jump
-    ends where it starts, settled.
+    Return the jump, and the active and dormant columns at its end. Active columns rest when each of
+    them has learned a mode: saddles that they pass before are part of the jump. If nothing drives
+    the active columns, the jump ends where it starts, settled.
     """
     from scipy.integrate import solve_ivp
 
+    moments = Moments.of(modes)
     scale = float(np.abs(dormant).max(initial=0.0)) or 1.0
     both = np.concatenate([active, dormant / scale], axis=1)
     few = active.shape[1]
+    most = min(few, len(modes.mu))
+
+    def drive(state: np.ndarray) -> Float[np.ndarray, "*time output input"]:
+        return moments.drive(state.reshape(*state.shape[:-1], *both.shape)[..., :few])
+
+    outputs = len(moments.correlation)
 
     def flow(_: float, state: np.ndarray) -> np.ndarray:
-        columns = state.reshape(both.shape)
-        return _move(moments.drive(columns[:, :few]), columns).ravel()
+        """`move` by `drive`, written out: most of the time is spent here."""
+        v, u = (columns := state.reshape(both.shape))[:outputs], columns[outputs:]
+        left = moments.correlation - v[:, :few] @ (u[:, :few].T @ moments.covariance)
+        return np.concatenate([left @ u, left.T @ v]).ravel()
 
-    def slope(state: np.ndarray) -> float:
-        columns = state.reshape(both.shape)[:, :few]
-        return float(np.sum(_move(moments.drive(columns), columns) ** 2))
+    def slopes(state: np.ndarray) -> Float[np.ndarray, "2 *time"]:
+        """Squared gradient of the active columns and of the dormant ones."""
+        columns = state.reshape(*state.shape[:-1], *both.shape)
+        squares = np.sum(move(drive(state), columns) ** 2, axis=-2)
+        dormant = scale**2 * squares[..., few:].sum(axis=-1)
+        return np.array([squares[..., :few].sum(axis=-1), dormant])
 
-    at_start = slope(both.ravel())
-    at_rest = max(_SETTLED**2 * at_start, (_STILL * moments.rate * moments.weight) ** 2) or 1.0
+    at_start = float(slopes(both.ravel())[0])
+    slowest = (_STILL * moments.rate * moments.weight) ** 2 or 1.0
+    at_rest = max(_SETTLED**2 * at_start, slowest)
 
     def rests(_: float, state: np.ndarray) -> float:
-        return slope(state) / at_rest - 1.0
+        slope = float(slopes(state)[0])
+        waits = slowest < slope <= at_rest and len(modes.nearest(drive(state)).modes) < most
+        return 1.0 if waits else slope / at_rest - 1.0
 
     def wakes(_: float, state: np.ndarray) -> float:
         largest = np.linalg.norm(state.reshape(both.shape)[:, few:], 2) if dormant.size else 0.0
@@ -130,18 +173,22 @@ def jump(
     )
     if at_start > at_rest:
         warn_unless_ended(solution)
-    final = solution.y[:, -1].reshape(both.shape)
-    dense = solution.sol
+    final = solution.y[:, -1]
+    dense, read = solution.sol, refined(solution.t)
+    states = dense(read).T
     way = Jump(
+        moments,
         start,
         start + float(solution.t[-1]),
         not solution.t_events[1].size and (at_start <= at_rest or bool(solution.t_events[0].size)),
-        lambda t: moments.excess(moments.drive(dense(t - start).reshape(both.shape)[:, :few])),
-        start + solution.t,
-        np.array([slope(state) for state in solution.y.T]),
-        scale**2 * float(np.sum(_move(moments.drive(final[:, :few]), final[:, few:]) ** 2)),
+        lambda t: drive(dense(t - start)),
+        start + read,
+        moments.excess(drive(states)),
+        slopes(states).sum(axis=0),
+        float(slopes(final)[1]),
     )
-    return way, final[:, :few], scale * final[:, few:]
+    columns = final.reshape(both.shape)
+    return way, columns[:, :few], scale * columns[:, few:]
 
 
 def grow(
@@ -184,9 +231,10 @@ def turn(
     return dormant @ turned.T, size
 
 
-def _move(
-    drive: Float[np.ndarray, "output input"], columns: Float[np.ndarray, "weight unit"]
-) -> Float[np.ndarray, "weight unit"]:
+def move(
+    drive: Float[np.ndarray, "*time output input"], columns: Float[np.ndarray, "*time weight unit"]
+) -> Float[np.ndarray, "*time weight unit"]:
     """M Θ."""
-    v, u = np.split(columns, [len(drive)])
-    return np.concatenate([drive @ u, drive.T @ v])
+    outputs = drive.shape[-2]
+    v, u = columns[..., :outputs, :], columns[..., outputs:, :]
+    return np.concatenate([drive @ u, drive.swapaxes(-1, -2) @ v], axis=-2)

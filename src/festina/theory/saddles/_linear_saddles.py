@@ -29,6 +29,7 @@ from ...networks import Layer, Neuron
 from ...networks._given import whole_number
 from ...tasks import AbstractTask
 from .._checks import finite, number
+from .._modes import equals
 from .._statistics import covariance_of, inverse_on
 from ._generator import generator
 
@@ -218,6 +219,18 @@ class LinearModes:
             unique=bool(np.abs(ahead).min(initial=np.inf) > equal),
             better=int(np.sum(ahead > equal)),
         )
+
+    def nearest(self, left: Float[np.ndarray, "output input"]) -> LinearSaddle:
+        """Return the fixed point of the modes that have lost half of their loss or more.
+
+        `left` is Σ̃ = Σ_yz − WΣ_zz of any weights.
+        """
+        power, e, learned = left @ self.inverse @ left.T, self.e.copy(), list[int]()
+        for equal in equals(self.mu, self.degeneracy):
+            share, rotation = np.linalg.eigh(e[:, equal].T @ power @ e[:, equal])
+            e[:, equal] = e[:, equal] @ rotation
+            learned += [equal.start + int(k) for k in np.flatnonzero(share < 0.5 * self.mu[equal])]
+        return replace(self, e=e).saddle(tuple(learned))
 
 
 def _ranked(problem: LinearModes, rank: int | None) -> Iterator[LinearSaddle]:

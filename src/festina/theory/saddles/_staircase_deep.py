@@ -25,10 +25,10 @@ from typing import TypeAlias
 import numpy as np
 from jaxtyping import Float
 
-from ..._drops import resting
+from ._course import refined
 from ._linear_jump import Jump, Moments
 from ._linear_saddles import linear_modes
-from ._staircase_linear import begun, read
+from ._staircase_linear import course
 from ._stairs import Staircase, warn_unless_ended
 
 Layers: TypeAlias = list[Float[np.ndarray, "_ _"]]
@@ -48,20 +48,19 @@ def deep_staircase(
 ) -> Staircase:
     """The staircase of three or more layers, from the input's side to the output's."""
     modes = linear_modes(correlation, covariance, None, 1e-9)
-    moments = Moments(modes.correlation, modes.covariance, modes.inverse)
+    moments = Moments.of(modes)
     layers = [np.asarray(weight, float) for weight in weights]
     count, of_map = len(modes.mu), lambda matrix: np.linalg.svd(matrix, compute_uv=False)
-    if not count:
-        return read(0, [], [modes.saddle(())], floor)
     strengths = of_map(modes.correlation @ modes.inverse)[:count]
     most = min(count, *(min(weight.shape) for weight in layers))
     depth = len(layers)
 
-    time, jumps, saddles = 0.0, list[Jump](), [begun(modes, moments.left(product(layers)))]
-    settled = not saddles[0].modes
-    while (learned := len(saddles[-1].modes)) < most or not settled:
-        saddle, wait = saddles[-1], 0.0
-        strength = strengths[min(learned, count - 1)]
+    initial = moments.left(product(layers))
+    first = saddle = modes.nearest(initial)
+    start = float(moments.excess(initial)), _norm(gradient(layers, initial)) ** 2
+    time, jumps, settled = 0.0, list[Jump](), not first.modes
+    while (learned := len(saddle.modes)) < most or not settled:
+        wait, strength = 0.0, strengths[min(learned, count - 1)]
         if settled:
             enough = strength * _SOON ** (depth / (2 - depth))
             waited = _wait(layers, saddle.correlation, learned, enough)
@@ -70,14 +69,15 @@ def deep_staircase(
             wait, layers = waited
         rate = float(of_map(saddle.correlation)[0]) if learned < count else moments.rate
         natural = rate * strength ** (1 - 1 / depth), rate * strength ** (1 - 2 / depth)
-        way, layers, drives = _jump(moments, layers, time + wait, learned + settled, *natural)
-        reached = [begun(modes, drive) for drive in drives]
-        if settled and way.settled and not len(reached[-1].modes) > learned:
+        way, layers = _jump(moments, layers, time + wait, learned + settled, *natural)
+        saddle = modes.nearest(way.left(way.end))
+        if settled and way.settled and not len(saddle.modes) > learned:
             break
         settled, time = True, way.end
         jumps.append(way)
-        saddles += reached
-    return read(count, jumps, saddles, floor)
+    # Left out is what dormant weights have added to W before a jump is followed, in that time.
+    flow = course(modes, first, start, jumps, _SOON ** (1.0 + depth / (2 - depth)))
+    return flow.staircase("modes", count, floor)
 
 
 def _wait(layers: Layers, left: Map, learned: int, enough: float) -> tuple[float, Layers] | None:
@@ -134,11 +134,11 @@ def _wait(layers: Layers, left: Map, learned: int, enough: float) -> tuple[float
 
 def _jump(
     moments: Moments, layers: Layers, start: float, learned: int, steepest: float, fastest: float
-) -> tuple[Jump, Layers, list[Map]]:
+) -> tuple[Jump, Layers]:
     """Follow all weights until the learned directions rest, so many in every layer.
 
-    Also the weights then, and what was left at each rest on the way. `steepest` is about the
-    gradient of the jump, `fastest` its rate. In frames in which each layer is diagonal at the
+    Return the jump, and the weights at its end. `steepest` is about the gradient of the jump,
+    `fastest` its rate. In frames in which each layer is diagonal at the
     start: there errors of the integration are those of what is small and what is large, each for
     itself.
     """
@@ -188,21 +188,19 @@ def _jump(
         dense_output=True,
     )
     warn_unless_ended(solution)
-    final, dense = _split(solution.y[:, -1], shapes), solution.sol
+    final, dense, read = _split(solution.y[:, -1], shapes), solution.sol, refined(solution.t)
     way = Jump(
+        moments,
         start,
         start + float(solution.t[-1]),
         bool(solution.t_events[0].size),
-        lambda t: inner.excess(drive(dense(t - start))),
-        start + solution.t,
-        np.array([slope(state) for state in solution.y.T]),
+        lambda t: frames[-1] @ drive(dense(t - start)) @ frames[0].T,
+        start + read,
+        np.array([inner.excess(drive(state)) for state in dense(read).T]),
+        np.array([slope(state) for state in dense(read).T]),
         slope(solution.y[:, -1]),
     )
-    excess = np.array([way.excess(t) for t in way.time])
-    passed = [*resting(excess, way.squared_gradient), len(excess) - 1]
-    drives = [frames[-1] @ drive(solution.y[:, k]) @ frames[0].T for k in passed]
-    back = [o @ w @ i.T for w, i, o in zip(final, frames[:-1], frames[1:], strict=True)]
-    return way, back, drives
+    return way, [o @ w @ i.T for w, i, o in zip(final, frames[:-1], frames[1:], strict=True)]
 
 
 def product(layers: Layers) -> Map:

@@ -12,32 +12,22 @@ to $-\ln(1/|m_i|)$: in units of $\ln(1/\epsilon)$ this is $\pm1$, and in the lim
 straight lines until a coordinate gets there, upon which $\beta$ jumps to the least squares of
 those that are at $\pm1$, with their signs (Pesme & Flammarion 2023, Algorithm 1).
 
-At finite $\epsilon$ the same lines are exact but for an offset at each jump, and that is known:
-while only the coordinates $A$ differ from zero,
-
-$$\int g_D\,dt = g_D^A\,t + C_{DA}C_{AA}^{-1}\int g_A\,dt,\qquad
-  g^A_D = b_D - C_{DA}C_{AA}^{-1}b_A,$$
-
-and $\int g_A\,dt$ is what $s_A$ needs to get from one value of $\beta_A$ to the other.
+At finite $\epsilon$ the same variable $s$ is integrated. It moves along straight lines on plateaus,
+where an implicit method takes few steps however long they are.
 """
-
-import itertools
-import math
-from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float
 
-from ..._drops import resting
 from ..._types import ArrayLike
 from .._checks import finite
 from .._statistics import covariance_of, inverse_on
-from ._stairs import Staircase, floor_of, joining_times, root
+from ._course import Course, Saddle, refined
+from ._stairs import Staircase, floor_of, root, warn_unless_ended, warned
 
-# The loss has fallen by half when β = (1 − 1/√2) β*: there β/(1 − β/β*) is this part of β*.
-_HALF = math.sqrt(2.0) - 1.0
-
-_WIDE = 10.0  # times 1/pull: how long a jump is followed on either side; β grows by e² in each
+_RTOL = 1e-9
+_LEARNED = 1e-10  # part of the initial loss that may be left at the end
+_LONGEST = 1e6  # times as slow as the fastest: coordinates that are not followed
 
 
 def diagonal_staircase_from(
@@ -48,20 +38,13 @@ def diagonal_staircase_from(
     *,
     floor: float = 0.0,
 ) -> Staircase:
-    r"""The staircase of a diagonal linear network from data statistics and initial weights.
+    r"""Predict the staircase of a diagonal linear network from data statistics and initial weights.
 
     On the plateau with the coordinates $A$, and signs that they keep, $\beta_A$ is the solution of
     least squares on $A$ and its level is $L_A = L_\mathrm{floor} + \frac12(\beta-\beta^*)^\top
-    C(\beta - \beta^*)$. The next coordinate $j$ is the one whose $s_j$ first reaches
-
-    $$s_j = \pm\tfrac12\ln\frac{(\sqrt2 - 1)\,|\beta_j|}{p_j^2\ (\text{or } m_j^2)},$$
-
-    with $\beta_j$ its value on the plateau it leads to: then the loss is half-way down, for a
-    coordinate that rises like a logistic curve. Coordinates that would change their sign go back to
-    zero, and wait again.
-
-    Pesme & Flammarion (2023) is the limit of small weights, with time in units of
-    $\ln(1/\epsilon)$; the offsets of order one are kept here.
+    C(\beta - \beta^*)$. These are the saddles of Pesme & Flammarion (2023). Which of them the flow
+    passes, and when, follows from the mirror flow, which is integrated in $s$ at the given initial
+    scale. Coordinates that would change their sign go back to zero, and wait again.
 
     **Arguments:**
 
@@ -74,182 +57,114 @@ def diagonal_staircase_from(
     **Returns:**
 
     A `Staircase` of coordinates, for $L = \frac12\langle(y - f)^2\rangle$. Stages are those
-    between which the squared gradient dips by half a decade, if every jump is a logistic curve of
-    its own; coordinates without a plateau in between join together. A coordinate with
-    $u_i(0) = -v_i(0)$ never becomes positive, one with $u_i(0) = v_i(0)$ never negative.
-
-    !!! note "When it stops holding"
-
-        Levels and active sets are those of the limit. Times are right up to
-        $O(1)/\ln(1/\epsilon)$ of themselves: in a jump other coordinates move with the one that
-        wakes, and one that leaves does so within a time of order one. Two coordinates that get
-        there within a time of order one may come in either order, which matters to the level
-        between them if that is one.
+    between which the squared gradient dips by half a decade; coordinates without a plateau in
+    between join together. A coordinate with $u_i(0) = -v_i(0)$ never becomes positive, one with
+    $u_i(0) = v_i(0)$ never negative. What is worth less than $10^{-10}$ of the initial loss is not
+    followed.
     """
-    lowest = floor_of(floor)
+    return warned(diagonal_staircase(u, v, correlation, covariance, floor_of(floor)))
+
+
+def diagonal_staircase(
+    u: ArrayLike, v: ArrayLike, correlation: ArrayLike, covariance: ArrayLike, floor: float
+) -> Staircase:
+    """`diagonal_staircase_from` without its warnings."""
+    from scipy.integrate import solve_ivp
+
     b, c, p, m = _checked(u, v, correlation, covariance)
-    inputs = len(b)
-    beta, s, now = np.zeros(inputs), np.zeros(inputs), 0.0
-    best = np.linalg.pinv(c, rcond=1e-13 * inputs, hermitian=True) @ b
-    excess = lambda beta: 0.5 * float((beta - best) @ c @ (beta - best))
+    with np.errstate(divide="ignore"):
+        up, down = np.log(np.abs(p)), np.log(np.abs(m))
+    best = np.linalg.pinv(c, rcond=1e-13 * len(b), hermitian=True) @ b
 
-    jumps, saddles = list[_Woken](), [beta]
-    # Every saddle is lower than the one before, so that none comes twice.
-    for _ in range(4 * 2**inputs):
-        woken = _next(b, c, p, m, beta, s, now)
-        if woken is None:
-            break
-        after = _constrained(b, c, beta, woken.coordinate, woken.sign)
-        s = _carried(b, c, p, m, beta, after, s, woken.time - now)
-        now, beta = woken.time, after
-        jumps.append(woken)
-        saddles.append(beta)
-    descent = _Descent(jumps, np.array([excess(beta) for beta in saddles]))
-    stages = descent.resting()
-    times = [descent.passage(first, last) for first, last in itertools.pairwise(stages)]
-    active = [tuple(np.flatnonzero(saddles[k]).tolist()) for k in stages]
-    return Staircase(
-        levels=lowest + descent.levels[stages],
-        times=np.array(times),
-        active=tuple(active),
-        joined=joining_times(active, times, inputs),
-        members="coordinates",
+    def parts(s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The positive and the negative part of β, bounded for steps that are tried too far."""
+        return np.exp(np.minimum(2.0 * (up + s), 50.0)), np.exp(np.minimum(2.0 * (down - s), 50.0))
+
+    def beta(s: np.ndarray) -> Float[np.ndarray, "*time input"]:
+        positive, negative = parts(s)
+        return positive - negative
+
+    def excess(at: np.ndarray) -> Float[np.ndarray, "*time"]:
+        return np.asarray(0.5 * np.sum((at - best) @ c * (at - best), axis=-1))
+
+    def squared_gradient(s: np.ndarray) -> Float[np.ndarray, "*time"]:
+        return np.asarray(2.0 * np.sum((b - beta(s) @ c) ** 2 * sum(parts(s)), axis=-1))
+
+    signs = np.stack([p != 0.0, m != 0.0]) * np.array([[1.0], [-1.0]])
+    final = excess(_least_squares(b, c, np.concatenate(signs)))
+    start = excess(beta(np.zeros_like(b)))
+
+    def ended(_: float, s: np.ndarray) -> float:
+        return float(excess(beta(s)) - final - _LEARNED * start)
+
+    ended.terminal = True  # pyright: ignore[reportFunctionMemberAccess]
+    waits = np.concatenate([-up[p != 0.0], -down[m != 0.0]]).clip(0.0)
+    longest = _LONGEST * (1.0 + waits.max(initial=0.0)) / (np.abs(b).max() or 1.0)
+    moves = ended(0.0, np.zeros_like(b)) > 0.0
+    solution = solve_ivp(
+        lambda _, s: b - c @ beta(s),
+        (0.0, longest if moves else 0.0),
+        np.zeros_like(b),
+        method="LSODA",
+        rtol=_RTOL,
+        atol=_RTOL,
+        jac=lambda _, s: -2.0 * c * sum(parts(s)),
+        events=ended,
+        dense_output=True,
     )
+    if moves:
+        warn_unless_ended(solution)
+    time = refined(solution.t)
+    rows = solution.sol(time).T
+    losses = excess(beta(rows))
+
+    def saddle(row: int) -> Saddle:
+        near = _near(b, c, beta(rows[row]))
+        return Saddle(float(excess(near)), tuple(np.flatnonzero(near).tolist()))
+
+    def passage(value: float) -> float:
+        later = int(np.argmax(losses <= value))
+        if later == 0:
+            return 0.0 if losses[0] <= value else float(time[-1])
+        above = lambda t: float(excess(beta(solution.sol(t)))) - value
+        return root(above, time[later - 1], time[later])
+
+    flow = Course(time, losses, squared_gradient(rows), saddle, passage)
+    return flow.staircase("coordinates", len(b), floor)
 
 
-@dataclass(frozen=True)
-class _Woken:
-    coordinate: int
-    sign: float
-    time: float
-    pull: float
+def _near(b: np.ndarray, c: np.ndarray, beta: np.ndarray) -> Float[np.ndarray, " input"]:
+    """Least squares on the coordinates that have half of their value there or more."""
+    signs = np.sign(beta)
+    while True:
+        saddle = _least_squares(b, c, signs)
+        early = (signs != 0.0) & (np.abs(beta) < 0.5 * np.abs(saddle))
+        if not early.any():
+            return saddle
+        signs[np.argmin(np.where(early, np.abs(beta / np.where(early, saddle, 1.0)), np.inf))] = 0.0
 
 
-@dataclass(frozen=True)
-class _Descent:
-    """The loss on its way down: from level to level along a logistic curve for each jump."""
-
-    jumps: list[_Woken]
-    levels: Float[np.ndarray, " saddle"]
-
-    def excess(
-        self, t: float | Float[np.ndarray, " time"]
-    ) -> tuple[Float[np.ndarray, "*time"], Float[np.ndarray, "*time"]]:
-        """Loss above the floor, and how fast it falls, which is the squared gradient."""
-        loss, speed = np.full_like(t, self.levels[-1], dtype=float), np.zeros_like(t, dtype=float)
-        for jump, drop in zip(self.jumps, -np.diff(self.levels), strict=True):
-            odds = _HALF * np.exp(2.0 * jump.pull * np.minimum(t - jump.time, _WIDE / jump.pull))
-            left = 1.0 / (1.0 + odds)  # 1 − β/β*
-            loss += drop * left**2
-            speed += 4.0 * jump.pull * drop * odds * left**3
-        return loss, speed
-
-    def resting(self) -> list[int]:
-        """The saddles at which the flow slows down, judged as a simulation is."""
-        if not self.jumps:
-            return [0]
-        times = [jump.time for jump in self.jumps]
-        steps = np.linspace(-_WIDE, _WIDE, 401)
-        around = np.concatenate([jump.time + steps / jump.pull for jump in self.jumps])
-        time = np.unique(np.maximum(around, 0.0))
-        found = time[resting(*self.excess(time))]
-        return sorted({0, len(times), *np.searchsorted(times, found).tolist()})
-
-    def passage(self, first: int, last: int) -> float:
-        """When the loss passes the middle between two levels; of a jump alone that is its time."""
-        jumps = self.jumps[first:last]
-        if len(jumps) == 1:
-            return jumps[0].time
-        middle = 0.5 * (self.levels[first] + self.levels[last])
-        ends = [jump.time + side * _WIDE / jump.pull for jump in jumps for side in (-1.0, 1.0)]
-        passed = root(lambda t: float(self.excess(t)[0]) - middle, min(ends), max(ends))
-        return max(passed, 0.0)
-
-
-def _next(
-    b: np.ndarray,
-    c: np.ndarray,
-    p: np.ndarray,
-    m: np.ndarray,
-    beta: np.ndarray,
-    s: np.ndarray,
-    now: float,
-) -> _Woken | None:
-    """The coordinate that is next to be half learned, and when; None if nothing pulls."""
-    pull = b - c @ beta
-    still = 1e-10 * np.abs(b).max()
-    learned = np.flatnonzero(beta)
-    found = []
-    for j in np.flatnonzero((beta == 0.0) & (np.abs(pull) > still)):
-        # What is left of j's variance once the active coordinates follow.
-        along = np.linalg.lstsq(c[np.ix_(learned, learned)], c[learned, j], rcond=1e-13)[0]
-        curvature = c[j, j] - c[j, learned] @ along
-        size, sign = abs(pull[j]) / curvature, np.sign(pull[j])
-        seed = p[j] if sign > 0 else m[j]
-        if seed != 0.0 and curvature > 1e-12 * c[j, j]:
-            needed = 0.5 * math.log(_HALF * size) - math.log(abs(seed))
-            time = now + (needed - sign * s[j]) / abs(pull[j])
-            found.append(_Woken(int(j), float(sign), time, float(abs(pull[j]))))
-    first = min(found, key=lambda woken: woken.time, default=None)
-    # One that is awake before the jump is over is part of it.
-    return None if first is None else replace(first, time=max(first.time, now))
-
-
-def _constrained(
-    b: np.ndarray, c: np.ndarray, beta: np.ndarray, woken: int, sign: float
-) -> Float[np.ndarray, " input"]:
-    """Least squares on the active coordinates and the one that woke, all with their signs."""
+def _least_squares(b: np.ndarray, c: np.ndarray, signs: np.ndarray) -> Float[np.ndarray, " input"]:
+    """Least squares on coordinates with these signs; zero is none. Twice as many are both signs."""
     from scipy.optimize import nnls
 
-    signs = np.sign(beta)
-    signs[woken] = sign
-    used = np.flatnonzero(signs)
+    which = np.flatnonzero(signs)
+    if not which.size:  # SciPy's `nnls` aborts Python without columns
+        return np.zeros(len(b))
     # ½βᵀCβ − bᵀβ is ½|Rβ − d|² with C = RᵀR, Rᵀd = b.
     variance, axes = np.linalg.eigh(c)
     seen = variance > 1e-13 * len(c) * variance[-1]
     root = np.sqrt(variance[seen])
-    matrix = root[:, None] * axes[:, seen].T * signs
-    solution, _ = nnls(matrix[:, used], (axes[:, seen].T @ b) / root)
-    after = np.zeros_like(beta)
-    after[used] = signs[used] * np.where(solution > 1e-12 * solution.max(), solution, 0.0)
-    return after
-
-
-def _carried(
-    b: np.ndarray,
-    c: np.ndarray,
-    p: np.ndarray,
-    m: np.ndarray,
-    before: np.ndarray,
-    after: np.ndarray,
-    s: np.ndarray,
-    elapsed: float,
-) -> Float[np.ndarray, " input"]:
-    """s on the plateau `after`, `elapsed` after it was s on the plateau before.
-
-    Coordinates that leave keep their value for that time, and are zero from then on.
-    """
-    learned, rest = np.flatnonzero(after), np.flatnonzero(after == 0.0)
-    leaving = np.where(after == 0.0, before, 0.0)
-    new = s.copy()
-    new[learned] = _exponent(p[learned], m[learned], after[learned])
-    pulled = new[learned] - s[learned] + elapsed * (c @ leaving)[learned]
-    inner = c[np.ix_(learned, learned)]
-    shared = np.linalg.lstsq(inner, b[learned] * elapsed - pulled, rcond=1e-13)[0]
-    new[rest] += elapsed * (b - c @ leaving)[rest] - c[np.ix_(rest, learned)] @ shared
-    return new
-
-
-def _exponent(p: np.ndarray, m: np.ndarray, beta: np.ndarray) -> Float[np.ndarray, " input"]:
-    """s with β = p²e^{2s} − m²e^{−2s}, by whichever of the two is β."""
-    root = np.sqrt(beta**2 + 4.0 * (p * m) ** 2)
-    large = 0.5 * (np.abs(beta) + root)
-    with np.errstate(divide="ignore"):
-        return np.where(
-            beta > 0,
-            0.5 * np.log(large) - np.log(np.abs(p)),
-            np.log(np.abs(m)) - 0.5 * np.log(large),
-        )
+    matrix = root[:, None] * axes[:, seen].T
+    used = which % len(b)
+    solution, _ = nnls(matrix[:, used] * signs[which], (axes[:, seen].T @ b) / root)
+    found = np.zeros(len(b))
+    np.add.at(
+        found,
+        used,
+        signs[which] * np.where(solution > 1e-12 * solution.max(initial=0.0), solution, 0.0),
+    )
+    return found
 
 
 def _checked(

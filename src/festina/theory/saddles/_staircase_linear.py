@@ -22,14 +22,14 @@ from dataclasses import replace
 import numpy as np
 from jaxtyping import Float
 
-from ..._drops import resting
 from ..._types import ArrayLike
 from ...networks._given import check_size
 from .._checks import finite
 from .._modes import equals
-from ._linear_jump import Jump, Moments, grow, jump, turn
+from ._course import Course, Saddle
+from ._linear_jump import Jump, Moments, grow, jump, move, turn
 from ._linear_saddles import LinearModes, LinearSaddle, linear_modes
-from ._stairs import Staircase, floor_of, joining_times, root
+from ._stairs import Staircase, floor_of, warned
 
 # Dormant columns become active at this fraction of the weights' final size. What they do to W until
 # then, and is left out, is the square of it.
@@ -76,30 +76,45 @@ def linear_staircase_from(
     **Returns:**
 
     A `Staircase` of modes, for $L = \frac12\langle\lVert y - f\rVert^2\rangle$. Stages are those
-    between which the squared gradient dips by half a decade; modes without a plateau in between
-    join together. A mode of which the initial weights have nothing, or for which no unit is left,
-    is never learned. One that grows a thousand times as slowly as the fastest is off by a percent,
-    and one that does so a hundred thousand times is not followed.
+    between which the squared gradient dips by half a decade, whether the flow is followed in one
+    jump there or in several; modes without a plateau in between join together. A mode of which the
+    initial weights have nothing, or for which no unit is left, is never learned. One that grows a
+    thousand times as slowly as the fastest is off by a percent, and one that does so a hundred
+    thousand times is not followed.
 
     !!! note "When it stops holding"
 
         What is left out is the back-reaction of dormant weights below a hundredth of the final
-        ones. It shifts a jump by some $10^{-4}$ of the time in which the weights grow by $e$,
-        whatever the initial scale, so that the relative error falls as $1/\ln(1/\epsilon)$. Below
-        $\epsilon \approx 10^{-30}$ rounding of the modes learned may hide those that wait. With
-        large initial weights everything is active from the start, and the prediction is the flow
-        itself.
+        ones of the weakest mode. It shifts a jump by some $10^{-4}$ of the time in which the
+        weights grow by $e$, whatever the initial scale, so that the relative error falls as
+        $1/\ln(1/\epsilon)$. Below $\epsilon \approx 10^{-30}$ rounding of the modes learned may hide
+        those that wait. With large initial weights everything is active from the start, and the
+        prediction is the flow itself.
     """
-    lowest = floor_of(floor)
+    return warned(linear_staircase(u, v, correlation, covariance, floor_of(floor), degeneracy))
+
+
+def linear_staircase(
+    u: ArrayLike,
+    v: ArrayLike,
+    correlation: ArrayLike,
+    covariance: ArrayLike,
+    floor: float,
+    degeneracy: float,
+) -> Staircase:
+    """`linear_staircase_from` without its warnings."""
     modes = linear_modes(correlation, covariance, None, degeneracy)
-    moments = Moments(modes.correlation, modes.covariance, modes.inverse)
+    moments = Moments.of(modes)
     dormant = _columns(u, v, modes)
     active = dormant[:, :0]
-    size = _SMALL * moments.weight
+    size = _SMALL * moments.least_weight
+    initial = moments.drive(dormant)
+    first = saddle = modes.nearest(initial)
+    start = float(moments.excess(initial)), float(np.sum(move(initial, dormant) ** 2))
 
-    time, settled, jumps, saddles = 0.0, True, list[Jump](), [begun(modes, moments.drive(dormant))]
+    time, settled, jumps = 0.0, True, list[Jump]()
     while modes.mu.size and dormant.shape[1]:
-        drive = saddles[-1].correlation if jumps and settled else moments.drive(active)
+        drive = saddle.correlation if jumps and settled else moments.drive(active)
         waited = grow(dormant, drive, size, 1e-10 * moments.rate)
         if waited is None:
             break
@@ -107,24 +122,14 @@ def linear_staircase_from(
         turned, largest = turn(dormant)
         rank = max(1, int(np.sum(largest >= (1.0 - 1e-6) * size)))
         active = np.concatenate([active, turned[:, :rank]], axis=1)
-        way, active, dormant = jump(moments, active, turned[:, rank:], time + wait, size)
+        way, active, dormant = jump(modes, active, turned[:, rank:], time + wait, size)
         # Unless it has been learned before the start, it is driven too little to be followed.
         if way.end == way.start and (jumps or wait > 0.0):
             break
-        time, settled = way.end, way.settled
+        time, settled, saddle = way.end, way.settled, _reached(modes, active)
         jumps.append(way)
-        saddles.append(_reached(modes, active))
-    return read(len(modes.mu), jumps, saddles, lowest)
-
-
-def begun(modes: LinearModes, drive: Float[np.ndarray, "output input"]) -> LinearSaddle:
-    """The fixed point of the modes that weights hold: those of whose loss half is gone."""
-    left, e, learned = drive @ modes.inverse @ drive.T, modes.e.copy(), list[int]()
-    for equal in equals(modes.mu, modes.degeneracy):
-        share, rotation = np.linalg.eigh(e[:, equal].T @ left @ e[:, equal])
-        e[:, equal] = e[:, equal] @ rotation
-        learned += [equal.start + int(k) for k in np.flatnonzero(share < 0.5 * modes.mu[equal])]
-    return replace(modes, e=e).saddle(tuple(learned))
+    flow = course(modes, first, start, jumps, _SMALL**2)
+    return flow.staircase("modes", len(modes.mu), floor)
 
 
 def _reached(modes: LinearModes, active: Float[np.ndarray, "weight unit"]) -> LinearSaddle:
@@ -140,49 +145,43 @@ def _reached(modes: LinearModes, active: Float[np.ndarray, "weight unit"]) -> Li
     return replace(modes, e=e).saddle(tuple(learned))
 
 
-def read(members: int, jumps: list[Jump], saddles: list[LinearSaddle], floor: float) -> Staircase:
-    """The staircase: saddles at which the flow slows down, and the passages between them."""
-    stages = [saddles[k] for k in _resting(jumps, saddles)]
-    middles = [0.5 * (high.loss + low.loss) for high, low in itertools.pairwise(stages)]
-    times = [_passage(jumps, middle) for middle in middles]
-    active = [saddle.modes for saddle in stages]
-    return Staircase(
-        levels=floor + np.array([saddle.loss for saddle in stages]),
-        times=np.array(times),
-        active=tuple(active),
-        joined=joining_times(active, times, members),
-        members="modes",
-    )
+def course(
+    modes: LinearModes,
+    first: LinearSaddle,
+    start: tuple[float, float],
+    jumps: list[Jump],
+    slack: float,
+) -> Course:
+    """Join jumps to one flow. Between them only dormant weights move.
 
+    **Arguments:**
 
-def _passage(jumps: list[Jump], excess: float) -> float:
-    """When the loss above the floor passes this value; it falls all the way."""
-    jump = next((jump for jump in jumps if jump.excess(jump.end) <= excess), jumps[-1])
-    if jump.excess(jump.start) <= excess:
-        return jump.start
-    return root(lambda t: jump.excess(t) - excess, jump.start, jump.end)
-
-
-def _resting(jumps: list[Jump], saddles: list[LinearSaddle]) -> list[int]:
-    """The saddles at which the flow slows down, judged as a simulation is."""
-    if not jumps:
-        return [0]
-    rows = [
-        (t, jump.excess(t), slope)
-        for jump in jumps
-        for t, slope in zip(jump.time, jump.squared_gradient, strict=True)
-    ]
-    # A jump is followed until it is slow; on the plateau after it only what waits moves.
-    rows += [
-        (0.5 * (jump.end + later.start), jump.excess(jump.end), jump.resting)
-        for jump, later in itertools.pairwise(jumps)
+    - `first`: the saddle of the initial weights.
+    - `start`: excess loss and squared gradient of the initial weights.
+    - `slack`: error of each jump's time by what the predictor leaves out, in units of one over the
+      rate at which the saddle before it is left.
+    """
+    plateaus = [
+        np.array([[0.5 * (jump.end + later.start)], [jump.excess[-1]], [jump.resting], [k]])
+        for k, (jump, later) in enumerate(itertools.pairwise(jumps))
         if jump.settled and later.start > jump.end
     ]
-    time, excess, slopes = np.array(sorted(rows)).T
-    _, once = np.unique(time, return_index=True)
-    found = excess[once][resting(excess[once], slopes[once])]
-    levels = np.array([saddle.loss for saddle in saddles])
-    return sorted({int(np.abs(levels - level).argmin()) for level in found} | {0})
+    parts = [
+        np.stack([jump.time, jump.excess, jump.squared_gradient, np.full(jump.time.shape, k)])
+        for k, jump in enumerate(jumps)
+    ]
+    rows = np.concatenate([np.array([[0.0], *([x] for x in start), [-1]]), *parts, *plateaus], 1)
+    time, excess, slope, which = rows[:, np.unique(rows[0], return_index=True)[1]]
+
+    def near(row: int) -> Saddle:
+        k = int(which[row])
+        seen = first if k < 0 else modes.nearest(jumps[k].left(min(time[row], jumps[k].end)))
+        return Saddle(seen.loss, seen.modes, slack / seen.escape_rates.max(initial=1e-300))
+
+    def passage(value: float) -> float:
+        return next((jump for jump in jumps if jump.excess[-1] <= value), jumps[-1]).passage(value)
+
+    return Course(time, excess, slope, near, passage)
 
 
 def _columns(u: ArrayLike, v: ArrayLike, modes: LinearModes) -> Float[np.ndarray, "weight unit"]:

@@ -64,9 +64,11 @@ def unit_staircase(network: Layer, task: AbstractTask) -> Staircase:
 
     !!! note "When it stops holding"
 
-        The first jump is right up to $O(\epsilon\ln(1/\epsilon))$. Later ones follow units that
-        were not the first, whose times are sensitive: a unit that was about to escape as well does
-        so at once. Compare them as distributions over seeds. Where two directions are nearly as
+        The first jump is right up to $O(\epsilon\ln(1/\epsilon))$, as long as all units are far
+        smaller at the start than a unit that becomes active. Later jumps follow dormant units as if
+        the jumps before took no time, and their times are sensitive: a unit that was about to
+        escape as well does so at once. `uncertainty` is the time that those jumps take; compare
+        the times as distributions over seeds. Where two directions are nearly as
         good, active units go on turning while others wait, which is not followed. A head of rank
         two or more learns its ranks one after the other: plateaus in between last only
         $\ln(1/\epsilon)$ and are counted with the jump.
@@ -79,21 +81,27 @@ def unit_staircase(network: Layer, task: AbstractTask) -> Staircase:
         1 + (network.unit.algebra.order or 0),
     )
     weights = problem.structure.columns(*network.parts)[:, 0].reshape(-1, network.width)
+    initial = stage.excess(weights)
     active = np.zeros_like(weights)
     dormant = list(range(network.width))
 
     now, levels, times, chosen = 0.0, [stage.excess(active)], list[float](), [tuple[int, ...]()]
+    unknown, uncertainty = 0.0, list[float]()
     while dormant and levels[-1] > _NOTHING * levels[0]:
         escape = stage.race(active, weights[:, dormant])
         if escape is None:
             break
+        small = float(np.abs(stage.gain(active, weights[:, dormant])).sum()) / stage.large(active)
         unit = dormant.pop(escape.which)
-        settled, passage = stage.settle(active, unit, escape)
+        settled, passage, width = stage.settle(active, unit, escape)
         level = stage.excess(settled)
         if levels[-1] - level <= _NOTHING * levels[0]:
             break
+        uncertainty.append(unknown + width * (_SEED + small))
+        # Dormant units are followed as if the jump took no time.
+        unknown += abs(passage) + width * (1.0 + small)
         weights[:, dormant] = stage.wait(active, weights[:, dormant], escape.time)
-        times.append(now + escape.time + passage)
+        times.append(max(now + escape.time + passage, 0.0))
         now += escape.time
         active = settled
         levels.append(level)
@@ -104,6 +112,10 @@ def unit_staircase(network: Layer, task: AbstractTask) -> Staircase:
         active=tuple(chosen),
         joined=joining_times(chosen, times, network.width),
         members="units",
+        uncertainty=np.array(uncertainty),
+        initial=np.asarray(problem.floor + initial),
+        fewest=np.asarray(len(levels)),
+        most=np.asarray(len(levels)),
     )
 
 
@@ -131,11 +143,19 @@ class _Stage(NamedTuple):
         steepest = float(np.linalg.norm(self.correlation(active)))
         if not moves.size or not steepest > 0:
             return None
-        large = _SEED * self.excess(active)
+        large = self.large(active)
         race = Race(lambda n: self.pull(active, n), dormant[:, moves], self.degree, large)
         # Beyond that a unit has either found its direction or does not move.
         escape = race.first(latest=1e3 / steepest)
         return None if escape is None else escape._replace(which=int(moves[escape.which]))
+
+    def gain(self, active: np.ndarray, dormant: np.ndarray) -> Float[np.ndarray, " unit"]:
+        """What each unit takes off the loss to first order, its utility."""
+        return np.sum(dormant * self.pull(active, dormant), axis=0) / self.degree
+
+    def large(self, active: np.ndarray) -> float:
+        """The gain of a unit that becomes active."""
+        return _SEED * self.excess(active)
 
     def correlation(self, active: np.ndarray) -> Float[np.ndarray, "..."]:
         """⟨(y − f_A)ψ⟩, whose norm no utility of unit weights exceeds."""
@@ -165,14 +185,16 @@ class _Stage(NamedTuple):
             atol=ATOL,
         )
         later = scale * solution.y[:, -1].reshape(dormant.shape)
-        gain = np.sum(later * self.pull(active, later), axis=0) / self.degree
-        large = _SEED * self.excess(active)
+        gain, large = self.gain(active, later), self.large(active)
         return later * np.where(gain > large, large / gain, 1.0) ** (1.0 / self.degree)
 
     def settle(
         self, active: np.ndarray, unit: int, escape: Escape
-    ) -> tuple[Float[np.ndarray, "weight unit"], float]:
-        """The saddle that the active units flow to, and when, after the escape, half is learned."""
+    ) -> tuple[Float[np.ndarray, "weight unit"], float, float]:
+        """The saddle that the active units flow to, and when half is learned, after the escape.
+
+        Also the time from when the unit becomes active to its escape.
+        """
         from scipy.integrate import solve_ivp
 
         kappa, before = self.degree, self.excess(active)
@@ -220,7 +242,7 @@ class _Stage(NamedTuple):
         above = lambda t: self.excess(whole(solution.sol(t))) - middle
         # What gains little has passed the middle by the time at which it is large.
         half = root(above, 0.0, float(solution.t[-1])) if above(0.0) > 0.0 else 0.0
-        return settled, half - ahead
+        return settled, half - ahead, ahead
 
 
 def _residual(

@@ -1,15 +1,18 @@
 """A staircase: its levels, when it falls, what is active; and what all that predict one share."""
 
+import functools
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from ..._axes import axes, styled
+from ..._drops import MERGE
 from ..._objective import loss_formula
+from ...networks._given import check_lane
 from .._checks import number
 
 if TYPE_CHECKING:
@@ -17,53 +20,163 @@ if TYPE_CHECKING:
 
 _LABEL = "predicted"
 
+_FAR = 0.1  # of what there is to learn: how far the initial loss may be from the first level
+_VAGUE = 0.05  # of a time: how large its uncertainty may be
+_SMALL = 1.5 * MERGE  # of the initial loss: drops that training may not count
+
 Members = Literal["modes", "coordinates", "units"]
 
 
 @dataclass(frozen=True, eq=False)
 class Staircase:
-    r"""The plateaus that training passes, from the first to the last, and when it leaves them.
+    r"""Result of `staircase`: the plateaus that training passes, and when it leaves them.
 
-    - `levels`: the loss of each plateau, that of the initial one first.
-    - `times`: when the loss passes the middle between a level and the next; one fewer than levels.
+    - `levels`: the loss of each plateau, that of the initial one first. It is the loss of the
+      saddle; training passes the saddle at a distance.
+    - `times`: when the loss passes the middle between one plateau and the next, as
+      `festina.diagnose.plateaus` defines `drop_time`; one fewer than levels.
+    - `uncertainty`: estimated error of each time, in the units of `times`. It is the larger the
+      farther from its saddles the flow rests, which grows with the initial scale.
     - `active`: what is learned on each plateau, as sorted indices of `members`.
     - `joined`: for each member the time of the jump at which it became active, for the last time if
       it left in between; zero if it was from the start, infinity if it never does.
     - `members`: `"modes"` (of a linear network: eigenvectors of
       $\Sigma_{yz}\Sigma_{zz}^{-1}\Sigma_{zy}$, the largest eigenvalue first), `"coordinates"` (of a
       diagonal one), or `"units"`.
+    - `initial`: the loss of the initial weights.
+    - `fewest`, `most`: how many plateaus training may have. They differ from the number of `levels`
+      if a plateau is within a tenth of a decade of the half decade at which it counts.
     - `convention`: of the loss, which sets the clock too.
 
     Members that become active at the same jump were learned together: their rates coincide, or are
     too close for a plateau in between at these initial weights.
+
+    The staircases of a batch of networks are one `Staircase`. Its arrays have the axes of the batch
+    in front, padded with NaN where a network has fewer plateaus than another; `active` is a tuple
+    for each axis. `lane(0)` is the staircase of one network.
     """
 
-    levels: Float[np.ndarray, " stage"]
-    times: Float[np.ndarray, " jump"]
-    active: tuple[tuple[int, ...], ...]
-    joined: Float[np.ndarray, " member"]
+    levels: Float[np.ndarray, "*batch stage"]
+    times: Float[np.ndarray, "*batch jump"]
+    active: tuple[Any, ...]
+    joined: Float[np.ndarray, "*batch member"]
     members: Members
+    uncertainty: Float[np.ndarray, "*batch jump"]
+    initial: Float[np.ndarray, "*batch"]
+    fewest: Int[np.ndarray, "*batch"]
+    most: Int[np.ndarray, "*batch"]
     convention: str = "half"
 
-    def __str__(self) -> str:
-        left = [f"{time:.6g}" for time in self.times] + [""]
-        rows = [f"{'level':>12} {'left at':>12}   active {self.members}"]
-        for level, time, active in zip(self.levels, left, self.active, strict=True):
-            rows.append(f"{level:12.6g} {time:>12}   {', '.join(map(str, active)) or 'none'}")
-        return "\n".join([f"{len(self.levels)} levels of the loss '{self.convention}'", *rows])
+    @property
+    def batch_shape(self) -> tuple[int, ...]:
+        return self.levels.shape[:-1]
 
-    def loss(self, times: Float[np.ndarray, " time"]) -> Float[np.ndarray, " time"]:
+    @property
+    def count(self) -> Int[np.ndarray, "*batch"]:
+        """Number of plateaus."""
+        return np.asarray(np.sum(~np.isnan(self.levels), axis=-1))
+
+    def lane(self, *index: int) -> "Staircase":
+        """The staircase of one network of a batch, without padding."""
+        check_lane(index, self.batch_shape, alone="staircase")
+        count = int(self.count[index])
+        return replace(
+            self,
+            levels=self.levels[index][:count],
+            times=self.times[index][: count - 1],
+            uncertainty=self.uncertainty[index][: count - 1],
+            active=functools.reduce(lambda nested, i: nested[i], index, self.active),
+            joined=self.joined[index],
+            initial=np.asarray(self.initial[index]),
+            fewest=np.asarray(self.fewest[index]),
+            most=np.asarray(self.most[index]),
+        )
+
+    def lanes(self) -> "list[Staircase]":
+        """The staircases of all networks of a batch in one list."""
+        if not self.batch_shape:
+            return [self]
+        return [self.lane(*index) for index in np.ndindex(*self.batch_shape)]
+
+    def doubts(self) -> tuple[str, ...]:
+        """Sentences on where training may differ: its plateaus, its times, its start.
+
+        For a batch, the doubts about each network that has any, with the number of the network.
+        """
+        if self.batch_shape:
+            return tuple(
+                f"Network {', '.join(map(str, index))}: {doubt}"
+                for index in np.ndindex(*self.batch_shape)
+                for doubt in self.lane(*index).doubts()
+            )
+        found, first = list[str](), float(self.levels[0])
+        if abs(self.initial - first) > _FAR * (first - self.levels[-1]) + 1e-6 * first:
+            found.append(
+                f"A staircase begins at a saddle, here one of the loss {first:.6g}; these weights "
+                f"have {self.initial:.6g}. Expect no plateau there, and other times: start "
+                "smaller, or on a plateau."
+            )
+        if self.fewest != self.most:
+            found.append(
+                f"Training may show {self.fewest} to {self.most} plateaus, {self.count} are "
+                "predicted: one is close to the half decade by which a plateau has to slow down."
+            )
+        vague = self.uncertainty > _VAGUE * self.times
+        if vague.any():
+            worst = int(np.argmax(self.uncertainty - _VAGUE * self.times))
+            found.append(
+                f"{vague.sum()} of {vague.size} times are uncertain by more than {_VAGUE:.0%}, the "
+                f"jump at {self.times[worst]:.4g} by {self.uncertainty[worst]:.2g}: training "
+                "passes the saddle at a distance. Start smaller."
+            )
+        drops = -np.diff(self.levels) / self.initial
+        if (drops < _SMALL).any():
+            least = int(np.argmin(drops))
+            found.append(
+                f"The drop at {self.times[least]:.4g} lowers the loss by {drops[least]:.1g} of the "
+                f"initial loss. `festina.diagnose.plateaus` leaves out drops below {MERGE:g} "
+                "unless `merge` is smaller."
+            )
+        return tuple(found)
+
+    def __str__(self) -> str:
+        if self.batch_shape:
+            fewest, most = self.count.min(), self.count.max()
+            many = f"{fewest}" if fewest == most else f"{fewest} to {most}"
+            size = " × ".join(map(str, self.batch_shape))
+            return f"{size} staircases of {many} levels of the loss '{self.convention}'"
+        left = [f"{time:.6g}" for time in self.times] + [""]
+        error = [f"{error:.1g}" for error in self.uncertainty] + [""]
+        rows = [f"{'level':>12} {'left at':>12} {'±':>8}   active {self.members}"]
+        for level, time, by, active in zip(self.levels, left, error, self.active, strict=True):
+            names = ", ".join(map(str, active)) or "none"
+            rows.append(f"{level:12.6g} {time:>12} {by:>8}   {names}")
+        heading = f"{len(self.levels)} levels of the loss '{self.convention}'"
+        return "\n".join([heading, *rows, *self.doubts()])
+
+    __repr__ = __str__
+
+    def loss(self, times: Float[np.ndarray, " time"]) -> Float[np.ndarray, "*batch time"]:
         """The staircase as a function of time: the level of the plateau at each of `times`."""
-        return self.levels[np.searchsorted(self.times, times)]
+        losses = [each.levels[np.searchsorted(each.times, times)] for each in self.lanes()]
+        return np.reshape(losses, (*self.batch_shape, *np.shape(times)))
 
     def draw(self, ax: "Axes | None" = None, **style: Any) -> "Axes":
         """The loss as a staircase over time, with what is learned on each step.
 
         Upon axes that are given, with training in them or other staircases, of other seeds say: it
-        reaches as far as they do, and the legend has one entry for all of them. `style` goes to
-        `Axes.stairs`, for example `color`.
+        reaches as far as they do, and the legend has one entry for all of them. For a batch, one
+        staircase for each network. `style` goes to `Axes.stairs`, for example `color`.
         """
         ax = axes(ax)
+        for each in self.lanes():
+            each._draw(ax, dict(style))
+        formula = loss_formula(self.convention)
+        ax.set(xlabel=f"time $t$ of gradient flow on {formula}", ylabel=f"loss {formula}")
+        ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=4, frameon=False)
+        return ax
+
+    def _draw(self, ax: "Axes", style: dict[str, Any]) -> None:
         last = 1.25 * float(self.times[-1]) if len(self.times) else 1.0
         shown = ax.dataLim.x1 if ax.has_data() else 0.0
         edges = [0.0, *self.times, max(last, shown)]
@@ -75,10 +188,55 @@ class Staircase:
             for level, left, active in zip(self.levels, edges, self.active, strict=False):
                 words = ", ".join(map(str, active)) or f"no {self.members}"
                 ax.annotate(words, (left, level), (2, 2), textcoords="offset points", fontsize=8)
-        formula = loss_formula(self.convention)
-        ax.set(xlabel=f"time $t$ of gradient flow on {formula}", ylabel=f"loss {formula}")
-        ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=4, frameon=False)
-        return ax
+
+
+def stacked(found: list[Staircase], batch: tuple[int, ...]) -> Staircase:
+    """Return the staircases of all networks of a batch as one."""
+    if not batch:
+        return found[0]
+    most = max(len(each.levels) for each in found)
+
+    def padded(name: str, length: int) -> np.ndarray:
+        table = np.full((len(found), length), np.nan)
+        for row, each in zip(table, found, strict=True):
+            values = getattr(each, name)
+            row[: len(values)] = values
+        return table.reshape(*batch, length)
+
+    def nested(rows: list[Any], shape: tuple[int, ...]) -> tuple[Any, ...]:
+        if len(shape) == 1:
+            return tuple(rows)
+        each = len(rows) // shape[0]
+        parts = (rows[i * each : (i + 1) * each] for i in range(shape[0]))
+        return tuple(nested(part, shape[1:]) for part in parts)
+
+    one = lambda name: np.reshape([getattr(each, name) for each in found], batch)
+    return replace(
+        found[0],
+        levels=padded("levels", most),
+        times=padded("times", most - 1),
+        uncertainty=padded("uncertainty", most - 1),
+        active=nested([each.active for each in found], batch),
+        joined=padded("joined", len(found[0].joined)),
+        initial=one("initial"),
+        fewest=one("fewest"),
+        most=one("most"),
+    )
+
+
+def warned(found: Staircase) -> Staircase:
+    """The same, with a warning of what training may do otherwise."""
+    doubts = found.doubts()
+    if found.batch_shape and doubts:
+        many = sum(bool(each.doubts()) for each in found.lanes())
+        warnings.warn(
+            f"{many} of {found.count.size} staircases may differ from training (`doubts()` lists "
+            f"how). {doubts[0]}",
+            stacklevel=4,
+        )
+    elif doubts:
+        warnings.warn(" ".join(doubts), stacklevel=4)
+    return found
 
 
 def root(function: Callable[[float], float], low: float, high: float) -> float:
