@@ -15,6 +15,9 @@ from ._plateaus_loss import from_loss
 from ._plateaus_result import Plateaus
 from ._rises import between_rises, flanks, lasting_rises, runs
 
+_STEEPEST = 1.5  # exponent of a power of time that does not come to rest
+_FACTORS, _NOISY_FACTORS = (1.5, 2.0), (4.0,)  # by which time grows between falls to compare
+
 
 def plateaus(
     time: ArrayLike | Trajectory,
@@ -139,7 +142,7 @@ def plateaus(
         )
     curve = np.maximum(l, floor * scale) if relative else l
 
-    risen = np.zeros(t.size, dtype=bool)
+    risen, error = np.zeros(t.size, dtype=bool), np.zeros(t.size)
     if r is not None:
         speed = log_rate(r[kept])
         smallest = merge * (curve if relative else np.full_like(curve, scale))
@@ -147,6 +150,7 @@ def plateaus(
         strengths = strength(speed[drops], speed[index])
     else:
         seen = denoised(t, curve, median)
+        error = seen.error
         least = merge * (seen.curve if relative else np.full_like(curve, scale))
         risen = lasting_rises(seen.curve, least, seen.error)
         flank = flanks(seen.curve, risen, edge)
@@ -176,6 +180,8 @@ def plateaus(
     end[:-1] = passages(t, curve, dl, fallen(1 - edge), *within)
     drop_time = passages(t, curve, dl, fallen(0.5), *within)
     start[1:] = passages(t, curve, dl, fallen(edge), *within, latest=True)
+    if len(level) > 1 and not _settles(t[: last + 1], curve, drop_time[-1], error):
+        strengths[-1] = 0.0
     left = level[-1] - curve[last]
     if left > edge * max(level[-1], merge * scale):  # it falls on, by too little to count
         end[-1:] = passages(t, curve, dl, level[-1:] - edge * left, index[-1:], np.array([last]))
@@ -191,6 +197,30 @@ def plateaus(
         rises=t[runs(risen) - np.array([0, 1])],
         method="loss" if r is None else "gradient",
     )
+
+
+def _settles(t: np.ndarray, curve: np.ndarray, drop_time: float, error: np.ndarray) -> bool:
+    """Whether a curve comes to rest after its last drop, faster than by a power of time.
+
+    A power $T^{-a}$ of the time $T$ since the drop falls by $q^{-a}$ of the fall before whenever
+    $T$ grows by a factor $q$, and has no time of its own. A curve that rests falls by less, for
+    `_STEEPEST` as $a$, somewhere. Straight pieces of a noisy curve follow a power for longer.
+    """
+    first = max(int(np.searchsorted(t, drop_time)) - 1, 0)
+    here = slice(first, t.size)
+    elapsed, level, error = t[here] - t[first], curve[here], error[here]
+    if elapsed.size < 3:
+        return elapsed.size == 2 and level[0] == level[1]
+    elapsed = elapsed + elapsed[1]
+    for factor in _NOISY_FACTORS if error.any() else _FACTORS:
+        near = lambda times: np.searchsorted(elapsed, times * (1 - 1e-9))
+        before, after = near(elapsed / factor), near(elapsed * factor)
+        seen = after < elapsed.size
+        now, before, after = np.flatnonzero(seen), before[seen], after[seen]
+        fallen, then = level[before] - level[now], level[now] - level[after]
+        if (then + error[after] < factor**-_STEEPEST * fallen).any():
+            return True
+    return False
 
 
 def slope_of(lane: Trajectory) -> np.ndarray | None:
