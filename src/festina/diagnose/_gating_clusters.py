@@ -69,6 +69,18 @@ def cluster(
     return Clusters(label, weight, common, share[order] / share.sum(), held)
 
 
+def canonical(
+    on: Bool[np.ndarray, "unit example"], weight: Float[np.ndarray, " unit"]
+) -> Int[np.ndarray, " unit"]:
+    """Return an order of units that does not depend on the order they are given in.
+
+    By how many examples they are on for and share with others, by weight, and at last by examples.
+    """
+    shared = np.rint(np.asarray(on, np.float32) @ np.asarray(on, np.float32).T)
+    keys = (weight, np.sum(shared**2, axis=1), shared.sum(axis=1), on.sum(axis=1))
+    return np.lexsort((*on.T[::-1], *keys))
+
+
 def _unexplained(
     signs: Float[np.ndarray, "unit example"],
     weight: Float[np.ndarray, " unit"],
