@@ -23,9 +23,10 @@ STABLE = 0.8
 
 _AROUND = (0.1, 3.0, 10.0)  # thresholds that would have done as well
 _LEAST = 16  # examples that are halved; of fewer a quarter is left out
-_SPLITS, _ROUNDS = 8, 24  # splits in a round, and rounds until the verdict is certain
+_SPLITS, _ROUNDS = 4, 48  # splits in a round, and rounds until the verdict is certain
 _CERTAIN = 3.0  # standard errors from the limit at which it is
-_SHUFFLES = 16  # of the gates of each unit, for what chance gives
+_LIKELY = 0.15  # standard deviation of agreement between splits, where few look all alike
+_SHUFFLES, _LOW = 16, 0.3  # of the gates, for what chance gives; a quarter is enough if that is low
 _ENOUGH = 2000  # examples in a half
 _MOMENTS = 12  # of a trajectory
 
@@ -197,7 +198,10 @@ def gating(
         ]
         looks["thresholds"] = [_alike(found, clusters(pick(other))) for other in others_sets]
         split = lambda on: _split(on, clusters, rng)
-        chance = float(np.mean([split(_shuffled(on, rng)) for _ in range(_SHUFFLES)]))
+        shuffles = [split(_shuffled(on, rng)) for _ in range(_SHUFFLES // 4)]
+        if max(shuffles) > _LOW:
+            shuffles += [split(_shuffled(on, rng)) for _ in range(_SHUFFLES - len(shuffles))]
+        chance = float(np.mean(shuffles))
         looks["examples"] = _splits(lambda: split(on), chance)
         lanes = places[:, :-1]
         for lane in np.unique(lanes, axis=0) if alive.ndim > 1 else ():
@@ -232,7 +236,7 @@ def _splits(split: Callable[[], float], chance: float) -> list[float]:
     for _ in range(_ROUNDS):
         found += [split() for _ in range(_SPLITS)]
         off = abs(beyond(float(np.mean(found)), chance) - STABLE) * (1 - chance)
-        if off > _CERTAIN * np.std(found, ddof=1) / np.sqrt(len(found)):
+        if off > _CERTAIN * np.hypot(np.std(found), _LIKELY) / np.sqrt(len(found)):
             break
     return found
 
@@ -242,13 +246,14 @@ def _split(
     clusters: Callable[[np.ndarray], Clusters],
     rng: np.random.Generator,
 ) -> float:
-    """Return how well the clusters of two parts of the examples agree."""
+    """Return how well the clusters of two parts of the examples agree; 0 if neither has several."""
     examples = on.shape[1]
     order = rng.permutation(examples)
     halves = order[: examples // 2][:_ENOUGH], order[examples // 2 :][:_ENOUGH]
     if examples < _LEAST:
         halves = order, order[: -(examples // 4)]
-    return _alike(*(clusters(on[:, half]) for half in halves))
+    pair = [clusters(on[:, half]) for half in halves]
+    return _alike(*pair) if any(len(each.share) > 1 for each in pair) else 0.0
 
 
 def _shuffled(
