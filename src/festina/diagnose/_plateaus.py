@@ -16,7 +16,7 @@ from ._plateaus_result import Plateaus
 from ._rises import between_rises, flanks, lasting_rises, runs
 
 _STEEPEST = 1.5  # exponent of a power of time that does not come to rest
-_FACTORS, _NOISY_FACTORS = (1.5, 2.0), (4.0,)  # by which time grows between falls to compare
+_FACTORS, _NOISY_FACTORS = (1.5, 2.0), (3.0,)  # by which time grows between falls to compare
 
 
 def plateaus(
