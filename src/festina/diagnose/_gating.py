@@ -23,7 +23,7 @@ STABLE = 0.8
 
 _AROUND = (0.1, 3.0, 10.0)  # thresholds that would have done as well
 _LEAST = 16  # examples that are halved; of fewer a quarter is left out
-_SPLITS, _ROUNDS = 4, 48  # splits in a round, and rounds until the verdict is certain
+_SPLITS, _ROUNDS = 4, 16  # splits in a round, and rounds until the verdict is certain
 _CERTAIN = 3.0  # standard errors from the limit at which it is
 _LIKELY = 0.15  # standard deviation of agreement between splits, where few look all alike
 _SHUFFLES, _LOW = 16, 0.3  # of the gates, for what chance gives; a quarter is enough if that is low
@@ -81,10 +81,12 @@ class Gating:
     def stable(self) -> bool:
         """Whether these are pathways, or what a threshold, a sample or a seed made of no such.
 
-        True for a `stability` of at least 0.8. False for fewer than four examples. Networks trained
-        on few examples often have the pathways that one expects and are unstable.
+        True for a `stability` of at least 0.8, by more than splits of the examples leave uncertain.
+        False for fewer than four examples. Networks trained on few examples often have the pathways
+        that one expects and are unstable.
         """
-        return self.stability >= STABLE
+        splits = self.agreement.get("examples", ())
+        return self.stability >= STABLE and (not len(splits) or certain(splits, self.chance))
 
     def by(self, labels: ArrayLike) -> Bool[np.ndarray, "*batch unit example"]:
         """Gates that depend on a label alone: open where a unit is on for half of its examples.
@@ -230,13 +232,19 @@ def beyond(agreement: float, chance: float) -> float:
     return 1.0 if agreement >= 1 else (agreement - chance) / max(1 - chance, 1e-12)
 
 
+def certain(splits: Sequence[float] | np.ndarray, chance: float) -> bool:
+    """Whether it is certain on which side of `STABLE` the mean agreement of all splits is."""
+    off = abs(beyond(float(np.mean(splits)), chance) - STABLE) * (1 - chance)
+    spread = np.hypot(np.std(splits), _LIKELY * (1 - chance))
+    return bool(off >= _CERTAIN * spread / np.sqrt(len(splits)))
+
+
 def _splits(split: Callable[[], float], chance: float) -> list[float]:
-    """Split examples as often as it takes to be certain on which side of `STABLE` the mean is."""
+    """Split examples as often as it takes to be certain."""
     found: list[float] = []
     for _ in range(_ROUNDS):
         found += [split() for _ in range(_SPLITS)]
-        off = abs(beyond(float(np.mean(found)), chance) - STABLE) * (1 - chance)
-        if off > _CERTAIN * np.hypot(np.std(found), _LIKELY) / np.sqrt(len(found)):
+        if certain(found, chance):
             break
     return found
 
