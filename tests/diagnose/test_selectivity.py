@@ -269,7 +269,10 @@ WRONG = {
     "gatings": (lambda: look(H, OBJ, CTX, candidates=[CTX == 0]), "by name"),
     "threshold": (lambda: look(H, OBJ, CTX, threshold=1), "`threshold` must be from 0 to below 1"),
     "least": (lambda: look(H, OBJ, CTX, least=-1), "`least` must be from 0 to below 1"),
-    "word": (lambda: look(H, OBJ, CTX, threshold="half"), '`threshold` must be a number or "split"'),
+    "word": (
+        lambda: look(H, OBJ, CTX, threshold="half"),
+        '`threshold` must be a number or "split"',
+    ),
     "anova": (lambda: look(H, OBJ, CTX, anova="type 3"), '"full", "means" or None'),
     "inputs": (lambda: look(H, OBJ, CTX, random=3, inputs=np.eye(3)), "those of 12 examples"),
     "network": (lambda: selectivity(NETWORK), "finite `task`"),

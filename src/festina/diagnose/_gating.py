@@ -195,9 +195,7 @@ def gating(
         looks["units"] = [found.held * found.common.any()]
         chance = float(np.mean([one(_shuffled(on, rng)).held for _ in range(_SHUFFLES)]))
     elif examples > 3:
-        others_sets = [
-            _sets(h, threshold * factor) for factor in _AROUND if threshold * factor < 1
-        ]
+        others_sets = [_sets(h, threshold * factor) for factor in _AROUND if threshold * factor < 1]
         looks["thresholds"] = [_alike(found, clusters(pick(other))) for other in others_sets]
         split = lambda on: _split(on, clusters, rng)
         shuffles = [split(_shuffled(on, rng)) for _ in range(_SHUFFLES // 4)]

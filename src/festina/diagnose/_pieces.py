@@ -65,9 +65,7 @@ def denoised(t: np.ndarray, loss: np.ndarray, median: int) -> Denoised:
     return _straight_pieces(t, clipped, np.maximum(scatter, _CLEAN * height), starts)
 
 
-def _scatter(
-    off: Float[np.ndarray, " sample"], least: float
-) -> Float[np.ndarray, " sample"]:
+def _scatter(off: Float[np.ndarray, " sample"], least: float) -> Float[np.ndarray, " sample"]:
     """Return the standard deviation of the noise at each sample, blind to spikes.
 
     Its logarithm is fitted in the same way as the curve: by the fewest straight pieces.
@@ -194,8 +192,14 @@ def _joined(
     apart = (jump**2 > price * (before + after)) & (jump * np.diff(fit.mean) > 0)
     meet = (left * after + right * before) / (before + after)
     own = values(ends)[0]
-    value[:-1, 1], value[1:, 0] = np.where(apart, own[:-1, 1], meet), np.where(apart, own[1:, 0], meet)
-    at[:-1, 1], at[1:, 0] = np.where(apart, ends[:-1, 1], middle), np.where(apart, ends[1:, 0], middle)
+    value[:-1, 1], value[1:, 0] = (
+        np.where(apart, own[:-1, 1], meet),
+        np.where(apart, own[1:, 0], meet),
+    )
+    at[:-1, 1], at[1:, 0] = (
+        np.where(apart, ends[:-1, 1], middle),
+        np.where(apart, ends[1:, 0], middle),
+    )
     return at, value, apart
 
 

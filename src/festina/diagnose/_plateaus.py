@@ -50,8 +50,8 @@ def plateaus(
     final loss a step is at most a twentieth of what is left to fall (with `levels="log"`, `bins`
     equal steps in $\log L$).
 
-    A curve that scatters is first replaced by the fewest straight pieces that its scatter, a
-    function of the loss, allows: least squares, with a price for each piece at which a straight
+    A curve that scatters is first replaced by the fewest straight pieces that its scatter allows,
+    which is estimated along the record and as a function of the loss: least squares, with a price for each piece at which a straight
     line in white noise is broken in no more than one record of twenty. A level is then known to
     the standard error of its piece, which widens steps and smoothing, and a drop by less than four
     of them does not count. Noise that goes the same way for some time counts as more of it, if
@@ -76,6 +76,8 @@ def plateaus(
     constant, a rising loss) has one, of strength NaN. A curve that falls without resting, two
     samples or a straight line, has two of strength zero: where it begins and where it ends. An
     exponential decay is fastest at its very start, so its first plateau alone has strength zero.
+    A power law $t^{-a}$ with $a$ up to 3/2 has no time at which it comes to rest: its last plateau
+    has strength zero too, as has any that is approached no faster than that after the last drop.
     Printed, each of them says so in words.
 
     **Arguments:**
@@ -123,9 +125,10 @@ def plateaus(
         By the loss alone the slowest rate is taken over the shortest fall that can be told from
         scatter, or from round-off ($10^{-12}$ of the initial loss). On a clean curve the strength
         is then that by gradients to some tenths of a decade, unless the plateau is flat to
-        round-off. With scatter $\sigma$ it is less, the decades from $\sigma$ over the stay to the
-        speed of the drop: compare strengths of curves with the same noise only. The final plateau
-        is as strong as the record is long.
+        round-off. With scatter $\sigma$ it is a lower bound, the decades from $\sigma$ over the stay to
+        the speed of the longest straight drop that fits as well: compare strengths of curves with
+        the same noise only. The final plateau is as strong as the record is long. In much noise a
+        steep power law, that falls below the noise early, seems to rest.
     """
     _check_options(prominence, merge, edge, levels, floor, bins, smoothing, median)
     t, l, r, dl = _check_curve(*_curves(time, loss, squared_gradient, slope))  # noqa: E741

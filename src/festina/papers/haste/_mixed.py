@@ -285,7 +285,9 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         several = [slice(2, count - 1) for count in counts]
         tables = [run[f"contexts_{count}"].ds for count in counts]
         mixed, random = (
-            np.array([float(each.sel(on=on).sum()) for each, on in zip(shares, several, strict=True)])
+            np.array(
+                [float(each.sel(on=on).sum()) for each, on in zip(shares, several, strict=True)]
+            )
             for shares in ([_final(each) for each in tables], [t["random_share"] for t in tables])
         )
         say(
