@@ -158,9 +158,9 @@ def selectivity(
     largest one. Entropy and variance hardly tell trained units from random features; in how many
     contexts they are on, and how well that agrees with a gating, does. Hence the baseline.
 
-    A recorded neuron has a resting rate, noise, and often a z-score: it is not off at zero. For such
-    activities `threshold="split"` takes its place, with a warning. `conjunctive` and `interaction`
-    depend on neither.
+    A recorded neuron has a resting rate, noise, and often a z-score: it is not off at zero. For
+    such activities the default is `threshold="split"`, with a warning. `conjunctive` and
+    `interaction` need no threshold.
 
     **Arguments:**
 
@@ -173,8 +173,8 @@ def selectivity(
     - `candidates`: gatings by name that units may agree with, 0 or 1 for each example. By default
       those that race: every single context, all but one, and all.
     - `threshold`: relative, from 0 to 1. For units with a leak take one above it. "split" cuts the
-      means of each unit over pairs of object and context into two groups: the unit rests at the mean
-      of the lower one and is on above the middle between both. Units whose pairs do not differ by
+      means of each unit over pairs of object and context into two groups: the unit rests at the
+      mean of the lower one and is on above the middle between both. Units whose pairs do not differ by
       an F-test (level 0.01) count as always on. By default 0.001 for networks and for activities
       that are zero at rest, else "split".
     - `least`: of the largest strength, below which a unit counts as dead.
