@@ -51,14 +51,14 @@ def plateaus(
     equal steps in $\log L$).
 
     A curve that scatters is first replaced by the fewest straight pieces that its scatter allows,
-    which is estimated along the record and as a function of the loss: least squares, with a price for each piece at which a straight
-    line in white noise is broken in no more than one record of twenty. A level is then known to
-    the standard error of its piece, which widens steps and smoothing, and a drop by less than four
-    of them does not count. Noise that goes the same way for some time counts as more of it, if
-    there are twenty such times. Four levels with 500 samples each are found in nine records of ten
-    if each sample scatters by half of its level (χ² of 8). A fall without a rest, be it straight,
-    exponential or by a power, shows one in no more than one record of twenty. Losses written with
-    few decimals are known to a unit of the last one.
+    which is estimated along the record and as a function of the loss: least squares, with a price
+    for each piece at which a straight line in white noise is broken in no more than one record of
+    twenty. A level is then known to the standard error of its piece, which widens steps and
+    smoothing, and a drop by less than four of them does not count. Noise that goes the same way for
+    some time counts as more of it, if there are twenty such times. Four levels with 500 samples
+    each are found in nine records of ten if each sample scatters by half of its level (χ² of 8). A
+    fall without a rest, be it straight, exponential or by a power, shows one in no more than one
+    record of twenty. Losses written with few decimals are known to a unit of the last one.
 
     A lasting rise, of a test loss that overfits, or the hump of a warm-up, is no part of the
     staircase: its samples are passed over, and the text says so. The fall from a hump is no drop
@@ -126,8 +126,8 @@ def plateaus(
         scatter, or from round-off ($10^{-12}$ of the initial loss). On a clean curve the strength
         is then that by gradients to some tenths of a decade, unless the plateau is flat to
         round-off. With scatter $\sigma$ it is a lower bound, the decades from $\sigma$ over the stay
-        to the speed of the longest straight drop that fits as well: compare strengths of curves with
-        the same noise only. The final plateau is as strong as the record is long. In much noise a
+        to the speed of the longest straight drop that fits as well: compare strengths of curves
+        with the same noise only. The final plateau is as strong as the record is long. In much noise a
         steep power law, that falls below the noise early, seems to rest.
     """
     _check_options(prominence, merge, edge, levels, floor, bins, smoothing, median)

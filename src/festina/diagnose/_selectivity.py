@@ -174,9 +174,9 @@ def selectivity(
       those that race: every single context, all but one, and all.
     - `threshold`: relative, from 0 to 1. For units with a leak take one above it. "split" cuts the
       means of each unit over pairs of object and context into two groups: the unit rests at the
-      mean of the lower one and is on above the middle between both. Units whose pairs do not differ by
-      an F-test (level 0.01) count as always on. By default 0.001 for networks and for activities
-      that are zero at rest, else "split".
+      mean of the lower one and is on above the middle between both. Units whose pairs do not
+      differ by an F-test (level 0.01) count as always on. By default 0.001 for networks and for
+      activities that are zero at rest, else "split".
     - `least`: of the largest strength, below which a unit counts as dead.
     - `anova`: the split of variance needs a full design, as many examples for every pair of object
       and context. "means" splits the means of pairs instead, for any numbers but none; `None` does

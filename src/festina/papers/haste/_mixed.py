@@ -264,7 +264,8 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         seen = data["loss"].sel(network="modular").mean("seed")
         relu = data["loss"].sel(network="ReLU").mean("seed")
         behind = ((relu - seen) / seen[0])[1:]
-        crossing = (relu / seen[0])[1:][int(np.argmax(behind.values > 0))]
+        last = np.flatnonzero(behind <= 0)[-1:] + 1  # the sample from which on they are behind
+        crossing = np.append((relu / seen[0])[1:], np.nan)[last]
         say(
             f"{where}: ReLU networks have a lower loss than modular ones at all times",
             below(behind, 0.0),
@@ -273,7 +274,7 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
             "learn late modes at √2 σ/NC, others at √(1 − 1/C) σ/NC",
             instead=below(crossing, 0.1),
             note="loss beyond that of modular ones, of the initial loss; at the crossing "
-            f"{float(crossing):.2g} of it is left",
+            f"{listed(crossing, 2)} of it is left",
         )
         say(
             f"{where}: the loss of modular networks is that of independent modes",
@@ -307,7 +308,10 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """A row for each number of contexts: losses, what units are on for, and areas."""
+    """Draw losses, what units are on for, and areas, in a row for each number of contexts.
+
+    The bars of the areas name the colours of the losses.
+    """
     counts = parameters_of(run, Parameters).contexts
     title = "Mixed against modular: ReLU units are on in all contexts but one"
     figure, rows = sheet(title, 3, len(counts), squeeze=False, width=3.8, height=2.9)
@@ -317,28 +321,22 @@ def draw(run: xr.DataTree) -> Figure:
         for name, color in _COLORS.items():
             seen = data["loss"].sel(network=name).mean("seed") / first
             theory = data["modular_theory"] / first if name == "modular" else None
-            both(
-                loss,
-                data["time"],
-                seen,
-                theory,
-                color=color,
-                label=name.replace("C−1", f"{count - 1}"),
-            )
+            both(loss, data["time"], seen, theory, color=color)
         loss.axhline(float(data["floor"]) / first, **GUIDE, label="linear network")
-        words = "time $t/τ$", "loss over its start", where
+        words = "time $t/τ$", "loss over its start", f"loss, {where}"
         finish(
             loss,
             *words,
             theory="independent modes",
             yscale="log",
             ylim=(3e-3, 1.3),
-            legend="lower left",
+            legend="upper right",
         )
         for on, shade, label in family(range(1, count + 1), "on in"):
             seen = data["share"].sel(on=on).mean("seed")
             both(units, data["time"], seen, color=shade, label=label)
-        finish(units, "time $t/τ$", "share of strength", f"ReLU units, {where}", ylim=(-0.02, 1.02))
+        words = "time $t/τ$", "share of strength", f"ReLU units, {where}"
+        finish(units, *words, ylim=(-0.02, 1.02), legend="beside")
         mean = data["area"].mean("seed")
         area.barh(np.arange(4), mean, color=list(_COLORS.values()), alpha=0.6)
         area.set_yticks(np.arange(4), [name.replace("C−1", f"{count - 1}") for name in _COLORS])
