@@ -125,10 +125,10 @@ def plateaus(
         By the loss alone the slowest rate is taken over the shortest fall that can be told from
         scatter, or from round-off ($10^{-12}$ of the initial loss). On a clean curve the strength
         is then that by gradients to some tenths of a decade, unless the plateau is flat to
-        round-off. With scatter $\sigma$ it is a lower bound, the decades from $\sigma$ over the stay
-        to the speed of the longest straight drop that fits as well: compare strengths of curves
-        with the same noise only. The final plateau is as strong as the record is long. In much noise a
-        steep power law, that falls below the noise early, seems to rest.
+        round-off. With scatter $\sigma$ it is a lower bound, the decades from $\sigma$ over the
+        stay to the speed of the longest straight drop that fits as well: compare strengths of
+        curves with the same noise only. The final plateau is as strong as the record is long. In
+        much noise a steep power law, that falls below the noise early, seems to rest.
     """
     _check_options(prominence, merge, edge, levels, floor, bins, smoothing, median)
     t, l, r, dl = _check_curve(*_curves(time, loss, squared_gradient, slope))  # noqa: E741
