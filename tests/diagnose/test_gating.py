@@ -79,6 +79,42 @@ def test_noise_is_never_stable(examples, rate):
     assert not gating(on, pathways=1).stable
 
 
+@pytest.mark.parametrize("rate", [0.05, 0.9, 0.95])
+@pytest.mark.parametrize("examples", [12, 40])
+def test_rare_and_dense_noise_is_compared_with_chance(examples, rate):
+    """Most gates agree with most units, as they would if each unit were on for any examples."""
+    for seed in range(3):
+        on = (np.random.default_rng(seed).random((examples, 30)) < rate) * 1.0
+        found = gating(on)
+        assert not found.stable
+        assert found.stability < 0.5
+
+
+@pytest.mark.parametrize("examples", [1, 2, 3])
+def test_nothing_is_known_of_fewer_than_four_examples(examples):
+    for on in (np.ones((examples, 10)), np.eye(examples)[:, np.arange(10) % examples]):
+        found = gating(on)
+        assert not found.stable
+        assert np.isnan(found.stability)
+        assert "fewer than four examples" in str(found)
+
+
+def test_a_verdict_does_not_depend_on_the_split_nor_on_the_order_of_units():
+    """Gates of units that are nearly ambiguous, with many ties: few examples, few kinds."""
+    rng = np.random.default_rng(4)
+    sets = rng.random((4, 14)) < 0.5
+    on = (sets[rng.integers(4, size=20)] ^ (rng.random((20, 14)) < 0.08)).T * 1.0
+    strengths = rng.choice([1.0, 2.0], 20)
+    found = gating(on, strengths=strengths)
+    verdicts = [gating(on, strengths=strengths, seed=seed).stable for seed in range(3)]
+    assert verdicts == [found.stable] * 3
+    for seed in range(2):
+        order = np.random.default_rng(seed).permutation(20)
+        other = gating(on[:, order], strengths=strengths[order])
+        np.testing.assert_array_equal(other.pathway, found.pathway[order])
+        assert other.stability == pytest.approx(found.stability, abs=1e-9)
+
+
 @pytest.mark.parametrize("examples", [6, 12])
 def test_few_examples_are_enough_for_clear_pathways(examples):
     which = np.arange(examples) % 3

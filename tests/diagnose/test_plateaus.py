@@ -705,6 +705,81 @@ def test_scatter_is_a_function_of_the_level(law):
     assert np.all(ratio < 1.4)
 
 
+def stairs_in_noise(seed: int, samples: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Two or three levels with logistic drops, and noise of one level for each plateau."""
+    rng = np.random.default_rng(seed)
+    drops = int(rng.integers(1, 3))
+    part = samples / (drops + 1)
+    times, middle = np.arange(float(samples)), part * np.arange(1, drops + 1)
+    width = part / rng.uniform(15, 40, drops)
+    loss = 0.4 + np.sum(
+        rng.uniform(0.5, 1.5, drops) / (1 + np.exp((times[:, None] - middle) / width)), axis=1
+    )
+    levels = rng.choice([0.0, 0.003, 0.01, 0.03], drops + 1, replace=False)
+    sizes = levels[np.searchsorted(middle, times)]
+    return times, loss, sizes * rng.standard_normal(samples)
+
+
+@pytest.mark.parametrize("samples", [120, 180, 600])
+def test_noise_that_changes_along_the_record_makes_no_plateaus(samples):
+    """From none to 0.03 and back: as many plateaus as were put there, in nine of ten records."""
+    right = []
+    for seed in range(20):
+        times, loss, noise = stairs_in_noise(seed, samples)
+        right.append(len(plateaus(times, loss + noise)) == len(plateaus(times, loss)))
+    assert np.mean(right) >= 0.9
+
+
+def test_noise_that_begins_with_the_drop():
+    """A level until 108, then an exponential fall in noise: two plateaus, not nine."""
+    times = np.arange(180.0)
+    loss = np.where(times < 108, 2.29, 0.45 + 1.84 * np.exp(-(times - 108) / 18))
+    for early in (0.003, 0.0):
+        scale = np.where(times < 108, early, 0.03)
+        draws = (np.random.default_rng(seed).standard_normal(180) for seed in range(20))
+        counts = [len(plateaus(times, loss + scale * draw)) for draw in draws]
+        assert np.mean(np.array(counts) == 2) >= 0.85
+        assert max(counts) <= 3
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_noise_only_lowers_the_strength(seed):
+    """In the median over records, and in no record above that of the clean curve."""
+    times, loss, _ = stairs_in_noise(seed, 600)
+    clean = plateaus(times, loss)
+    draws = np.random.default_rng(seed).standard_normal((3, times.size))
+    before = clean.strength
+    for scatter in (1e-4, 3e-3, 0.03, 0.1, 0.2):
+        found = [plateaus(times, loss + scatter * draw).strength for draw in draws]
+        each = np.array([strength for strength in found if len(strength) == len(clean)])
+        assert len(each)
+        assert (each <= clean.strength + 0.1).all()
+        median = np.median(each, axis=0)
+        assert (median <= before + 0.1).all()
+        before = median
+
+
+@pytest.mark.parametrize("gradient", [True, False])
+@pytest.mark.parametrize("times", [np.arange(1.0, 2001.0), np.geomspace(1.0, 1e5, 500)])
+@pytest.mark.parametrize("exponent", [0.1, 0.3, 0.7, 1.0])
+def test_a_power_law_never_rests(exponent, times, gradient):
+    """It has no time of its own; an exponential of the same length has one, and rests."""
+    loss = times**-exponent
+    found = plateaus(times, loss, exponent * loss / times if gradient else None)
+    assert found.strength == pytest.approx([0.0, 0.0], abs=0.05)
+    assert str(found).startswith("no plateau")
+    rate = 20 / times[-1]
+    decay = np.exp(-rate * times)
+    assert plateaus(times, decay, rate * decay if gradient else None).strength[-1] > 3
+
+
+def test_a_power_law_in_noise_never_rests():
+    times = np.arange(1.0, 1001.0)
+    for seed in range(3):
+        noise = 0.01 * np.random.default_rng(seed).standard_normal(times.size)
+        assert plateaus(times, times**-0.3 + noise).strength[-1] == 0
+
+
 def test_flat_steps_are_equally_strong():
     each = plateaus(np.arange(100), np.repeat([4.0, 3.0, 2.0, 1.0], 25))
     assert np.allclose(each.strength, each.strength[0], atol=0.05)

@@ -28,7 +28,7 @@ def test_variance_is_split_as_by_least_squares(objects, contexts, repeats, seed)
     """Each part is what least squares explains beyond the terms before: an independent route."""
     o, c = design(objects, contexts, repeats)
     h = np.random.default_rng(seed).normal(size=(len(o), 3))
-    found = look(h, o, c).units["anova"].values
+    found = look(h, o, c, threshold=0.0).units["anova"].values
     one = np.ones((len(o), 1))
     levels = (
         one,
@@ -47,7 +47,7 @@ def test_variance_is_split_as_by_least_squares(objects, contexts, repeats, seed)
 
 def test_pairs_of_any_number_by_their_means():
     o, c = design(3, 2, 2)
-    h = np.random.default_rng(0).normal(size=(len(o), 4))
+    h = np.maximum(np.random.default_rng(0).normal(size=(len(o), 4)), 0)
     some = np.r_[0:4, 5:12]  # one example is missing
     with pytest.raises(ValueError, match=r"from 1 to 2 examples.*`anova=\"means\"`"):
         look(h[some], o[some], c[some])
@@ -55,7 +55,7 @@ def test_pairs_of_any_number_by_their_means():
     means = np.stack(
         [h[some][(o[some] == i) & (c[some] == j)].mean(0) for i in range(3) for j in range(2)]
     )
-    whole = look(means, *design(3, 2)).units["anova"]
+    whole = look(means, *design(3, 2), threshold=0.0).units["anova"]
     np.testing.assert_allclose(found[:3] / found[:3].sum("part"), whole[:3], atol=1e-12)
     even = look(h, o, c), look(h, o, c, anova="means")
     assert even[0].anova == even[1].anova
@@ -78,7 +78,7 @@ def test_planted_gatings(contexts):
     every = {",".join(map(str, sorted(each))): np.isin(c, each) for each in sets}
     found = look(np.hstack((0 * h, h)), o, c, candidates=every)
     assert found.units["candidate"].values.tolist() == [*every]
-    np.testing.assert_allclose(found.units["alignment"], [1.0] * (contexts - 1) + [0.0])
+    np.testing.assert_allclose(found.units["alignment"], 1.0)  # always on, and the candidate "all"
     assert found.units["unit"].values.tolist() == [*range(contexts, 2 * contexts)]
     even = look((h > 0) * 1.0, o, c).units
     np.testing.assert_allclose(even["purity"], 1 / counts)
@@ -95,13 +95,102 @@ def test_agreement_is_cohens_kappa_and_chance_that_of_shuffled_examples():
 
     def kappa(a, b):
         observed, chance = np.mean(a == b), a.mean() * b.mean() + (1 - a.mean()) * (1 - b.mean())
-        return (observed - chance) / (1 - chance) if chance < 1 else 0.0
+        return (observed - chance) / (1 - chance) if chance < 1 else float(observed == 1)
 
     best = lambda unit: max(kappa(unit, each) for each in candidates.values())
     np.testing.assert_allclose(found.units["alignment"], [best(unit) for unit in on.T], atol=1e-12)
     shuffled = np.mean([[best(rng.permutation(unit)) for unit in on.T] for _ in range(20)])
     assert found.chance == pytest.approx(shuffled, abs=0.015)
     assert sum(found.candidates.values()) == pytest.approx(1)
+
+
+# Recordings
+
+
+def recording(seed, share=0.25, rate=5.0, units=80, repeats=12, objects=4, contexts=3):
+    """Spike counts with a resting rate; some units fire more for one object in one context."""
+    rng, (o, c) = np.random.default_rng(seed), design(objects, contexts, repeats)
+    mean = rate + rng.exponential(2.0, (objects, units))[o] * (rng.random(units) < 0.5)
+    mean += rng.exponential(2.0, (contexts, units))[c] * (rng.random(units) < 0.5)
+    conjunctive = np.arange(units) < share * units
+    pair = rng.integers(objects, size=units), rng.integers(contexts, size=units)
+    mean += 8 * conjunctive * (o[:, None] == pair[0]) * (c[:, None] == pair[1])
+    return rng.poisson(mean).astype(float), o, c, conjunctive
+
+
+@pytest.mark.parametrize("share", [0.0, 0.25, 0.6])
+@pytest.mark.parametrize("given", ["counts", "rates", "scores", "single"])
+def test_conjunctive_units_of_a_recording_are_counted(share, given):
+    """As many as by construction, whatever the units of activity; with a warning on thresholds."""
+    h, o, c, conjunctive = recording(int(10 * share), share)
+    change = {
+        "counts": lambda h: h,
+        "rates": lambda h: 0.1 + h / 7,
+        "scores": lambda h: (h - h.mean(axis=0)) / h.std(axis=0),
+        "single": lambda h: np.float32(h / 7 - 1),
+    }
+    with pytest.warns(UserWarning, match='cut into two groups each.*threshold="split"'):
+        found = look(change[given](h), o, c, anova=None)
+    tested = found.units["interaction_chance"].values < 0.01
+    assert not conjunctive.any() or tested[conjunctive].mean() > 0.9
+    assert tested[~conjunctive].mean() < 0.08  # four standard errors above the level
+    assert found.conjunctive == pytest.approx(tested.mean())
+    assert abs(found.units["interaction"].values[~conjunctive].mean()) < 0.01
+    counts = look(h, o, c, anova=None, threshold="split")
+    same = found.units["contexts_on"].values == counts.units["contexts_on"].values
+    assert same.mean() > 0.95  # but for counts that lie on the cut
+
+
+@given(st.integers(2, 4), st.integers(2, 4), st.integers(0, 99))
+@settings(max_examples=6, deadline=None)
+def test_the_interaction_is_tested_as_by_least_squares(objects, contexts, seed):
+    """With unequal numbers of examples, by sums of squares of two fitted models."""
+    from scipy.stats import f
+
+    rng = np.random.default_rng(seed)
+    o, c = (np.repeat(each, 3) for each in design(objects, contexts))
+    keep = rng.random(len(o)) < 0.8
+    keep[::3] = True  # every pair is there
+    o, c = o[keep], c[keep]
+    h = rng.normal(size=(len(o), 3)) + np.eye(objects)[o, :1] * np.eye(contexts)[c, :1]
+    found = look(h, o, c, anova=None, threshold=0.0).units
+    one, pairs = np.ones((len(o), 1)), o * contexts + c
+    models = (
+        np.hstack((one, np.eye(objects)[o], np.eye(contexts)[c])),
+        np.eye(objects * contexts)[pairs],
+    )
+    left = [np.sum((h - x @ np.linalg.lstsq(x, h)[0]) ** 2, axis=0) for x in models]
+    free = len(o) - objects * contexts
+    if not free:
+        assert np.isnan(found["interaction"]).all()
+        return
+    more, noise = (objects - 1) * (contexts - 1), left[1] / free
+    chance = f.sf((left[0] - left[1]) / more / noise, more, free)
+    np.testing.assert_allclose(found["interaction_chance"], chance, rtol=1e-8)
+    total = np.sum((h - h.mean(axis=0)) ** 2, axis=0)
+    omega = (left[0] - left[1] - more * noise) / (total + noise)
+    np.testing.assert_allclose(found["interaction"], omega, atol=1e-12)
+
+
+def test_a_resting_rate_does_not_hide_where_units_are_on():
+    """Gates that were planted, above a rate and in noise, and units without any preference."""
+    rng, (o, c) = np.random.default_rng(0), design(4, 3, 10)
+    sets = [(0,), (0, 1), (1, 2), (0, 1, 2)]
+    on = np.stack([np.isin(c, each) for each in sets], axis=1)
+    h = 20 + 5 * on + rng.normal(size=on.shape)
+    with pytest.warns(UserWarning, match="are zero in 0.0% of all cases only"):
+        found = look(h, o, c)
+    assert found.units["contexts_on"].values.tolist() == [1, 2, 2, 3]
+    assert found.units["candidate"].values.tolist() == ["0", "0,1", "1,2", "0,1,2"]
+    assert found.always == pytest.approx(1 / 4)
+
+
+def test_networks_and_rectified_activities_rest_at_zero():
+    o, c = design(4, 3)
+    h = np.maximum(np.random.default_rng(0).normal(size=(12, 9)), 0)
+    assert look(h, o, c).shares.tolist() == look(h, o, c, threshold=1e-3).shares.tolist()
+    assert np.isnan(look(h, o, c).conjunctive)  # one example of each pair
+    assert "conjunctive" not in repr(look(h, o, c))
 
 
 def test_random_features_are_the_baseline():
@@ -120,7 +209,7 @@ def test_random_features_are_the_baseline():
     assert "random features" in text
     assert f"{2000 - found.dead} units, {found.dead} dead" in text
     assert len(found.draw().patches) == 8
-    same = [selectivity(rows.T[:24], data, seed=7) for _ in range(2)]
+    same = [selectivity(rows.T[:24], data, seed=7, threshold=1e-3) for _ in range(2)]
     assert same[0].random.alignment == same[1].random.alignment
 
 
@@ -143,14 +232,14 @@ def test_of_networks_and_of_their_gated_copies():
 
 def test_labels_may_be_words_and_many():
     o, c = design(4, 12)
-    h = np.random.default_rng(0).random((len(o), 6))
+    h = np.maximum(np.random.default_rng(0).normal(size=(len(o), 6)), 0)
     found = look(h, np.array(list("abcd"))[o], c)
     assert len(found.candidates) == 12 + 12 + 1
     assert found.shares.shape == (13,)
 
 
 OBJ, CTX = design(4, 3)
-H = np.abs(np.random.default_rng(0).normal(size=(12, 5)))
+H = np.maximum(np.random.default_rng(0).normal(size=(12, 5)), 0)
 WRONG = {
     "one context": (lambda: look(H, OBJ, 0 * CTX), "one context, .*two or more"),
     "one object": (lambda: look(H, 0 * OBJ, CTX), "one object"),
@@ -180,6 +269,10 @@ WRONG = {
     "gatings": (lambda: look(H, OBJ, CTX, candidates=[CTX == 0]), "by name"),
     "threshold": (lambda: look(H, OBJ, CTX, threshold=1), "`threshold` must be from 0 to below 1"),
     "least": (lambda: look(H, OBJ, CTX, least=-1), "`least` must be from 0 to below 1"),
+    "word": (
+        lambda: look(H, OBJ, CTX, threshold="half"),
+        '`threshold` must be a number or "split"',
+    ),
     "anova": (lambda: look(H, OBJ, CTX, anova="type 3"), '"full", "means" or None'),
     "inputs": (lambda: look(H, OBJ, CTX, random=3, inputs=np.eye(3)), "those of 12 examples"),
     "network": (lambda: selectivity(NETWORK), "finite `task`"),

@@ -232,6 +232,8 @@ def _(found, g):
     holds("dead units are in no pathway", (found.pathway < 0) == dead)
     holds("others are in one", found.pathway[~dead] < len(found.share))
     near(found.share.sum(), 1.0, 1e-9)
+    holds("few examples tell nothing", h.shape[-2] > 3 or not found.stable)
+    holds("gates by chance are not stable", not found.stable or g.pathways is not None)
     return near(found.active, np.swapaxes(h > g.threshold * top[..., None, :], -1, -2))
 
 
@@ -252,18 +254,48 @@ def _(found, g):
 # ------------------------------------------------------------------------------------ selectivity
 
 DESIGN = {
-    "objects": np.tile(np.arange(4.0), 3),
-    "contexts": np.repeat(np.arange(3.0), 4),
+    "objects": np.tile(np.arange(4.0), 6),
+    "contexts": np.repeat(np.tile(np.arange(3.0), 2), 4),
 }
+
+
+def activity(rng):
+    """Of rectified units, or recorded: counts above a resting rate, z-scores, a constant unit."""
+    h = rng.standard_normal((24, 5))
+    kind = rng.integers(4)
+    if kind == 0:
+        return np.maximum(h, 0)
+    h = rng.poisson(np.exp(1 + h)).astype(float)
+    if kind > 1:
+        h = (h - h.mean(axis=0)) / np.maximum(h.std(axis=0), 1e-9)
+    if kind > 2:
+        h[:, 0] = 2.0
+    return h
+
+
+def interaction(h, objects, contexts):
+    """ω² by two fitted models."""
+    one = np.ones((len(h), 1))
+    kinds = [np.unique(each, return_inverse=True)[1] for each in (objects, contexts)]
+    pairs = np.unique(np.stack(kinds, axis=1), axis=0, return_inverse=True)[1].ravel()
+    labels = [np.eye(k.max() + 1)[k] for k in (*kinds, pairs)]
+    models = np.hstack((one, *labels[:2])), labels[2]
+    left = [np.sum((h - x @ (np.linalg.pinv(x) @ h)) ** 2, axis=0) for x in models]
+    ranks = [np.linalg.matrix_rank(x) for x in models]
+    if ranks[1] == len(h):
+        return np.full(h.shape[1], np.nan)
+    noise = left[1] / (len(h) - ranks[1])
+    total = np.sum((h - h.mean(axis=0)) ** 2, axis=0)
+    return (left[0] - left[1] - (ranks[1] - ranks[0]) * noise) / (total + noise)
 
 
 @row(
     "selectivity",
     (DESIGN,),
-    activations=lambda rng: np.maximum(normal(12, 5)(rng), 0),
+    activations=activity,
     task=(None,),
     strengths=lambda rng: rng.uniform(0.1, 1, 5),
-    threshold=(1e-3, 0.3),
+    threshold=(1e-3, 0.3, "split", None),
     least=(1e-3,),
     anova=("full", "means", None),
     random=(0, 20),
@@ -272,16 +304,24 @@ DESIGN = {
     cost=2,
 )
 def _(found, g):
-    """Unit by unit and context by context."""
-    h, contexts = np.abs(g.activations), np.ravel(g.contexts)
+    """Unit by unit and context by context; the interaction by least squares."""
+    h, contexts = g.activations, np.ravel(g.contexts)
     weight = np.ones(h.shape[1]) if g.strengths is None else g.strengths
-    top = h.max(axis=0)
+    top = np.abs(h).max(axis=0)
     alive = (top > 0) & (weight > g.least * weight.max(initial=0.0))
     h, weight = h[:, alive] / top[alive], weight[alive] / weight[alive].max(initial=0.0)
-    here = [contexts == each for each in np.unique(contexts)]
-    on = [sum(np.mean(unit[c] > g.threshold) >= 0.5 for c in here) for unit in h.T]
-    near(found.contexts_on, np.average(on, weights=weight), 1e-9)
+    omega, own = interaction(h, np.ravel(g.objects), contexts), found.units["interaction"].values
+    known = np.isfinite(own) & np.isfinite(omega)
+    near(own[known], omega[known], 1e-6, 1.0)
     holds("shares are shares", np.isclose(found.shares.sum(), 1))
+    if g.threshold is None:  # without a warning: zero at rest
+        holds("all are at rest at zero", h >= 0)
+    if isinstance(g.threshold, str):
+        return "kept"
+    threshold, h = 1e-3 if g.threshold is None else g.threshold, np.abs(h)
+    here = [contexts == each for each in np.unique(contexts)]
+    on = [sum(np.mean(unit[c] > threshold) >= 0.5 for c in here) for unit in h.T]
+    near(found.contexts_on, np.average(on, weights=weight), 1e-9)
     parts = np.array([[unit[c].mean() for c in here] for unit in h.T])
     pure = (parts / parts.sum(axis=1, keepdims=True)).max(axis=1)
     return near(found.purity, np.average(pure, weights=weight), 1e-9)

@@ -1,6 +1,6 @@
 """Gates as they are found: for which examples hidden units are on, and the pathways they make."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from .._types import ArrayLike
 from ..dynamics import Trajectory
 from ..networks import AbstractNetwork, Layer, Stack
 from ..networks._given import finite_array, real_number, whole_number
-from ._gating_clusters import Clusters, cluster, rand_index
+from ._gating_clusters import Clusters, canonical, cluster, rand_index
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,7 +22,11 @@ STABLE = 0.8
 """Pathways are stable where all other looks at the same units agree with them so far."""
 
 _AROUND = (0.1, 3.0, 10.0)  # thresholds that would have done as well
-_SPLITS, _LEAST = 4, 16  # how often examples are halved; of fewer a quarter is left out
+_LEAST = 16  # examples that are halved; of fewer a quarter is left out
+_SPLITS, _ROUNDS = 4, 16  # splits in a round, and rounds until the verdict is certain
+_CERTAIN = 3.0  # standard errors from the limit at which it is
+_LIKELY = 0.15  # standard deviation of agreement between splits, where few look all alike
+_SHUFFLES, _LOW = 16, 0.3  # of the gates, for what chance gives; a quarter is enough if that is low
 _ENOUGH = 2000  # examples in a half
 _MOMENTS = 12  # of a trajectory
 
@@ -43,6 +47,9 @@ class Gating:
       `thresholds`, each of the `seeds` by itself, other `times`; and between halves of the
       `examples`, or with what is found without some of them where they are few. Where there is but
       one pathway, the share of gates that are as in most `units`, and 0 if most are never on.
+      Empty with fewer than four examples, which tell nothing.
+    - `chance`: what the agreement between `examples`, or of `units`, would be if every unit were on
+      for as many examples as it is, but for any: the mean over shuffled gates.
     """
 
     active: Bool[np.ndarray, "*batch unit example"]
@@ -52,24 +59,34 @@ class Gating:
     sets: Bool[np.ndarray, "pathway example"]
     share: Float[np.ndarray, " pathway"]
     agreement: Mapping[str, Float[np.ndarray, " look"]]
+    chance: float
 
     def __len__(self) -> int:
         return len(self.share)
 
     @property
     def stability(self) -> float:
-        """The mean agreement with the kind of looks that agrees least; 1 is always the same."""
-        means = [float(np.mean(each)) for each in self.agreement.values() if len(each)]
-        return min(means, default=np.nan)
+        """Return the mean agreement with the kind of looks that agrees least.
+
+        1 if it is always the same. For `examples` and `units`, 0 is the agreement that `chance`
+        gives. NaN if nothing is known.
+        """
+        return min((self._beyond(name) for name in self.agreement), default=np.nan)
+
+    def _beyond(self, look: str) -> float:
+        mean = float(np.mean(self.agreement[look]))
+        return beyond(mean, self.chance) if look in ("examples", "units") else mean
 
     @property
     def stable(self) -> bool:
         """Whether these are pathways, or what a threshold, a sample or a seed made of no such.
 
-        Agreement of 0.8 with every kind of look; of fewer than four examples nothing is known.
-        Networks trained on few examples often have the pathways that one expects and are unstable.
+        True for a `stability` of at least 0.8, by more than splits of the examples leave uncertain.
+        False for fewer than four examples. Networks trained on few examples often have the pathways
+        that one expects and are unstable.
         """
-        return self.stability >= STABLE
+        splits = self.agreement.get("examples", ())
+        return self.stability >= STABLE and (not len(splits) or certain(splits, self.chance))
 
     def by(self, labels: ArrayLike) -> Bool[np.ndarray, "*batch unit example"]:
         """Gates that depend on a label alone: open where a unit is on for half of its examples.
@@ -99,7 +116,9 @@ class Gating:
             units = int(np.sum(self.pathway == k))
             lines.append(f"{k:<9}{units:>6}{share:>8.3f}{np.mean(chosen):>12.0%}")
         lines.append(f"{int(self.dead.sum())} of {self.dead.size} units are dead")
-        return "\n".join([*lines, f"{words}: agreement {looks}"])
+        chance = "" if np.isnan(self.chance) else f" ({self.chance:.2f} by chance)"
+        looks = f"agreement {looks}{chance}" if looks else "fewer than four examples"
+        return "\n".join([*lines, f"{words}: {looks}"])
 
     __repr__ = __str__
 
@@ -155,6 +174,7 @@ def gating(
     h, weights, others = _activities(network, inputs, layer, strengths, earlier)
     threshold, least = _between("threshold", threshold), _between("least", least)
     count = None if pathways is None else whole_number("pathways", pathways)
+    seed = whole_number("seed", seed, 0)
     most = count or whole_number("most", most, 2)
     dead = (h.max(axis=-2) <= 0) | (weights <= least * weights.max(initial=0.0))
     if dead.all():
@@ -163,37 +183,38 @@ def gating(
             "Nothing is left that could be a pathway."
         )
     active, alive = _sets(h, threshold), ~dead
-    on, strength = active[alive], weights[alive]
-    found = cluster(on, strength, count, most)
-    looks = {"thresholds": [], "examples": [], "seeds": [], "times": []}
-    for factor in _AROUND:
-        if threshold * factor < 1:
-            other = _sets(h, threshold * factor)[alive]
-            looks["thresholds"].append(_alike(found, cluster(other, strength, count, most)))
-    rng, examples = np.random.default_rng(whole_number("seed", seed, 0)), on.shape[1]
-    for _ in range(_SPLITS if examples > 3 else 0):
-        order = rng.permutation(examples)
-        halves = order[: examples // 2][:_ENOUGH], order[examples // 2 :][:_ENOUGH]
-        if examples < _LEAST:
-            halves = order, order[: -(examples // 4)]
-        pair = [cluster(on[:, half], strength, count, most) for half in halves]
-        looks["examples"].append(_alike(*pair))
-    if alive.ndim > 1:
-        lanes = np.argwhere(alive)[:, :-1]
-        for lane in np.unique(lanes, axis=0):
+    places = np.argwhere(alive)
+    places = places[canonical(active[alive], weights[alive])]  # ties are then broken as before
+    pick = lambda values: values[tuple(places.T)]
+    on, strength = pick(active), pick(weights)
+    clusters = lambda on: cluster(on, strength, count, most)
+    found, rng, examples = clusters(on), np.random.default_rng(seed), on.shape[1]
+    looks: dict[str, list[float]] = {}
+    chance = np.nan
+    if examples > 3 and len(found.share) == 1:
+        # Halves of the examples may see more where there is less to see.
+        one = lambda on: cluster(on, strength, 1, 1)
+        looks["units"] = [found.held * found.common.any()]
+        chance = float(np.mean([one(_shuffled(on, rng)).held for _ in range(_SHUFFLES)]))
+    elif examples > 3:
+        others_sets = [_sets(h, threshold * factor) for factor in _AROUND if threshold * factor < 1]
+        looks["thresholds"] = [_alike(found, clusters(pick(other))) for other in others_sets]
+        split = lambda on: _split(on, clusters, rng)
+        shuffles = [split(_shuffled(on, rng)) for _ in range(_SHUFFLES // 4)]
+        if max(shuffles) > _LOW:
+            shuffles += [split(_shuffled(on, rng)) for _ in range(_SHUFFLES - len(shuffles))]
+        chance = float(np.mean(shuffles))
+        looks["examples"] = _splits(lambda: split(on), chance)
+        lanes = places[:, :-1]
+        for lane in np.unique(lanes, axis=0) if alive.ndim > 1 else ():
             mine = (lanes == lane).all(axis=1)
             own = cluster(on[mine], strength[mine], count, most)
-            looks["seeds"].append(rand_index(found.label[mine], own.label, strength[mine]))
-    for other in others:
-        looks["times"].append(
-            _alike(found, cluster(_sets(other, threshold)[alive], strength, count, most))
-        )
-    agreement = {name: np.array(each) for name, each in looks.items() if each}
-    if len(found.share) == 1 and examples > 3:
-        # Halves of the examples may see more where there is less to see.
-        agreement = {"units": np.array([found.held * found.common.any()])}
+            agreed = rand_index(found.label[mine], own.label, strength[mine])
+            looks.setdefault("seeds", []).append(agreed)
+        if others:
+            looks["times"] = [_alike(found, clusters(pick(_sets(o, threshold)))) for o in others]
     pathway = np.full(dead.shape, -1)
-    pathway[alive] = found.label
+    pathway[tuple(places.T)] = found.label
     return Gating(
         active,
         weights,
@@ -201,8 +222,53 @@ def gating(
         pathway,
         found.common,
         found.share,
-        agreement,
+        {name: np.array(each) for name, each in looks.items()},
+        chance,
     )
+
+
+def beyond(agreement: float, chance: float) -> float:
+    """Return agreement on a scale where 0 is chance and 1 is perfect."""
+    return 1.0 if agreement >= 1 else (agreement - chance) / max(1 - chance, 1e-12)
+
+
+def certain(splits: Sequence[float] | np.ndarray, chance: float) -> bool:
+    """Whether it is certain on which side of `STABLE` the mean agreement of all splits is."""
+    off = abs(beyond(float(np.mean(splits)), chance) - STABLE) * (1 - chance)
+    spread = np.hypot(np.std(splits), _LIKELY * (1 - chance))
+    return bool(off >= _CERTAIN * spread / np.sqrt(len(splits)))
+
+
+def _splits(split: Callable[[], float], chance: float) -> list[float]:
+    """Split examples as often as it takes to be certain."""
+    found: list[float] = []
+    for _ in range(_ROUNDS):
+        found += [split() for _ in range(_SPLITS)]
+        if certain(found, chance):
+            break
+    return found
+
+
+def _split(
+    on: Bool[np.ndarray, "unit example"],
+    clusters: Callable[[np.ndarray], Clusters],
+    rng: np.random.Generator,
+) -> float:
+    """Return how well the clusters of two parts of the examples agree; 0 if neither has several."""
+    examples = on.shape[1]
+    order = rng.permutation(examples)
+    halves = order[: examples // 2][:_ENOUGH], order[examples // 2 :][:_ENOUGH]
+    if examples < _LEAST:
+        halves = order, order[: -(examples // 4)]
+    pair = [clusters(on[:, half]) for half in halves]
+    return _alike(*pair) if any(len(each.share) > 1 for each in pair) else 0.0
+
+
+def _shuffled(
+    on: Bool[np.ndarray, "unit example"], rng: np.random.Generator
+) -> Bool[np.ndarray, "unit example"]:
+    """Every unit on for as many examples as before, but for any."""
+    return rng.permuted(on, axis=1)
 
 
 def _sets(

@@ -1,5 +1,6 @@
 """Sets that are nearly the same, as clusters."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,7 +40,7 @@ def cluster(
     most: int,
 ) -> Clusters:
     """As many clusters as were asked for, or as have the best mean silhouette."""
-    from scipy.cluster.hierarchy import fcluster, linkage
+    from scipy.cluster.hierarchy import linkage
     from scipy.spatial.distance import squareform
 
     signs = np.where(on, np.float32(1), np.float32(-1))  # products are whole: exact up to 2²⁴
@@ -50,8 +51,7 @@ def cluster(
         near = squareform(off, checks=False)
         sizes = range(2, 1 + min(most, len(on))) if count is None else [min(count, len(on))]
         for method, distance in (("average", near), ("ward", np.sqrt(near))):
-            tree = linkage(distance, method)
-            trials += [fcluster(tree, k, criterion="maxclust") - 1 for k in sizes]
+            trials += _cuts(linkage(distance, method), sizes)
         trials = trials[1:] if count is not None else trials
     slight = 0.0 if count is not None else _SLIGHT * weight.sum()
     score = [_silhouette(off, weight, label, slight) for label in trials]
@@ -67,6 +67,35 @@ def cluster(
     held = 1 - _unexplained(signs, weight, label)
     common = _majority(signs, weight, label) > 0
     return Clusters(label, weight, common, share[order] / share.sum(), held)
+
+
+def _cuts(
+    tree: Float[np.ndarray, "merge 4"], sizes: Sequence[int]
+) -> list[Int[np.ndarray, " unit"]]:
+    """Cut a tree of merges into each number of clusters, or fewer where that would cut a tie."""
+    units, height = len(tree) + 1, np.append(tree[:, 2], np.inf)
+    label, found = np.arange(units), {}
+    for done in range(units):
+        if done:
+            one, other = tree[done - 1, :2].astype(int)
+            label = np.where((label == one) | (label == other), units + done - 1, label)
+        tied = done and height[done] <= height[done - 1] * (1 + 1e-12)
+        if units - done <= max(sizes) and not tied:
+            found[units - done] = np.unique(label, return_inverse=True)[1]
+    wanted = {max(k for k in found if k <= size) for size in sizes}
+    return [found[k] for k in sorted(wanted)]
+
+
+def canonical(
+    on: Bool[np.ndarray, "unit example"], weight: Float[np.ndarray, " unit"]
+) -> Int[np.ndarray, " unit"]:
+    """Return an order of units that does not depend on the order they are given in.
+
+    By how many examples they are on for and share with others, by weight, and at last by examples.
+    """
+    shared = np.rint(np.asarray(on, np.float32) @ np.asarray(on, np.float32).T)
+    keys = (weight, np.sum(shared**2, axis=1), shared.sum(axis=1), on.sum(axis=1))
+    return np.lexsort((*on.T[::-1], *keys))
 
 
 def _unexplained(

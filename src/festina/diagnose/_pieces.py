@@ -14,6 +14,12 @@ _FEW = 3.0  # times its highest rise that a smooth curve climbs, in all
 _CLEAN = 1e-5  # a curve that scatters by less than this part of its height is clean
 _CELLS = 400  # over the record, and as many over its height: breaks are between cells
 _ENOUGH = 20  # averages that tell how they scatter
+_NEAR = 9  # samples: a stretch of noise has no fewer, and beside it the larger noise counts
+_STRETCH = 25  # samples in the running median of log |noise|
+_FAR = 1.5  # of log |noise| from its running median, beyond which it is a spike or a chance zero
+# Of log |z| for Gaussian z, cut off there: the mean, and the standard deviation of long averages
+# of second differences, which are correlated.
+_LOG_MEAN, _LOG_SPREAD = -0.52, 1.2
 
 
 class Denoised(NamedTuple):
@@ -42,17 +48,40 @@ def denoised(t: np.ndarray, loss: np.ndarray, median: int) -> Denoised:
 
     filtered = median_filter(loss, median, mode="nearest")
     fall = np.asarray(isotonic_regression(filtered, increasing=False).x)
-    scatter = scatter_by_level(fall, _off_neighbours(t, loss))(fall) if t.size > 2 else 0 * fall
+    height = np.ptp(filtered)
+    scatter = 0 * fall
+    if t.size > 2:
+        off = _off_neighbours(t, loss)
+        scatter = np.maximum(_scatter(off, _CLEAN * height / 2), scatter_by_level(fall, off)(fall))
     clipped = np.clip(loss, filtered - _SPIKE * scatter, filtered + _SPIKE * scatter)
     climbs = np.maximum(np.diff(clipped), 0.0).sum()
     rise = (clipped - np.minimum.accumulate(clipped)).max()
-    height = np.ptp(filtered)
-    if climbs <= _FEW * rise or scatter.max() <= _CLEAN * height:
+    noise = scatter[1:][np.diff(clipped) > 0].max(initial=0.0)  # elsewhere it may be curvature
+    if climbs <= _FEW * rise or noise <= _CLEAN * height:
         return Denoised(filtered, 0 * fall, 0 * fall)
 
     even = np.arange(t.size) / t.size + (fall[0] - fall) / max(fall[0] - fall[-1], height)
     starts = np.flatnonzero(np.diff(np.floor(_CELLS * even), prepend=-1.0))
     return _straight_pieces(t, clipped, np.maximum(scatter, _CLEAN * height), starts)
+
+
+def _scatter(off: Float[np.ndarray, " sample"], least: float) -> Float[np.ndarray, " sample"]:
+    """Return the standard deviation of the noise at each sample, blind to spikes.
+
+    Its logarithm is fitted in the same way as the curve: by the fewest straight pieces.
+    """
+    from scipy.ndimage import maximum_filter1d, median_filter
+
+    if not off.any():
+        return np.zeros_like(off)
+    size = np.log(np.maximum(np.abs(off), max(least, 1e-300) * np.exp(_LOG_MEAN)))
+    usual = median_filter(size, _STRETCH, mode="nearest")
+    size = np.clip(size, usual - _FAR, usual + _FAR)
+    cells = int(np.clip(size.size // _NEAR, 1, _CELLS))
+    starts = np.linspace(0, size.size, cells, endpoint=False).astype(int)
+    index = np.arange(float(size.size))
+    found = _straight_pieces(index, size, np.full_like(size, _LOG_SPREAD), starts).curve
+    return maximum_filter1d(np.exp(found - _LOG_MEAN), _NEAR, mode="nearest")
 
 
 def _off_neighbours(t: np.ndarray, loss: np.ndarray) -> np.ndarray:
@@ -101,8 +130,8 @@ def _straight_pieces(
         first = starts[breaks[:-1]]
         ends = np.stack([first, np.append(first[1:], t.size) - 1], axis=1)
         fit = _fit(np.diff(total[:, breaks], axis=1) / slowness**2)
-        at, which = np.unique(ends, return_index=True)
-        curve = np.interp(t, t[at], _ends(fit, x[ends], price).ravel()[which])
+        at, value = _ends(fit, x[ends], price)
+        curve = np.interp(x, at.ravel(), value.ravel())
         error = np.repeat(fit.weight**-0.5, ends[:, 1] - first + 1)
         return Denoised(curve, error, slowness * scatter)
 
@@ -128,34 +157,50 @@ def _breaks(misfit: Float[np.ndarray, "cell cell"], price: float) -> list[int]:
 
 def _ends(
     fit: _Fit, ends: Float[np.ndarray, "piece 2"], price: float
-) -> Float[np.ndarray, "piece 2"]:
+) -> tuple[Float[np.ndarray, "piece 2"], Float[np.ndarray, "piece 2"]]:
     """Pieces at both ends: level where a slope may be chance, unless they only then come apart."""
     slope = np.where(fit.slope**2 * fit.spread > price / 2, fit.slope, 0.0)
-    torn = _joined(fit, ends, slope, price)[1] & ~_joined(fit, ends, fit.slope, price)[1]
+    torn = _joined(fit, ends, slope, price)[2] & ~_joined(fit, ends, fit.slope, price)[2]
     for k in np.flatnonzero(torn):
         shorter = k + int(np.argmin(fit.weight[k : k + 2]))
         slope[shorter] = fit.slope[shorter]
-    return _joined(fit, ends, slope, price)[0]
+    return _joined(fit, ends, slope, price)[:2]
 
 
 def _joined(
     fit: _Fit, ends: np.ndarray, slope: np.ndarray, price: float
-) -> tuple[Float[np.ndarray, "piece 2"], np.ndarray]:
-    """Pieces at both of their ends, and which of them come apart; the others meet.
+) -> tuple[Float[np.ndarray, "piece 2"], Float[np.ndarray, "piece 2"], np.ndarray]:
+    """Where pieces end, their values there, and which of them come apart.
 
     Apart by as much as breaks cost, and the way of the whole pieces: a line through a bend
-    overshoots at both ends.
+    overshoots at both ends. The others meet halfway between two samples.
     """
-    reach = ends - fit.middle[:, None]
-    value = fit.mean[:, None] + slope[:, None] * reach
-    spread = np.where(slope != 0, fit.spread, np.inf)
-    variance = 1 / fit.weight[:, None] + reach**2 / spread[:, None]
+    middle = (ends[:-1, 1] + ends[1:, 0]) / 2
+    at = np.stack([np.append(ends[0, 0], middle), np.append(middle, ends[-1, 1])], axis=1)
+
+    def values(at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        reach = at - fit.middle[:, None]
+        spread = np.where(slope != 0, fit.spread, np.inf)
+        return (
+            fit.mean[:, None] + slope[:, None] * reach,
+            1 / fit.weight[:, None] + reach**2 / spread[:, None],
+        )
+
+    value, variance = values(at)
     (left, right), (before, after) = ((a[:-1, 1], a[1:, 0]) for a in (value, variance))
     jump = right - left
     apart = (jump**2 > price * (before + after)) & (jump * np.diff(fit.mean) > 0)
     meet = (left * after + right * before) / (before + after)
-    value[:-1, 1], value[1:, 0] = np.where(apart, left, meet), np.where(apart, right, meet)
-    return value, apart
+    own = values(ends)[0]
+    value[:-1, 1], value[1:, 0] = (
+        np.where(apart, own[:-1, 1], meet),
+        np.where(apart, own[1:, 0], meet),
+    )
+    at[:-1, 1], at[1:, 0] = (
+        np.where(apart, ends[:-1, 1], middle),
+        np.where(apart, ends[1:, 0], middle),
+    )
+    return at, value, apart
 
 
 def _fit(moments: np.ndarray) -> _Fit:

@@ -18,6 +18,9 @@ from ._rises import between_rises, flanks, lasting_rises, runs
 
 Judging: TypeAlias = Generator[Passages, np.ndarray, Plateaus]
 
+_STEEPEST = 1.5  # exponent of a power of time that does not come to rest
+_FACTORS, _NOISY_FACTORS = (1.5, 2.0), (3.0,)  # by which time grows between falls to compare
+
 
 def plateaus(
     time: ArrayLike | Trajectory,
@@ -50,15 +53,15 @@ def plateaus(
     final loss a step is at most a twentieth of what is left to fall (with `levels="log"`, `bins`
     equal steps in $\log L$).
 
-    A curve that scatters is first replaced by the fewest straight pieces that its scatter, a
-    function of the loss, allows: least squares, with a price for each piece at which a straight
-    line in white noise is broken in no more than one record of twenty. A level is then known to
-    the standard error of its piece, which widens steps and smoothing, and a drop by less than four
-    of them does not count. Noise that goes the same way for some time counts as more of it, if
-    there are twenty such times. Four levels with 500 samples each are found in nine records of ten
-    if each sample scatters by half of its level (χ² of 8). A fall without a rest, be it straight,
-    exponential or by a power, shows one in no more than one record of twenty. Losses written with
-    few decimals are known to a unit of the last one.
+    A curve that scatters is first replaced by the fewest straight pieces that its scatter allows,
+    which is estimated along the record and as a function of the loss: least squares, with a price
+    for each piece at which a straight line in white noise is broken in no more than one record of
+    twenty. A level is then known to the standard error of its piece, which widens steps and
+    smoothing, and a drop by less than four of them does not count. Noise that goes the same way for
+    some time counts as more of it, if there are twenty such times. Four levels with 500 samples
+    each are found in nine records of ten if each sample scatters by half of its level (χ² of 8). A
+    fall without a rest, be it straight, exponential or by a power, shows one in no more than one
+    record of twenty. Losses written with few decimals are known to a unit of the last one.
 
     A lasting rise, of a test loss that overfits, or the hump of a warm-up, is no part of the
     staircase: its samples are passed over, and the text says so. The fall from a hump is no drop
@@ -76,6 +79,8 @@ def plateaus(
     constant, a rising loss) has one, of strength NaN. A curve that falls without resting, two
     samples or a straight line, has two of strength zero: where it begins and where it ends. An
     exponential decay is fastest at its very start, so its first plateau alone has strength zero.
+    A power law $t^{-a}$ with $a$ up to 3/2 has no time at which it comes to rest: its last plateau
+    has strength zero too, as has any that is approached no faster than that after the last drop.
     Printed, each of them says so in words.
 
     **Arguments:**
@@ -123,9 +128,10 @@ def plateaus(
         By the loss alone the slowest rate is taken over the shortest fall that can be told from
         scatter, or from round-off ($10^{-12}$ of the initial loss). On a clean curve the strength
         is then that by gradients to some tenths of a decade, unless the plateau is flat to
-        round-off. With scatter $\sigma$ it is less, the decades from $\sigma$ over the stay to the
-        speed of the drop: compare strengths of curves with the same noise only. The final plateau
-        is as strong as the record is long.
+        round-off. With scatter $\sigma$ it is a lower bound, the decades from $\sigma$ over the
+        stay to the speed of the longest straight drop that fits as well: compare strengths of
+        curves with the same noise only. The final plateau is as strong as the record is long. In
+        much noise a steep power law, that falls below the noise early, seems to rest.
     """
     options = prominence, merge, edge, levels, floor, bins, smoothing, median
     return answered([judged(*_curves(time, loss, squared_gradient, slope), *options)])[0]
@@ -176,7 +182,7 @@ def judged(
         )
     curve = np.maximum(l, floor * scale) if relative else l
 
-    risen = np.zeros(t.size, dtype=bool)
+    risen, error = np.zeros(t.size, dtype=bool), np.zeros(t.size)
     if r is not None:
         speed = log_rate(r[kept])
         smallest = merge * (curve if relative else np.full_like(curve, scale))
@@ -184,6 +190,7 @@ def judged(
         strengths = strength(speed[drops], speed[index])
     else:
         seen = denoised(t, curve, median)
+        error = seen.error
         least = merge * (seen.curve if relative else np.full_like(curve, scale))
         risen = lasting_rises(seen.curve, least, seen.error)
         flank = flanks(seen.curve, risen, edge)
@@ -213,6 +220,8 @@ def judged(
     end[:-1] = yield Passages(t, curve, dl, fallen(1 - edge), *within)
     drop_time = yield Passages(t, curve, dl, fallen(0.5), *within)
     start[1:] = yield Passages(t, curve, dl, fallen(edge), *within, latest=True)
+    if len(level) > 1 and not _settles(t[: last + 1], curve, drop_time[-1], error):
+        strengths[-1] = 0.0
     left = level[-1] - curve[last]
     if left > edge * max(level[-1], merge * scale):  # it falls on, by too little to count
         lower = level[-1:] - edge * left
@@ -229,6 +238,30 @@ def judged(
         rises=t[runs(risen) - np.array([0, 1])],
         method="loss" if r is None else "gradient",
     )
+
+
+def _settles(t: np.ndarray, curve: np.ndarray, drop_time: float, error: np.ndarray) -> bool:
+    """Whether a curve comes to rest after its last drop, faster than by a power of time.
+
+    A power $T^{-a}$ of the time $T$ since the drop falls by $q^{-a}$ of the fall before whenever
+    $T$ grows by a factor $q$, and has no time of its own. A curve that rests falls by less, for
+    `_STEEPEST` as $a$, somewhere. Straight pieces of a noisy curve follow a power for longer.
+    """
+    first = max(int(np.searchsorted(t, drop_time)) - 1, 0)
+    here = slice(first, t.size)
+    elapsed, level, error = t[here] - t[first], curve[here], error[here]
+    if elapsed.size < 3:
+        return elapsed.size == 2 and level[0] == level[1]
+    elapsed = elapsed + elapsed[1]
+    for factor in _NOISY_FACTORS if error.any() else _FACTORS:
+        near = lambda times: np.searchsorted(elapsed, times * (1 - 1e-9))
+        before, after = near(elapsed / factor), near(elapsed * factor)
+        seen = after < elapsed.size
+        now, before, after = np.flatnonzero(seen), before[seen], after[seen]
+        fallen, then = level[before] - level[now], level[now] - level[after]
+        if (then + error[after] < factor**-_STEEPEST * fallen).any():
+            return True
+    return False
 
 
 def slope_of(lane: Trajectory) -> np.ndarray | None:

@@ -20,6 +20,9 @@ _COARSE = 1 / 200
 _GRADE = 0.05
 _FINEST = 0.02
 
+_WIDTHS = 40  # of drops that are tried
+_SURE = 2.0  # standard errors by which noise may hide motion at rest, and how fast a drop is
+
 # A fall by less than this fraction of the initial loss is round-off.
 _ROUND_OFF = 1e-12
 
@@ -71,10 +74,15 @@ def from_loss(
     bottoms, drops = split(speed, rest, level, prominence, smallest[sample])
 
     told = np.maximum(_ROUND_OFF * scale, last_digit(loss, envelope))
-    slowest = _slowest(t, envelope, np.maximum(seen.scatter, unit), told, sample[drops])
-    slowest /= rate.max()
-    valleys = np.log10(np.maximum(slowest, RATE_FLOOR))
-    return sample[bottoms], strength(speed[drops], valleys), envelope
+    told = np.maximum(np.maximum(told, unit), seen.scatter)
+    told = np.maximum(told, np.sqrt(12) * _SURE * seen.error)  # of a line that seems level
+    slowest = _slowest(t, envelope, told, sample[drops]) / rate.max()
+    peaks, valleys = speed[drops], np.log10(np.maximum(slowest, RATE_FLOOR))
+    if seen.error.any():
+        noisy = np.clip(loss, envelope - CERTAIN * seen.scatter, envelope + CERTAIN * seen.scatter)
+        fastest = _fastest(t, noisy, seen.scatter, envelope, sample[bottoms]) / rate.max()
+        peaks = np.minimum(peaks, np.log10(np.maximum(fastest, RATE_FLOOR)))
+    return sample[bottoms], strength(peaks, valleys), envelope
 
 
 def _edges(
@@ -133,26 +141,35 @@ def _passages(
 
 
 def _slowest(
-    t: np.ndarray,
-    envelope: np.ndarray,
-    scatter: np.ndarray,
-    round_off: np.ndarray,
-    drops: np.ndarray,
+    t: np.ndarray, envelope: np.ndarray, told: np.ndarray, drops: np.ndarray
 ) -> np.ndarray:
-    """The lowest rate between drops, over the shortest fall that can be told from none.
+    """Return the lowest rate between drops, over the shortest fall that can be told from none.
 
     A step would be too long for this: at its slowest the curve may fall by far less. Where it
     never falls that far again, the rate is at most that of falling right after the record.
     """
-    told = np.maximum(scatter, round_off)
-    later = np.searchsorted(-envelope, told - envelope)
-    seen = later < t.size
-    later = np.minimum(later, t.size - 1)
-    # A jump after a rest is no part of it; noise is, of which the monotone curve is made of jumps.
-    short = (scatter <= round_off) & (later > np.arange(t.size) + 1)
-    end = np.where(short, np.interp(told - envelope, -envelope, t), t[later])
-    fall = np.where(short | ~seen, told, envelope - envelope[later])
-    rate = np.divide(fall, end - t, out=np.full_like(fall, np.inf), where=end > t)
+    stay = np.interp(told - envelope, -envelope, t) - t
+    rate = np.divide(told, stay, out=np.full_like(told, np.inf), where=stay > 0)
     # What stands for a drop may rest already, on the plateau after it.
     bounds = [0, *drops.tolist(), t.size]
     return np.array([rate[i : max(j, i + 1)].min() for i, j in itertools.pairwise(bounds)])
+
+
+def _fastest(
+    t: np.ndarray, loss: np.ndarray, scatter: np.ndarray, envelope: np.ndarray, index: np.ndarray
+) -> np.ndarray:
+    """Return the rate of each drop between two plateaus if it lasts as long as the noise allows.
+
+    That is the longest straight fall that fits no worse than the best one, by `_SURE` standard
+    errors: where it is fitted by a jump, a drop would seem the faster the more noise there is.
+    """
+    rates = []
+    for first, last in itertools.pairwise(index.tolist()):
+        here, top, fall = slice(first, last + 1), envelope[first], envelope[first] - envelope[last]
+        middle = np.interp(fall * np.array([0.25, 0.75]) - top, -envelope[here], t[here]).mean()
+        after = (t[here] - middle)[:, None]
+        lasting = np.geomspace(np.diff(t[here]).min(), 2 * (t[last] - t[first]), _WIDTHS)
+        line = top - fall * np.clip(0.5 + after / lasting, 0, 1)
+        misfit = np.sum(((loss[here, None] - line) / scatter[here, None]) ** 2, axis=0)
+        rates.append(fall / lasting[misfit <= misfit.min() + _SURE**2].max())
+    return np.array(rates)

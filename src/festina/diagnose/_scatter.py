@@ -70,9 +70,9 @@ def scatter_by_level(
 
     Estimated from pieces of equal length and from pieces of equal height: a long quiet end says
     nothing about the noise at a high loss, and on the way down there are too few samples to tell.
-    The least concave function above all of them that does not fall with the loss: a fast start,
-    where the monotone curve follows the noise, seems cleaner than it is. It is exact where the
-    noise is the same at all levels, or proportional to the loss, and errs towards more elsewhere.
+    The result is the least concave function above all estimates. It is exact where the noise is
+    the same at all levels, or proportional to the loss, and errs towards more elsewhere. A record
+    that is too short for two estimates tells nothing of levels: zero.
     """
     n = residual.size
     pieces = min(max(n // _SAMPLES, 1), _PIECES)
@@ -89,8 +89,9 @@ def scatter_by_level(
         for i, j in itertools.pairwise([*bounds, n]):
             deviation = 1.4826 * np.median(np.abs(residual[i:j]))
             points.append((float(np.mean(envelope[i:j])), float(deviation)))
+    if len(points) <= 2:  # the whole record, twice
+        return np.zeros_like
     level, deviation = np.array(_concave_hull(points)).T
-    deviation = np.maximum.accumulate(deviation)
     return lambda at: np.interp(at, level, deviation)
 
 

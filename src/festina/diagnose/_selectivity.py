@@ -1,6 +1,7 @@
 """Selectivity: for which objects in which contexts hidden units are on."""
 
 import functools
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -30,7 +31,9 @@ from ._selectivity_measures import (
     candidate_sets,
     entropy,
     fraction_on,
+    pair_tests,
     shared_by,
+    split_levels,
 )
 
 if TYPE_CHECKING:
@@ -50,6 +53,10 @@ class Selectivity:
     - `purity`: the part of a unit's activity that falls on its first context.
     - `entropy`, `object_entropy`: of its activity over contexts and objects, from 0, all in one, to
       1, evenly spread.
+    - `conjunctive`: share of strength of units whose response to objects depends on the context, by
+      an F-test of the interaction at the level 0.01. `interaction`: the mean share ω² of variance
+      due to it, less what noise gives. These two need no threshold, and two examples of some pair
+      of object and context; NaN without.
     - `anova`: shares of its variance by `object`, `context`, their `interaction`, and `within` what
       both say. Without those of units that say always the same; NaN where it was not asked for.
     - `alignment`, `chance`: Cohen's κ between the examples that a unit is on for and the candidate
@@ -66,6 +73,8 @@ class Selectivity:
     entropy: float
     object_entropy: float
     anova: Mapping[str, float]
+    conjunctive: float
+    interaction: float
     alignment: float
     chance: float
     candidates: Mapping[str, float]
@@ -119,7 +128,14 @@ class Selectivity:
         return ax
 
 
-_WORDS = "mixed", "modular", "always", "purity", "entropy", "object_entropy"
+_WORDS = (
+    *("mixed", "modular", "always", "purity", "entropy", "object_entropy"),
+    *("conjunctive", "interaction"),
+)
+_LEVEL = 0.01
+"""Of F-tests: the share of units without an effect for which one is found."""
+_AT_REST = 0.05
+"""Of all units and examples of a rectified layer, at least so many are at zero."""
 
 
 def selectivity(
@@ -131,7 +147,7 @@ def selectivity(
     contexts: ArrayLike | None = None,
     strengths: ArrayLike | None = None,
     candidates: Mapping[str, ArrayLike] | None = None,
-    threshold: float = 1e-3,
+    threshold: float | Literal["split"] | None = None,
     least: float = 1e-3,
     anova: Literal["full", "means"] | None = "full",
     random: int = 1000,
@@ -145,6 +161,10 @@ def selectivity(
     largest one. Entropy and variance hardly tell trained units from random features; in how many
     contexts they are on, and how well that agrees with a gating, does. Hence the baseline.
 
+    A recorded neuron has a resting rate, noise, and often a z-score: it is not off at zero. For
+    such activities the default is `threshold="split"`, with a warning. `conjunctive` and
+    `interaction` need no threshold.
+
     **Arguments:**
 
     - `activations`: of one hidden layer, `(example, unit)`; or a network, with a `task`.
@@ -155,7 +175,11 @@ def selectivity(
       its own; by default all are equal.
     - `candidates`: gatings by name that units may agree with, 0 or 1 for each example. By default
       those that race: every single context, all but one, and all.
-    - `threshold`: relative, from 0 to 1. For units with a leak take one above it.
+    - `threshold`: relative, from 0 to 1. For units with a leak take one above it. "split" cuts the
+      means of each unit over pairs of object and context into two groups: the unit rests at the
+      mean of the lower one and is on above the middle between both. Units whose pairs do not
+      differ by an F-test (level 0.01) count as always on. By default 0.001 for networks and for
+      activities that are zero at rest, else "split".
     - `least`: of the largest strength, below which a unit counts as dead.
     - `anova`: the split of variance needs a full design, as many examples for every pair of object
       and context. "means" splits the means of pairs instead, for any numbers but none; `None` does
@@ -183,8 +207,20 @@ def selectivity(
         for name, given in (("object", objects), ("context", contexts))
     }
     names, sets = candidate_sets(candidates, labels["context"])
+    if isinstance(threshold, str) and threshold != "split":
+        raise ValueError(f'`threshold` must be a number or "split", got {threshold!r}.')
+    if threshold is None:
+        threshold = 1e-3
+        if not isinstance(activations, AbstractNetwork) and (why := _never_at_rest(h)):
+            threshold = "split"
+            warnings.warn(
+                f"`activations` {why}: zero is not where units rest, so they are cut into two "
+                'groups each (threshold="split"). Give `threshold` to say what counts as on, 0.001 '
+                "for neurons of either sign; `conjunctive` and `interaction` need none.",
+                stacklevel=2,
+            )
     for name, value in (("threshold", threshold), ("least", least)):
-        if not 0 <= real_number(name, value) < 1:
+        if not isinstance(value, str) and not 0 <= real_number(name, value) < 1:
             raise ValueError(f"`{name}` must be from 0 to below 1, got {value:g}.")
     if anova not in ("full", "means", None):
         raise ValueError(f'`anova` must be "full", "means" or None, got {anova!r}.')
@@ -194,7 +230,7 @@ def selectivity(
         labels=labels,
         names=names,
         sets=sets,
-        threshold=float(threshold),
+        threshold=threshold,
         least=float(least),
         split=anova,
         shuffles=whole_number("shuffles", shuffles),
@@ -218,26 +254,30 @@ def _measured(
     labels: dict[str, Int[np.ndarray, " example"]],
     names: tuple[str, ...],
     sets: np.ndarray,
-    threshold: float,
+    threshold: float | str,
     least: float,
     split: str | None,
     shuffles: int,
     rng: np.random.Generator,
 ) -> Selectivity:
     """All measures of units, and their means."""
-    amount = np.abs(h)
-    largest = amount.max(axis=0)
+    objects, contexts = labels["object"], labels["context"]
+    largest = np.abs(h).max(axis=0)
     alive = (largest > 0) & (weight > least * weight.max(initial=0.0))
     if not alive.any():
         why = "silent for all examples" if not largest.any() else "silent or without strength"
         raise ValueError(f"All {h.shape[1]} units are {why}: there is no selectivity to measure.")
-    h, amount, weight = (
-        h[:, alive] / largest[alive],
-        amount[:, alive] / largest[alive],
-        weight[alive],
-    )
-    active = amount > threshold
-    objects, contexts = labels["object"], labels["context"]
+    h, weight = h[:, alive] / largest[alive], weight[alive]
+    chances, omega = pair_tests(h, objects, contexts)
+    if isinstance(threshold, str):
+        rest, cut = split_levels(h, objects, contexts)
+        # Where chances are NaN a unit varies in no way, or every pair has one example.
+        same = (np.ptp(h, axis=0) == 0) | (chances[0] > _LEVEL)
+        active = (h > cut) | same
+        amount = np.where(same, 1.0, np.maximum(h - rest, 0.0))
+    else:
+        amount = np.abs(h)
+        active = amount > float(threshold)
     on = np.sum(fraction_on(active, contexts) >= 0.5, axis=0)
     by_context = shared_by(amount, contexts)
     kappa, best, chance = alignment(active, sets, shuffles=shuffles, rng=rng)
@@ -254,6 +294,8 @@ def _measured(
             "entropy": ("unit", entropy(by_context)),
             "object_entropy": ("unit", entropy(shared_by(amount, objects))),
             "anova": (("part", "unit"), parts),
+            "interaction_chance": ("unit", chances[1]),
+            "interaction": ("unit", omega),
             "alignment": ("unit", kappa),
             "candidate": ("unit", np.array(names)[best]),
             "chance": ("unit", chance),
@@ -261,19 +303,20 @@ def _measured(
         {"unit": np.flatnonzero(alive), "part": list(_PARTS)},
     )
     mean = lambda values: float(np.sum(share * values))
-    varies = np.isfinite(parts[0])
-    split_mean = [mean(np.where(varies, row, 0.0)) for row in parts]
-    known = float(np.sum(share[varies]))
+
+    def known_mean(values: np.ndarray, known: np.ndarray) -> float:
+        there = np.isfinite(known)
+        return mean(np.where(there, values, 0.0)) / mean(there) if there.any() else np.nan
+
     return Selectivity(
         contexts_on=mean(on),
         shares=np.bincount(on, share, minlength=int(contexts.max()) + 2),
         purity=mean(units["purity"].values),
         entropy=mean(units["entropy"].values),
         object_entropy=mean(units["object_entropy"].values),
-        anova={
-            part: value / known if known else np.nan
-            for part, value in zip(_PARTS, split_mean, strict=True)
-        },
+        anova={part: known_mean(row, row) for part, row in zip(_PARTS, parts, strict=True)},
+        conjunctive=known_mean(chances[1] < _LEVEL, chances[1]),
+        interaction=known_mean(omega, omega),
         alignment=mean(kappa),
         chance=mean(chance),
         candidates={name: mean(best == k) for k, name in enumerate(names)},
@@ -281,6 +324,18 @@ def _measured(
         units=units,
         random=base,
     )
+
+
+def _never_at_rest(h: Float[np.ndarray, "example unit"]) -> str:
+    """Say why units are not off at zero; nothing where they may be."""
+    largest = np.abs(h).max(axis=0, initial=0.0)
+    used = h[:, largest > 0]
+    if (used < 0).any():
+        return "are negative for some examples"
+    if (used > 1).any() and np.array_equal(used, np.rint(used)):
+        return "are counts"
+    zero = np.mean(used <= 1e-3 * largest[largest > 0]) if used.size else 1.0
+    return "" if zero >= _AT_REST else f"are zero in {zero:.1%} of all cases only"
 
 
 @float64

@@ -80,6 +80,66 @@ def anova(
     return np.where(varies, parts / np.where(varies, total, 1.0), np.nan)
 
 
+def pair_tests(
+    h: Float[np.ndarray, "example unit"],
+    objects: Int[np.ndarray, " example"],
+    contexts: Int[np.ndarray, " example"],
+) -> tuple[Float[np.ndarray, "test unit"], Float[np.ndarray, " unit"]]:
+    r"""Test whether pairs of object and context differ, and whether the two labels interact.
+
+    F-tests of the linear models with every pair, with both labels, and with a constant, by least
+    squares for any numbers of examples; and the share of variance that is due to the interaction
+    beyond what noise gives, $\omega^2 = (S_I - d_I s^2)/(S + s^2)$, for the sum of squares $S_I$ of
+    the interaction with $d_I$ degrees of freedom, $S$ of all, and the variance $s^2$ within pairs.
+
+    **Returns:** probabilities by chance, of pairs and of the interaction, and ω². NaN where there
+    are no two examples of any pair, or a unit does not vary.
+    """
+    from scipy.stats import f as f_distribution
+
+    sizes = int(objects.max()) + 1, int(contexts.max()) + 1
+    pairs, cell = np.unique(objects * sizes[1] + contexts, return_inverse=True)
+    free = len(h) - len(pairs)
+    blank = np.full(h.shape[1], np.nan)
+    if not free:
+        return np.stack((blank, blank)), blank
+    mean, count = _means(h, cell), np.bincount(cell)
+    within = np.sum((h - mean[cell]) ** 2, axis=0)
+    both = np.hstack([np.eye(n)[k] for n, k in zip(sizes, np.divmod(pairs, sizes[1]), strict=True)])
+    root = np.sqrt(count)[:, None]
+    fit, _, rank, _ = np.linalg.lstsq(root * both, root * mean)
+    interaction = np.sum((root * (mean - both @ fit)) ** 2, axis=0)
+    total = np.sum((h - h.mean(axis=0)) ** 2, axis=0)
+    varies = total > (1e-14 * np.abs(h).max(axis=0)) ** 2 * len(h)
+    noise = np.maximum(within / free, 1e-30 * np.where(varies, total, 1.0))  # rounding is no noise
+    freedom = np.array([len(pairs) - 1, len(pairs) - rank])[:, None]
+    squares = np.stack((np.maximum(total - within, 0.0), interaction))
+    ratio = squares / np.maximum(freedom, 1) / noise
+    chance = np.where(freedom > 0, f_distribution.sf(ratio, np.maximum(freedom, 1), free), 1.0)
+    omega = (interaction - freedom[1] * noise) / np.where(varies, total + noise, 1.0)
+    return np.where(varies, chance, np.nan), np.where(varies, omega, np.nan)
+
+
+def split_levels(
+    h: Float[np.ndarray, "example unit"],
+    objects: Int[np.ndarray, " example"],
+    contexts: Int[np.ndarray, " example"],
+) -> tuple[Float[np.ndarray, " unit"], Float[np.ndarray, " unit"]]:
+    """Cut each unit's means of pairs in the two groups that explain most of their variance.
+
+    **Returns:** the mean of the lower group, where a unit rests, and the middle between the groups,
+    above which it is on.
+    """
+    cell = np.unique(objects * (int(contexts.max()) + 1) + contexts, return_inverse=True)[1]
+    means = np.sort(_means(h, cell), axis=0)
+    count = np.arange(1, len(means))[:, None]
+    below = np.cumsum(means, axis=0)[:-1]
+    low, high = below / count, (means.sum(axis=0) - below) / (len(means) - count)
+    best = np.argmax(count * (len(means) - count) * (high - low) ** 2, axis=0)
+    unit = np.arange(h.shape[1])
+    return low[best, unit], (means[best, unit] + means[best + 1, unit]) / 2
+
+
 def candidate_sets(
     given: Mapping[str, ArrayLike] | None, contexts: Int[np.ndarray, " example"]
 ) -> tuple[tuple[str, ...], Bool[np.ndarray, "candidate example"]]:
@@ -123,7 +183,7 @@ def alignment(
     size = np.bincount(which.ravel())
     inside = _sums(active.astype(int), which.ravel())
     found, observed = _kappa(inside, patterns, size)
-    # A unit that never changes agrees with none beyond chance: it goes where it agrees most.
+    # Of several that agree as well beyond chance, that which agrees most.
     best = np.lexsort((observed, found), axis=0)[-1]
     chance = np.zeros(active.shape[1])
     for _ in range(shuffles):
@@ -148,14 +208,17 @@ def _kappa(
     patterns: Bool[np.ndarray, "pattern candidate"],
     size: Int[np.ndarray, " pattern"],
 ) -> tuple[Float[np.ndarray, "candidate unit"], Float[np.ndarray, "candidate unit"]]:
-    """Agreement beyond chance, of what could be: 0 where one never changes; and agreement."""
+    """Agreement beyond chance, of what could be, and agreement.
+
+    Where both never change, they agree fully; where one never changes, they do not beyond chance.
+    """
     total = size.sum()
     both = patterns.T @ inside / total
     a, b = inside.sum(axis=0) / total, (patterns.T @ size / total)[:, None]
     observed, expected = 1 - a - b + 2 * both, a * b + (1 - a) * (1 - b)
     undecided = expected >= 1 - 1e-12
     beyond = (observed - expected) / np.where(undecided, 1.0, 1 - expected)
-    return np.where(undecided, 0.0, beyond), observed
+    return np.where(undecided, 1.0 * (observed >= 1 - 1e-12), beyond), observed
 
 
 def _means(
