@@ -74,7 +74,7 @@ def minibatch_descent(
     step, times, finite = 0, [], np.ones(len(rates), bool)
     samples, saves = Pieces(np.zeros(len(rates), int)), np.zeros(len(rates), int)
     while True:
-        losses, _, rate, _ = start(weights, whole.data, structure=whole.structure)
+        losses, _, rate, *_ = start(weights, whole.data, structure=whole.structure)
         finite = finite & np.isfinite(losses) & np.isfinite(rate)
         last = np.where(finite, weights, last)
         noted = last.T

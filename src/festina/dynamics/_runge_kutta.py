@@ -42,9 +42,7 @@ def runge_kutta_step(
     h, lands = next_step(state, controls)
     stages = _written_out if state.loss.ndim == 0 or accelerated() else _in_a_loop
     weights, loss, slopes = stages(state, h, field)
-    error = relative_error(
-        state, controls, weights, h * _combine(_ERROR, slopes), jnp.isfinite(loss)
-    )
+    error = relative_error(state, controls, weights, h * _combine(_ERROR, slopes), loss)
     reached = weights, loss, slopes[-1], error
     if kinked:
         sliding = state.kinks > _SLIDING

@@ -1,5 +1,7 @@
 """Numbers and arrays that were given, checked and made our own."""
 
+import os
+
 import numpy as np
 from jaxtyping import Float
 
@@ -10,6 +12,9 @@ _MOST = 2**53
 
 # Of weights and of data: products of a few of them are doubles still.
 LARGEST = 1e100
+
+# Of weights, while they are drawn and scaled.
+_COPIES = 3
 
 
 def whole_number(name: str, value: float | int, least: int = 1) -> int:
@@ -86,6 +91,16 @@ def finite_array(name: str, given: object) -> Float[np.ndarray, "..."]:
         )
     check_size(name, array)
     return array
+
+
+def check_memory(numbers: int) -> None:
+    """Raises if so many weights, and the copies that drawing them takes, exceed the memory."""
+    needed, there = 8 * _COPIES * numbers, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if needed > there:
+        raise ValueError(
+            f"The networks have {numbers:.3g} weights and need {needed / 2**30:.3g} GiB of memory, "
+            f"this machine has {there / 2**30:.3g}. Use smaller widths or fewer networks."
+        )
 
 
 def check_type(name: str, value: object, kind: type, hint: str = "") -> None:
