@@ -314,7 +314,7 @@ def _size(weights: Float[Array, "weight lane"]) -> Number:
     largest = jnp.max(sizes, axis=0)
     shares = sizes / jnp.where(largest > 0, largest, 1.0)
     root_mean_square = largest * jnp.sqrt(over_weights(shares**2) / len(weights))
-    counted = (shares > _ROUNDING[1]) | ((0 < shares) & (shares < _ROUNDING[0]))
+    counted = (shares > _ROUNDING[1]) | ((shares > 0) & (shares < _ROUNDING[0]))
     logs, count = jnp.log10(jnp.where(counted, sizes, 1.0)), over_weights(1.0 * counted)
     mean = jnp.log10(jnp.where(largest > 0, largest, 1.0))
     for _ in range(_ROUNDS):

@@ -27,6 +27,7 @@ _POINTS = np.array(
 )
 _ERROR = np.array((-71 / 57600, 0, 71 / 16695, -71 / 1920, 17253 / 339200, -22 / 525, 1 / 40))
 _SLIDING, _FORGET = 400.0, 0.05  # kinks that make a slide, and their part forgotten in a step
+_FEW_PARTS = 4  # of a network: with more, six stages written out take too long to compile
 _LOOSE = 0.3  # along a kink the tolerance is rtol to one minus this
 
 
@@ -40,7 +41,8 @@ def runge_kutta_step(
 ) -> State:
     """Try a step; accept it if the embedded error estimate is within rtol·|θ| + atol."""
     h, lands = next_step(state, controls)
-    stages = _written_out if state.loss.ndim == 0 or accelerated() else _in_a_loop
+    alone = state.loss.ndim == 0 and len(field.structure.shapes) <= _FEW_PARTS
+    stages = _written_out if alone or accelerated() else _in_a_loop
     weights, loss, slopes = stages(state, h, field)
     error = relative_error(state, controls, weights, h * _combine(_ERROR, slopes), loss)
     reached = weights, loss, slopes[-1], error

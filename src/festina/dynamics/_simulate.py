@@ -170,7 +170,9 @@ def _controls(
         rate_resolution=np.asarray(resolution.rate),
         loss_resolution=resolution.loss * np.where(now > 0, now, 1.0),
         atol=rtol * np.where(size > 0, size, 1.0) if method.atol is None else each * method.atol,
-        loss_scale=np.full_like(size, silent) if silent > 0 else np.where(initial > 0, initial, 1.0),
+        loss_scale=np.full_like(size, silent)
+        if silent > 0
+        else np.where(initial > 0, initial, 1.0),
         loss_tolerance=tolerance,
         gain_tolerance=tolerance,
         learning_rate=rates,

@@ -132,16 +132,14 @@ def low_rank(
     entries, σ is `strength` and ε is `scale`: near an invariant manifold of effective width `rank`
     and away from every saddle (Figure 2C of Zhang, Saxe & Latham).
     """
-    if not 1 <= rank <= width or rank % 1 != 0:
+    if (rank := whole_number("rank", rank)) > width:
         raise ValueError(
             f"`rank` must be a whole number between 1 and the width {width}, got {rank}."
         )
     if not np.isfinite(strength):
         raise ValueError(f"`strength` must be finite, got {strength}.")
 
-    return _initialise(
-        unit, input_shape, width, outputs, scale, key, rank=int(rank), strength=strength
-    )
+    return _initialise(unit, input_shape, width, outputs, scale, key, rank=rank, strength=strength)
 
 
 @float64

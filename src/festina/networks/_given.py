@@ -1,6 +1,7 @@
 """Numbers and arrays that were given, checked and made our own."""
 
 import os
+from collections.abc import Iterable
 
 import numpy as np
 from jaxtyping import Float
@@ -17,12 +18,19 @@ LARGEST = 1e100
 _COPIES = 3
 
 
-def whole_number(name: str, value: float | int, least: int = 1) -> int:
-    """A number of things; raises unless it is whole and large enough."""
-    found = _number(value)
+def whole_number(name: str, value: object, least: int = 1) -> int:
+    """Return a count or an index as an int; raises unless it is whole and at least `least`."""
+    found = np.nan if isinstance(value, bool | np.bool) else _number(value)
     if not least <= found < _MOST or found % 1 != 0:
         raise ValueError(f"`{name}` must be a whole number from {least} up, got {_shown(value)}.")
     return int(found)
+
+
+def whole_numbers(name: str, values: Iterable[object], least: int = 1) -> tuple[int, ...]:
+    """Return counts or indices as ints; raises unless each is whole and at least `least`."""
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise ValueError(f"`{name}` must be a list of whole numbers, got {_shown(values)}.")
+    return tuple(whole_number(f"{name}[{i}]", value, least) for i, value in enumerate(values))
 
 
 def real_number(name: str, value: object) -> float:
