@@ -65,6 +65,8 @@ def over_lanes(
     Places that are left over hold copies of the last lane, which nobody looks at.
     """
     total = jax.tree.leaves(lanes)[0].shape[axis]
+    if not total:
+        raise ValueError("Expected at least one network or key, got an empty batch.")
     most = _MOST_ACCELERATED if accelerated() else _MOST
 
     def piece(first: int, count: int) -> Any:

@@ -153,6 +153,9 @@ def test_losses_alone(train):
         ({"final_u": products}, "'final_u' is no name"),
         ({"a/b": products}, "'a/b' is no name"),
         ({"": products}, "'' is no name"),
+        ({"unit": products}, "'unit' is the name of an axis"),
+        ({"learning_rate": products}, "'learning_rate' is no name"),
+        ({"map": products, "map_1": products}, "'map_1' is the name of an axis"),
         (lambda network: "large", "an array of real numbers"),
         (lambda network: None, "an array of real numbers"),
         (lambda network: 1j * network.u, "an array of real numbers"),
@@ -180,3 +183,14 @@ def test_arrays_that_grow(train):
     growing = lambda now: np.zeros(1 if (now.u == network.u).all() else 2)
     with pytest.raises(ValueError, match=r"arrays of one shape.*'observed' has shape \(2,\)"):
         train(network, POINTS, observe=growing)
+
+
+def test_an_axis_of_the_batch_is_no_name_either():
+    network = fully_connected(2, 3, 2, scale=0.1, key=festina.seeds(2)).labelled(animal=["a", "b"])
+    network = network.remembering({"animal": network.labels["animal"]})
+    with pytest.raises(ValueError, match="'animal' is the name of an axis"):
+        descent(network, POINTS, observe={"animal": products})
+    run = descent(network, POINTS)
+    for taken in ("unit", "time", "u", "loss"):
+        with pytest.raises(ValueError, match=f"calls an axis '{taken}'"):
+            run.to_dataset((taken,))

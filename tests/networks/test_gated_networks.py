@@ -466,3 +466,31 @@ def test_a_rule_that_gives_no_number_is_named():
     network = pathways(gates={"h2": lambda x: jnp.log(x[0])}, examples=None)
     with pytest.raises(ValueError, match="gate of 'h2' is not known for sample 0"):
         gradient_flow(network, XOR)
+
+
+@pytest.mark.parametrize(
+    "columns", [[0.9, 1.9], [0, True], "01", [0, None], [0, np.nan], [0, -1], 2]
+)
+def test_columns_must_be_whole_numbers(columns, as_a_user):
+    with pytest.raises(ValueError, match=r"`inputs\['x'\]"):
+        gated({"x": 2, "y": 1}, ["x-y"], inputs={"x": columns}, scale=0.1, key=jax.random.key(0))
+
+
+def test_a_program_does_not_grow_with_the_number_of_edges():
+    """Ten nodes, each connected to all before it or only to the last: as many products."""
+
+    rng = np.random.default_rng(0)
+    order = ["x", *(f"h{k}" for k in range(9)), "y"]
+    widths = {name: 2 + k % 3 for k, name in enumerate(order)}
+    x = rng.normal(size=(12, widths["x"]))
+
+    def products(edges: list[tuple[str, str]]) -> int:
+        weights = {f"{a}-{b}": rng.normal(size=(widths[b], widths[a])) for a, b in edges}
+        network = gated_from(weights, gates={"h0": np.arange(len(x)) % 2}, examples=x)
+        psi = np.ones((len(x), widths["x"] + 1))
+        program = jax.make_jaxpr(lambda *parts: network.structure.outputs(psi, *parts))
+        return str(program(*network.structure.inside(*network.parts))).count("dot_general")
+
+    every = list(itertools.combinations(order, 2))
+    assert len(every) == 55
+    assert products(every) <= 2 * products(list(itertools.pairwise(order)))

@@ -56,8 +56,8 @@ def graph(seed, samples=24):
 def said(network, data, weights):
     """Outputs for all samples, not compiled: graphs share operations, not programs."""
     psi = jax.vmap(network.features)(jnp.asarray(data.x))
-    turned = zip(weights, network.structure.units_first, strict=True)
-    return network.structure.outputs(psi, *(w.T if turn else w for w, turn in turned))
+    structure = network.structure
+    return structure.outputs(psi, *structure.inside(*weights))
 
 
 def check_gradients(network, data):

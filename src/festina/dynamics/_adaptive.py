@@ -6,6 +6,7 @@ from .._types import Column, Flag, Number
 from ._program import REJECTED, RUNNING, STEP_UNDERFLOW, Controls, State, arrived, over_weights
 
 _SHRINK, _GROW = 0.2, 10.0
+_LOSS_ROUNDING = 1e-10  # relative rise of the loss that rounding errors of large weights explain
 
 
 def next_step(state: State, controls: Controls) -> tuple[Number, Flag]:
@@ -16,12 +17,19 @@ def next_step(state: State, controls: Controls) -> tuple[Number, Flag]:
 
 
 def relative_error(
-    state: State, controls: Controls, weights: Column, error: Column, finite: Flag
+    state: State, controls: Controls, weights: Column, error: Column, loss: Number
 ) -> Number:
-    """Root mean square, over weights, of the error in units of rtol·|θ| + atol."""
+    """Return the error of a step in units of what is allowed.
+
+    This is the root mean square, over weights, of the error in units of rtol·|θ| + atol. Gradient
+    flow never raises the loss, so that a rise is an error too, in units of rtol times the loss and
+    what there is to learn.
+    """
     scale = controls.atol + controls.rtol * jnp.maximum(jnp.abs(state.weights), jnp.abs(weights))
     size = jnp.sqrt(over_weights((error / scale) ** 2) / len(weights))
-    return jnp.where(finite & jnp.isfinite(size), size, jnp.inf)
+    allowed = jnp.maximum(controls.rtol, _LOSS_ROUNDING) * (state.loss + controls.loss_scale)
+    size = jnp.maximum(size, (loss - state.loss) / allowed)
+    return jnp.where(jnp.isfinite(size), size, jnp.inf)
 
 
 def settle(

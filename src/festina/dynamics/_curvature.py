@@ -22,6 +22,7 @@ _PROBES = 8
 _LANCZOS = 1e-6  # relative error of its eigenvalues
 _STIFF = 1e-3  # of the largest curvature: along what is steeper, what is left to fall is removed
 _NEWTON = 3
+_SLOW = 1e-3  # of its time constant has passed
 _SMALL = 0.1  # of the weights: how far at most is the way from a saddle that is yet to be left
 
 
@@ -30,7 +31,7 @@ def extreme_curvatures(
 ) -> tuple[float, float]:
     """Smallest and largest eigenvalue of the Hessian, by Lanczos where that is cheaper.
 
-    That is for many weights, or many samples.
+    That is for many weights, or many samples. Both are NaN where the Hessian overflows.
 
     Where the smallest is lost in the rounding of the largest it is looked for once more in weights
     that are scaled by the root of their row in the Hessian. At a saddle that units of order p have
@@ -40,6 +41,8 @@ def extreme_curvatures(
     noise = lambda: _rounding_of_rows(structure, weights, data)
     if _is_formed(weights, data):
         matrix = np.asarray(hessian(structure, weights, data))
+        if not np.isfinite(matrix).all():
+            return np.nan, np.nan
         ends = np.linalg.eigvalsh(matrix)
         smallest, largest = float(ends[0]), float(ends[-1])
         lost = abs(smallest) <= _ROUNDING * abs(largest)
@@ -131,10 +134,34 @@ def _rounding_of_rows(
     structure: AbstractStructure, weights: Float[Array, " weight"], data: Data
 ) -> Float[np.ndarray, " weight"]:
     """How long a row of the Hessian may be whose terms, of the size of |∂f/∂θ|², cancel."""
-    probes = np.random.default_rng(2).normal(size=(_PROBES, *data.y.shape))
-    slopes = np.asarray(output_slopes(structure, weights, probes, data))
-    sizes = np.sqrt(np.mean(slopes**2, axis=0))
+    sizes = np.sqrt(_own_curvatures(structure, weights, data))
     return _ROUNDING * sizes * np.linalg.norm(sizes)
+
+
+def _own_curvatures(
+    structure: AbstractStructure, weights: Float[Array, " weight"], data: Data
+) -> Float[np.ndarray, " weight"]:
+    """Return ⟨|∂f/∂θ|²⟩ of each weight, estimated by random probes.
+
+    This is the curvature along that weight, but for the second derivative of f.
+    """
+    probes = np.random.default_rng(2).normal(size=(_PROBES, *data.y.shape))
+    return np.mean(np.asarray(output_slopes(structure, weights, probes, data)) ** 2, axis=0)
+
+
+def gain_of_slow_weights(
+    structure: AbstractStructure, weights: Float[Array, " weight"], data: Data, elapsed: float
+) -> float:
+    """Return the fall of the loss that weights with a long time constant have yet to bring about.
+
+    Where one weight is huge, its own time constant is tiny, and the flow comes to rest along it
+    long before other weights have moved. These have a time constant of one over their own
+    curvature, and are slow if that is more than a thousand times the time elapsed.
+    """
+    slope = np.asarray(start(weights[:, None], data, structure=structure).velocity)[:, 0]
+    own = _own_curvatures(structure, weights, data)
+    slow = (own > 0) & (own * elapsed < _SLOW)
+    return float(np.sum(slope[slow] ** 2 / (2.0 * own[slow])))
 
 
 def _top(

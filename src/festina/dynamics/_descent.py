@@ -9,7 +9,7 @@ from .._objective import Convention, check_kinds
 from .._precision import float64
 from .._types import Keys
 from ..networks import AbstractNetwork
-from ..networks._given import real_array, whole_number
+from ..networks._given import real_array, real_number, whole_number
 from ..networks._network import Network
 from ..tasks import AbstractTask
 from ._course import Course, Method
@@ -78,7 +78,7 @@ def gradient_descent(
     if not ((mu >= 0) & (mu < 1)).all():
         raise ValueError(f"`momentum` must be at least 0 and below 1, got {momentum}.")
     mu = mu if mu.any() else None  # the program without it is the simpler one
-    if not 0 < converged < 1:
+    if not 0 < real_number("converged", converged) < 1:
         raise ValueError(f"`converged` must lie between 0 and 1, got {converged}.")
     steps = None if steps is None else whole_number("steps", steps)
     max_steps = whole_number("max_steps", max_steps)

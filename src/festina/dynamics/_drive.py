@@ -37,11 +37,12 @@ _STATE = 30  # arrays like the weights, that a step works with
 
 def initial_state(weights: Float[np.ndarray, "weight lane"], start: Start) -> State:
     """Every lane at time zero."""
-    loss, velocity, rate, squared_size = start
+    loss, velocity, rate, size = start
     zero, none, one = np.zeros(loss.shape, int), np.zeros(loss.shape), np.ones(loss.shape)
-    # A hundredth of the time in which the weights would move by their own size.
-    size, speed = np.sqrt(squared_size), np.sqrt(rate)
-    first = np.where((size > 0) & (speed > 0), 0.01 * size / np.maximum(speed, 1e-300), 1e-3)
+    # A hundredth of the time in which usual weights would move by their own size.
+    norm, speed = np.sqrt(len(weights)) * np.asarray(size), np.sqrt(rate)
+    moves = (norm > 0) & (speed > 0) & np.isfinite(speed)
+    first = np.where(moves, 0.01 * norm / np.where(moves, speed, 1.0), 1e-3)
     return State(
         stop=zero,
         status=zero,

@@ -44,12 +44,12 @@ def minibatch_descent(
     if steps is None:
         raise ValueError("Mini-batch training needs `steps`, how many to take.")
     shuffling = _seeds(key, network.batch_shape)
-    if not 1 <= batch_size <= task.samples or batch_size % 1 != 0:
+    batch_size = whole_number("batch_size", batch_size)
+    if batch_size > task.samples:
         raise ValueError(
             f"`batch_size` must be a whole number from 1 to the {task.samples} samples, "
             f"got {batch_size}."
         )
-    batch_size = int(batch_size)
     every = max(1, steps // 500) if save_every is None else whole_number("save_every", save_every)
     if not np.allclose(task.weight, 1.0 / task.samples):
         raise ValueError(
@@ -74,7 +74,7 @@ def minibatch_descent(
     step, times, finite = 0, [], np.ones(len(rates), bool)
     samples, saves = Pieces(np.zeros(len(rates), int)), np.zeros(len(rates), int)
     while True:
-        losses, _, rate, _ = start(weights, whole.data, structure=whole.structure)
+        losses, _, rate, *_ = start(weights, whole.data, structure=whole.structure)
         finite = finite & np.isfinite(losses) & np.isfinite(rate)
         last = np.where(finite, weights, last)
         noted = last.T

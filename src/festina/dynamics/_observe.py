@@ -9,26 +9,16 @@ import numpy as np
 from jaxtyping import Float
 
 from ..networks import AbstractNetwork
+from ..networks._labels import axis_names
 from ..networks._past import FINAL, MEMORY
 from ._logbook import Pieces
+from ._trajectory import NAMES
 
 Observe: TypeAlias = Callable[[Any], Any] | Mapping[str, Callable[[Any], Any]]
 """From one network to an array; or several such functions, by name; or none of them."""
 
 _ALONE = "observed"
-_TAKEN = (
-    "loss",
-    "squared_gradient",
-    "time",
-    "save",
-    "saves",
-    "evaluations",
-    "ending",
-    "message",
-    "seed",
-    "scale",
-    *MEMORY,
-)
+_TAKEN = (*NAMES, "seed", "scale", "learning_rate", "momentum", *MEMORY)
 
 
 class Observation:
@@ -38,6 +28,7 @@ class Observation:
         self._functions = _named(observe)
         first = network.lane(*(0,) * len(network.batch_shape))
         self._shapes = {name: self._see(name, first).shape for name in self._functions}
+        _check_axes(self._shapes, network)
         self._seeing = threading.Lock()  # a user's function need not expect several at once
 
     def rows(self, networks: AbstractNetwork) -> Float[np.ndarray, "network number"]:
@@ -90,6 +81,19 @@ class Observation:
                 f"{found!r}."
             )
         return array.astype(float)
+
+
+def _check_axes(shapes: Mapping[str, tuple[int, ...]], network: AbstractNetwork) -> None:
+    """Raise at a name that the run's data set has for an axis."""
+    axes = {axis for part in network.part_axes.values() for axis in part}
+    axes |= {*axis_names(network.labels, network.batch_shape)}
+    axes |= {f"{name}_{axis}" for name, shape in shapes.items() for axis in range(len(shape))}
+    for name in shapes:
+        if name in axes:
+            raise ValueError(
+                f"`observe` names what it keeps; {name!r} is the name of an axis of these "
+                f"networks. Any other name will do than {', '.join(sorted(axes))}."
+            )
 
 
 def _named(observe: Observe) -> dict[str, Callable[[Any], Any]]:

@@ -23,6 +23,8 @@ REJECTED, ACCEPTED, AT_STOP = range(3)
 NEVER = -1.0
 """A tolerance that nothing meets."""
 
+_ROUNDING = 1e-20, 1e-14  # of the largest weight: between these a weight is a rounding error
+_ROUNDS = 8  # in which the mean settles
 _LATER = 1.01  # times the time of the last sample: when there is another, whatever happens
 
 
@@ -87,6 +89,7 @@ class Controls(NamedTuple):
     rate_resolution: Float[Array, ""]  # of log₁₀ of the rate, between two samples
     loss_resolution: Number
     atol: Number
+    loss_scale: Number  # what there is to learn, to which errors of the loss are relative
     loss_tolerance: Number
     gain_tolerance: Number
     learning_rate: Number
@@ -115,7 +118,7 @@ class Start(NamedTuple):
     loss: Float[Array, " lane"]
     velocity: Float[Array, "weight lane"]  # −∂L/∂θ
     rate: Float[Array, " lane"]  # |∂L/∂θ|²
-    squared_size: Float[Array, " lane"]  # |θ|²
+    size: Float[Array, " lane"]  # root mean square of the weights, but for outliers
 
 
 class Kept(NamedTuple):
@@ -297,7 +300,27 @@ def _start(
     weights: Float[Array, "weight lane"], data: Data, *, structure: AbstractStructure
 ) -> Start:
     loss, velocity = descent(structure, weights, data)
-    return Start(loss, velocity, over_weights(velocity**2), over_weights(weights**2))
+    return Start(loss, velocity, over_weights(velocity**2), _size(weights))
+
+
+def _size(weights: Float[Array, "weight lane"]) -> Number:
+    """Return the size of a typical weight, which a few huge ones do not change.
+
+    This is the root mean square, but no more than ten times the geometric mean, in which a weight
+    counts as no more than ten times that mean. Zeros do not enter it, nor do rounding errors of the
+    largest weight.
+    """
+    sizes = jnp.abs(weights)
+    largest = jnp.max(sizes, axis=0)
+    shares = sizes / jnp.where(largest > 0, largest, 1.0)
+    root_mean_square = largest * jnp.sqrt(over_weights(shares**2) / len(weights))
+    counted = (shares > _ROUNDING[1]) | ((shares > 0) & (shares < _ROUNDING[0]))
+    logs, count = jnp.log10(jnp.where(counted, sizes, 1.0)), over_weights(1.0 * counted)
+    mean = jnp.log10(jnp.where(largest > 0, largest, 1.0))
+    for _ in range(_ROUNDS):
+        capped = jnp.where(counted, jnp.minimum(logs, mean + 1.0), 0.0)
+        mean = over_weights(capped) / jnp.maximum(count, 1.0)
+    return jnp.minimum(root_mean_square, 10.0 ** (mean + 1.0))
 
 
 def over_weights(x: Column) -> Number:

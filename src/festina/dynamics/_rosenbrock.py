@@ -70,7 +70,7 @@ def rosenbrock_step(state: State, field: Field, controls: Controls) -> State:
     increments = jnp.zeros((STAGES, *state.weights.shape))
     start = (state.weights, state.loss, state.velocity, increments)
     weights, loss, velocity, increments = jax.lax.fori_loop(0, STAGES, stage, start)
-    error = relative_error(state, controls, weights, increments[-1], jnp.isfinite(loss))
+    error = relative_error(state, controls, weights, increments[-1], loss)
     at_rest = state.weights, state.loss, state.velocity, 0.0
     both = zip(at_rest, (weights, loss, velocity, error), strict=True)
     weights, loss, velocity, error = (jnp.where(stays, *each) for each in both)

@@ -26,8 +26,9 @@ _POINTS = np.array(
     ]
 )
 _ERROR = np.array((-71 / 57600, 0, 71 / 16695, -71 / 1920, 17253 / 339200, -22 / 525, 1 / 40))
-_SLIDING, _FORGET = 400.0, 0.05  # kinks that make a slide, and their part forgotten in a step
-_LOOSE = 0.3  # along a kink the tolerance is rtol to one minus this
+_SLIDING, _FORGET = 100.0, 0.05  # kinks that make a slide, and their part forgotten in a step
+_FEW_PARTS = 4  # of a network: with more, six stages written out take too long to compile
+_LOOSE, _LOOSEST = 0.5, 3e-3  # along a kink the tolerance is rtol to this power, or the second
 
 
 def kinked_runge_kutta_step(state: State, field: Field, controls: Controls) -> State:
@@ -40,20 +41,24 @@ def runge_kutta_step(
 ) -> State:
     """Try a step; accept it if the embedded error estimate is within rtol·|θ| + atol."""
     h, lands = next_step(state, controls)
-    stages = _written_out if state.loss.ndim == 0 or accelerated() else _in_a_loop
-    weights, loss, slopes = stages(state, h, field)
-    error = relative_error(
-        state, controls, weights, h * _combine(_ERROR, slopes), jnp.isfinite(loss)
-    )
-    reached = weights, loss, slopes[-1], error
-    if kinked:
-        sliding = state.kinks > _SLIDING
+    sliding = state.kinks > _SLIDING
 
-        def along() -> tuple[Array, ...]:
-            both = zip(_along_a_kink(state, h, field, controls), reached, strict=True)
-            return tuple(jnp.where(sliding, new, old) for new, old in both)
+    def across() -> tuple[Array, ...]:
+        return _dormand_prince(state, h, field, controls)
 
-        reached = jax.lax.cond(sliding.any(), along, lambda: reached)
+    def along() -> tuple[Array, ...]:
+        return _along_a_kink(state, h, field, controls)
+
+    def both() -> tuple[Array, ...]:
+        pairs = zip(along(), across(), strict=True)
+        return tuple(jnp.where(sliding, *pair) for pair in pairs)
+
+    if not kinked:
+        reached = across()
+    elif state.loss.ndim == 0:
+        reached = jax.lax.cond(sliding, along, across)
+    else:
+        reached = jax.lax.cond(sliding.any(), both, across)
     weights, loss, velocity, error = reached
     there = state._replace(weights=weights, loss=loss, velocity=velocity)
     accepted = error <= (state.slack if kinked else 1.0)
@@ -63,6 +68,15 @@ def runge_kutta_step(
         state, there, controls, h, lands, error / allowed, accepted, exponent=0.2, safety=0.9
     )
     return settled._replace(**slides)
+
+
+def _dormand_prince(state: State, h: Array, field: Field, controls: Controls) -> tuple[Array, ...]:
+    """Return weights, loss, velocity and relative error after a step of the pair."""
+    alone = state.loss.ndim == 0 and len(field.structure.shapes) <= _FEW_PARTS
+    stages = _written_out if alone or accelerated() else _in_a_loop
+    weights, loss, slopes = stages(state, h, field)
+    error = relative_error(state, controls, weights, h * _combine(_ERROR, slopes), loss)
+    return weights, loss, slopes[-1], error
 
 
 def _along_a_kink(state: State, h: Array, field: Field, controls: Controls) -> tuple[Array, ...]:
@@ -91,14 +105,15 @@ def _slide(
     Where both sides of a kink push towards it, as they do for ReLU units, the flow stays on it and
     crosses it with every step. Its error then falls in proportion to the step, not with the sixth
     power of it, and the tolerance asked for would take 1/rtol steps for one unit of time. To cross
-    a kink once takes some ten such steps, which is no reason to give up accuracy; forty times in a
+    a kink once takes some ten such steps, which is no reason to give up accuracy; ten times in a
     row is. From then on steps are short and simple ones (`_along_a_kink`).
     """
     crosses = (state.event == REJECTED) & ~accepted & (roughness > state.roughness)
     kinks = jnp.where(crosses, jnp.minimum(state.kinks + 1.0, _SLIDING + 10.0), state.kinks)
     kinks = jnp.where(accepted, jnp.maximum(kinks - _FORGET, 0.0), kinks)
     sliding = kinks > _SLIDING
-    looser = jnp.minimum(2.0 * state.slack, controls.rtol**-_LOOSE)
+    loosest = jnp.maximum(jnp.minimum(controls.rtol**_LOOSE, _LOOSEST) / controls.rtol, 1.0)
+    looser = jnp.minimum(2.0 * state.slack, loosest)
     slack = jnp.where(sliding, looser, state.slack)
     slack = jnp.where(accepted & ~sliding, jnp.maximum(0.5 * slack, 1.0), slack)
     return {"roughness": roughness, "kinks": kinks, "slack": slack}

@@ -51,8 +51,7 @@ def simulate(beginning: Beginning, method: Method, course: Course) -> Trajectory
     network, loss, widen, problem, initial, at_start = beginning
     observation = None if course.observe is None else Observation(course.observe, network)
     state = initial_state(initial, at_start)
-    squared_size = np.asarray(at_start.squared_size)
-    size = np.sqrt(squared_size / network.structure.size)
+    size = np.asarray(at_start.size)
     past = _recalled(network.past, state, size, method)
     state = state._replace(peak=past.peak, step_size=past.step_size)
 
@@ -63,7 +62,7 @@ def simulate(beginning: Beginning, method: Method, course: Course) -> Trajectory
         return observation.rows(jax.tree.map(lambda leaf: leaf[0], wide))
 
     controls = _controls(problem, np.asarray(state.loss), past, method, course)
-    state = state._replace(status=first_status(problem, state, controls, squared_size))
+    state = state._replace(status=first_status(problem, state, controls, size))
     verdict = Verdict(problem, method, controls)
 
     def watch(book: Logbook) -> None:
@@ -171,6 +170,9 @@ def _controls(
         rate_resolution=np.asarray(resolution.rate),
         loss_resolution=resolution.loss * np.where(now > 0, now, 1.0),
         atol=rtol * np.where(size > 0, size, 1.0) if method.atol is None else each * method.atol,
+        loss_scale=np.full_like(size, silent)
+        if silent > 0
+        else np.where(initial > 0, initial, 1.0),
         loss_tolerance=tolerance,
         gain_tolerance=tolerance,
         learning_rate=rates,

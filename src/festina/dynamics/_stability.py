@@ -41,7 +41,8 @@ def stability_limit(
     Of a heavy ball, 1 + μ times as much.
     """
     one, weights = np.ones(1), initial[:, None]
-    state = initial_state(weights, start(weights, problem.data, structure=problem.structure))
+    at_start = start(weights, problem.data, structure=problem.structure)
+    state = initial_state(weights, at_start)
     rtol = 1e-4
     resolution = Resolution()
     controls = Controls(
@@ -52,7 +53,8 @@ def stability_limit(
         most_samples=np.asarray(resolution.most),
         rate_resolution=np.asarray(resolution.rate),
         loss_resolution=resolution.loss * np.asarray(state.loss),
-        atol=rtol * np.sqrt(np.mean(weights**2, axis=0)),
+        atol=rtol * np.asarray(at_start.size),
+        loss_scale=np.asarray(state.loss),
         loss_tolerance=1e-6 * np.asarray(state.loss),
         gain_tolerance=NEVER * one,
         learning_rate=one,

@@ -45,8 +45,8 @@ def prefers_implicit(network: Layer, problem: Objective, start: Start, rtol: flo
     """
     p = network.unit.algebra.order
     assert p is not None, "`learns_by_units` has asked"
-    drive = np.sqrt(start.squared_size) * np.sqrt(start.rate)
-    moving = drive > 0
+    drive = np.sqrt(network.structure.size) * np.asarray(start.size) * np.sqrt(start.rate)
+    moving = (drive > 0) & np.isfinite(drive) & np.isfinite(start.loss)
     if not moving.any():
         return False
     ratio = (start.loss[moving] / drive[moving]) ** ((p - 1) / (p + 1))

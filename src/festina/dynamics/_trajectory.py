@@ -37,6 +37,17 @@ Reason = Literal[
 TakenSolver = Literal["explicit", "implicit", "descent"]
 
 LAST = slice(-1, None)
+NAMES = (
+    "loss",
+    "squared_gradient",
+    "time",
+    "save",
+    "saves",
+    "evaluations",
+    "ending",
+    "message",
+)
+"""What every data set of a trajectory holds."""
 
 
 @dataclass(frozen=True)
@@ -260,6 +271,14 @@ class Trajectory(Generic[Network]):
         batch = self.dims if dims is None else dims
         if len(batch) != len(self.batch_shape):
             raise ValueError(f"`dims` must name the axes {self.batch_shape}, got {batch}.")
+        parts = (*self._kept(), *self._ended())
+        taken = {*MEMORY, *NAMES, *(name for name, *_ in parts)}
+        taken |= {axis for _, axes, _ in parts for axis in axes}
+        if clash := taken & {*batch}:
+            raise ValueError(
+                f"`dims` calls an axis {clash.pop()!r}, which is the name of something else in "
+                "the data set. Choose another name."
+            )
         axis = "time" if self.shared_times else "save"
         over = (*batch, axis)
         first = (0,) * len(self.batch_shape)

@@ -12,9 +12,9 @@ from jaxtyping import Bool, Float, Int
 from .._objective import Objective
 from .._precision import float64
 from ._course import Method
-from ._curvature import extreme_curvatures, slow_way_out
+from ._curvature import extreme_curvatures, gain_of_slow_weights, slow_way_out
 from ._program import AT_FLOOR, FINISHED, NOT_FINITE, STATIONARY, STEP_UNDERFLOW, Controls, State
-from ._runge_kutta import runge_kutta_step
+from ._runge_kutta import kinked_runge_kutta_step, runge_kutta_step
 from ._stability import cause_of_divergence, restlessness, stability_limit, too_large
 from ._trajectory import Ending
 
@@ -23,7 +23,7 @@ _RECENT = 8  # samples
 
 @np.errstate(invalid="ignore")  # of weights that are far too large
 def first_status(
-    problem: Objective, state: State, controls: Controls, squared_size: Float[np.ndarray, " lane"]
+    problem: Objective, state: State, controls: Controls, size: Float[np.ndarray, " lane"]
 ) -> Int[np.ndarray, " lane"]:
     """Who has nothing to learn from the start: a network at rest, or one that has learned it."""
     status = np.asarray(state.status)
@@ -31,24 +31,25 @@ def first_status(
         gain = state.rate * controls.elapsed * controls.speed
         still = (controls.elapsed > 0) & (gain <= controls.gain_tolerance)
         still &= np.asarray(state.rate <= 1e-6 * state.peak)
-        still |= _at_rest(problem, state, squared_size)
+        still |= _at_rest(problem, state, size)
         learned = (controls.elapsed > 0) & (state.loss <= controls.loss_tolerance)
         status = np.where(learned, AT_FLOOR, np.where(still, STATIONARY, status))
-    return np.where(np.isfinite(state.loss), status, NOT_FINITE)
+    return np.where(np.isfinite(state.loss + state.rate), status, NOT_FINITE)
 
 
 def _at_rest(
-    problem: Objective, state: State, squared_size: Float[np.ndarray, " lane"]
+    problem: Objective, state: State, size: Float[np.ndarray, " lane"]
 ) -> Bool[np.ndarray, " lane"]:
     """Which lanes start where the gradient is nothing but rounding.
 
     Small weights near a saddle have a small gradient too, of the order of weights times curvature.
     """
-    still = np.asarray(state.rate <= 1e-20 * squared_size)
+    speed, norm = np.sqrt(state.rate), np.sqrt(len(state.weights)) * size
+    still = np.asarray(speed <= 1e-10 * norm)
     for lane in np.flatnonzero(still):
         ends = extreme_curvatures(problem.structure, state.weights[:, lane], problem.data)
         curvature = np.abs(ends).max()
-        still[lane] = state.rate[lane] <= (1e-12 * curvature) ** 2 * squared_size[lane]
+        still[lane] = speed[lane] <= 1e-12 * curvature * norm[lane]
     return still
 
 
@@ -141,7 +142,7 @@ class Verdict:
                 f"The gradient is zero to rounding: the network starts on {kind} and does not "
                 "move.",
             )
-        if -smallest * elapsed > 1e-3:
+        if not -smallest * elapsed <= 1e-3:  # or unknown
             return None
         if smallest == largest == 0.0:
             return Ending(
@@ -152,15 +153,19 @@ class Verdict:
         point = self.problem.structure, np.asarray(state.weights), self.problem.data
         way = slow_way_out(*point) if smallest < 0.0 else None
         if way is None:
+            if gain_of_slow_weights(*point, elapsed) > self.controls.gain_tolerance[lane]:
+                return None
             return Ending(
                 "converged",
                 f"A minimum: gradient {np.sqrt(state.rate):.3g} and no way out within a thousand "
                 "times the time so far.",
             )
-        after = way[1] / speed
-        when, more = f"{after:.3g} steps", "a smaller `converged`"
+        after, until = way[1] / speed, self.controls.stops[-1]
+        if np.isfinite(until) and state.time + after < until:
+            return None
+        when, more = f"{after:.3g} steps", "more `steps`"
         if self.method.continuous:
-            when, more = f"t = {after:.3g}", "`times`"
+            when, more = f"t = {after:.3g}", "a later `t_end`"
         return Ending(
             "saddle",
             f"A saddle, left at rate {way[0]:.3g}, in about {when}. That is slower than training "
@@ -191,7 +196,7 @@ class Verdict:
                 f"At {where}, loss {loss:.6g}, no step was small enough for the tolerance asked "
                 "for. A looser `rtol` gets past a kink.",
             )
-        if not np.isfinite(state.loss):
+        if not np.isfinite(state.loss + state.rate):
             return Ending("diverged", "The weights are so large that the loss overflows.")
         if state.status == NOT_FINITE:
             cause = cause_of_divergence(self.problem, start, *pace)
@@ -220,9 +225,10 @@ class Verdict:
         start: Float[np.ndarray, " weight"],
     ) -> str:
         """Why so many steps did not suffice, and what would."""
-        if state.loosest > 1.0:
+        if self.method.step is kinked_runge_kutta_step:
             return (
-                "short ones, because of kinks: a looser `rtol` gets further than more `max_steps`."
+                "short ones, because of kinks: a looser `rtol` gets further than more `max_steps`, "
+                "and `t_end` ends a slide that has nothing left to gain."
             )
         if not self.method.continuous and _rises(losses):
             rate, momentum = pace
@@ -232,6 +238,14 @@ class Verdict:
                 return f"{once}going up and down. {too_large(rate, limit, momentum)}"
         ends = "" if np.isfinite(self.controls.stops[-1]) else " or a time to end at"
         smooth = self.method.step is runge_kutta_step
+        if smooth:
+            point = self.problem.structure, np.asarray(state.weights), self.problem.data
+            sharpness = extreme_curvatures(*point)[1]
+            if sharpness * state.step_size > 1.0:
+                return (
+                    f"where the largest curvature, {sharpness:.3g}, keeps explicit steps as short "
+                    f"as {state.step_size:.3g}: `solver='implicit'` takes longer ones."
+                )
         return (
             f"still learning slowly: a larger `converged`{ends} costs less than more `max_steps`."
             + " So may `solver='implicit'`." * smooth

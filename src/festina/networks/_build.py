@@ -12,7 +12,7 @@ from .._lanes import over_keys
 from .._precision import float64
 from .._types import Array, ArrayLike, Keys
 from ._activations import ActivationLike, activation
-from ._given import number, real_array, whole_number
+from ._given import check_memory, number, real_array, whole_number
 from ._labels import seed_labels
 from ._layer import Layer
 from ._units import AbstractUnit, Kernel, LinearHead, Neuron, SoftmaxHead
@@ -235,6 +235,7 @@ def normals(
     key: Key[jax.Array, "..."], shapes: tuple[tuple[int, ...], ...]
 ) -> tuple[Float[np.ndarray, "..."], ...]:
     """Standard normal arrays for every key."""
+    check_memory(key.size * sum(map(math.prod, shapes)))
     drawn = over_keys(lambda keys: _draw(keys, shapes), key)
     return tuple(array.reshape(*key.shape, *array.shape[1:]) for array in drawn)
 

@@ -12,7 +12,7 @@ from .._pytree import pytree
 from .._types import Array, ArrayLike, Keys
 from ._activations import linear
 from ._build import random_parts
-from ._given import finite_array, misfit
+from ._given import finite_array, misfit, whole_numbers
 from ._graph import Graph
 from ._layer import Layer
 from ._network import AbstractGraphNetwork
@@ -151,6 +151,4 @@ def check_widths(widths: Sequence[int], *, depth: int | None = None) -> tuple[in
             f"`widths` needs {least}, from input to output, got {sizes}. "
             f"For example: {(8, *(16,) * ((depth or 2) - 1), 8)}."
         )
-    if not all(size >= 1 and size % 1 == 0 for size in sizes):
-        raise ValueError(f"`widths` must be whole numbers from 1 up, got {sizes}.")
-    return tuple(map(int, sizes))
+    return whole_numbers("widths", sizes)

@@ -17,7 +17,7 @@ from .._types import Array, ArrayLike, Keys
 from ._build import random_parts
 from ._gated_graph import GatedGraph, Plan, gated_graph
 from ._gating import Gating, Rule, gating
-from ._given import finite_array, whole_number
+from ._given import finite_array, whole_number, whole_numbers
 from ._network import AbstractGraphNetwork
 from ._view import AbstractView, Shape
 
@@ -298,9 +298,9 @@ def _columns(
             f"`inputs` must name the columns of {', '.join(entries)}, which no edge enters, got "
             f"{', '.join(inputs)}."
         )
-    columns = {name: tuple(map(int, inputs[name])) for name in entries}
+    columns = {name: whole_numbers(f"inputs['{name}']", inputs[name], 0) for name in entries}
     for name, found in columns.items():
-        if len(found) != widths[name] or min(found) < 0 or len(set(found)) < len(found):
+        if len(found) != widths[name] or len(set(found)) < len(found):
             raise ValueError(
                 f"`inputs['{name}']` must be {widths[name]} different columns from 0 up, got "
                 f"{found}."

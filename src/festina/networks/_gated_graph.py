@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -12,7 +13,7 @@ from jaxtyping import Float
 
 from .._types import Array
 from ._activations import linear
-from ._graph import Edge, Graph, Input, Node
+from ._graph import Edge, Graph, Input, Node, gated_activity, through
 from ._units import Neuron
 from ._view import Shape
 
@@ -53,10 +54,47 @@ class Plan:
 
 @dataclass(frozen=True)
 class GatedGraph(Graph):
-    """A graph whose weights are blocks of those of several edges."""
+    """A graph with one matrix for each node, side by side the weights of all edges to it.
+
+    A program then has as many products as there are nodes, however many edges there are.
+    """
 
     blocks: tuple[Block, ...] = ()
     single: tuple[Shape, ...] = ()  # shapes of the weights of every edge
+
+    @property
+    def units_first(self) -> tuple[bool, ...]:
+        return (False,) * len(self.shapes)
+
+    def outputs(
+        self, psi: Float[Array, "sample feature"], *parts: Float[Array, "..."]
+    ) -> Float[Array, "sample output *lane"]:
+        return _side_by_side(self.activities(psi, *parts)[-self.ends :])
+
+    def activities(
+        self, psi: Float[Array, "sample feature"], *parts: Float[Array, "..."]
+    ) -> list[Float[Array, "sample _ *lane"]]:
+        front = len(self.inputs)
+        known, gates = self._apart(psi)
+        known = [
+            gated_activity(entry.gates, gates, seen)
+            for entry, seen in zip(self.inputs, known, strict=True)
+        ]
+        for vertex, (node, weight) in enumerate(zip(self.nodes, parts, strict=True), start=front):
+            edges = [edge for edge in self.edges if edge.target == vertex]
+            arriving = [
+                gated_activity(((edge.gate, 1),), gates, known[edge.source]) for edge in edges
+            ]
+            read = sum(edge.source < front for edge in edges)  # come first, and know no lanes
+            columns = sum(seen.shape[1] for seen in arriving[:read])
+            driven = []
+            if read:
+                seen = _side_by_side(arriving[:read])
+                driven.append(jnp.tensordot(seen, weight[:, :columns], ((1,), (1,))))
+            if read < len(edges):
+                driven.append(through(_side_by_side(arriving[read:]), weight[:, columns:]))
+            known.append(gated_activity(node.gates, gates, functools.reduce(jnp.add, driven)))
+        return known[front:]
 
     def columns(self, *parts: Float[Array, "..."]) -> Float[np.ndarray, "weight lane"]:
         return super().columns(*self._joined(np, parts))
@@ -79,6 +117,10 @@ class GatedGraph(Graph):
         return [library.block([[parts[k] for k in row] for row in rows]) for rows in self.blocks]
 
 
+def _side_by_side(arrays: Sequence[Float[Array, "sample _ *lane"]]) -> Float[Array, "..."]:
+    return arrays[0] if len(arrays) == 1 else jnp.concatenate(arrays, axis=1)
+
+
 @functools.lru_cache(maxsize=256)
 def gated_graph(plan: Plan, gates: tuple[str, ...]) -> GatedGraph:
     """The graph of a plan in which nodes with the same neighbours, side by side, are one."""
@@ -96,21 +138,26 @@ def gated_graph(plan: Plan, gates: tuple[str, ...]) -> GatedGraph:
         len({place[name] for name in names}) for names in (dict(plan.inputs), plan.outputs)
     )
     number = {edge: k for k, edge in enumerate(plan.edges)}
-    links = list(dict.fromkeys((place[source], place[target]) for source, target in plan.edges))
+    nodes = range(inputs, len(groups))
+    sources = {
+        b: sorted({place[source] for source, target in plan.edges if place[target] == b})
+        for b in nodes
+    }
     blocks = tuple(
-        tuple(tuple(number[source, target] for source in groups[a]) for target in groups[b])
-        for a, b in links
+        tuple(
+            tuple(number[source, target] for a in sources[b] for source in groups[a])
+            for target in groups[b]
+        )
+        for b in nodes
     )
     width = lambda group: sum(plan.widths[name] for name in groups[group])
+    gate_of = lambda a, b: gate.get(f"{groups[a][0]}-{groups[b][0]}")
     return GatedGraph(
         Neuron(),
         tuple(Input((width(k),), runs[k]) for k in range(inputs)),
-        tuple(Node(width(k), linear, runs[k]) for k in range(inputs, len(groups))),
-        tuple(
-            Edge(a, b, k, gate.get("-".join(plan.edges[blocks[k][0][0]])))
-            for k, (a, b) in enumerate(links)
-        ),
-        tuple((width(b), width(a)) for a, b in links),
+        tuple(Node(width(b), linear, runs[b]) for b in nodes),
+        tuple(Edge(a, b, b - inputs, gate_of(a, b)) for b in nodes for a in sources[b]),
+        tuple((width(b), sum(map(width, sources[b]))) for b in nodes),
         ends,
         len(gates),
         blocks,

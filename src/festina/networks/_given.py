@@ -1,5 +1,8 @@
 """Numbers and arrays that were given, checked and made our own."""
 
+import os
+from collections.abc import Iterable
+
 import numpy as np
 from jaxtyping import Float
 
@@ -11,13 +14,23 @@ _MOST = 2**53
 # Of weights and of data: products of a few of them are doubles still.
 LARGEST = 1e100
 
+# Of weights, while they are drawn and scaled.
+_COPIES = 3
 
-def whole_number(name: str, value: float | int, least: int = 1) -> int:
-    """A number of things; raises unless it is whole and large enough."""
-    found = _number(value)
+
+def whole_number(name: str, value: object, least: int = 1) -> int:
+    """Return a count or an index as an int; raises unless it is whole and at least `least`."""
+    found = np.nan if isinstance(value, bool | np.bool) else _number(value)
     if not least <= found < _MOST or found % 1 != 0:
         raise ValueError(f"`{name}` must be a whole number from {least} up, got {_shown(value)}.")
     return int(found)
+
+
+def whole_numbers(name: str, values: Iterable[object], least: int = 1) -> tuple[int, ...]:
+    """Return counts or indices as ints; raises unless each is whole and at least `least`."""
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise ValueError(f"`{name}` must be a list of whole numbers, got {_shown(values)}.")
+    return tuple(whole_number(f"{name}[{i}]", value, least) for i, value in enumerate(values))
 
 
 def real_number(name: str, value: object) -> float:
@@ -97,6 +110,16 @@ def finite_array(name: str, given: object) -> Float[np.ndarray, "..."]:
         )
     check_size(name, array)
     return array
+
+
+def check_memory(numbers: int) -> None:
+    """Raises if so many weights, and the copies that drawing them takes, exceed the memory."""
+    needed, there = 8 * _COPIES * numbers, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if needed > there:
+        raise ValueError(
+            f"The networks have {numbers:.3g} weights and need {needed / 2**30:.3g} GiB of memory, "
+            f"this machine has {there / 2**30:.3g}. Use smaller widths or fewer networks."
+        )
 
 
 def check_type(name: str, value: object, kind: type, hint: str = "") -> None:

@@ -150,7 +150,8 @@ class Graph(AbstractStructure):
         known, gates = self._apart(psi)
         ones = _ones(known)
         known = [
-            _gated(entry.gates, gates, seen) for entry, seen in zip(self.inputs, known, strict=True)
+            gated_activity(entry.gates, gates, seen)
+            for entry, seen in zip(self.inputs, known, strict=True)
         ]
         for vertex, node in enumerate(self.nodes, start=len(self.inputs)):
             driven, added = [], []
@@ -167,15 +168,15 @@ class Graph(AbstractStructure):
                             one = ones.reshape(len(psi), 1, *(1,) * len(lanes))
                             one = jnp.broadcast_to(one, (len(psi), 1, *lanes))
                             arriving = jnp.concatenate((arriving, one), axis=1)
-                        arriving = _through(arriving, weight)
+                        arriving = through(arriving, weight)
                 elif edge.source < len(self.inputs):
                     arriving = arriving.reshape(*arriving.shape, *(1,) * len(lanes))
                 (added if edge.part is None else driven).append(
-                    _gated(((edge.gate, 1),), gates, arriving)
+                    gated_activity(((edge.gate, 1),), gates, arriving)
                 )
             activity = node.activation(functools.reduce(jnp.add, driven))
             activity = functools.reduce(jnp.add, added, activity)
-            known.append(_gated(node.gates, gates, activity))
+            known.append(gated_activity(node.gates, gates, activity))
         return known[len(self.inputs) :]
 
     def _apart(
@@ -196,7 +197,7 @@ class Graph(AbstractStructure):
         return parts[0].shape[len(self.shapes[0]) :]
 
 
-def _gated(
+def gated_activity(
     runs: Gates, gates: Float[Array, "sample gate"], activity: Float[Array, "sample *rest"]
 ) -> Float[Array, "sample *rest"]:
     """Activity times its gates, of neurons one after the other."""
@@ -213,7 +214,7 @@ def _ones(inputs: Sequence[Float[Array, "sample ..."]]) -> Float[Array, "sample 
     return inputs[0].reshape(len(inputs[0]), -1)[:, -1:]
 
 
-def _through(
+def through(
     activity: Float[Array, "sample n *lane"], weight: Float[Array, "m n *lane"]
 ) -> Float[Array, "sample m *lane"]:
     """W a for every sample, in every lane."""

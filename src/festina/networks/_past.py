@@ -18,7 +18,7 @@ class Past(NamedTuple):
     elapsed: Float[np.ndarray, "*batch"]  # time of the flow since the first weights
     peak: Float[np.ndarray, "*batch"]  # the largest squared gradient since
     initial_loss: Float[np.ndarray, "*batch"]  # of the first weights, above the lowest possible one
-    initial_size: Float[np.ndarray, "*batch"]  # root mean square of the first weights
+    initial_size: Float[np.ndarray, "*batch"]  # size of a typical one of the first weights
     step_size: Float[np.ndarray, "*batch"]  # that would come next
     solver: str
 
@@ -50,7 +50,7 @@ MEMORY = {
     "elapsed": "time of the flow since the first weights",
     "peak": "largest squared gradient since the first weights",
     "initial_loss": "loss of the first weights, above the lowest possible one",
-    "initial_size": "root mean square of the first weights",
+    "initial_size": "size of a typical one of the first weights",
     "step_size": "step that would come next",
 }
 """What a run on disk holds of it beside the samples, and in words."""

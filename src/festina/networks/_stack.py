@@ -8,7 +8,7 @@ from jaxtyping import Float
 from .._pytree import pytree
 from .._types import Array, ArrayLike
 from ._activations import Activation, ActivationLike, activation
-from ._given import finite_array, misfit
+from ._given import finite_array, misfit, whole_numbers
 from ._graph import Graph
 from ._network import AbstractGraphNetwork
 from ._stack_graph import Skips, StackView, layer_widths, stack_graph
@@ -171,7 +171,10 @@ def stack_from(
             f"with the same batch{biases}; got {', '.join(str(array.shape) for array in arrays)}."
         )
     chosen = check_activations(activations, len(arrays) - 2)
-    pairs = tuple((int(source), int(target)) for source, target in skips)
+    pairs = [whole_numbers("skips", pair, 0) for pair in skips]
+    if bad := [pair for pair in pairs if len(pair) != 2]:
+        raise ValueError(f"`skips` must be pairs of layers, ((1, 3),) say, got {bad[0]}.")
+    pairs = tuple((source, target) for source, target in pairs)
     network = Stack(arrays, unit, chosen, pairs)
     _check_skips(network)
     return network

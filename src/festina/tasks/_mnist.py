@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..networks._given import whole_numbers
 from ._mnist_files import Split, read_split
 from ._task import Task, task
 
@@ -27,9 +28,9 @@ def mnist(digits: Sequence[int] = (3, 5), *, split: Split = "train") -> Task:
 
     A finite `Task` with inputs `(784,)`, one output for each of `digits`, and the label `digit`.
     """
-    chosen = [int(digit) for digit in digits]
+    chosen = whole_numbers("digits", digits, 0)
     different = len(set(chosen)) == len(chosen) >= 2
-    if not different or not set(chosen) <= set(range(10)) or chosen != list(digits):
+    if not different or not set(chosen) <= set(range(10)):
         raise ValueError(
             f"`digits` must be two or more different digits from 0 to 9, got {tuple(digits)}."
         )

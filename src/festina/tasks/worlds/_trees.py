@@ -1,5 +1,6 @@
 """Trees: features that spread from the root to the leaves and flip on the way."""
 
+import contextlib
 from collections.abc import Sequence
 
 import jax
@@ -7,7 +8,7 @@ import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
 from ..._types import ArrayLike
-from ...networks._given import real_array
+from ...networks._given import real_array, whole_numbers
 from ._world import Kind, World, world
 
 
@@ -40,13 +41,14 @@ def tree(branching: Sequence[int], flip: ArrayLike) -> World:
     A `World`, with a kind of modes for each level that branches. `groups[k]` is the ancestor of
     each leaf at level $k$.
     """
-    sizes = np.asarray(branching)
-    if sizes.ndim != 1 or not sizes.size or (sizes < 1).any() or (sizes != sizes.astype(int)).any():
+    sizes = np.zeros(0, dtype=int)
+    with contextlib.suppress(ValueError):
+        sizes = np.array(whole_numbers("branching", branching), dtype=int)
+    if not sizes.size:
         raise ValueError(
             "`branching` must list the children of a node for each level, whole numbers from 1 "
             f"up, like [2, 2, 2]; got {branching!r}."
         )
-    sizes = sizes.astype(int)
     levels = len(sizes)
     epsilon = real_array("flip", flip)
     if epsilon.shape not in ((), (levels,)):

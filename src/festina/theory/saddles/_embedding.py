@@ -21,7 +21,7 @@ from ..._precision import float64
 from ..._types import Array, ArrayLike
 from ...networks import AbstractUnit
 from ...networks._algebra import Defects, measure_defects
-from ...networks._given import whole_number
+from ...networks._given import whole_number, whole_numbers
 from ...networks._network import Network
 from .._checks import finite
 from ._generator import generator
@@ -192,13 +192,14 @@ def _factor(name: str, value: ArrayLike, shape: tuple[int, ...]) -> Float[np.nda
 def _parents(parent: int | Sequence[int] | None, added: int, units: int) -> np.ndarray:
     if parent is None:
         return np.arange(added) % units
-    chosen = np.asarray(parent)
-    if chosen.shape not in ((), (added,)) or not np.isin(chosen, np.arange(units)).all():
+    one = np.ndim(parent) == 0
+    chosen = np.array(whole_numbers("parent", [parent] if one else parent, 0), dtype=int)
+    if len(chosen) not in (1, added) or chosen.max() >= units:
         raise ValueError(
             f"`parent` must name one of the units 0 to {units - 1}, once or for each of the "
             f"{added} that are added: got {parent}."
         )
-    return np.broadcast_to(chosen.astype(int), (added,))
+    return np.broadcast_to(chosen, (added,))
 
 
 def _check_kind(
