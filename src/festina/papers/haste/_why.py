@@ -310,7 +310,7 @@ def draw(run: xr.DataTree) -> Figure:
         rates.plot(k, np.sqrt((k**2 + k) / 2), **THEORY)
         rates.plot(k, np.sqrt(k * (count - k) / count / 2), **THEORY)
     words = "open in k contexts", "rate S over modular", "all targets (dots), residual (squares)"
-    finish(rates, *words)
+    finish(rates, *words, theory="formula")
     count = counts[0]
     left = run[f"residual_{count}"].ds
     for on, color in zip(left["on"].values, ("C1", "C2"), strict=True):

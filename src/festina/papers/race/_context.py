@@ -201,14 +201,14 @@ def draw(run: xr.DataTree) -> Figure:
             both(course, data["time"], seen.mean("seed"), raced, color=shade, label=label)
             seen, raced = (each.sel(size=k) for each in ends)
             shares.plot(data["scale"], seen, **{**DOTS, "alpha": 0.6}, color=shade)
+            shares.plot([], [], **DOTS, color=shade, label=label)
             shares.plot(data["scale"], raced, **THEORY)
         for scale, shade, label in family(data["scale"].values, "σ ="):
             one = data.sel(scale=scale)
             curves = one["loss"].mean("seed"), one["loss_theory"]
             both(loss, data["time"], *curves, color=shade, label=label)
         words = "time $t/τ$", "strength of a pathway", f"{count} contexts, pathways open in k"
-        course.set_ylim(top=1.75 * course.get_ylim()[1])  # room for the legend
-        finish(course, *words, theory="race", legend="upper right")
+        finish(course, *words, theory="race")
         finish(loss, "time $t/τ$", "loss", f"{count} contexts", theory="race")
         words = "initial weights σ", "share of a pathway", f"{count} contexts, in the end"
         finish(shares, *words, theory="race", xscale="log", yscale="log")

@@ -28,7 +28,7 @@ from .._frame import experiment, keys_of, parameters_of
 from .._parameters import Parameters as BaseParameters
 from .._registry import Progress
 from ..claims import Ledger, agree, apart, asserts, exponent, listed, most
-from ..figures import DOTS, GUIDE, collapse, equal, family, finish, phase_diagram, sheet, styled
+from ..figures import DOTS, collapse, equal, family, finish, phase_diagram, sheet, styled
 
 _TIE = float(np.sqrt(2 / 3))
 """Δ/2 = √(2 + Δ²)/4."""
@@ -276,8 +276,8 @@ def draw(run: xr.DataTree) -> Figure:
     won["scale"].attrs["long_name"] = "initial weights σ"
     tie, spread = _theory(data, width)
     phase_diagram(where, won, tie, x="margin", cmap="RdBu", vmin=0, vmax=1)
-    where.axvline(_TIE, **GUIDE | {"zorder": 3})
-    where.set_title("dashed: race of mean strengths; grey: equal rates")
+    where.axvline(_TIE, color="white", lw=1.5, ls=":")
+    where.set_title("dashed: race of mean strengths; dotted: equal rates")
     for margin, shade, label in family(trained["margin"].values, "Δ ="):
         one = trained.sel(margin=margin)
         each.plot(one["raced"].values.ravel(), one["seen"].values.ravel(), **DOTS, color=shade)

@@ -231,9 +231,9 @@ def draw(run: xr.DataTree) -> Figure:
     data, relu, units = (run[name].ds for name in ("gated", "relu", "units"))
     title = "Exclusive or: pathways of single examples win"
     figure, (form, curves, laws, ends) = sheet(title, 4, width=3.4, height=3.4)
-    both(form, data["time"], data["loss"], data["theory"], color="C0", label="gated")
-    form.plot(data["time"], data["rectified"], **{**PALE, "lw": 7}, color="C1", alpha=0.25)
-    form.plot([], [], **{**PALE, "lw": 7}, color="C1", alpha=0.25, label="ReLU, decoupled")
+    both(form, data["time"], data["loss"], data["theory"], color="C0", label="gated", lw=6)
+    dots = {**DOTS, "markevery": 12, "label": "ReLU, decoupled"}
+    form.plot(data["time"], data["rectified"], **dots, color="C1")
     words = "time $t/τ$", "loss", "a gate for each example"
     finish(form, *words, theory=r"½$(1 - \sqrt{2}\,π)^2$")
     curve = relu["loss"].isel(seed=0)
@@ -259,7 +259,7 @@ def draw(run: xr.DataTree) -> Figure:
             laws.plot(scale, law, **THEORY)
     words = "initial weights σ", "half learned at $t/τ$", "time against scale"
     laws.set_ylim(top=1.3 * laws.get_ylim()[1])  # room for the legend
-    finish(laws, *words, theory="slope ln 100/2S per decade", legend="upper right", xscale="log")
+    finish(laws, *words, theory="slope ln 100/2S", legend="upper right", xscale="log")
     _track(ends)
     for time, color, size in ((0, "0.7", 3), (-1, "C0", 5)):
         ends.plot(*_places(units).isel(time=time).T, **{**DOTS, "ms": size}, color=color)
