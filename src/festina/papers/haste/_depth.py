@@ -63,7 +63,7 @@ class Parameters(BaseParameters):
         return self
 
 
-QUICK: dict[str, Any] = {"seeds": 1, "scales": (0.03,), "steps": 4000}
+QUICK: dict[str, Any] = {"seeds": 5, "objects": 4, "width": 40, "steps": 3000}
 
 
 @experiment("haste/depth")

@@ -230,13 +230,6 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         note="on trained pairs, of s",
         headline=True,
     )
-    if not trained.all():
-        say(
-            "pairs that were never trained are learned along with those that were",
-            apart(off[~trained], within=1e-8),
-            "“Systematic generalization”",
-            note="of s; decoupled weights know the basis that domains have in common",
-        )
     say(
         "M b₁² − b₂² is conserved",
         apart(data["conserved"], (m - 1) * parameters.strength**2, within=1e-7),

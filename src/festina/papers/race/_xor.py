@@ -127,7 +127,6 @@ def _gated(parameters: Parameters, task: Task) -> xr.Dataset:
     seen = path_statistics(network, task)
     s = np.array([np.linalg.norm(each) for each in seen.correlation])
     d = [np.trace(seen.covariance(p, p)) for p in range(4)]
-    across = max(np.abs(seen.covariance(j, p)).max() for j in range(4) for p in range(j))
     chain = {"correlation": s[0], "initial_strength": b**2, "input_variance": d[0], "depth": 2}
     times = np.linspace(0.0, float(learning_time(fraction=0.999, **chain)), _SAMPLES)
     loss = gradient_flow(network, task, times, rtol=1e-10).loss
@@ -140,8 +139,6 @@ def _gated(parameters: Parameters, task: Task) -> xr.Dataset:
             "rectified": ("time", rectified),
             "theory": ("time", 0.5 * (1 - math.sqrt(2) * strength) ** 2),
             "s": float(s.mean()),
-            "d": float(np.mean(d)),
-            "across": float(across),
             "half_time": passage_time(times, loss, _HALF),
             "half_time_theory": float(learning_time(fraction=0.5, **chain)),
         },
@@ -167,12 +164,6 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
     """The closed form, where it is exact for ReLU networks, and which gating wins."""
     parameters = parameters_of(run, Parameters)
     data, relu, raced = (run[name].ds for name in ("gated", "relu", "race"))
-    s = float(data["s"])
-    say(
-        "a gate for each example: its pathway sees S = √2/4 and D = 1/2, and no other",
-        agree([s, data["d"], data["across"]], [math.sqrt(2) / 4, 0.5, 0.0], within=1e-12),
-        "“Gated DLN on XoR”",
-    )
     say(
         "its loss follows the closed form ½(1 − √2 π)²",
         apart(data["loss"], data["theory"], within=1e-8),
