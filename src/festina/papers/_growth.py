@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from .._types import Keys
 from ..dynamics import gradient_flow
@@ -16,7 +16,11 @@ _WINDOW = (4.0, 7.0)
 
 
 def growth_rate(
-    task: Task, gate: Float[np.ndarray, " sample"], keys: Keys, *, slowest: float = 1e-6
+    task: Task,
+    gate: Float[np.ndarray, " sample"] | Bool[np.ndarray, " sample"],
+    keys: Keys,
+    *,
+    slowest: float = 1e-6,
 ) -> float:
     """Train pathways from small random weights and return the rate S at which they start to learn.
 

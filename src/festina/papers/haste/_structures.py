@@ -196,7 +196,7 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         "of that a pathway for one context starts to learn as fast as one for the other two, "
         "whatever their structures: more data do not make it faster",
         agree(
-            whole[[b for _, b in pairs]], whole[[a for a, _ in pairs]], within=0.02, relative=True
+            whole[[b for _, b in pairs]], whole[[a for a, _ in pairs]], within=0.05, relative=True
         ),
     )
     gain = [data["seen"].values[b] / data["seen"].values[a] for a, b in pairs]
