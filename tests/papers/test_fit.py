@@ -18,6 +18,9 @@ CURVES = {
 }
 
 
+CASES = [*itertools.product((2, 4), CURVES)]
+
+
 def drawn(panels, curve):
     figure, axes = sheet("A figure of several panels", panels, width=3.4, height=3.4)
     t = np.linspace(0, 1, 400)
