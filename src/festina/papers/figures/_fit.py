@@ -4,9 +4,11 @@ import math
 import re
 import textwrap
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
+from matplotlib.legend import Legend
 from matplotlib.transforms import Bbox
 
 from ._sheet import BESIDE
@@ -41,7 +43,7 @@ def fit(figure: Figure, width: float | int, height: float | int) -> None:
                 ax.set_subplotspec(grid[k, span * j : span * (j + 1)])
     inside = [ax for ax in figure.axes if _is_inside(ax)]
     for ax in inside:
-        ax.get_legend().set_loc("best")
+        _legend(ax).set_loc("best")
     raised = set[Axes]()
     for _ in range(_ROUNDS):
         figure.draw_without_rendering()
@@ -63,19 +65,25 @@ def fit(figure: Figure, width: float | int, height: float | int) -> None:
 
 def covers_data(ax: Axes) -> bool:
     """Whether the legend of drawn axes is wider than these or lies on something drawn there."""
-    box = ax.get_legend().get_window_extent()
+    box = _legend(ax).get_window_extent()
     if box.width > ax.bbox.width:
         return True
     for line in ax.lines:
         path = line.get_transform().transform_path(line.get_path())
-        if len(path.vertices) and path.intersects_bbox(box, filled=False):
+        if np.size(path.vertices) and path.intersects_bbox(box, filled=False):
             return True
     images = [child for child in ax.get_children() if isinstance(child, AxesImage)]
     boxes = [each.get_window_extent() for each in (*ax.patches, *images)]
     points = [each.get_offset_transform().transform(each.get_offsets()) for each in ax.collections]
     return any(Bbox.intersection(box, each) for each in boxes) or any(
-        box.count_contains(each) for each in points if len(each)
+        box.count_contains(np.asarray(each)) for each in points if np.size(each)
     )
+
+
+def _legend(ax: Axes) -> Legend:
+    legend = ax.get_legend()
+    assert legend is not None, "only axes with a legend are looked at"
+    return legend
 
 
 def _is_inside(ax: Axes) -> bool:
@@ -85,7 +93,7 @@ def _is_inside(ax: Axes) -> bool:
 
 def _raise(ax: Axes) -> bool:
     """Raise the upper limit of axes by the height of their legend, unless that is too large."""
-    box = ax.get_legend().get_window_extent()
+    box = _legend(ax).get_window_extent()
     part = box.height / ax.bbox.height + 0.03
     if part > _LARGE or box.width > ax.bbox.width:
         return False
@@ -96,9 +104,10 @@ def _raise(ax: Axes) -> bool:
 
 
 def _put_beside(ax: Axes) -> None:
-    legend = ax.get_legend()
+    legend = _legend(ax)
     words, title = [text.get_text() for text in legend.get_texts()], legend.get_title().get_text()
-    ax.legend(legend.legend_handles, words, title=title or None, **BESIDE)
+    handles = [handle for handle in legend.legend_handles if handle is not None]
+    ax.legend(handles, words, title=title or None, **BESIDE)
 
 
 def _wrap(figure: Figure) -> None:

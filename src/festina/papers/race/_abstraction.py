@@ -134,9 +134,12 @@ def _contest(parameters: Parameters, key: PRNGKeyArray) -> dict[str, xr.Dataset]
         theory = theory[:, 0, :, 0].prod(axis=1)
         table = {"time": times, "strength": seen, "theory": theory}
         halves = passage_time(times, -np.stack((seen, theory, balanced)), -s[0] / 2)
-        names = "half_time", "half_time_theory", "half_time_balanced"
-        half = dict(zip(names, halves, strict=True))
-        half["half_time_chain"] = _chain_time(parameters.strength**3, s, tau=tau)
+        half = {
+            "half_time": halves[0],
+            "half_time_theory": halves[1],
+            "half_time_balanced": halves[2],
+            "half_time_chain": _chain_time(parameters.strength**3, s, tau=tau),
+        }
         alone.append(xr.Dataset({n: ("sample", each) for n, each in table.items()}).assign(half))
     return {
         "alone": xr.concat(alone, xr.Variable("way", list(_WAYS))),
