@@ -61,6 +61,8 @@ def fit(figure: Figure, width: float | int, height: float | int) -> None:
             spec = ax.get_subplotspec()
             if spec is not None and width * len(spec.colspan) / spec.get_gridspec().ncols > _WIDE:
                 _put_beside(ax)
+            else:
+                _legend(ax).get_frame().set_alpha(0.5)
 
 
 def covers_data(ax: Axes) -> bool:
