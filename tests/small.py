@@ -171,7 +171,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "saddles/figure-6": {"seeds": 2, "width": 20, "scale": 0.03, "learning_rate": 0.03},
     # haste/equivalence, depth, scale
     "haste/equivalence": {"seeds": 2, "objects": 4, "width": 60},
-    "haste/depth": {"seeds": 1, "objects": 4, "width": 30, "scales": (0.03,), "steps": 1500},
+    "haste/depth": {"seeds": 3, "objects": 4, "width": 30, "scales": (0.03,), "steps": 1500},
     "haste/scale": {"seeds": 1, "images": 400, "width": 80, "steps": 3000},
     # race
     "race/routing": {"seeds": 2, "width": 12, "domains": 3, "trained": 2},

@@ -168,8 +168,10 @@ def save_figure(
     """
     from matplotlib import rc_context
 
+    from festina.papers.figures import fit
+
     if size is not None:
-        figure.set_size_inches(*size)
+        fit(figure, *size)
     if (layout := figure.get_layout_engine()) is not None:
         # Once and for all files; left to `savefig`, each is drawn a second time for it.
         layout.execute(figure)

@@ -5,6 +5,7 @@ from ._curves import both as both
 from ._curves import equal as equal
 from ._curves import family as family
 from ._curves import law as law
+from ._fit import fit as fit
 from ._sheet import finish as finish
 from ._sheet import sheet as sheet
 from ._stairs import stairs as stairs

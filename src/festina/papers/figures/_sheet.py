@@ -4,10 +4,13 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from ._style import THEORY
 
-_BESIDE: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0), "borderaxespad": 0.3}
+_APART = 0.1
+"""Inches on both sides of axes and their labels, so that labels of neighbours do not touch."""
+BESIDE: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0), "borderaxespad": 0.3}
 
 
 def sheet(
@@ -23,7 +26,8 @@ def sheet(
 
     `width` and `height` are inches of each of the axes.
     """
-    figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
+    apart = ConstrainedLayoutEngine(w_pad=_APART)
+    figure = Figure(figsize=(width * columns, height * rows), layout=apart)
     figure.suptitle(title, x=0.01, ha="left", weight="bold")
     return figure, figure.subplots(rows, columns, **how)
 
@@ -52,5 +56,5 @@ def finish(
     words = {"xlabel": xlabel, "ylabel": ylabel, "title": title}
     ax.set(**{name: text for name, text in words.items() if text}, **how)
     if legend is not None and ax.get_legend_handles_labels()[0]:
-        place: dict[str, Any] = _BESIDE if legend == "beside" else {"loc": legend}
+        place: dict[str, Any] = BESIDE if legend == "beside" else {"loc": legend}
         ax.legend(**place, title=legend_title)

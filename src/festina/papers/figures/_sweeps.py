@@ -1,5 +1,6 @@
 """Figures of sweeps: arrays with named axes in, axes out; theory dashed, as everywhere."""
 
+import math
 import textwrap
 from typing import Any
 
@@ -151,7 +152,8 @@ def _edges(ax: Axes, which: str, coordinate: xr.DataArray) -> Float[np.ndarray, 
             tens = 10.0 ** np.arange(
                 np.ceil(np.log10(2 * positive[0])), np.log10(positive[-1]) + 1e-9
             )
-            axis.set_ticks([*-tens[::-1], *tens])
+            tens = tens[::-1][:: max(1, math.ceil(len(tens) / 2))]  # else both least ones collide
+            axis.set_ticks([*-tens, *tens[::-1]])
     scale = axis.get_transform()
     there = scale.transform(values)
     names = [f"{value:g}" for value in values]

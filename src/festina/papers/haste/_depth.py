@@ -29,6 +29,8 @@ from ..claims import Ledger, above, agree, asserts, below, listed, most
 from ..figures import PALE, family, finish, sheet, styled
 
 _STEP, _SAMPLES = 0.2, 100
+_LEARNED = 0.01
+"""Of the initial loss, where the figure of losses ends."""
 _KEPT = ("kept", "on", "loss")
 _NOT_BY_SETS = "by what it computes, not by its gates: units cut small negative parts"
 
@@ -61,7 +63,7 @@ class Parameters(BaseParameters):
         return self
 
 
-QUICK: dict[str, Any] = {"seeds": 1, "scales": (0.03,), "steps": 4000}
+QUICK: dict[str, Any] = {"seeds": 5, "objects": 4, "width": 40, "steps": 3000}
 
 
 @experiment("haste/depth")
@@ -195,7 +197,11 @@ def draw(run: xr.DataTree) -> Figure:
     for scale, shade, label in family(two["scale"].values, "σ ="):
         lines = two["course"].sel(scale=scale)
         course.plot(two["time"], lines.mean("seed"), **PALE, color=shade, label=label)
-    finish(course, "time $t/τ$", "loss", "two hidden layers")
+    mean, first = two["course"].mean(("scale", "seed")), float(two["course"][..., 0].mean())
+    learned = (mean < _LEARNED * first).values
+    last = float(two["time"][int(np.argmax(learned)) if learned.any() else -1])
+    how = {"xlim": (0, 1.1 * last), "ylim": (0, None)}
+    finish(course, "time $t/τ$", "loss", "two hidden layers", **how)
     bars = {
         "layer 1": two.sel(layer=1),
         "layer 2": two.sel(layer=2),

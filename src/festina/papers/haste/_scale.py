@@ -267,7 +267,8 @@ def draw(run: xr.DataTree) -> Figure:
     for k in range(course.sizes["number"]):
         line = course["share"].isel(number=k).mean("seed")
         share.plot(course["note"], line, color=f"C{k}", lw=1.6, label=f"{k}")
-        share.plot(course["note"][[0, -1]], [units["random_share"][k]] * 2, **THEORY)
+        random = {**THEORY, "color": f"C{k}"}
+        share.plot(course["note"][[0, -1]], [units["random_share"][k]] * 2, **random)
     words = "step", "share of strength", "contexts in which units are on"
     finish(share, *words, theory="random", ylim=(0, 1.05))
     place = np.arange(tested.sizes["network"])
@@ -278,5 +279,5 @@ def draw(run: xr.DataTree) -> Figure:
     bars.set_xticks(
         place, [str(name).replace(" by ", "\nby ") for name in tested["network"].values]
     )
-    finish(bars, "", "right, of test images", "the same weights, other gates", ylim=(0, 1.3))
+    finish(bars, "", "right, of test images", "the same weights, other gates", ylim=(0, 1.05))
     return figure

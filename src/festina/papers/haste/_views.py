@@ -268,7 +268,7 @@ def draw(run: xr.DataTree) -> Figure:
     """One layer, pathways, dominance against the scale, and every seed against its own race."""
     data = run["shares"].ds
     close, sigma = data.isel(first=1), data["scale"].values
-    figure, (one, own, scales, seeds) = sheet("One class, several views", 4, width=3.2, height=3.2)
+    figure, (one, own, scales, seeds) = sheet("One class, several views", 4, width=3.4, height=3.2)
     theory = (close["squares"] * close["one_mode"]).isel(scale=1), close["raced"].isel(scale=1)
     for ax, name, expected in zip((one, own), (_EARLY[0], _LATE), theory, strict=True):
         seen = close["contribution"].sel(fusion=name).isel(scale=1)
@@ -288,7 +288,7 @@ def draw(run: xr.DataTree) -> Figure:
             dots = share.sel(fusion=name)
             how = {**DOTS, "marker": marker, "color": shade}
             scales.errorbar(
-                sigma, dots.mean("seed"), dots.std("seed"), **how, label=f"{label}, {name}"
+                sigma, dots.mean("seed"), dots.std("seed"), **how, label=f"{label},\n{name}"
             )
         scales.plot(sigma, _share(each["raced"]), **THEORY)
         scales.plot(sigma, 0 * sigma + float(each["squares"][0]), **THEORY)
@@ -296,7 +296,7 @@ def draw(run: xr.DataTree) -> Figure:
             _share(each["own"])[1], share.sel(fusion=_LATE)[1], **DOTS, color=shade, label=label
         )
     words = "initial weights σ", "dominance", "who has how much"
-    finish(scales, *words, theory="theory", xscale="log", ylim=(0.3, 1.8), legend="upper left")
+    finish(scales, *words, theory="theory", xscale="log", ylim=(0.3, 1.05), legend="beside")
     both_ways = [_share(data["own"])[1:, 1].min(), 1.0]
     equal(seeds, both_ways)
     words = "from its own weights", "dominance of a network", "every seed, own pathways"

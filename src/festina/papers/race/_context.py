@@ -22,6 +22,7 @@ from ...networks import Gated, gated
 from ...tasks import Task, contextual
 from ...theory.gated import Race, race
 from .._frame import experiment, keys_of, parameters_of
+from .._growth import growth_rate
 from .._parameters import Parameters as BaseParameters
 from .._parameters import falling, increasing
 from .._registry import Progress
@@ -83,6 +84,8 @@ def _raced(parameters: Parameters, count: int, keys: Keys) -> xr.Dataset:
     trained = gradient_flow(
         network, task, times, rtol=1e-6, observe={"strength": lambda one: _strength(one, names)}
     )
+    context = task.labels["context"]
+    rates = {k: growth_rate(task, context < k, keys) for k in range(1, count + 1)}
     curve = lambda name: np.stack([_between(times, one, name) for one in races])
     over = "scale", "seed", "time", "pathway"
     return xr.Dataset(
@@ -91,7 +94,7 @@ def _raced(parameters: Parameters, count: int, keys: Keys) -> xr.Dataset:
             "strength_theory": ((over[0], *over[2:]), curve("strength")),
             "loss": (over[:3], trained.loss),
             "loss_theory": ((over[0], over[2]), curve("loss")),
-            "rate": ("pathway", races[0].rate),
+            "rate": ("pathway", [rates[len(name) - 1] for name in names]),
         },
         {
             "scale": scales,
@@ -155,9 +158,9 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         law = np.sqrt((2 * n - 1) * (size + 1) * (size + n)) / (n * count)
         say(
             f"{where}: S = σ₁√((k + 1)(k + N))/NC, larger correlation in more contexts",
-            agree(data["rate"], law, within=1e-9),
+            agree(data["rate"], law, within=0.02, relative=True),
             "“The neural race reduction”",
-            note=f"{listed(data['rate'].groupby('size').mean(), 3)}",
+            note=f"growth of trained pathways {listed(data['rate'].groupby('size').mean(), 3)}",
         )
         say(
             f"{where}: strength of a pathway in 1 … {count} contexts, as in the race",
@@ -201,14 +204,14 @@ def draw(run: xr.DataTree) -> Figure:
             both(course, data["time"], seen.mean("seed"), raced, color=shade, label=label)
             seen, raced = (each.sel(size=k) for each in ends)
             shares.plot(data["scale"], seen, **{**DOTS, "alpha": 0.6}, color=shade)
+            shares.plot([], [], **DOTS, color=shade, label=label)
             shares.plot(data["scale"], raced, **THEORY)
         for scale, shade, label in family(data["scale"].values, "σ ="):
             one = data.sel(scale=scale)
             curves = one["loss"].mean("seed"), one["loss_theory"]
             both(loss, data["time"], *curves, color=shade, label=label)
         words = "time $t/τ$", "strength of a pathway", f"{count} contexts, pathways open in k"
-        course.set_ylim(top=1.75 * course.get_ylim()[1])  # room for the legend
-        finish(course, *words, theory="race", legend="upper right")
+        finish(course, *words, theory="race")
         finish(loss, "time $t/τ$", "loss", f"{count} contexts", theory="race")
         words = "initial weights σ", "share of a pathway", f"{count} contexts, in the end"
         finish(shares, *words, theory="race", xscale="log", yscale="log")

@@ -28,13 +28,15 @@ from .._frame import experiment, keys_of, parameters_of
 from .._parameters import Parameters as BaseParameters
 from .._registry import Progress
 from ..claims import Ledger, agree, apart, asserts, exponent, listed, most
-from ..figures import DOTS, GUIDE, collapse, equal, family, finish, phase_diagram, sheet, styled
+from ..figures import DOTS, collapse, equal, family, finish, phase_diagram, sheet, styled
 
 _TIE = float(np.sqrt(2 / 3))
 """Δ/2 = √(2 + Δ²)/4."""
 _STEP, _STEPS = 0.1, 120  # after 12 τ two units in a thousand have not turned yet, all of them weak
 _SMALL = 1e-3
 """Scales up to which every network changes over within the margins."""
+_DRAWS = 2000
+"""Networks drawn from the units of all networks, to see how much they vary by chance alone."""
 _MARGINS, _SCALES = (0.6, 0.75, 0.9, 1.05), (1e-3, 1e-6)
 """What is trained."""
 
@@ -147,19 +149,35 @@ def _race(strength: Float[np.ndarray, "*batch 6"], margin: float) -> Float[np.nd
 
 
 def _row(kappa: np.ndarray, margin: float, chi: np.ndarray) -> xr.Dataset:
-    """Outcomes at one margin, and what theory needs of its units: means, and how they vary."""
-    of_examples, of_classes = kappa[..., :4].sum(axis=-1), kappa[..., 4:].sum(axis=-1)
-    means = of_examples.mean(), of_classes.mean()
-    length = np.sqrt(2 + margin**2)
-    vary = of_classes / means[1] / margin - of_examples / means[0] * 2 / length
+    """Outcomes at one margin, and what theory needs of its units.
+
+    - `per_unit`: mean strength of a pathway over the number of units.
+    - `varies`: standard deviation of the lead of linear pathways over networks whose units are
+      drawn independently of each other from the units of all networks.
+    """
+    units = kappa.reshape(-1, 6)
+    means = units[:, :4].sum(axis=-1).mean(), units[:, 4:].sum(axis=-1).mean()
+    drawn = np.random.default_rng(0).integers(len(units), size=(_DRAWS, kappa.shape[1]))
+    strength = np.maximum(units[drawn].sum(axis=1), 1e-300)
+    lead = _lead(strength[:, :4], strength[:, 4:], margin)
     return xr.Dataset(
         {
             "chi": (("scale", "seed"), chi),
             "per_unit": ("pathway", [means[0] / 4, means[1] / 2]),
-            "varies": ((), vary.std()),
+            "varies": ((), lead[(strength > 1e-300).all(axis=1)].std()),
         },
         {"pathway": ["example", "class"]},
     )
+
+
+def _lead(of_examples: Any, of_classes: Any, margin: float) -> np.ndarray:
+    """Return by how much θ is larger where pathways of examples say half of it, means over them.
+
+    Pathways of strength π say half of it at |x|πe^{|x|θ/2} = 1/2 and Δπe^{Δθ} = 1/2.
+    """
+    length = np.sqrt(2 + margin**2)
+    linear = np.log(2 * margin * of_classes).mean(axis=-1) / margin
+    return linear - np.log(2 * length * of_examples).mean(axis=-1) * 2 / length
 
 
 def _trained(margin: float, width: int, keys: Keys) -> xr.Dataset:
@@ -190,7 +208,8 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
     tie, spread, own = *_theory(data, width), _crossing(_against(data["chi"]))
     middle = own.median("seed")
     # Four standard errors of a mean, three of a median.
-    within = 4 * float(spread.max()) / np.sqrt(data.sizes["seed"])
+    few = data.sizes["seed"]
+    within = 4 * float(spread.max()) / np.sqrt(few)
     wins = (trained[name] > 0.5 for name in ("seen", "raced"))
     say(
         "which of them wins in a trained network is who wins the race from its initial weights",
@@ -227,9 +246,11 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
     )
     say(
         "networks differ in where they change over because units are shared out by chance: the "
-        "standard deviation over seeds, from that over units",
-        agree(own.std("seed"), spread, within=2 * width**-0.5, relative=True),
-        note=f"to first order in 1/√H; {listed(own.std('seed').values[::6], 2)}",
+        "standard deviation over seeds is that of networks with units drawn at random",
+        # Three standard errors, and the curvature of the race, which is left out.
+        agree(own.std("seed"), spread, within=0.05 + 3 / np.sqrt(2 * few), relative=True),
+        note="strengths of few units vary by much, and their logarithms count; "
+        f"{listed(own.std('seed').values[::6], 2)}",
     )
 
 
@@ -240,18 +261,15 @@ def _against(chi: xr.DataArray) -> xr.DataArray:
 
 
 def _theory(data: xr.Dataset, width: int) -> tuple[xr.DataArray, xr.DataArray]:
-    """The boundary at each scale, and how much it differs between networks, to first order.
-
-    Pathways of mean strength say half of it at the same θ, |x|πe^{|x|θ/2} = Δπe^{Δθ} = 1/2.
-    """
-    margin, pi = data["margin"], width * data["scale"] ** 2 * data["per_unit"]
-    length = np.sqrt(2 + margin**2)
-    one, all_ = (pi.sel(pathway=each, drop=True) for each in ("example", "class"))
-    lead = np.log(2 * margin * all_) / margin - np.log(2 * length * one) * 2 / length
-    lead = xr.DataArray(lead)
+    """The boundary at each scale, where pathways of mean strength tie, and its spread."""
+    pi = width * data["scale"] ** 2 * data["per_unit"].transpose("margin", "pathway")
+    pi = pi.transpose("margin", "scale", "pathway")
+    rows = zip(pi.values[..., :1], pi.values[..., 1:], data["margin"].values, strict=True)
+    coordinates = {name: data[name] for name in ("margin", "scale")}
+    lead = xr.DataArray(np.stack([_lead(*row) for row in rows]), coordinates, [*coordinates])
     tie = _crossing(lead)
     slope = lead.differentiate("margin").interp(margin=tie)
-    return tie, data["varies"].interp(margin=tie) / np.sqrt(width) / slope
+    return tie, data["varies"].interp(margin=tie) / slope
 
 
 def _crossing(rising: xr.DataArray) -> xr.DataArray:
@@ -276,8 +294,8 @@ def draw(run: xr.DataTree) -> Figure:
     won["scale"].attrs["long_name"] = "initial weights σ"
     tie, spread = _theory(data, width)
     phase_diagram(where, won, tie, x="margin", cmap="RdBu", vmin=0, vmax=1)
-    where.axvline(_TIE, **GUIDE | {"zorder": 3})
-    where.set_title("dashed: race of mean strengths; grey: equal rates")
+    where.axvline(_TIE, color="white", lw=1.5, ls=":")
+    where.set_title("dashed: race of mean strengths; dotted: equal rates")
     for margin, shade, label in family(trained["margin"].values, "Δ ="):
         one = trained.sel(margin=margin)
         each.plot(one["raced"].values.ravel(), one["seen"].values.ravel(), **DOTS, color=shade)
@@ -296,5 +314,5 @@ def draw(run: xr.DataTree) -> Figure:
     x = above["deviation"].assign_attrs(long_name="margin − boundary, in standard deviations")
     above.attrs["long_name"] = "share in which XoR wins"
     collapse(own, above, x, normal, over="scale", symbol="σ =")
-    finish(own, title="all scales on one curve", theory="independent units")
+    finish(own, title="all scales on one curve", theory="normal distribution")
     return figure

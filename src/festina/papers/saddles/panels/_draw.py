@@ -79,8 +79,10 @@ def _draw_loss(reading: Reading, shown: int, because: str, ax: Axes) -> None:
         ax.plot([], [], **PALE, color="0.6", alpha=0.4, label=words)
     drops = reading.theory.get("drop_step")
     lines = [ax.axhline(level, **THEORY) for level in levels]
-    lines[0].set_label("theory: levels" + ", drops" * (drops is not None))
-    for step in [] if drops is None else drops.values[shown][np.isfinite(drops.values[shown])]:
+    falls = [] if drops is None else drops.values[shown][np.isfinite(drops.values[shown])]
+    marked = ("", ", first drop", ", drops")[min(len(falls), 2)]
+    lines[0].set_label(f"theory: levels{marked}")
+    for step in falls:
         ax.axvline(step, **THEORY)
     # A seed that diverges leaves through the top: beside its last losses nothing could be seen.
     top = max(levels[0], *(losses[k].max() for k in np.flatnonzero(reading.trained))) or 1.0

@@ -331,7 +331,8 @@ def draw(run: xr.DataTree) -> Figure:
             how = {**PALE, "color": color, "alpha": 0.45}
             ax.plot(row["time"], above(row["loss"].values), **how, label=label)
             steps = above(np.append(levels, levels[-1]))
-            ax.step([0.0, *jumps, 10 * end], steps, where="post", **THEORY)
+            dashed = {**THEORY, "color": color, "lw": 1.4}
+            ax.step([0.0, *jumps, 10 * end], steps, where="post", **dashed)
             latest = max(latest, end)
         ax.plot([], [], **THEORY, label="predicted")
         ax.set(yscale="log", xlim=(0, latest), ylim=(1e-3, 1.6))
