@@ -13,6 +13,7 @@ from functools import cache
 from itertools import count
 from typing import NamedTuple
 
+from ._curvature import Bend
 from ._vectors import Vector, combination
 
 Field = Callable[[Vector], tuple[float, Vector]]
@@ -27,7 +28,6 @@ _FAILURES = 20  # steps in a row that were given up, after which one is taken or
 _RISE = 0.1  # of the loss, in a step: too much
 _SAFETY = 1.2  # of the sharpness, which power iteration finds from below
 _FIRST_ITERATIONS = 12
-_NUDGE = 1e-3  # of the weights, by which they are moved to see how the gradient changes
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,8 @@ class Ahead:
     - `speed`: at which something falls by that clock: the squared length of the flow.
     - `growth`: rate at which the flow's length has grown since the last one.
     - `weights`: there.
+    - `sharpness`: the largest curvature, of either sign, on the clock of the flow, or as a share
+      of the largest stable one; `None` if it must be asked for.
     """
 
     time: float
@@ -46,6 +48,7 @@ class Ahead:
     speed: float
     growth: float
     weights: Vector
+    sharpness: float | None = 0.0
 
 
 def integrate(
@@ -61,8 +64,11 @@ def integrate(
     """
     w, (loss, f) = start, field(start)
     t, speed = 0.0, f.square
-    yield Ahead(t, loss, speed, 0.0, w)
+    if speed == 0.0:  # at rest for good
+        yield Ahead(t, loss, speed, 0.0, w)
+        return
     sharpness = _Sharpness(field, w, f)
+    yield Ahead(t, loss, speed, 0.0, w, sharpness.value)
     h, longer, kinked, failed, blown = 1.0 / sharpness.value, None, 0, 0, False
     while True:
         rho = _SAFETY * sharpness.value
@@ -94,7 +100,7 @@ def integrate(
         before, speed = speed, step.f.square
         taken, growth = _grown(speed, before, step.length, step.stages)
         w, loss, f, t = step.w, step.loss, step.f, t + taken
-        yield Ahead(t, loss, speed, growth, w)
+        yield Ahead(t, loss, speed, growth, w, sharpness.value)
         h = step.length * min(4.0, 0.8 / math.sqrt(max(ratio, 1e-6)))
         longer, kinked = None, max(kinked - 1, 0)
         sharpness.renew(w, f)
@@ -173,7 +179,7 @@ class _Sharpness:
     """The largest curvature, by power iteration on differences of gradients."""
 
     def __init__(self, field: Field, w: Vector, f: Vector):
-        self._field = field
+        self._bend = Bend(field, w, f, f)
         self._direction = f
         self.value = 0.0
         for k in count(1):
@@ -188,8 +194,6 @@ class _Sharpness:
         if not 0.0 < length < math.inf:
             self.value = max(self.value, 1e-30)
             return
-        nudge = _NUDGE * max(w.norm, 1e-30)
-        _, there = self._field(combination((1.0, w), (nudge / length, self._direction)))
-        change = (there - f) * (1.0 / nudge)
+        change = self._bend(w, f, self._direction) * (1.0 / length)
         if math.isfinite(change.norm):
             self.value, self._direction = max(change.norm, 1e-30), change

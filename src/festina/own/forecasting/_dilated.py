@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from ._chebyshev import Ahead
+from ._noise import mini_batch
 from ._problem import Problem
 from ._rules import Adam, Schedule, parts
-from ._vectors import Vector, combination
+from ._vectors import combination
 
-_PIECES = 8  # shares of the samples, from which the variance of gradients is measured
+_RENEWED = 8  # steps after which the variance of mini-batches is measured anew
 _SMOOTH = 10  # steps over which speed is smoothed
 _RISEN, _RISEN_IN_BATCHES = 0.02, 0.1  # of the loss, by which it rises when steps are too long
 
@@ -35,9 +36,12 @@ def dilate(
     m, v = rule.moments or (w * 0.0, w * 0.0)
     rng = np.random.default_rng(0)
     time, seen, taken, brake = 0.0, rule.step, 0, 1.0
-    lowest, low, since, speed = math.inf, 0.0, 0, 0.0
+    lowest, low, since, speed, shares = math.inf, 0.0, 0, 0.0, []
     while True:
-        loss, g, shares = _gradient(problem, w)
+        if taken % _RENEWED == 0:
+            loss, g, shares = mini_batch(problem, w)
+        else:
+            loss, g = problem(w)
         if not math.isfinite(loss):
             return
         if taken and loss < lowest:  # a burst that is over by then has no speed
@@ -68,17 +72,5 @@ def dilate(
             moved = moved - w.scaled([now * a * b for a, b in zip(lr, decay, strict=True)])
         if taken == 0:
             speed = max(-g.dot(moved) / c, 0.0)
-        yield Ahead(time, loss, speed, 0.0, w)
+        yield Ahead(time, loss, speed, 0.0, w, 0.0 if taken else None)
         w, time, taken = w + moved, time + c, taken + 1
-
-
-def _gradient(problem: Problem, w: Vector) -> tuple[float, Vector, list[Vector]]:
-    """Loss, gradient, and vectors whose outer products sum to the covariance of a mini-batch's."""
-    n, batch = problem.samples, problem.batch
-    if batch is None or batch >= n or n < 2 * _PIECES:
-        return *problem(w), []
-    shares = [(piece.samples / n, *piece(w)) for piece in problem.pieces(_PIECES)]
-    loss = sum(p * value for p, value, _ in shares)
-    g = combination(*((p, each) for p, _, each in shares))
-    scale = (n / _PIECES / batch / (_PIECES - 1)) ** 0.5
-    return loss, g, [(each - g) * scale for _, _, each in shares]

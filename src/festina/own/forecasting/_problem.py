@@ -4,6 +4,7 @@ import contextlib
 import copy
 import itertools
 import math
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,17 +16,15 @@ import numpy as np
 from .._pytorch import check_pairs
 from .._samples import Samples, arrays, called, torch_samples
 from .._trees import Tree, is_real
+from ._budget import Budget
 from ._vectors import Array, Vector
 
 Evaluate = Callable[[tuple[Array, ...], Samples], tuple[float, tuple[Array, ...]]]
 """Loss and its gradient by the parts of the weights."""
 
 _SAME = 1e-4  # of a loss: accelerators do not add in the same order twice
+_TIMED = 3  # gradients, of which the fastest counts: the first compiles
 _NOTHING = 1e-3  # of the loss without a network, which is not looked at closer
-
-
-class Exhausted(Exception):
-    """As many gradients as were allowed have been spent."""
 
 
 @dataclass
@@ -34,8 +33,9 @@ class Problem:
 
     - `start`: the weights as they are.
     - `samples`: how many there are in `data`.
-    - `spent`: gradients so far, in passes through all samples; shared by the halves. After `most`
-      of them it is `Exhausted`, also in the middle of a step.
+    - `budget`: counts gradients; shared by the halves. Where it is `Exhausted` it says so, also in
+      the middle of a step.
+    - `share`: of all samples, how many are here.
     - `restore`: somebody's model again, with other weights in it.
     - `array`: numbers as an array like one that is given.
     - `names`: of the parts of the weights, in the words of their owner.
@@ -50,8 +50,7 @@ class Problem:
     array: Callable[[Any, Array], Array]
     batch: int | None = None
     notes: list[str] = field(default_factory=list)
-    spent: list[float] = field(default_factory=lambda: [0.0])
-    most: float = math.inf
+    budget: Budget = field(default_factory=Budget)
     share: float = 1.0
 
     @property
@@ -59,9 +58,7 @@ class Problem:
         return len(self.data)
 
     def __call__(self, w: Vector) -> tuple[float, Vector]:
-        if self.spent[0] >= self.most:
-            raise Exhausted
-        self.spent[0] += self.share
+        self.budget.charge(self.samples, self.share)
         loss, parts = self.evaluate(w.parts, self.data)
         return loss, Vector(parts)
 
@@ -71,6 +68,21 @@ class Problem:
         for a, b in itertools.pairwise(bounds):
             share = self.share * (b - a) / self.samples
             yield replace(self, data=self.data.part(slice(a, b)), share=share)
+
+    def appraise(self) -> None:
+        """Set the price of gradients in steps of the run: those of all samples are one each.
+
+        In mini-batches both are timed. An affine price is what small models have: a gradient of
+        ten times the samples takes less than ten times as long.
+        """
+        n, batch, budget = self.samples, self.batch, self.budget
+        if batch is None or batch >= n:
+            budget.fixed, budget.per_sample = 0.0, 1.0 / n
+            return
+        step, whole = (_seconds(self, m) for m in (batch, n))
+        per_sample = max(whole - step, 0.0) / (n - batch)
+        budget.per_sample = per_sample / step
+        budget.fixed = max(1.0 - batch * budget.per_sample, 0.0)
 
     def random(self) -> Vector:
         """A direction, the same each time, on the device where the weights are."""
@@ -115,6 +127,17 @@ class Problem:
                     "something else in a batch. Give the mean over samples."
                 )
         return first, scale
+
+
+def _seconds(problem: Problem, samples: int) -> float:
+    """Shortest of a few times that a gradient of so many samples takes."""
+    data, times = problem.data.part(slice(0, samples)), []
+    for _ in range(_TIMED):
+        start = time.perf_counter()
+        _, parts = problem.evaluate(problem.start.parts, data)
+        float(parts[0].sum())  # accelerators have not computed it before
+        times.append(time.perf_counter() - start)
+    return min(times)
 
 
 def torch_problem(
