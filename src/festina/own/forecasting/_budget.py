@@ -22,6 +22,7 @@ class Budget:
     - `gradients`: spent so far, in passes through all samples.
     - `steps`: their price so far.
     - `ahead`: steps of the run that have been looked ahead for it.
+    - `hopeless`: whether no look-ahead can be cheaper than training on.
     """
 
     most: float = math.inf
@@ -31,6 +32,7 @@ class Budget:
     gradients: float = 0.0
     steps: float = 0.0
     ahead: float = 0.0
+    hopeless: bool = False
 
     def charge(self, samples: int, share: float) -> None:
         """Pay for a gradient of so many samples, the given share of all, or raise `Exhausted`."""
@@ -46,7 +48,7 @@ class Budget:
     @property
     def dear(self) -> bool:
         """Whether training on would have been cheaper so far."""
-        return not self.insist and self.steps > max(ALWAYS, self.ahead)
+        return not self.insist and (self.hopeless or self.steps > max(ALWAYS, self.ahead))
 
     @contextmanager
     def unlimited(self) -> Iterator[None]:

@@ -20,7 +20,7 @@ Field = Callable[[Vector], tuple[float, Vector]]
 """Loss and direction of the flow at given weights."""
 
 _DAMPING = 2 / 13
-_MOST_STAGES = 60
+MOST_STAGES = 60
 _LEAST = 0.2  # of the inverse sharpness: no step is shorter
 _SLACK, _KINKED = 2.0, 10  # of the tolerance, for so many steps after one across kinks
 _OF_THE_WAY = 25  # so many steps across kinks go as far as all before them
@@ -75,7 +75,7 @@ def integrate(
         # What blew up is tried again shorter than any other step: along a flow the loss falls.
         floor = max(shortest, t / _OF_THE_WAY if kinked else 0.0)
         least = _LEAST / rho if blown else max(_LEAST / rho, floor)
-        h = max(min(h, (_MOST_STAGES**2 - 1) / 1.54 / rho), least)
+        h = max(min(h, (MOST_STAGES**2 - 1) / 1.54 / rho), least)
         step = _step(field, w, f, h, rho)
         blown = not math.isfinite(step.error + step.loss) or step.loss > loss + _RISE * abs(loss)
         if blown:

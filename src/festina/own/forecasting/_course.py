@@ -114,16 +114,16 @@ class Course:
 
     def _about(self, share: float) -> float:
         """The loss at a share of the time, or the mean about it if it is noisy."""
-        time, loss = np.array(self.time) / self.time[-1], np.array(self.loss)
-        near = np.abs(time - share) <= _WINDOW
-        return float(loss[near].mean() if self.noisy else np.interp(share, time, loss))
+        width = _WINDOW if self.noisy else 0.0
+        near = np.linspace(share - width, min(share + width, 1.0), 9) * self.time[-1]
+        return float(np.interp(near, self.time, self.loss).mean())
 
     @property
     def oscillates(self) -> bool:
         """Whether a loss without noise rises and falls again by as much as a drop has."""
         change = np.diff(self.loss)
         up, down = change[change > 0.0].sum(), -change[change < 0.0].sum()
-        return not self.noise and min(up, down) > 2.0 * self.least(self.loss[0])
+        return bool(not self.noise and min(up, down) > 2.0 * self.least(self.loss[0]))
 
     def bound(self) -> float | None:
         """Before when it is not left, where the look-ahead ends in a fall that speeds up.

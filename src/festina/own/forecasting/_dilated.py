@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from ._chebyshev import Ahead
-from ._noise import mini_batch
+from ._course import HIDDEN
+from ._noise import excess, mini_batch
 from ._problem import Problem
 from ._rules import Adam, Schedule, parts
 from ._vectors import combination
@@ -29,17 +30,18 @@ def dilate(
     """Adam's course ahead, until it is no longer finite.
 
     `dilation` says by how much, given the steps so far; it is halved where the loss begins to rise
-    as it does beyond the edge of stability.
+    as it does beyond the edge of stability, and by more than the noise of mini-batches.
     """
     w = problem.start
     lr, decay = parts(rule.lr), parts(rule.weight_decay)
     m, v = rule.moments or (w * 0.0, w * 0.0)
     rng = np.random.default_rng(0)
     time, seen, taken, brake = 0.0, rule.step, 0, 1.0
-    lowest, low, since, speed, shares = math.inf, 0.0, 0, 0.0, []
+    lowest, low, since, speed, shares, noise = math.inf, 0.0, 0, 0.0, [], 0.0
     while True:
         if taken % _RENEWED == 0:
             loss, g, shares = mini_batch(problem, w)
+            noise = excess(rule, g, shares)
         else:
             loss, g = problem(w)
         if not math.isfinite(loss):
@@ -49,7 +51,8 @@ def dilate(
             speed += share * ((lowest - loss) / (time - low) - speed)
         if loss < lowest:
             lowest, low, since = loss, time, taken
-        if loss > lowest + (_RISEN_IN_BATCHES if shares else _RISEN) * abs(lowest):
+        risen = _RISEN_IN_BATCHES if shares else _RISEN
+        if loss > lowest + max(risen * abs(lowest), HIDDEN * noise):
             brake = 2.0 * brake
         if not rule.decoupled and any(decay):
             g = g + w.scaled(decay)

@@ -14,7 +14,7 @@ from ._chebyshev import Ahead
 from ._course import HIDDEN, LEAST_OF_ALL, LEFT, Course, Drop, Judge
 from ._curvature import ritz
 from ._every import run_ahead
-from ._look import load, look, rehearse
+from ._look import load, look, reach, rehearse
 from ._noise import noise_floor
 from ._problem import Problem
 from ._result import REHEARSED, Forecast, Verdict
@@ -96,6 +96,8 @@ def look_until_drop(run: Run, judge: Judge | None, progress: Progress | None) ->
     price = budget.price(problem.samples)
     tell(f"a gradient takes as long as {price:.3g} steps of the run", 0.0)
     with contextlib.suppress(Exhausted):
+        if problem.batch is not None and not budget.insist:
+            budget.hopeless = reach(run.rule, problem) < price
         course.noise = run.noise(problem.start)
         for here in run.ahead(1.0, problem):
             course.add(here, judge)
@@ -186,7 +188,7 @@ def result(run: Run, seen: Seen, now: float, judge: Judge | None, since: float |
             saddle = gave_up and ritz(problem, course.weights, problem.random()).saddle
         if bound is not None and (falls or (verdict == "minimum" and saddle)):
             verdict, band = "plateau", (bound, math.inf)
-    if dear and falls | (verdict == "minimum"):
+    if dear and verdict != "unstable" and not course.resting():
         verdict, band = "undecided", None
     if verdict == "plateau" and seen.saddle:
         notes.append(_SADDLE)

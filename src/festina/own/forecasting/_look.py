@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ._chebyshev import Ahead, integrate
+from ._chebyshev import MOST_STAGES, Ahead, integrate
 from ._curvature import FEW_PRODUCTS, Gradient, ritz
 from ._dilated import dilate
 from ._problem import Problem
@@ -16,6 +16,7 @@ _TOLERANCE = 0.2  # of a step of the flow, relative to the step
 _SHORTEST = 8  # steps of the optimiser that a step of the flow stands for, or it were dearer
 _DILATION = 4.0  # of Adam's clock, and twice that once it has cost as many gradients as this
 _PATIENCE = 100
+_SHARES, _FEWEST_PRODUCTS = 4, 8  # of samples, and of Lanczos: a rough curvature is enough
 
 
 def look(
@@ -31,7 +32,14 @@ def look(
     return _descent(rule, problem, coarser * _TOLERANCE, schedule)
 
 
-def load(rule: SGD | Adam, problem: Problem, w: Vector, rate: float = 1.0) -> float:
+def load(
+    rule: SGD | Adam,
+    problem: Problem,
+    w: Vector,
+    rate: float = 1.0,
+    *,
+    products: int = FEW_PRODUCTS,
+) -> float:
     """Largest curvature over the largest that is stable by this rule, `rate` times as fast.
 
     Before its first step Adam has no denominators yet, and is not judged.
@@ -41,8 +49,23 @@ def load(rule: SGD | Adam, problem: Problem, w: Vector, rate: float = 1.0) -> fl
     gradient = _decayed(rule, problem)
     _, g = gradient(w)
     root = rule.rates(g * g).with_(lambda a: a**0.5)
-    seen = ritz(gradient, w, problem.random(), root=root, products=FEW_PRODUCTS)
+    seen = ritz(gradient, w, problem.random(), root=root, products=products)
     return rate * float(seen.values[-1]) / rule.bound
+
+
+def reach(rule: SGD | Adam | None, problem: Problem) -> float:
+    r"""Steps of the run that a gradient can look ahead at the very best.
+
+    A Chebyshev step of $s$ stages reaches $\tfrac23 s^2$ inverse curvatures, Adam's clock is
+    dilated, and an optimiser that runs itself makes one step. A share of the samples will do.
+    """
+    if rule is None:
+        return 1.0
+    if isinstance(rule, Adam):
+        return 2.0 * _DILATION
+    some = next(problem.pieces(_SHARES))
+    stiff = rule.bound * load(rule, some, problem.start, products=_FEWEST_PRODUCTS)
+    return 0.65 * MOST_STAGES / stiff if stiff > 0.0 else math.inf
 
 
 def rehearse(rule: SGD | Adam, problem: Problem, steps: int) -> list[float]:

@@ -30,6 +30,11 @@ def noise_floor(rule: SGD | Adam, problem: Problem, w: Vector) -> float:
     mini-batch's gradient. It holds for rates well below the edge of stability.
     """
     _, g, shares = mini_batch(problem, w)
+    return excess(rule, g, shares)
+
+
+def excess(rule: SGD | Adam, g: Vector, shares: list[Vector]) -> float:
+    """`noise_floor` of a gradient and of vectors that make up its covariance."""
     if not shares:
         return 0.0
     variance = sum((each * each for each in shares[1:]), shares[0] * shares[0])

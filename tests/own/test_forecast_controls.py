@@ -1,20 +1,16 @@
-"""Runs without a coming drop: the verdict of `festina.forecast` against the run as it goes on.
-
-`python -m benchmarks.own_controls [SEED …]` asks every control once per seed and prints the verdict,
-the loss that the forecast ends with, and the lowest and the mean loss of the steps that follow.
-"""
-
+"""Runs without a coming drop: the verdict of `festina.forecast` against the run as it goes on."""
 import itertools
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
-from torch import nn
+import pytest
 
-import festina
+torch = pytest.importorskip("torch")
+from torch import nn  # noqa: E402
+
+import festina  # noqa: E402
 
 MSE = nn.MSELoss()
 
@@ -30,8 +26,8 @@ class Control:
     """
 
     name: str
-    make: Callable[[], tuple[nn.Module, torch.Tensor, torch.Tensor]]
-    optimiser: Callable[[Any], torch.optim.Optimizer]
+    make: Callable[[], tuple[nn.Module, Any, Any]]
+    optimiser: Callable[[Any], Any]
     before: int
     after: int
     right: tuple[str, ...]
@@ -41,7 +37,7 @@ class Control:
     slow: bool = False
 
 
-def train(control: Control, model, optimiser, x, y, steps: int, seed: int) -> np.ndarray:
+def train(control, model, optimiser, x, y, steps, seed):
     """Losses on all samples, at most 400 of them, while the run goes on."""
     generator, losses = torch.Generator().manual_seed(seed), []
     for step in range(steps):
@@ -58,7 +54,7 @@ def train(control: Control, model, optimiser, x, y, steps: int, seed: int) -> np
     return np.array(losses)
 
 
-def asked(control: Control, seed: int, **options: Any):
+def asked(control, seed, **options):
     """The run at the moment of the question, its forecast, and the losses that follow."""
     torch.manual_seed(seed)
     model, x, y = control.make()
@@ -66,9 +62,7 @@ def asked(control: Control, seed: int, **options: Any):
     train(control, model, optimiser, x, y, control.before, seed)
     for group in optimiser.param_groups:
         group.update(control.later or {})
-    seen = festina.forecast(
-        model, control.loss, optimiser, (x, y), batch=control.batch, **options
-    )
+    seen = festina.forecast(model, control.loss, optimiser, (x, y), batch=control.batch, **options)
     return seen, train(control, model, optimiser, x, y, control.after, seed + 1)
 
 
@@ -149,47 +143,157 @@ CONTROLS = (
     Control("zero, linear", of(ZERO, regression), sgd(0.05), 0, 200, FALLS),
     Control("zero, momentum", of(ZERO, regression), sgd(0.01, momentum=0.9), 0, 200, FALLS),
     Control("zero, Adam", of(ZERO, regression), adam(0.02), 0, 600, FALLS),
-    Control("zero, saddle", of(lambda: mlp(6, 9, 1, scale=0.0), centred), sgd(0.05), 0, 300, ("plateau",)),
-    Control("zero, bias alone", of(lambda: mlp(6, 9, 1, scale=0.0), lambda: (lambda x, y: (x, y + 2))(*centred())), sgd(0.05), 0, 300, FALLS),
+    Control(
+        "zero, saddle",
+        of(lambda: mlp(6, 9, 1, scale=0.0), centred),
+        sgd(0.05),
+        0,
+        300,
+        ("plateau",),
+    ),
+    Control(
+        "zero, bias alone",
+        of(lambda: mlp(6, 9, 1, scale=0.0), lambda: (lambda x, y: (x, y + 2))(*centred())),
+        sgd(0.05),
+        0,
+        300,
+        FALLS,
+    ),
     Control("rate too large, linear", of(LINEAR, regression), sgd(1.5), 0, 100, UNSTABLE),
-    Control("rate too large, momentum", of(LINEAR, regression), sgd(2.6, momentum=0.5), 0, 100, UNSTABLE),
-    Control("rate raised at rest", of(LINEAR, regression), sgd(0.1), 500, 200, UNSTABLE, later={"lr": 1.4}),
-    Control("edge of stability, tanh", of(lambda: mlp(6, 40, 1), wiggly), sgd(0.2), 2000, 1000, UNSTABLE),
-    Control("edge of stability, ReLU", of(lambda: mlp(6, 40, 1, unit=nn.ReLU), wiggly), sgd(0.3), 2000, 1000, UNSTABLE),
-    Control("edge of stability, momentum", of(lambda: mlp(6, 12, 1), wiggly), sgd(0.2, momentum=0.8), 1000, 1000, UNSTABLE),
-    Control("noise of 4, linear", of(LINEAR, lambda: regression(1.0, 400)), sgd(0.05), 1500, 3000, FLOOR, 4),
-    Control("noise of 8, linear, momentum", of(LINEAR, lambda: regression(1.0, 400)), sgd(0.02, momentum=0.8), 1500, 3000, FLOOR, 8),
-    Control("noise of 8, tanh", of(lambda: mlp(6, 10, 1), lambda: wiggly(400, noise=1.0)), sgd(0.1), 5000, 3000, FLOOR, 8, slow=True),
-    Control("noise of 4, classes", of(LINEAR, labels), sgd(0.5), 1500, 3000, FLOOR, 4, loss=nn.BCEWithLogitsLoss()),
-    Control("noise of 8, Adam, linear", of(LINEAR, lambda: regression(1.0, 400)), adam(0.02), 1500, 3000, FLOOR, 8),
-    Control("noise of 8, Adam, tanh", of(lambda: mlp(6, 10, 1), lambda: wiggly(400, noise=1.0)), adam(0.02), 5000, 3000, FLOOR, 8, slow=True),
+    Control(
+        "rate too large, momentum", of(LINEAR, regression), sgd(2.6, momentum=0.5), 0, 100, UNSTABLE
+    ),
+    Control(
+        "rate raised at rest",
+        of(LINEAR, regression),
+        sgd(0.1),
+        500,
+        200,
+        UNSTABLE,
+        later={"lr": 1.4},
+    ),
+    Control(
+        "edge of stability, tanh", of(lambda: mlp(6, 40, 1), wiggly), sgd(0.2), 2000, 1000, UNSTABLE
+    ),
+    Control(
+        "edge of stability, ReLU",
+        of(lambda: mlp(6, 40, 1, unit=nn.ReLU), wiggly),
+        sgd(0.3),
+        2000,
+        1000,
+        UNSTABLE,
+    ),
+    Control(
+        "edge of stability, momentum",
+        of(lambda: mlp(6, 12, 1), wiggly),
+        sgd(0.2, momentum=0.8),
+        1000,
+        1000,
+        UNSTABLE,
+    ),
+    Control(
+        "noise of 4, linear",
+        of(LINEAR, lambda: regression(1.0, 400)),
+        sgd(0.05),
+        1500,
+        3000,
+        FLOOR,
+        4,
+    ),
+    Control(
+        "noise of 8, linear, momentum",
+        of(LINEAR, lambda: regression(1.0, 400)),
+        sgd(0.02, momentum=0.8),
+        1500,
+        3000,
+        FLOOR,
+        8,
+    ),
+    Control(
+        "noise of 8, tanh",
+        of(lambda: mlp(6, 10, 1), lambda: wiggly(400, noise=1.0)),
+        sgd(0.1),
+        5000,
+        3000,
+        FLOOR,
+        8,
+        slow=True,
+    ),
+    Control(
+        "noise of 4, classes",
+        of(LINEAR, labels),
+        sgd(0.5),
+        1500,
+        3000,
+        FLOOR,
+        4,
+        loss=nn.BCEWithLogitsLoss(),
+    ),
+    Control(
+        "noise of 8, Adam, linear",
+        of(LINEAR, lambda: regression(1.0, 400)),
+        adam(0.02),
+        1500,
+        3000,
+        FLOOR,
+        8,
+    ),
+    Control(
+        "noise of 8, Adam, tanh",
+        of(lambda: mlp(6, 10, 1), lambda: wiggly(400, noise=1.0)),
+        adam(0.02),
+        5000,
+        3000,
+        FLOOR,
+        8,
+        slow=True,
+    ),
     Control("saturated", saturated, sgd(0.01), 0, 500, RESTS),
     Control("dead", dead, sgd(0.05), 0, 500, RESTS),
     Control("converged, linear", of(LINEAR, regression), sgd(0.1), 1000, 500, RESTS),
-    Control("converged, decay", of(lambda: mlp(6, 10, 1), wiggly), sgd(0.05, momentum=0.9, weight_decay=0.02), 1500, 500, RESTS),
+    Control(
+        "converged, decay",
+        of(lambda: mlp(6, 10, 1), wiggly),
+        sgd(0.05, momentum=0.9, weight_decay=0.02),
+        1500,
+        500,
+        RESTS,
+    ),
     Control("converged, Adam", of(LINEAR, regression), adam(0.01), 3000, 500, RESTS),
-    Control("edge of stability, Adam", of(lambda: mlp(6, 12, 1), lambda: wiggly(400, noise=0.5)), adam(0.1), 2000, 600, UNSTABLE),
+    Control(
+        "edge of stability, Adam",
+        of(lambda: mlp(6, 12, 1), lambda: wiggly(400, noise=0.5)),
+        adam(0.1),
+        2000,
+        600,
+        UNSTABLE,
+    ),
     Control("falls", of(lambda: mlp(6, 40, 1), wiggly), sgd(0.02), 1000, 1000, FALLS),
 )
 
 
-def main(seeds: list[int]) -> None:
-    right = made = 0
-    for control, seed in itertools.product(CONTROLS, seeds):
-        seen, losses = asked(control, seed)
-        good, true = seen.verdict in control.right, kept(seen, losses)
-        right, made = right + good, made + 1
-        tail = losses[len(losses) // 2 :]
-        print(
-            f"{control.name:30} {seed} {seen.verdict:13}{'' if good else 'WRONG':6}"
-            f"{'' if true else 'BROKEN':7} {seen.loss:9.4g} -> {seen.course.loss[-1]:9.4g}; "
-            f"run min {losses.min():9.4g} mean of half {tail.mean():9.4g} | {seen.gradients:.0f}",
-            flush=True,
-        )
-        print("    " + str(seen).replace("\n", "\n    "), flush=True)
-    print(f"{right} of {made} verdicts right")
+
+def cases():
+    for control, seed in itertools.product(CONTROLS, (0, 1)):
+        slow = control.slow or seed > 0
+        marks = [pytest.mark.slow] if slow else []
+        yield pytest.param(control, seed, marks=marks, id=f"{control.name}, {seed}")
 
 
-if __name__ == "__main__":
-    torch.set_num_threads(1)
-    main([int(each) for each in sys.argv[1:]] or [0])
+@pytest.mark.parametrize(("control", "seed"), cases())
+def test_no_drop_is_promised_where_none_comes(control, seed):
+    seen, losses = asked(control, seed)
+    assert seen.verdict in control.right, str(seen)
+    assert str(seen).startswith(f"{seen.verdict}: the loss of ")
+    assert kept(seen, losses), str(seen)
+    rest = losses[len(losses) // 2 :]
+    if seen.verdict == "noise floor":
+        assert abs(seen.end - rest.mean()) < 2 * seen.noise
+        assert rest.min() > seen.end - 2 * seen.noise
+    if seen.verdict == "minimum":
+        assert abs(rest - seen.loss).max() < 0.03 * seen.loss
+    if seen.verdict == "unstable":
+        diverges = not np.isfinite(losses).all() or losses[-1] > 3 * losses[0]
+        assert ("diverges" in str(seen)) == diverges or seen.ahead > 0
+    if seen.verdict == "no staircase":
+        assert losses[-1] < 0.7 * seen.loss
