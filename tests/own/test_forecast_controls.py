@@ -1,4 +1,5 @@
 """Runs without a coming drop: the verdict of `festina.forecast` against the run as it goes on."""
+
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -248,7 +249,7 @@ CONTROLS = (
         8,
         slow=True,
     ),
-    Control("saturated", saturated, sgd(0.01), 0, 500, RESTS),
+    Control("saturated", saturated, sgd(0.01), 0, 500, (*RESTS, "settling")),
     Control("dead", dead, sgd(0.05), 0, 500, RESTS),
     Control("converged, linear", of(LINEAR, regression), sgd(0.1), 1000, 500, RESTS),
     Control(
@@ -270,7 +271,6 @@ CONTROLS = (
     ),
     Control("falls", of(lambda: mlp(6, 40, 1), wiggly), sgd(0.02), 1000, 1000, FALLS),
 )
-
 
 
 def cases():

@@ -36,7 +36,7 @@ def dilate(
     lr, decay = parts(rule.lr), parts(rule.weight_decay)
     m, v = rule.moments or (w * 0.0, w * 0.0)
     rng = np.random.default_rng(0)
-    time, seen, taken, brake = 0.0, rule.step, 0, 1.0
+    time, seen, taken, brake, braked = 0.0, rule.step, 0, 1.0, -_SMOOTH
     lowest, low, since, speed, shares, noise = math.inf, 0.0, 0, 0.0, [], 0.0
     while True:
         if taken % _RENEWED == 0:
@@ -52,8 +52,9 @@ def dilate(
         if loss < lowest:
             lowest, low, since = loss, time, taken
         risen = _RISEN_IN_BATCHES if shares else _RISEN
-        if loss > lowest + max(risen * abs(lowest), HIDDEN * noise):
-            brake = 2.0 * brake
+        high = loss > lowest + max(risen * abs(lowest), HIDDEN * noise)
+        if high and taken - braked >= _SMOOTH:  # the last brake has shown by then
+            brake, braked = 2.0 * brake, taken
         if not rule.decoupled and any(decay):
             g = g + w.scaled(decay)
         c = max(1.0, dilation(taken) / brake)

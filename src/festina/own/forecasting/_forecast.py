@@ -19,7 +19,7 @@ _FEW = 1024  # samples of a run in mini-batches: 256 misjudge the end of a plate
 
 def forecast(
     model: Any,
-    loss: Callable | None,
+    loss: Any,
     optimizer: Any,
     data: Any,
     *,
@@ -129,7 +129,7 @@ def _number(value: Any) -> float:
 
 def _set_up(
     model: Any,
-    loss: Callable | None,
+    loss: Any,
     optimizer: Any,
     data: Any,
     samples: int,

@@ -33,7 +33,9 @@ _SOON = 100.0  # steps: training that turns unstable before is so now,
 _FAR = 0.5  # and so is training whose loss falls by less than this share before
 _BLOWN_UP = 10.0  # times the loss: a look-ahead that ends so high has diverged
 _AGAIN = 1.2  # times the curvature that was not unstable, before it is looked at again
-_STEADY = 0.2  # of the time to half of the way, to a tenth: in a fall that does not speed up
+_STEADY = (
+    0.3  # of the time to half of the way, to a tenth: .15 to .2 in a fall that never speeds up
+)
 
 _SADDLE = (
     "the loss curves downwards here and the gradient has no part in it: a saddle, not a minimum"
@@ -152,13 +154,15 @@ def _without_drop(seen: Seen) -> Verdict:
     """The verdict where no drop was seen ahead."""
     course = seen.course
     first, fallen = course.loss[0], course.loss[0] - course.end
-    soon = course.time[-1] < _SOON or fallen < _FAR * abs(first)
-    if soon and (seen.load is not None or course.oscillates):
+    unstable = seen.load is not None or course.oscillates
+    if unstable and course.time[-1] < _SOON:
         return "unstable"
     if course.loss[-1] > _BLOWN_UP * max(abs(first), course.scale) > 0.0:
         return "unstable"
     if course.noise > _NOTICED * abs(first) and fallen < HIDDEN * course.noise:
         return "noise floor"
+    if unstable and fallen < _FAR * abs(first):
+        return "unstable"
     if fallen < course.least(first):
         return "plateau" if seen.saddle else "minimum"
     return "no staircase" if fallen > _RESTLESS * abs(first) else "settling"
@@ -169,7 +173,7 @@ def result(run: Run, seen: Seen, now: float, judge: Judge | None, since: float |
     problem, budget, course, drop = run.problem, run.problem.budget, seen.course, seen.drop
     if not course.time:
         course.add(Ahead(0.0, now, 0.0, 0.0, problem.start), judge)
-    notes, most = problem.notes, budget.most
+    notes, most, end = problem.notes, budget.most, course.end
     gave_up = budget.gradients >= most
     dear = budget.dear and drop is None
     verdict: Verdict = "plateau" if drop is not None else _without_drop(seen)
@@ -209,6 +213,9 @@ def result(run: Run, seen: Seen, now: float, judge: Judge | None, since: float |
         spread = _spread(run, judge, reached, left)
         spread += (_NARROW if problem.batch is None else _NARROW_IN_BATCHES) * left
         band = max(left - spread, 0.0), left + spread
+        if verdict == "settling" and band[0] <= 0.0:  # too far behind the fall to be known
+            end = drop.above if drop is not None else end
+            drop = left = half = band = None
     if verdict == "plateau" and since is not None:
         notes.append(f"it rests since step {since:.0f}")
     held_up = 0.0
@@ -229,7 +236,7 @@ def result(run: Run, seen: Seen, now: float, judge: Judge | None, since: float |
         tuple(notes),
         course,
         problem.restore(course.weights),
-        end=course.end + held_up,
+        end=end + held_up,
         cost=budget.steps,
         price=budget.price(problem.samples),
         noise=course.noise,

@@ -142,7 +142,7 @@ def _seconds(problem: Problem, samples: int) -> float:
 
 
 def torch_problem(
-    model: Any, loss: Callable | None, data: Any, trained: set[int], *, most: int, batch: int | None
+    model: Any, loss: Any, data: Any, trained: set[int], *, most: int, batch: int | None
 ) -> Problem:
     """`loss(model(x), y)` of a module, or its own loss if that is `None`.
 
@@ -200,9 +200,7 @@ def torch_problem(
     return Problem(evaluate, start, samples, restore, tuple(moving), array, batch, notes)
 
 
-def tree_problem(
-    model: Any, loss: Callable | None, data: Any, *, most: int, batch: int | None
-) -> Problem:
+def tree_problem(model: Any, loss: Any, data: Any, *, most: int, batch: int | None) -> Problem:
     """`loss(model, x, y)` of any tree with arrays of real numbers among its leaves."""
     value_of = _callable(loss)
     samples = _with_targets(arrays, data, most=most, place=jnp.asarray)
