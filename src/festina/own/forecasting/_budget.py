@@ -1,4 +1,4 @@
-"""What a look-ahead may cost: gradients, and the steps of the run that would take as long."""
+"""Count the cost of a look-ahead: gradients, and steps of the run that take as long."""
 
 import math
 from collections.abc import Iterator

@@ -121,7 +121,9 @@ class Course:
     @property
     def oscillates(self) -> bool:
         """Whether a loss without noise rises and falls again by as much as a drop has."""
-        change = np.diff(self.loss)
+        change = np.diff(self.loss)[
+            np.diff(self.time) <= 1.0
+        ]  # longer steps oscillate by themselves
         up, down = change[change > 0.0].sum(), -change[change < 0.0].sum()
         return bool(not self.noise and min(up, down) > 2.0 * self.least(self.loss[0]))
 

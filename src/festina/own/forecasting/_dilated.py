@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from ._chebyshev import Ahead
-from ._course import HIDDEN
 from ._noise import excess, mini_batch
 from ._problem import Problem
 from ._rules import Adam, Schedule, parts
 from ._vectors import combination
 
+_NOISY = 4.0  # noise floors above the lowest loss, which noise alone does not reach
 _RENEWED = 8  # steps after which the variance of mini-batches is measured anew
 _SMOOTH = 10  # steps over which speed is smoothed
 _RISEN, _RISEN_IN_BATCHES = 0.02, 0.1  # of the loss, by which it rises when steps are too long
@@ -52,7 +52,7 @@ def dilate(
         if loss < lowest:
             lowest, low, since = loss, time, taken
         risen = _RISEN_IN_BATCHES if shares else _RISEN
-        high = loss > lowest + max(risen * abs(lowest), HIDDEN * noise)
+        high = loss > lowest + max(risen * abs(lowest), _NOISY * noise)
         if high and taken - braked >= _SMOOTH:  # the last brake has shown by then
             brake, braked = 2.0 * brake, taken
         if not rule.decoupled and any(decay):

@@ -1,4 +1,4 @@
-"""What is to be said of a look-ahead: when it ends, its verdict, and its band."""
+"""Judge a look-ahead: when it ends, its verdict, and its band."""
 
 import contextlib
 import math
@@ -187,10 +187,11 @@ def result(run: Run, seen: Seen, now: float, judge: Judge | None, since: float |
     budget.most, budget.insist = 2.0 * most, budget.insist or not dear
     falls = verdict in ("settling", "no staircase", "plateau")
     if drop is None and judge is None and (gave_up or seen.saddle or since is not None):
-        bound = course.bound()
-        with budget.unlimited():
-            saddle = gave_up and ritz(problem, course.weights, problem.random()).saddle
-        if bound is not None and (falls or (verdict == "minimum" and saddle)):
+        bound, saddle = course.bound(), False
+        if verdict == "minimum" and gave_up:
+            with budget.unlimited():
+                saddle = ritz(problem, course.weights, problem.random()).saddle
+        if bound is not None and (falls or saddle):
             verdict, band = "plateau", (bound, math.inf)
     if dear and verdict != "unstable" and not course.resting():
         verdict, band = "undecided", None

@@ -54,7 +54,7 @@ class Forecast:
       gradients does.
     - `noise`: how far above a minimum mini-batches of the size `batch` hold the loss.
     - `curvature`: the largest curvature and the largest stable one, where training is unstable.
-      Of Adam both are preconditioned.
+      Both are preconditioned for Adam.
     - `rehearsed`: losses of the optimiser's own steps there.
     """
 
