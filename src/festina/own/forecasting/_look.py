@@ -16,6 +16,7 @@ _TOLERANCE = 0.2  # of a step of the flow, relative to the step
 _SHORTEST = 8  # steps of the optimiser that a step of the flow stands for, or it were dearer
 _DILATION = 4.0  # of Adam's clock, and twice that once it has cost as many gradients as this
 _PATIENCE = 100
+_OF_BEST = 1 / 3  # of the longest step: shorter ones are taken first, and some are given up
 _SHARES, _FEWEST_PRODUCTS = 4, 8  # of samples, and of Lanczos: a rough curvature is enough
 
 
@@ -54,18 +55,19 @@ def load(
 
 
 def reach(rule: SGD | Adam | None, problem: Problem) -> float:
-    r"""Steps of the run that a gradient can look ahead at the very best.
+    r"""Steps of the run that a gradient can be expected to look ahead.
 
-    A Chebyshev step of $s$ stages reaches $\tfrac23 s^2$ inverse curvatures, Adam's clock is
-    dilated, and an optimiser that runs itself makes one step. A share of the samples will do.
+    A Chebyshev step of $s$ stages reaches $\tfrac23 s^2$ inverse curvatures at best, and a third of
+    that over a look-ahead. Adam's clock is dilated, and an optimiser that runs itself makes one
+    step. The curvature is measured on a share of the samples.
     """
     if rule is None:
         return 1.0
     if isinstance(rule, Adam):
-        return 2.0 * _DILATION
+        return _DILATION
     some = next(problem.pieces(_SHARES))
     stiff = rule.bound * load(rule, some, problem.start, products=_FEWEST_PRODUCTS)
-    return 0.65 * MOST_STAGES / stiff if stiff > 0.0 else math.inf
+    return _OF_BEST * 0.65 * MOST_STAGES / stiff if stiff > 0.0 else math.inf
 
 
 def rehearse(rule: SGD | Adam, problem: Problem, steps: int) -> list[float]:

@@ -79,11 +79,13 @@ class Problem:
         n, batch, budget = self.samples, self.batch, self.budget
         if batch is None or batch >= n:
             budget.fixed, budget.per_sample = 0.0, 1.0 / n
+            budget.steps = budget.gradients
             return
         step, whole = (_seconds(self, m) for m in (batch, n))
         per_sample = max(whole - step, 0.0) / (n - batch)
         budget.per_sample = per_sample / step
         budget.fixed = max(1.0 - batch * budget.per_sample, 0.0)
+        budget.steps = budget.gradients * budget.price(n)
 
     def random(self) -> Vector:
         """A direction, the same each time, on the device where the weights are."""

@@ -130,9 +130,10 @@ class Forecast:
             case "unstable":
                 return f"{here} {self._instability()}"
         return (
-            f"{here}; looking {_steps(self.ahead)} ahead took as long as {_steps(self.cost)} of "
-            f"training ({_number(self.price)} a gradient, of which a forecast needs about "
-            f"{TYPICAL}), so that training on is cheaper; `insist=True` looks on"
+            f"{here}; training on is cheaper: a gradient takes as long as {_number(self.price)} "
+            f"steps of the run, a forecast of about {TYPICAL} gradients as {TYPICAL * self.price:,.0f}. "
+            f"It stopped {_steps(self.ahead)} ahead, at the cost of {_number(self.cost)}; "
+            "`insist=True` looks on"
         )
 
     def _instability(self) -> str:
