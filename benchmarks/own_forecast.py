@@ -18,7 +18,8 @@ import festina
 from festina.diagnose import plateaus
 from festina.own.forecasting._course import LEFT, Course
 from festina.own.forecasting._curvature import ritz
-from festina.own.forecasting._forecast import _look, _set_up
+from festina.own.forecasting._forecast import _set_up
+from festina.own.forecasting._look import look
 
 from .own_runs import GROKKING, KINDS, Kind, Trained, train
 from .timing import table
@@ -83,12 +84,12 @@ def told(q: Question) -> float:
     """The same look-ahead, told by how much the loss falls."""
     problem, rule = _problem(q)
     seen = Course()
-    for here in _look(rule, problem, 1.0, None):
+    for here in look(rule, problem, 1.0, None):
         seen.add(here)
         left = seen.passage(int(np.argmin(seen.speed)), q.fall)
         if left is not None:
             return left
-        if problem.spent[0] > 2000:
+        if problem.budget.gradients > 2000:
             break
     return math.inf
 
@@ -115,7 +116,7 @@ def growth_fit(q: Question) -> float:
 def linearised(q: Question) -> float:
     """Growth along the directions of negative curvature as they are now (40 of Lanczos)."""
     problem, _ = _problem(q)
-    values, slopes = ritz(problem, problem.start)
+    values, slopes = ritz(problem, problem.start, problem.random())
     # Along an eigenvector of curvature λ with slope g the loss falls by g²(e^{-2λt} − 1)/(−2λ).
     growing = values < -1e-3 * values.max()
     if not growing.any():

@@ -51,14 +51,17 @@ def forecast(
     max_gradients: Annotated[
         Whole, Parameter(help="Gradients of the loss that it may cost.")
     ] = "2000",
+    insist: Annotated[
+        bool, Parameter(help="Go on where training on would be cheaper.", negative="")
+    ] = False,
     figure: Figure = None,
     debug: Debug = False,
 ) -> None:
     """Say when a run of your own leaves its plateau, and what comes then.
 
-    Training goes on in a copy, with few gradients of the whole data. Where the checkpoint has the
-    state of an optimiser of PyTorch, its rates are read, and the moments of Adam. What is said
-    here goes before it, and what neither says is as PyTorch has it.
+    The forecast integrates the training dynamics ahead of the run, with few gradients on all of the
+    data. Where the checkpoint has the state of an optimiser of PyTorch, its rates are read, and the
+    moments of Adam. Options override it, and the defaults are PyTorch's.
     """
     given = {
         "lr": None if lr is None else number("--lr", lr),
@@ -83,7 +86,7 @@ def forecast(
     pair = x, targets(y, data)
     with Progress() as progress:
         progress.stage("forecast")
-        how = {"max_gradients": most, "batch": size, "progress": progress}
+        how = {"max_gradients": most, "batch": size, "insist": insist, "progress": progress}
         seen = festina.forecast(network, criterion, rule, pair, **how)
     print(seen)
     if figure is not None:

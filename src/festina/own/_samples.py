@@ -10,7 +10,8 @@ import numpy as np
 MOST = 4096
 """So many samples stand for all, unless said."""
 
-_TARGETS = ("labels", "label", "targets", "target", "y")
+TARGETS = ("labels", "label", "targets", "target", "y")
+"""Names of targets among samples by names, the likeliest first."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ def torch_samples(
     loader = x if isinstance(x, torch_data.DataLoader) else torch_data.DataLoader(x, 64)
     with _untouched(loader):
         pairs, notes = _indexed(loader, most) if _plain(loader) else _streamed(loader, most)
-    xs, ys = zip(*(_pair(each) for each in pairs), strict=True)
+    xs, ys = zip(*(pair(each) for each in pairs), strict=True)
     joined = lambda parts: mapped(_joined(parts), place)
     batch = x.batch_size if isinstance(x, torch_data.DataLoader) else None
     return Samples(joined(xs), joined(ys), batch, notes)
@@ -149,7 +150,7 @@ def _streamed(loader: Any, most: int) -> tuple[list[Any], tuple[str, ...]]:
     batches, count = [], 0
     for batch in loader:
         batches.append(batch)
-        count += length(_pair(batch)[0])
+        count += length(pair(batch)[0])
         if count >= most:
             return batches, (f"the first {count} samples of the loader stand for all",)
     if not batches:
@@ -157,10 +158,10 @@ def _streamed(loader: Any, most: int) -> tuple[list[Any], tuple[str, ...]]:
     return batches, ()
 
 
-def _pair(batch: Any) -> tuple[Any, Any]:
+def pair(batch: Any) -> tuple[Any, Any]:
     """Inputs and targets: of a tuple the last, of a dict what is called so."""
     if isinstance(batch, dict):
-        name = next((name for name in _TARGETS if name in batch), None)
+        name = next((name for name in TARGETS if name in batch), None)
         return {key: each for key, each in batch.items() if key != name}, batch.get(name)
     if not isinstance(batch, tuple | list):
         return batch, None

@@ -13,13 +13,14 @@ from functools import cache
 from itertools import count
 from typing import NamedTuple
 
+from ._curvature import Bend
 from ._vectors import Vector, combination
 
 Field = Callable[[Vector], tuple[float, Vector]]
 """Loss and direction of the flow at given weights."""
 
 _DAMPING = 2 / 13
-_MOST_STAGES = 60
+MOST_STAGES = 60
 _LEAST = 0.2  # of the inverse sharpness: no step is shorter
 _SLACK, _KINKED = 2.0, 10  # of the tolerance, for so many steps after one across kinks
 _OF_THE_WAY = 25  # so many steps across kinks go as far as all before them
@@ -27,7 +28,6 @@ _FAILURES = 20  # steps in a row that were given up, after which one is taken or
 _RISE = 0.1  # of the loss, in a step: too much
 _SAFETY = 1.2  # of the sharpness, which power iteration finds from below
 _FIRST_ITERATIONS = 12
-_NUDGE = 1e-3  # of the weights, by which they are moved to see how the gradient changes
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,8 @@ class Ahead:
     - `speed`: at which something falls by that clock: the squared length of the flow.
     - `growth`: rate at which the flow's length has grown since the last one.
     - `weights`: there.
+    - `sharpness`: the largest curvature, of either sign, on the clock of the flow, or as a share
+      of the largest stable one; `None` if it must be asked for.
     """
 
     time: float
@@ -46,6 +48,7 @@ class Ahead:
     speed: float
     growth: float
     weights: Vector
+    sharpness: float | None = 0.0
 
 
 def integrate(
@@ -61,15 +64,18 @@ def integrate(
     """
     w, (loss, f) = start, field(start)
     t, speed = 0.0, f.square
-    yield Ahead(t, loss, speed, 0.0, w)
+    if speed == 0.0:  # at rest for good
+        yield Ahead(t, loss, speed, 0.0, w)
+        return
     sharpness = _Sharpness(field, w, f)
+    yield Ahead(t, loss, speed, 0.0, w, sharpness.value)
     h, longer, kinked, failed, blown = 1.0 / sharpness.value, None, 0, 0, False
     while True:
         rho = _SAFETY * sharpness.value
         # What blew up is tried again shorter than any other step: along a flow the loss falls.
         floor = max(shortest, t / _OF_THE_WAY if kinked else 0.0)
         least = _LEAST / rho if blown else max(_LEAST / rho, floor)
-        h = max(min(h, (_MOST_STAGES**2 - 1) / 1.54 / rho), least)
+        h = max(min(h, (MOST_STAGES**2 - 1) / 1.54 / rho), least)
         step = _step(field, w, f, h, rho)
         blown = not math.isfinite(step.error + step.loss) or step.loss > loss + _RISE * abs(loss)
         if blown:
@@ -94,7 +100,7 @@ def integrate(
         before, speed = speed, step.f.square
         taken, growth = _grown(speed, before, step.length, step.stages)
         w, loss, f, t = step.w, step.loss, step.f, t + taken
-        yield Ahead(t, loss, speed, growth, w)
+        yield Ahead(t, loss, speed, growth, w, sharpness.value)
         h = step.length * min(4.0, 0.8 / math.sqrt(max(ratio, 1e-6)))
         longer, kinked = None, max(kinked - 1, 0)
         sharpness.renew(w, f)
@@ -173,7 +179,7 @@ class _Sharpness:
     """The largest curvature, by power iteration on differences of gradients."""
 
     def __init__(self, field: Field, w: Vector, f: Vector):
-        self._field = field
+        self._bend = Bend(field, w, f, f)
         self._direction = f
         self.value = 0.0
         for k in count(1):
@@ -188,8 +194,6 @@ class _Sharpness:
         if not 0.0 < length < math.inf:
             self.value = max(self.value, 1e-30)
             return
-        nudge = _NUDGE * max(w.norm, 1e-30)
-        _, there = self._field(combination((1.0, w), (nudge / length, self._direction)))
-        change = (there - f) * (1.0 / nudge)
+        change = self._bend(w, f, self._direction) * (1.0 / length)
         if math.isfinite(change.norm):
             self.value, self._direction = max(change.norm, 1e-30), change

@@ -13,12 +13,14 @@ from ._vectors import Vector
 LEFT = 0.1  # of a drop, after which a plateau has been left
 LEAST_DROP = 0.03  # of the loss: less is none
 LEAST_OF_ALL = 1e-3  # of the loss without a network: less is none either
+HIDDEN = 2.0  # noise floors: the loss of a run at its floor is one above its minimum by itself
 _RISE = 10**PROMINENCE
 _UNDER_WAY = 1.5, 0.1  # rise of speed since now, and fall of the loss by it, if it is left already
 _SEEN = 3  # samples, before which no rise is known
 _STANDSTILL = 1e-3  # of the loss: falling by less on all the way ahead is no speed
 _SLOWED = 0.3  # of its top speed, below which a drop may be at its end
 _TO_COME = 0.15  # of a drop, which may be extrapolated
+_WINDOW = 0.1  # of the time
 _CHANGE, _RESTS = 0.1, 0.02  # of a metric: less is none; and of its way, when it has made it
 
 Judge = Callable[[Vector], float]
@@ -42,7 +44,8 @@ class Drop:
 class Course:
     """Samples of a look-ahead, in steps of the optimiser, and the weights at its end.
 
-    `scale` is the loss without a network.
+    `scale` is the loss without a network, `noise` how far above a minimum mini-batches hold it.
+    A course is `noisy` if its losses contain that noise.
     """
 
     scale: float = 0.0
@@ -51,6 +54,8 @@ class Course:
     speed: list[float] = field(default_factory=list)
     metric: list[float] = field(default_factory=list)
     weights: Vector = field(default=Vector(()), repr=False)
+    noise: float = 0.0
+    noisy: bool = False
 
     def add(self, here: Ahead, judge: Judge | None = None) -> None:
         self.time.append(here.time)
@@ -59,8 +64,14 @@ class Course:
         self.weights = here.weights
         self.metric += [] if judge is None else [judge(here.weights)]
 
-    def drop(self) -> Drop | None:
+    def least(self, level: float) -> float:
+        """The least fall from a level that is a drop."""
+        return max(LEAST_DROP * abs(level), LEAST_OF_ALL * self.scale, HIDDEN * self.noise)
+
+    def drop(self, *, ended: bool = False) -> Drop | None:
         """The first drop ahead, once it has been made; what is left of it is extrapolated.
+
+        If the look-ahead has `ended` within a drop, the drop counts as far as it was seen.
 
         Speed rises by `PROMINENCE` decades above its valley, and falls again: until little is to
         come at the rate at which it does, or until it rises anew.
@@ -69,11 +80,11 @@ class Course:
         speed = np.maximum(self.speed, max(still, 1e-300))
         rise = speed / np.minimum.accumulate(speed)
         top = int(np.argmax(rise))
-        if top == len(speed) - 1:
+        if top == len(speed) - 1 and not ended:
             return None
         start = int(np.argmin(speed[: top + 1]))
         above = self.loss[start]
-        least = max(LEAST_DROP * abs(above), LEAST_OF_ALL * self.scale)
+        least = self.least(above)
         if rise[top] < _RISE:
             risen, fallen = _UNDER_WAY
             slower = start > 0 or top < _SEEN or rise[top] < risen
@@ -85,6 +96,8 @@ class Course:
         to_come = self.to_come()
         fallen = above - self.loss[-1]
         slowed = speed[-1] < _SLOWED * speed[top]
+        if ended and fallen > least:
+            return Drop(start, above, self.loss[-1])
         if slowed and fallen > least and to_come < _TO_COME * fallen:
             floor = 0.0 if self.loss[-1] >= 0.0 else -math.inf  # most losses have one
             return Drop(start, above, max(self.loss[-1] - to_come, floor))
@@ -94,11 +107,25 @@ class Course:
         """Whether the loss has all but stood still, and no faster of late, for half of the time."""
         if len(self.time) < 4:
             return False
-        ends = 0.5 * self.time[-1], 0.75 * self.time[-1], self.time[-1]
-        first, second, third = np.interp(ends, self.time, self.loss)
-        least = max(0.03 * LEAST_DROP * abs(third), 0.1 * LEAST_OF_ALL * self.scale)
-        faster = second - third > max(2.0 * (first - second), 0.1 * least)
+        first, second, third = map(self._about, (0.5, 0.75, 1.0))
+        least = max(0.03 * LEAST_DROP * abs(third), 0.1 * LEAST_OF_ALL * self.scale, self.noise)
+        faster = second - third > max(2.0 * (first - second), (1.0 if self.noisy else 0.1) * least)
         return bool(first - third < least and not faster)
+
+    def _about(self, share: float) -> float:
+        """The loss at a share of the time, or the mean about it if it is noisy."""
+        width = _WINDOW if self.noisy else 0.0
+        near = np.linspace(share - width, min(share + width, 1.0), 9) * self.time[-1]
+        return float(np.interp(near, self.time, self.loss).mean())
+
+    @property
+    def oscillates(self) -> bool:
+        """Whether a loss without noise rises and falls again by as much as a drop has."""
+        change = np.diff(self.loss)[
+            np.diff(self.time) <= 1.0
+        ]  # longer steps oscillate by themselves
+        up, down = change[change > 0.0].sum(), -change[change < 0.0].sum()
+        return bool(not self.noise and min(up, down) > 2.0 * self.least(self.loss[0]))
 
     def bound(self) -> float | None:
         """Before when it is not left, where the look-ahead ends in a fall that speeds up.
@@ -108,7 +135,7 @@ class Course:
         """
         ends = 0.0, 0.5 * self.time[-1], self.time[-1]
         first, second, third = np.interp(ends, self.time, self.loss)
-        if first - third < max(LEAST_DROP * abs(first), LEAST_OF_ALL * self.scale):
+        if first - third < self.least(first):
             return self.time[-1]
         if second - third < first - second:
             return None
@@ -122,6 +149,13 @@ class Course:
         if not 0.0 < s1 < s0 or t1 <= t0:
             return 0.0 if s1 == 0.0 else math.inf
         return max(l0 - l1, 0.0) * s1 / (s0 - s1)
+
+    @property
+    def end(self) -> float:
+        """Where the look-ahead has led: the median loss of its last quarter if it is `noisy`."""
+        if not self.noisy:
+            return self.loss[-1]
+        return float(np.median(np.array(self.loss)[-max(len(self.loss) // 4, 1) :]))
 
     def passage(self, flattest: int, fall: float) -> float | None:
         """When the loss has fallen by that much since the flattest sample.

@@ -13,11 +13,13 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from ._chebyshev import Ahead
+from ._noise import excess, mini_batch
 from ._problem import Problem
 from ._rules import Adam, Schedule, parts
-from ._vectors import Vector, combination
+from ._vectors import combination
 
-_PIECES = 8  # shares of the samples, from which the variance of gradients is measured
+_NOISY = 4.0  # noise floors above the lowest loss, which noise alone does not reach
+_RENEWED = 8  # steps after which the variance of mini-batches is measured anew
 _SMOOTH = 10  # steps over which speed is smoothed
 _RISEN, _RISEN_IN_BATCHES = 0.02, 0.1  # of the loss, by which it rises when steps are too long
 
@@ -28,16 +30,20 @@ def dilate(
     """Adam's course ahead, until it is no longer finite.
 
     `dilation` says by how much, given the steps so far; it is halved where the loss begins to rise
-    as it does beyond the edge of stability.
+    as it does beyond the edge of stability, and by more than the noise of mini-batches.
     """
     w = problem.start
     lr, decay = parts(rule.lr), parts(rule.weight_decay)
     m, v = rule.moments or (w * 0.0, w * 0.0)
     rng = np.random.default_rng(0)
-    time, seen, taken, brake = 0.0, rule.step, 0, 1.0
-    lowest, low, since, speed = math.inf, 0.0, 0, 0.0
+    time, seen, taken, brake, braked = 0.0, rule.step, 0, 1.0, -_SMOOTH
+    lowest, low, since, speed, shares, noise = math.inf, 0.0, 0, 0.0, [], 0.0
     while True:
-        loss, g, shares = _gradient(problem, w)
+        if taken % _RENEWED == 0:
+            loss, g, shares = mini_batch(problem, w)
+            noise = excess(rule, g, shares)
+        else:
+            loss, g = problem(w)
         if not math.isfinite(loss):
             return
         if taken and loss < lowest:  # a burst that is over by then has no speed
@@ -45,8 +51,10 @@ def dilate(
             speed += share * ((lowest - loss) / (time - low) - speed)
         if loss < lowest:
             lowest, low, since = loss, time, taken
-        if loss > lowest + (_RISEN_IN_BATCHES if shares else _RISEN) * abs(lowest):
-            brake = 2.0 * brake
+        risen = _RISEN_IN_BATCHES if shares else _RISEN
+        high = loss > lowest + max(risen * abs(lowest), _NOISY * noise)
+        if high and taken - braked >= _SMOOTH:  # the last brake has shown by then
+            brake, braked = 2.0 * brake, taken
         if not rule.decoupled and any(decay):
             g = g + w.scaled(decay)
         c = max(1.0, dilation(taken) / brake)
@@ -68,17 +76,5 @@ def dilate(
             moved = moved - w.scaled([now * a * b for a, b in zip(lr, decay, strict=True)])
         if taken == 0:
             speed = max(-g.dot(moved) / c, 0.0)
-        yield Ahead(time, loss, speed, 0.0, w)
+        yield Ahead(time, loss, speed, 0.0, w, 0.0 if taken else None)
         w, time, taken = w + moved, time + c, taken + 1
-
-
-def _gradient(problem: Problem, w: Vector) -> tuple[float, Vector, list[Vector]]:
-    """Loss, gradient, and vectors whose outer products sum to the covariance of a mini-batch's."""
-    n, batch = problem.samples, problem.batch
-    if batch is None or batch >= n or n < 2 * _PIECES:
-        return *problem(w), []
-    shares = [(piece.samples / n, *piece(w)) for piece in problem.pieces(_PIECES)]
-    loss = sum(p * value for p, value, _ in shares)
-    g = combination(*((p, each) for p, _, each in shares))
-    scale = (n / _PIECES / batch / (_PIECES - 1)) ** 0.5
-    return loss, g, [(each - g) * scale for _, _, each in shares]

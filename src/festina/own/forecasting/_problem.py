@@ -2,9 +2,11 @@
 
 import contextlib
 import copy
+import inspect
 import itertools
 import math
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,19 +15,17 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._pytorch import check_pairs
-from .._samples import Samples, arrays, called, torch_samples
+from .._samples import TARGETS, Samples, arrays, called, pair, torch_samples
 from .._trees import Tree, is_real
+from ._budget import Budget
 from ._vectors import Array, Vector
 
 Evaluate = Callable[[tuple[Array, ...], Samples], tuple[float, tuple[Array, ...]]]
 """Loss and its gradient by the parts of the weights."""
 
 _SAME = 1e-4  # of a loss: accelerators do not add in the same order twice
+_TIMED = 2  # gradients, of which the faster counts: the first compiles
 _NOTHING = 1e-3  # of the loss without a network, which is not looked at closer
-
-
-class Exhausted(Exception):
-    """As many gradients as were allowed have been spent."""
 
 
 @dataclass
@@ -34,8 +34,9 @@ class Problem:
 
     - `start`: the weights as they are.
     - `samples`: how many there are in `data`.
-    - `spent`: gradients so far, in passes through all samples; shared by the halves. After `most`
-      of them it is `Exhausted`, also in the middle of a step.
+    - `budget`: counts gradients; shared by the halves. Where it is `Exhausted` it says so, also in
+      the middle of a step.
+    - `share`: of all samples, how many are here.
     - `restore`: somebody's model again, with other weights in it.
     - `array`: numbers as an array like one that is given.
     - `names`: of the parts of the weights, in the words of their owner.
@@ -50,8 +51,7 @@ class Problem:
     array: Callable[[Any, Array], Array]
     batch: int | None = None
     notes: list[str] = field(default_factory=list)
-    spent: list[float] = field(default_factory=lambda: [0.0])
-    most: float = math.inf
+    budget: Budget = field(default_factory=Budget)
     share: float = 1.0
 
     @property
@@ -59,9 +59,7 @@ class Problem:
         return len(self.data)
 
     def __call__(self, w: Vector) -> tuple[float, Vector]:
-        if self.spent[0] >= self.most:
-            raise Exhausted
-        self.spent[0] += self.share
+        self.budget.charge(self.samples, self.share)
         loss, parts = self.evaluate(w.parts, self.data)
         return loss, Vector(parts)
 
@@ -71,6 +69,23 @@ class Problem:
         for a, b in itertools.pairwise(bounds):
             share = self.share * (b - a) / self.samples
             yield replace(self, data=self.data.part(slice(a, b)), share=share)
+
+    def appraise(self) -> None:
+        """Set the price of gradients in steps of the run: those of all samples are one each.
+
+        In mini-batches both are timed. An affine price is what small models have: a gradient of
+        ten times the samples takes less than ten times as long.
+        """
+        n, batch, budget = self.samples, self.batch, self.budget
+        if batch is None or batch >= n:
+            budget.fixed, budget.per_sample = 0.0, 1.0 / n
+            budget.steps = budget.gradients
+            return
+        step, whole = (_seconds(self, m) for m in (batch, n))
+        per_sample = max(whole - step, 0.0) / (n - batch)
+        budget.per_sample = per_sample / step
+        budget.fixed = max(1.0 - batch * budget.per_sample, 0.0)
+        budget.steps = budget.gradients * budget.price(n)
 
     def random(self) -> Vector:
         """A direction, the same each time, on the device where the weights are."""
@@ -117,10 +132,24 @@ class Problem:
         return first, scale
 
 
+def _seconds(problem: Problem, samples: int) -> float:
+    """Shortest of a few times that a gradient of so many samples takes."""
+    data, times = problem.data.part(slice(0, samples)), []
+    for _ in range(_TIMED):
+        start = time.perf_counter()
+        _, parts = problem.evaluate(problem.start.parts, data)
+        float(parts[0].sum())  # accelerators have not computed it before
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
 def torch_problem(
-    model: Any, loss: Callable, data: Any, trained: set[int], *, most: int, batch: int | None
+    model: Any, loss: Any, data: Any, trained: set[int], *, most: int, batch: int | None
 ) -> Problem:
-    """`loss(model(x), y)` of a module; only what is in `trained` (ids of parameters) moves."""
+    """`loss(model(x), y)` of a module, or its own loss if that is `None`.
+
+    Only the parameters whose ids are in `trained` move.
+    """
     import torch
     from torch.func import functional_call
 
@@ -132,9 +161,13 @@ def torch_problem(
             "of another model. Make it of `model.parameters()`."
         )
     first = next(iter(moving.values()))
+    if any(p.is_complex() for p in every.values()):
+        raise ValueError("`model` has complex weights, expected real ones.")
     short = {p.dtype for p in every.values()} & {torch.float16, torch.bfloat16}
     real = torch.float32 if short else first.dtype
     samples = _with_targets(torch_samples, data, most=most, device=first.device, real=real)
+    samples = _with_labels(samples, model, own=loss is None)
+    value_of = _own_loss if loss is None else _callable(loss)
     notes = list(samples.notes)
     frozen = [n for n in every if n not in moving]
     if frozen:
@@ -146,13 +179,13 @@ def torch_problem(
         twin.float()
     # What else is wrong is said when the loss is looked at.
     with contextlib.suppress(RuntimeError, TypeError, IndexError), torch.no_grad():
-        check_pairs(loss, called(twin, samples.x), samples.y)
+        check_pairs(value_of, called(twin, samples.x), samples.y)
 
     def evaluate(parts: tuple[Array, ...], data: Samples) -> tuple[float, tuple[Array, ...]]:
         own = tuple(p.detach().requires_grad_() for p in parts)
         run = lambda *a, **k: functional_call(twin, dict(zip(moving, own, strict=True)), a, k)
         with torch.enable_grad():
-            value = _one_number(loss(called(run, data.x), data.y))
+            value = _one_number(value_of(called(run, data.x), data.y))
             if not getattr(value, "requires_grad", False):
                 raise ValueError("`loss` does not depend on the weights: is it detached?")
             g = torch.autograd.grad(value, own, allow_unused=True, materialize_grads=True)
@@ -169,8 +202,9 @@ def torch_problem(
     return Problem(evaluate, start, samples, restore, tuple(moving), array, batch, notes)
 
 
-def tree_problem(model: Any, loss: Callable, data: Any, *, most: int, batch: int | None) -> Problem:
+def tree_problem(model: Any, loss: Any, data: Any, *, most: int, batch: int | None) -> Problem:
     """`loss(model, x, y)` of any tree with arrays of real numbers among its leaves."""
+    value_of = _callable(loss)
     samples = _with_targets(arrays, data, most=most, place=jnp.asarray)
     tree = Tree(model)
     real = {name: leaf for name, leaf in tree.leaves.items() if is_real(leaf)}
@@ -179,10 +213,14 @@ def tree_problem(model: Any, loss: Callable, data: Any, *, most: int, batch: int
             f"`model` is a {type(model).__name__} without arrays of real numbers: expected a "
             "module of PyTorch, or a tree (dict, Equinox, Flax) with the weights as its leaves."
         )
+    if any(
+        getattr(getattr(leaf, "dtype", None), "kind", "") == "c" for leaf in tree.leaves.values()
+    ):
+        raise ValueError("`model` has complex weights, expected real ones.")
     short = {str(leaf.dtype) for leaf in real.values() if leaf.dtype.itemsize < 4}
     longer = lambda leaf: jnp.asarray(leaf, jnp.promote_types(leaf.dtype, jnp.float32))
     whole = lambda parts: tree.replaced(dict(zip(real, parts, strict=True)))
-    graded = jax.jit(jax.value_and_grad(lambda w, x, y: _one_number(loss(whole(w), x, y))))
+    graded = jax.jit(jax.value_and_grad(lambda w, x, y: _one_number(value_of(whole(w), x, y))))
 
     def evaluate(parts: tuple[Array, ...], data: Samples) -> tuple[float, tuple[Array, ...]]:
         value, g = graded(parts, data.x, data.y)
@@ -200,9 +238,13 @@ def tree_problem(model: Any, loss: Callable, data: Any, *, most: int, batch: int
 
 def _with_targets(take: Callable[..., Samples], data: Any, **options: Any) -> Samples:
     given = data if isinstance(data, tuple | list) else (data,)
+    if isinstance(data, Mapping):
+        given = pair(dict(data))
     if len(given) not in (1, 2):
         raise ValueError(f"`data` has {len(given)} parts, expected inputs and targets `(x, y)`.")
     samples = take(*given, **options)
+    if not len(samples):
+        raise ValueError("`data` has no samples, expected at least one row.")
     if samples.y is None:
         raise ValueError(
             "`data` has no targets, which `loss` needs: expected inputs and targets `(x, y)`, or "
@@ -212,12 +254,42 @@ def _with_targets(take: Callable[..., Samples], data: Any, **options: Any) -> Sa
     return samples
 
 
+def _with_labels(samples: Samples, model: Any, *, own: bool) -> Samples:
+    """Samples by names, with the targets among them if the module takes them as an argument.
+
+    Models with their `own` loss compute it from these.
+    """
+    taken = inspect.signature(model.forward).parameters
+    name = next((name for name in TARGETS if name in taken), TARGETS[0] if own else None)
+    if name is None or not isinstance(samples.x, dict):
+        return samples
+    return replace(samples, x={**samples.x, name: samples.y})
+
+
+def _own_loss(outputs: Any, _: Any) -> Any:
+    found = outputs.get("loss") if isinstance(outputs, Mapping) else getattr(outputs, "loss", None)
+    if found is None:
+        raise ValueError(
+            f"`loss` is None, and the output of `model`, a {type(outputs).__name__}, has no loss: "
+            "give `loss`, or `data` in a dict with the `labels` that the model asks for."
+        )
+    return found
+
+
+def _callable(loss: Any) -> Callable:
+    if not callable(loss):
+        raise ValueError(f"`loss` is a {type(loss).__name__}, expected a function of arrays.")
+    return loss
+
+
 def _longer(kind: str) -> str:
     return f"weights of {kind} are looked ahead of in float32, where no small step is rounded away"
 
 
 def _one_number(value: Any) -> Any:
     shape = getattr(value, "shape", None)
+    if "complex" in str(getattr(value, "dtype", "")):
+        raise ValueError("`loss` gave a complex number, expected a real one.")
     if shape is None or len(shape):
         what = type(value).__name__ if shape is None else f"numbers of shape {tuple(shape)}"
         raise ValueError(f"`loss` gave {what}, expected one number in an array: take the mean.")

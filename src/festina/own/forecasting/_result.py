@@ -16,18 +16,26 @@ from ._course import Course
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+TYPICAL = 150  # gradients of a forecast: medians of kinds of runs are 120 to 210
+REHEARSED = 40  # steps of an unstable optimiser, to see whether the loss diverges
+DIVERGED = 3.0  # times the loss: it diverges, where at the edge of stability it oscillates
 _DESCENT = 500  # steps of a narrow network to its rest, at most
 
-Verdict = Literal["plateau", "settling", "minimum", "no staircase"]
+Verdict = Literal[
+    "plateau", "settling", "minimum", "noise floor", "unstable", "no staircase", "undecided"
+]
 
 
 @dataclass(frozen=True, eq=False)
 class Forecast:
-    """What comes next in a training run, in steps of its optimiser from now.
+    """Result of `forecast`: what comes next in a training run, in steps of its optimiser from now.
 
-    - `verdict`: `"plateau"`, a drop is coming; `"settling"`, the loss is still on its way down to
-      where it will rest, and a drop may follow; `"minimum"`, it rests and none was seen ahead;
-      `"no staircase"`, it goes on falling without a rest.
+    - `verdict`: `"plateau"`, a drop is coming, or the loss rests at a saddle; `"settling"`, the
+      loss is still on its way down to where it will rest, and a drop may follow; `"minimum"`, it
+      rests and none was seen ahead; `"noise floor"`, the noise of mini-batches hides what is left
+      to fall; `"unstable"`, the learning rate is too large for the curvature, and the loss
+      oscillates or diverges; `"no staircase"`, it goes on falling without a rest; `"undecided"`,
+      training on is cheaper than to look ahead.
     - `left`: when a tenth of the coming drop is made, the plateau left; `None` without one.
     - `half`: when half of it is made.
     - `band`: between which `left` lies. Where the look-ahead ended on the plateau or within a
@@ -41,6 +49,13 @@ class Forecast:
     - `notes`: what was assumed.
     - `course`: the look-ahead itself.
     - `after`: the model where it ended.
+    - `end`: the loss to be expected where it ended, with the noise of mini-batches.
+    - `cost`: steps of the run that take as long as the forecast did, and `price`: as one of its
+      gradients does.
+    - `noise`: how far above a minimum mini-batches of the size `batch` hold the loss.
+    - `curvature`: the largest curvature and the largest stable one, where training is unstable.
+      Both are preconditioned for Adam.
+    - `rehearsed`: losses of the optimiser's own steps there.
     """
 
     verdict: Verdict
@@ -56,40 +71,88 @@ class Forecast:
     notes: tuple[str, ...]
     course: Course
     after: Any
+    end: float = math.nan
+    cost: float = 0.0
+    price: float = 1.0
+    noise: float = 0.0
+    batch: int | None = None
+    curvature: tuple[float, float] | None = None
+    rehearsed: tuple[float, ...] = ()
 
     def __str__(self) -> str:
-        lines = [
-            self._in_words(),
-            f"{self.gradients:.0f} gradients, looked {_steps(self.ahead)} ahead",
-        ]
-        return "\n".join([*lines, *self.notes])
+        spent = f"{self.gradients:.0f} gradients, looked {_steps(self.ahead)} ahead"
+        if self.batch is not None:
+            spent += f"; it took as long as about {_steps(self.cost)}"
+        return "\n".join([self._in_words(), spent, *self.notes])
 
     def _in_words(self) -> str:
-        here, there = f"the loss of {self.loss:.4g}", f"{self.course.loss[-1]:.4g}"
         if self.left is None or self.half is None or self.band is None:
-            never = "no end of it was seen"
-            if self.band is not None:
-                never = f"is not left within {_steps(self.band[0])}"
-            return {
-                "minimum": f"minimum: the loss rests at {self.loss:.4g}, no drop is coming",
-                "settling": f"settling: {here} still falls to {there}; no drop was seen behind it",
-                "no staircase": f"no staircase: {here} falls to {there} without a rest",
-                "plateau": f"plateau: {here}, {never}",
-            }[self.verdict]
-        low, high = map(_number, self.band)
+            return f"{self.verdict}: {self._without_drop()}"
+        low, high = (_number(each) for each in self.band)
         when = f"in {_steps(self.left)} ({low} to {high})"
         if self.band[0] <= 0.0:  # nobody knows when
             when = f"within {high} steps, perhaps in {_number(self.left)}"
         if self.metric is not None:
             a, b = self.metric
+            moves = "leaves" if self.verdict == "plateau" else "moves without a rest, by a tenth"
             return (
-                f"{self.verdict}: the metric of {a:.4g} leaves {when}, is half-way to {b:.4g} in "
+                f"{self.verdict}: the metric of {a:.4g} {moves} {when}, is half-way to {b:.4g} in "
                 f"{_steps(self.half)}"
             )
         settles = f" falls to {self.plateau:.4g}, which" if self.verdict == "settling" else ""
         return (
-            f"{self.verdict}: {here}{settles} is left {when}, half of the drop to "
-            f"{self.level:.4g} is made in {_steps(self.half)}"
+            f"{self.verdict}: the loss of {self.loss:.4g}{settles} is left {when}, half of the "
+            f"drop to {self.level:.4g} is made in {_steps(self.half)}"
+        )
+
+    def _without_drop(self) -> str:
+        """A sentence for each verdict, with its numbers."""
+        here, there = f"the loss of {self.loss:.4g}", f"{self.end:.4g}"
+        if self.metric is not None and self.verdict != "undecided":
+            here = f"the metric of {self.metric[0]:.4g} stays; {here}"
+        match self.verdict:
+            case "minimum":
+                return f"{here} rests, no drop is coming"
+            case "settling":
+                return f"{here} still falls to {there}; no drop was seen behind it"
+            case "no staircase" if self.curvature is not None:
+                return f"{here} falls to {there} without a rest, and {self._limit()} then"
+            case "no staircase":
+                return f"{here} falls to {there} without a rest"
+            case "plateau":
+                within = f"is not left within {_steps(self.band[0])}" if self.band else ""
+                return f"{here} {within or 'is not left, as far as was seen'}"
+            case "noise floor":
+                return (
+                    f"{here} stays about {there}: the noise of mini-batches of {self.batch} holds "
+                    f"it {self.noise:.2g} above a minimum, which hides any fall to come"
+                )
+            case "unstable":
+                return f"{here} {self._instability()}"
+        return (
+            f"{here}; training on is cheaper: a gradient takes as long as {_number(self.price)} "
+            f"steps of the run, a forecast of about {TYPICAL} gradients as {TYPICAL * self.price:,.0f}. "
+            f"It stopped {_steps(self.ahead)} ahead, at the cost of {_number(self.cost)}; "
+            "`insist=True` looks on"
+        )
+
+    def _instability(self) -> str:
+        seen = self.rehearsed or self.course.loss
+        count, last = (len(seen), seen[-1]) if self.rehearsed else (self.ahead, seen[-1])
+        does = f"oscillates between {min(seen):.4g} and {max(seen):.4g} in {_steps(count)}"
+        if last > DIVERGED * max(self.loss, seen[0]) or 0 < len(self.rehearsed) < REHEARSED:
+            does = f"diverges, to {last:.4g} in {_steps(count)}"
+        if self.curvature is None:
+            return does
+        when = f", in {_steps(self.ahead)} at {self.course.loss[-1]:.4g}" if self.ahead else ""
+        return f"{does}: {self._limit()}{when}"
+
+    def _limit(self) -> str:
+        assert self.curvature is not None
+        largest, limit = self.curvature
+        return (
+            f"the largest curvature of {largest:.3g} exceeds that which is stable at this learning "
+            f"rate, {limit:.3g}"
         )
 
     def next_level(

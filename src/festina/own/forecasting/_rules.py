@@ -42,6 +42,31 @@ class SGD:
     def __post_init__(self) -> None:
         _check(self, momentum=self.momentum, dampening=self.dampening)
 
+    @property
+    def pace(self) -> float:
+        r"""Largest rate at which weights follow a steady gradient: $\eta/(1-\mu)$."""
+        return max(parts(self.lr)) * self._enters / (1.0 - self.momentum)
+
+    @property
+    def _enters(self) -> float:
+        return 1.0 - self.dampening if self.momentum else 1.0
+
+    @property
+    def bound(self) -> float:
+        r"""`pace` times curvature at which descent turns unstable.
+
+        $2(1+\mu)/(1-\mu)$, from a root $-1$ of $\zeta^2 - (1 + \mu - \eta\lambda)\zeta + \mu$;
+        Nesterov's momentum divides it by $1 + 2\mu$.
+        """
+        mu = self.momentum
+        return 2.0 * (1 + mu) / (1 - mu) / (1 + 2 * mu if self.nesterov else 1.0)
+
+    def rates(self, square: Vector) -> Vector:
+        """Rate of every weight, `pace` with each part's own learning rate."""
+        lr = parts(self.lr, len(square.parts))
+        relative = [self.pace * each / max(lr) for each in lr]
+        return square.with_(lambda a: a * 0.0 + 1.0).scaled(relative)
+
     def steps(self, growth: float, rate: float = 1.0) -> float:
         r"""Steps that a unit of flow time takes where the gradient grows at the rate `growth`.
 
@@ -51,7 +76,7 @@ class SGD:
         before $\mu$ as well. `rate` is by how much the learning rate is another one by now.
         """
         mu = self.momentum
-        eta = rate * max(parts(self.lr)) * (1.0 - self.dampening if mu else 1.0)
+        eta = rate * max(parts(self.lr)) * self._enters
         slow = (1.0 - mu) / eta
         a = eta * growth
         b, c = ((1 + mu) * (1 + a), mu * (1 + a)) if self.nesterov else (1 + mu + a, mu)
@@ -83,6 +108,26 @@ class Adam:
     def __post_init__(self) -> None:
         one, two = self.betas
         _check(self, beta_1=one, beta_2=two)
+
+    @property
+    def pace(self) -> float:
+        """Largest learning rate."""
+        return max(parts(self.lr))
+
+    @property
+    def bound(self) -> float:
+        r"""`pace` times preconditioned curvature at which Adam turns unstable.
+
+        $2(1+\beta_1)/(1-\beta_1)$, 38 for the usual $\beta_1 = 0.9$ (Cohen et al. 2022).
+        """
+        return 2.0 * (1 + self.betas[0]) / (1 - self.betas[0])
+
+    def rates(self, square: Vector) -> Vector:
+        r"""Rate of every weight, $\eta/(\sqrt v + \epsilon)$; v is `square` before any step."""
+        if self.moments is not None and self.step > 0:
+            square = self.moments[1] * (1.0 / (1.0 - self.betas[1] ** self.step))
+        lr = parts(self.lr, len(square.parts))
+        return square.with_(lambda v: 1.0 / (v**0.5 + self.eps)).scaled(lr)
 
 
 def AdamW(lr: Rates, *, weight_decay: Rates = 0.01, **rest: Any) -> Adam:

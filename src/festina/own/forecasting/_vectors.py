@@ -1,5 +1,6 @@
 """Weights as one vector made of arrays of any library: all that is asked of them is + * sum."""
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -38,6 +39,11 @@ class Vector:
     def dot(self, other: "Vector") -> float:
         products = zip(self.parts, other.parts, strict=True)
         return sum(float((a * b).sum()) for a, b in products)
+
+    @property
+    def size(self) -> int:
+        """Number of entries."""
+        return sum(math.prod(a.shape) for a in self.parts)
 
     @property
     def square(self) -> float:

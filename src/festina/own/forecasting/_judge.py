@@ -1,0 +1,283 @@
+"""Judge a look-ahead: when it ends, its verdict, and its band."""
+
+import contextlib
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from ...dynamics._worker import Progress
+from ._budget import Exhausted
+from ._chebyshev import Ahead
+from ._course import HIDDEN, LEAST_OF_ALL, LEFT, Course, Drop, Judge
+from ._curvature import ritz
+from ._every import run_ahead
+from ._look import load, look, reach, rehearse
+from ._noise import noise_floor
+from ._problem import Problem
+from ._result import REHEARSED, Forecast, Verdict
+from ._rules import SGD, Adam, Schedule
+from ._vectors import Vector
+
+_COARSER = 2.0  # of tolerance and dilation, to see what they do
+_WIDE = 2.0  # the band, in what half the data and a coarser look-ahead change
+_NARROW, _NARROW_IN_BATCHES = 0.05, 0.1  # of the time, which is added to it
+_LONGEST = 3.0  # how much later than with all samples half of them may leave, before it is given up
+_CERTAIN = 200  # gradients of rest, before curvature is asked whether it is one
+_SETTLING = 0.05  # of the drop: if the loss has more than that to fall before it, it settles
+_RESTLESS = 0.3  # of the loss: one that falls by more, without a rest, is on no staircase
+_NOTICED = 1e-3  # of the loss: noise that holds it up by less is not spoken of
+_SOON = 100.0  # steps: training that turns unstable before is so now,
+_FAR = 0.5  # and so is training whose loss falls by less than this share before
+_BLOWN_UP = 10.0  # times the loss: a look-ahead that ends so high has diverged
+_AGAIN = 1.2  # times the curvature that was not unstable, before it is looked at again
+_STEADY = (
+    0.3  # of the time to half of the way, to a tenth: .15 to .2 in a fall that never speeds up
+)
+
+_SADDLE = (
+    "the loss curves downwards here and the gradient has no part in it: a saddle, not a minimum"
+)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run to be looked ahead of.
+
+    - `rule`: by which its weights move; `None` for the optimiser itself.
+    - `schedule`: its learning rate so many steps from now, in units of the present one.
+    - `scale`: the loss without a network.
+    """
+
+    rule: SGD | Adam | None
+    model: Any
+    optimizer: Any
+    problem: Problem
+    schedule: Schedule | None
+    scale: float
+
+    def ahead(self, coarser: float, problem: Problem) -> Iterator[Ahead]:
+        """The run ahead on these samples, by steps that are so much coarser."""
+        if self.rule is None:
+            return run_ahead(self.model, self.optimizer, problem, self.schedule)
+        return look(self.rule, problem, coarser, self.schedule)
+
+    def noise(self, w: Vector) -> float:
+        return 0.0 if self.rule is None else noise_floor(self.rule, self.problem, w)
+
+
+@dataclass
+class Seen:
+    """Where a look-ahead has ended.
+
+    - `course`: its samples.
+    - `drop`: the first drop, if there is one.
+    - `load`: largest curvature over the largest stable one, if it ended there.
+    - `rehearsed`: losses of the optimiser's own steps from there.
+    - `saddle`: whether it rests where the loss curves downwards.
+    """
+
+    course: Course
+    drop: Drop | None = None
+    load: float | None = None
+    rehearsed: list[float] = field(default_factory=list)
+    saddle: bool = False
+
+
+def look_until_drop(run: Run, judge: Judge | None, progress: Progress | None) -> Seen:
+    """Look ahead until the first drop or the metric's way is made, or the loss is at rest.
+
+    The look-ahead also ends where the optimiser turns unstable, and where the budget does.
+    """
+    problem, budget = run.problem, run.problem.budget
+    course = Course(run.scale, noisy=isinstance(run.rule, Adam))
+    seen, rested, steady = Seen(course), None, 1.0
+    tell = progress or (lambda words, share: None)
+    price = budget.price(problem.samples)
+    tell(f"a gradient takes as long as {price:.3g} steps of the run", 0.0)
+    with contextlib.suppress(Exhausted):
+        if problem.batch is not None and not budget.insist:
+            budget.hopeless = reach(run.rule, problem) < price
+        course.noise = run.noise(problem.start)
+        for here in run.ahead(1.0, problem):
+            course.add(here, judge)
+            budget.ahead = here.time
+            tell(f"{here.time:,.0f} steps ahead", min(budget.gradients / budget.most, 1.0))
+            if not math.isfinite(here.time):
+                break
+            faster = 1.0 if run.schedule is None else run.schedule(here.time)
+            if here.sharpness is None or faster * here.sharpness > steady:
+                with budget.unlimited():
+                    seen.load, seen.rehearsed = _instability(run, here.weights, faster, course)
+                if seen.load is not None:
+                    seen.drop = course.drop(ended=True)
+                    break
+                steady = _AGAIN * max(steady, faster * (here.sharpness or 0.0))
+            seen.drop = course.drop()
+            if course.metric_rests if judge else seen.drop is not None:
+                break
+            if judge is not None:
+                continue
+            if 0.0 <= here.loss < LEAST_OF_ALL * course.scale:  # no drop is left that would count
+                break
+            spent = budget.gradients
+            rested = None if not course.resting() else spent if rested is None else rested
+            if here.speed == 0.0 or (rested is not None and spent - rested > _CERTAIN):
+                with budget.unlimited():
+                    spectrum = ritz(problem, here.weights, problem.random())
+                seen.saddle = spectrum.saddle
+                if not spectrum.leaves:
+                    break
+                rested = math.inf
+    return seen
+
+
+def _instability(
+    run: Run, w: Vector, faster: float, course: Course
+) -> tuple[float | None, list[float]]:
+    """Curvature over the largest stable one, and the losses of some steps, if it is unstable.
+
+    The denominators of Adam grow with its gradients. Its instability counts if the loss rises.
+    """
+    assert run.rule is not None
+    found = load(run.rule, run.problem, w, faster)
+    if not found > 1.0:
+        return None, []
+    losses = rehearse(run.rule, replace(run.problem, start=w), REHEARSED)
+    rises = len(losses) < REHEARSED or max(losses) > losses[0] + course.least(losses[0])
+    return (found, losses) if rises or isinstance(run.rule, SGD) else (None, [])
+
+
+def _without_drop(seen: Seen) -> Verdict:
+    """The verdict where no drop was seen ahead."""
+    course = seen.course
+    first, fallen = course.loss[0], course.loss[0] - course.end
+    unstable = seen.load is not None or course.oscillates
+    if unstable and course.time[-1] < _SOON:
+        return "unstable"
+    if course.loss[-1] > _BLOWN_UP * max(abs(first), course.scale) > 0.0:
+        return "unstable"
+    if course.noise > _NOTICED * abs(first) and fallen < HIDDEN * course.noise:
+        return "noise floor"
+    if unstable and fallen < _FAR * abs(first):
+        return "unstable"
+    if fallen < course.least(first):
+        return "plateau" if seen.saddle else "minimum"
+    return "no staircase" if fallen > _RESTLESS * abs(first) else "settling"
+
+
+def result(run: Run, seen: Seen, now: float, judge: Judge | None, since: float | None) -> Forecast:
+    """The verdict on what was seen, and the band, for which the run is looked ahead of again."""
+    problem, budget, course, drop = run.problem, run.problem.budget, seen.course, seen.drop
+    if not course.time:
+        course.add(Ahead(0.0, now, 0.0, 0.0, problem.start), judge)
+    notes, most, end = problem.notes, budget.most, course.end
+    gave_up = budget.gradients >= most
+    dear = budget.dear and drop is None
+    verdict: Verdict = "plateau" if drop is not None else _without_drop(seen)
+    left = half = band = reached = ends = None
+    if gave_up:
+        as_dear = ", which is as dear as training on" if course.time[-1] < 2.0 * most else ""
+        notes.append(
+            f"all {most:.0f} gradients allowed were spent in looking {course.time[-1]:,.0f} steps "
+            f"ahead{as_dear}, and what comes behind is not known: `max_gradients` allows more"
+        )
+    budget.most, budget.insist = 2.0 * most, budget.insist or not dear
+    falls = verdict in ("settling", "no staircase", "plateau")
+    if drop is None and judge is None and (gave_up or seen.saddle or since is not None):
+        bound, saddle = course.bound(), False
+        if verdict == "minimum" and gave_up:
+            with budget.unlimited():
+                saddle = ritz(problem, course.weights, problem.random()).saddle
+        if bound is not None and (falls or saddle):
+            verdict, band = "plateau", (bound, math.inf)
+    if dear and verdict != "unstable" and not course.resting():
+        verdict, band = "undecided", None
+    if verdict == "plateau" and seen.saddle:
+        notes.append(_SADDLE)
+    if judge is not None:
+        drop, ends = None, (course.metric[0], course.metric[-1])
+        if course.metric_moved:
+            reached = lambda seen: seen.metric_passage(*ends, LEFT)
+            left, half = reached(course), course.metric_passage(*ends, 0.5)
+            steady = left is not None and half is not None and left < _STEADY * half
+            verdict = "no staircase" if steady else "plateau"
+    elif drop is not None:
+        fall = LEFT * drop.height
+        reached = lambda seen: seen.passage(int(np.argmin(seen.speed)), fall)
+        left, half = (course.passage(drop.flattest, share * drop.height) for share in (LEFT, 0.5))
+        if course.loss[0] - drop.above > _SETTLING * drop.height:
+            verdict = "settling"
+    if left is not None and reached is not None:
+        spread = _spread(run, judge, reached, left)
+        spread += (_NARROW if problem.batch is None else _NARROW_IN_BATCHES) * left
+        band = max(left - spread, 0.0), left + spread
+        if verdict == "settling" and band[0] <= 0.0:  # too far behind the fall to be known
+            end = drop.above if drop is not None else end
+            drop = left = half = band = None
+    if verdict == "plateau" and since is not None:
+        notes.append(f"it rests since step {since:.0f}")
+    held_up = 0.0
+    if course.noise and not course.noisy:
+        with budget.unlimited():
+            held_up = min(run.noise(course.weights), course.noise)
+    return Forecast(
+        verdict,
+        left,
+        half,
+        band,
+        now,
+        drop and drop.above,
+        drop and drop.below + held_up,
+        ends,
+        course.time[-1],
+        budget.gradients,
+        tuple(notes),
+        course,
+        problem.restore(course.weights),
+        end=end + held_up,
+        cost=budget.steps,
+        price=budget.price(problem.samples),
+        noise=course.noise,
+        batch=problem.batch,
+        curvature=_curvature(run, seen),
+        rehearsed=tuple(seen.rehearsed),
+    )
+
+
+def _curvature(run: Run, seen: Seen) -> tuple[float, float] | None:
+    """Largest curvature and the largest that is stable, where that has ended the look-ahead."""
+    if seen.load is None or run.rule is None:
+        return None
+    faster = 1.0 if run.schedule is None else run.schedule(seen.course.time[-1])
+    limit = run.rule.bound / run.rule.pace / faster
+    return seen.load * limit, limit
+
+
+def _spread(
+    run: Run, judge: Judge | None, reached: Callable[[Course], float | None], left: float
+) -> float:
+    """Half the width of the band: twice what half of the samples, and coarser steps, change.
+
+    Half of the samples are asked for the loss alone: a metric, as in grokking, is of another run.
+    """
+
+    def until(problem: Problem) -> float:
+        seen = Course()
+        with contextlib.suppress(Exhausted):
+            for here in run.ahead(_COARSER, problem):
+                seen.add(here, judge)
+                when = reached(seen)
+                if when is not None:
+                    return when
+                if here.time > _LONGEST * left:
+                    break
+        return max([left, *seen.time])
+
+    problem, halves = run.problem, [left]
+    if judge is None and problem.samples > 1:
+        halves = [until(half) for half in problem.pieces(2)]
+    spread = 0.5 * (max(halves) - min(halves))
+    return _WIDE * (spread + (abs(until(problem) - left) if run.rule is not None else 0.0))

@@ -1,0 +1,146 @@
+"""A run ahead of itself, by the cheapest means that its rule allows."""
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ._chebyshev import MOST_STAGES, Ahead, integrate
+from ._curvature import FEW_PRODUCTS, Gradient, ritz
+from ._dilated import dilate
+from ._problem import Problem
+from ._rules import SGD, Adam, Schedule, parts
+from ._vectors import Vector, combination
+
+_TOLERANCE = 0.2  # of a step of the flow, relative to the step
+_SHORTEST = 8  # steps of the optimiser that a step of the flow stands for, or it were dearer
+_DILATION = 4.0  # of Adam's clock, and twice that once it has cost as many gradients as this
+_PATIENCE = 100
+_OF_BEST = 1 / 3  # of the longest step: shorter ones are taken first, and some are given up
+_SHARES, _FEWEST_PRODUCTS = 4, 8  # of samples, and of Lanczos: a rough curvature is enough
+
+
+def look(
+    rule: SGD | Adam, problem: Problem, coarser: float, schedule: Schedule | None
+) -> Iterator[Ahead]:
+    """The run ahead, in steps of the optimiser: gradient flow for SGD, a dilated clock for Adam.
+
+    `coarser` multiplies the tolerance of the flow, or the dilation.
+    """
+    if isinstance(rule, Adam):
+        dilation = lambda taken: coarser * _DILATION * (1.0 if taken < _PATIENCE else 2.0)
+        return dilate(rule, problem, dilation, schedule)
+    return _descent(rule, problem, coarser * _TOLERANCE, schedule)
+
+
+def load(
+    rule: SGD | Adam,
+    problem: Problem,
+    w: Vector,
+    rate: float = 1.0,
+    *,
+    products: int = FEW_PRODUCTS,
+) -> float:
+    """Largest curvature over the largest that is stable by this rule, `rate` times as fast.
+
+    Before its first step Adam has no denominators yet, and is not judged.
+    """
+    if isinstance(rule, Adam) and not (rule.moments and rule.step):
+        return 0.0
+    gradient = _decayed(rule, problem)
+    _, g = gradient(w)
+    root = rule.rates(g * g).with_(lambda a: a**0.5)
+    seen = ritz(gradient, w, problem.random(), root=root, products=products)
+    return rate * float(seen.values[-1]) / rule.bound
+
+
+def reach(rule: SGD | Adam | None, problem: Problem) -> float:
+    r"""Steps of the run that a gradient can be expected to look ahead.
+
+    A Chebyshev step of $s$ stages reaches $\tfrac23 s^2$ inverse curvatures at best, and a third of
+    that over a look-ahead. Adam's clock is dilated, and an optimiser that runs itself makes one
+    step. The curvature is measured on a share of the samples.
+    """
+    if rule is None:
+        return 1.0
+    if isinstance(rule, Adam):
+        return _DILATION
+    some = next(problem.pieces(_SHARES))
+    stiff = rule.bound * load(rule, some, problem.start, products=_FEWEST_PRODUCTS)
+    return _OF_BEST * 0.65 * MOST_STAGES / stiff if stiff > 0.0 else math.inf
+
+
+def rehearse(rule: SGD | Adam, problem: Problem, steps: int) -> list[float]:
+    """Losses of the optimiser's own steps on all samples, until one is not finite."""
+    whole = replace(problem, batch=None)
+    if isinstance(rule, Adam):
+        course = dilate(rule, whole, lambda _: 1.0, None)
+    else:
+        course = _steps(rule, whole)
+    return [here.loss for here in itertools.islice(course, steps)]
+
+
+def _steps(rule: SGD, problem: Problem) -> Iterator[Ahead]:
+    """Descent step by step, with the velocity of a steady gradient at first."""
+    gradient, lr, mu = _decayed(rule, problem), parts(rule.lr, len(problem.names)), rule.momentum
+    entering = 1.0 - rule.dampening if mu else 1.0
+    w, velocity = problem.start, None
+    for step in itertools.count():
+        loss, g = gradient(w)
+        if not math.isfinite(loss):
+            return
+        yield Ahead(float(step), loss, g.square, 0.0, w)
+        before = g * (entering / (1.0 - mu)) if velocity is None else velocity
+        velocity = combination((mu, before), (entering, g))
+        moved = combination((1.0, g), (mu, velocity)) if rule.nesterov else velocity
+        w = w - moved.scaled(lr)
+
+
+def _decayed(rule: SGD | Adam, problem: Problem) -> Gradient:
+    """Loss and gradient with the weight decay that a rule adds to it."""
+    decay = parts(rule.weight_decay, len(problem.names))
+    if not any(decay) or (isinstance(rule, Adam) and rule.decoupled):
+        return problem
+
+    def gradient(w: Vector) -> tuple[float, Vector]:
+        loss, g = problem(w)
+        return loss, g + w.scaled(decay)
+
+    return gradient
+
+
+def _descent(
+    rule: SGD, problem: Problem, tolerance: float, schedule: Schedule | None
+) -> Iterator[Ahead]:
+    lr, gradient = parts(rule.lr), _decayed(rule, problem)
+    relative = [-each / max(lr) for each in lr]
+
+    def field(w: Vector) -> tuple[float, Vector]:
+        loss, g = gradient(w)
+        return loss, g.scaled(relative)
+
+    before, steps, per_step = 0.0, 0.0, 1.0 / rule.steps(0.0)
+    shortest = _SHORTEST * per_step
+    for here in integrate(field, problem.start, tolerance=tolerance, shortest=shortest):
+        ahead, before = here.time - before, here.time
+        if schedule is None:
+            steps += ahead * rule.steps(here.growth)
+        else:
+            steps = _scheduled(rule, schedule, steps, ahead, here.growth)
+        sharpness = (here.sharpness or 0.0) * rule.pace / rule.bound
+        speed = here.speed * per_step
+        yield Ahead(steps, here.loss, speed, here.growth, here.weights, sharpness)
+
+
+def _scheduled(rule: SGD, schedule: Schedule, steps: float, ahead: float, growth: float) -> float:
+    """Steps after that much more flow time, at rates that change; infinite where they end."""
+    stride = max(1.0, 0.02 * ahead * rule.steps(growth))
+    for _ in range(10_000):
+        rate = schedule(steps)
+        if not rate > 0:
+            return math.inf
+        taken = stride / rule.steps(growth, rate)
+        if taken >= ahead:
+            return steps + ahead * rule.steps(growth, rate)
+        steps, ahead = steps + stride, ahead - taken
+    return math.inf

@@ -1,0 +1,299 @@
+"""What limits a forecast: stability, the noise of mini-batches, its cost, and what it is given."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+from scipy.linalg import solve_discrete_lyapunov  # noqa: E402
+from torch import nn  # noqa: E402
+
+import festina  # noqa: E402
+from festina.own import SGD, Adam  # noqa: E402
+from festina.own.forecasting._budget import ALWAYS, Budget, Exhausted  # noqa: E402
+from festina.own.forecasting._curvature import ritz  # noqa: E402
+from festina.own.forecasting._forecast import _set_up  # noqa: E402
+from festina.own.forecasting._look import load  # noqa: E402
+from festina.own.forecasting._noise import mini_batch, noise_floor  # noqa: E402
+
+MSE = nn.MSELoss()
+
+
+def regression(n=160, d=4, noise=0.5, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(n, d, generator=generator, dtype=torch.float64)
+    target = x @ torch.ones(d, 1, dtype=x.dtype)
+    return x, target + noise * torch.randn(n, 1, generator=generator, dtype=x.dtype)
+
+
+def linear(d=4, zero=False):
+    torch.manual_seed(0)
+    model = nn.Linear(d, 1).double()
+    if zero:
+        for weight in model.parameters():
+            nn.init.zeros_(weight)
+    return model
+
+
+def problem_of(rule, batch=None, model=None):
+    return _set_up(model or linear(), MSE, rule, regression(), 4096, batch, every_gradient=False)
+
+
+def final(rule, curvature, steps=4000):
+    """|w| after so many steps of a rule in a parabola, from w = 1."""
+    w, v = 1.0, 0.0
+    for _ in range(steps):
+        g = curvature * w
+        v = rule.momentum * v + (1.0 - rule.dampening if rule.momentum else 1.0) * g
+        w -= rule.lr * (g + rule.momentum * v if rule.nesterov else v)
+    return abs(w)
+
+
+@pytest.mark.parametrize("rule", [
+    SGD(0.1),
+    SGD(0.1, momentum=0.9),
+    SGD(0.1, momentum=0.5, nesterov=True),
+    SGD(0.1, momentum=0.9, dampening=0.5),
+])  # fmt: skip
+def test_parabolas_diverge_beyond_the_bound_and_not_before(rule):
+    limit = rule.bound / rule.pace
+    assert final(rule, 0.99 * limit) < 1e-3
+    assert final(rule, 1.01 * limit) > 1e3
+
+
+def test_adam_with_steady_denominators_diverges_beyond_the_bound():
+    beta, lr = 0.9, 0.01
+    limit = Adam(lr, betas=(beta, 0.999)).bound / lr
+
+    def end(curvature):
+        w, m = 1.0, 0.0
+        for _ in range(4000):
+            m = beta * m + (1 - beta) * curvature * w
+            w -= lr * m
+        return abs(w)
+
+    assert limit == pytest.approx(38 / lr)
+    assert end(0.99 * limit) < 1e-3
+    assert end(1.01 * limit) > 1e3
+
+
+@pytest.mark.parametrize("zero", [False, True])
+def test_curvature_is_that_of_the_hessian(zero):
+    problem, rule = problem_of(SGD(0.1), model=linear(zero=zero))
+    x = torch.cat([regression()[0], torch.ones(160, 1, dtype=torch.float64)], 1)
+    true = np.linalg.eigvalsh((2 * x.T @ x / len(x)).numpy())
+    values = ritz(problem, problem.start, problem.random()).values
+    assert values == pytest.approx(true, rel=1e-3)
+    assert load(rule, problem, problem.start) == pytest.approx(0.05 * true[-1], rel=1e-3)
+
+
+def test_rates_of_their_own_are_in_the_curvature():
+    problem, rule = problem_of(SGD((0.1, 0.4)))
+    x = torch.cat([regression()[0], torch.ones(160, 1, dtype=torch.float64)], 1)
+    rates = np.diag([0.1, 0.1, 0.1, 0.1, 0.4])
+    true = np.linalg.eigvals(rates @ (2 * x.T @ x / len(x)).numpy()).real.max() / 2
+    assert load(rule, problem, problem.start) == pytest.approx(true, rel=1e-3)
+
+
+def test_the_noise_floor_is_that_of_the_stationary_distribution_as_the_rate_vanishes():
+    """Covariance S of the weights: S = (1 − ηH) S (1 − ηH) + η²C; the excess is tr(HS)/2."""
+    x, y = regression()
+    x = torch.cat([x, torch.ones(len(x), 1, dtype=x.dtype)], 1)
+    best = torch.linalg.lstsq(x, y).solution[:, 0]
+    model = linear()
+    model.weight.data, model.bias.data = best[None, :-1].clone(), best[-1:].clone()
+    H = (2 * x.T @ x / len(x)).numpy()
+
+    def error(lr):
+        problem, rule = problem_of(SGD(lr), batch=4, model=model)
+        _, _, shares = mini_batch(problem, problem.start)
+        noise = [np.concatenate([p.numpy().ravel() for p in each.parts]) for each in shares]
+        C = sum(np.outer(each, each) for each in noise)
+        shrink = np.eye(len(H)) - lr * H
+        true = 0.5 * np.trace(H @ solve_discrete_lyapunov(shrink, lr**2 * C))
+        return abs(noise_floor(rule, problem, problem.start) / true - 1)
+
+    errors = [error(lr) for lr in (0.1, 0.01, 0.001)]
+    assert errors[0] < 0.2
+    assert errors[1] / errors[0] == pytest.approx(0.1, rel=0.2)
+    assert errors[2] / errors[1] == pytest.approx(0.1, rel=0.2)
+
+
+def test_momentum_raises_the_floor_as_a_larger_rate_does():
+    floors = []
+    for rule in (SGD(0.05), SGD(0.01, momentum=0.8), SGD(0.02, momentum=0.8, dampening=0.5)):
+        problem, _ = problem_of(rule, batch=4)
+        floors.append(noise_floor(rule, problem, problem.start))
+    assert floors == pytest.approx([floors[0]] * 3)
+
+
+def test_a_budget_ends_where_training_on_would_be_cheaper():
+    budget = Budget(insist=False, per_sample=0.1)
+    for _ in range(int(ALWAYS / 10) + 1):
+        budget.charge(100, 1.0)
+    with pytest.raises(Exhausted):
+        budget.charge(100, 1.0)
+    with budget.unlimited():
+        budget.charge(100, 1.0)
+    budget.ahead = 2 * ALWAYS
+    budget.charge(100, 1.0)
+
+
+def test_a_forecast_that_cannot_be_cheaper_is_refused_with_an_estimate():
+    torch.manual_seed(0)
+    x = torch.randn(1024, 256)
+    model = nn.Sequential(nn.Linear(256, 64), nn.Tanh(), nn.Linear(64, 1))
+    ask = lambda **options: festina.forecast(
+        model, MSE, Adam(1e-3), (x, x[:, :1]), batch=1, max_gradients=20, **options
+    )
+    refused = ask()
+    assert refused.verdict == "undecided"
+    assert refused.left is None
+    assert refused.price > 8
+    assert refused.gradients < 8
+    assert "training on is cheaper" in str(refused)
+    assert ask(insist=True).ahead > refused.ahead
+
+
+@dataclass
+class Output:
+    logits: Any
+    loss: Any = None
+
+
+class WithLoss(nn.Module):
+    """A model that computes its loss from `labels`, as those of Hugging Face."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.read = nn.Linear(4, 1).double()
+
+    def forward(self, inputs, labels=None):
+        logits = self.read(inputs)
+        return Output(logits, None if labels is None else MSE(logits, labels))
+
+
+def test_a_model_with_its_own_loss_is_forecast_by_it():
+    x, y = regression()
+    model = WithLoss()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    plain = festina.forecast(model.read, MSE, SGD(0.05), (x, y), max_gradients=40)
+    data = {"inputs": x, "labels": y}
+    for loss in (None, lambda output, y: output.loss, lambda output, y: MSE(output.logits, y)):
+        seen = festina.forecast(model, loss, optimizer, data, max_gradients=40)
+        assert seen.course.loss == pytest.approx(plain.course.loss)
+    rows = [{"inputs": a, "labels": b} for a, b in zip(x, y, strict=True)]
+    loader = torch.utils.data.DataLoader(rows, batch_size=len(rows))
+    seen = festina.forecast(model, None, optimizer, loader, max_gradients=40)
+    assert seen.course.loss == pytest.approx(plain.course.loss)
+    with pytest.raises(ValueError, match="a Tensor, has no loss: give `loss`"):
+        festina.forecast(model.read, None, optimizer, (x, y))
+
+
+SCHEDULERS = {
+    "exponential": lambda o: torch.optim.lr_scheduler.ExponentialLR(o, 0.99),
+    "steps": lambda o: torch.optim.lr_scheduler.StepLR(o, 7, 0.5),
+    "warm-up": lambda o: torch.optim.lr_scheduler.SequentialLR(
+        o,
+        [
+            torch.optim.lr_scheduler.LinearLR(o, 0.1, total_iters=10),
+            torch.optim.lr_scheduler.CosineAnnealingLR(o, 40),
+        ],
+        milestones=[10],
+    ),
+}
+
+
+@pytest.mark.parametrize("epoch", [1, 5])
+@pytest.mark.parametrize("name", SCHEDULERS)
+def test_a_scheduler_is_read_ahead_and_left_alone(name, epoch):
+    from festina.own.forecasting._schedules import read_schedule
+
+    model = linear()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.5)
+    scheduler = SCHEDULERS[name](optimizer)
+    for _ in range(3):
+        optimizer.step()
+        scheduler.step()
+    now = optimizer.param_groups[0]["lr"]
+    schedule = read_schedule(scheduler, optimizer, [], epoch)
+    read = [schedule(float(k)) for k in range(30)]
+    assert optimizer.param_groups[0]["lr"] == now
+    true = []
+    for k in range(30):
+        if k and k % epoch == 0:
+            optimizer.step()
+            scheduler.step()
+        true.append(optimizer.param_groups[0]["lr"] / now)
+    assert read == pytest.approx(true)
+
+
+def test_schedules_that_cannot_be_read_say_so():
+    model, data = linear(), regression()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    ask = lambda schedule, optimizer=optimizer: festina.forecast(
+        model, MSE, optimizer, data, schedule=schedule, max_gradients=20
+    )
+    waits = ask(torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer))
+    assert any("constant" in note for note in waits.notes)
+    with pytest.raises(ValueError, match="another optimiser"):
+        ask(torch.optim.lr_scheduler.StepLR(torch.optim.SGD(model.parameters(), lr=0.1), 3))
+    with pytest.raises(ValueError, match="`schedule` is a str"):
+        ask("cosine")
+    with pytest.raises(ValueError, match="`schedule` gives nan at 0 steps"):
+        ask(lambda step: math.nan)
+
+
+def test_the_verdict_on_a_metric_is_of_the_metric():
+    model, (x, y) = linear(zero=True), regression()
+    error = lambda shown: -MSE(shown(x), y).item()
+    seen = festina.forecast(model, MSE, SGD(0.05), (x, y), metric=error)
+    assert seen.verdict == "no staircase"
+    assert "moves without a rest, by a tenth in" in str(seen)
+    still = festina.forecast(
+        model, MSE, SGD(0.05), (x, y), metric=lambda shown: 1.0, max_gradients=40
+    )
+    assert "the metric of 1 stays" in str(still)
+
+
+def twisted():
+    model = linear()
+    model.phase = nn.Parameter(torch.ones(1, dtype=torch.complex64))
+    return model
+
+
+WRONG = {
+    "has no samples": lambda x, y: (linear(), MSE, (x[:0], y[:0])),
+    "is nan": lambda x, y: (linear(), MSE, (x, y * math.nan)),
+    "is inf": lambda x, y: (linear(), MSE, (x, y * math.inf)),
+    "do not take these data": lambda x, y: (linear(), MSE, (x.to(torch.complex128), y)),
+    "do not take these": lambda x, y: (linear(), MSE, (x.long(), y)),
+    "must be arrays": lambda x, y: (linear(), MSE, ("abc", y)),
+    "`loss` is a str": lambda x, y: (linear(), "mse", (x, y)),
+    "complex weights": lambda x, y: (twisted(), MSE, (x, y)),
+    "complex weights, expected": lambda x, y: (
+        {"w": np.ones(4) + 0j, "b": np.ones(1)},
+        lambda tree, x, y: abs(x @ tree["w"]).mean(),
+        (x.numpy(), y.numpy()),
+    ),
+    "without arrays of real numbers": lambda x, y: (object(), MSE, (x.numpy(), y.numpy())),
+    "complex number": lambda x, y: (linear(), lambda a, b: MSE(a, b) * (1 + 0j), (x, y)),
+}
+
+
+@pytest.mark.parametrize("words", WRONG)
+def test_bad_input_is_refused_in_a_line(words):
+    model, loss, data = WRONG[words](*regression())
+    with pytest.raises(ValueError, match=words) as complaint:
+        festina.forecast(model, loss, SGD(0.1), data)
+    assert "\n" not in str(complaint.value)
+
+
+def test_one_sample_is_enough():
+    x, y = regression(1)
+    seen = festina.forecast(linear(), MSE, SGD(0.05), (x, y), batch=1)
+    assert seen.verdict in ("no staircase", "settling")
