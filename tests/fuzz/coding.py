@@ -42,7 +42,7 @@ def number(value):
 
 def classes(rng):
     """Sizes of a few classes, and targets of one or two dimensions, or by default."""
-    sizes = [[4, 7], [30, 20], [3], np.array([20.0, 5.0, 9.0])][rng.integers(4)]
+    sizes = [[24, 30], [4, 7], [30, 20], np.array([20.0, 25.0, 18.0])][rng.integers(4)]
     choices = (None, rng.standard_normal(len(sizes)), rng.standard_normal((len(sizes), 2)))
     return {"sizes": sizes, "targets": choices[rng.integers(3)]}
 
@@ -113,12 +113,12 @@ def code_is_right(code, n, y, variance, temperature, activation):
     return near(code.readout_moment, found[1], 5e-3, np.abs(found[1]).max())
 
 
-@row("class_code", classes, cost=40)
+@row("class_code", classes, cost=20)
 def _(code, g):
     return code_is_right(code, *wanted(g), number(g.temperature), g["activation"])
 
 
-@row("temperature_sweep", classes, temperatures=([0.4, 0.05], np.array([1.0])), cost=80)
+@row("temperature_sweep", classes, temperatures=([0.4, 0.05], np.array([1.0])), cost=20)
 def _(sweep, g):
     for temperature, code in zip(np.ravel(g.temperatures), sweep.codes, strict=True):
         kept = code_is_right(code, *wanted(g), float(temperature), g["activation"])
@@ -127,7 +127,7 @@ def _(sweep, g):
     return kept
 
 
-@row("crossover_temperature", classes, cost=40)
+@row("crossover_temperature", classes, cost=8)
 def _(found, g):
     n, y, variance = wanted(g)
     phi, name = phi_of(g["activation"])

@@ -102,13 +102,14 @@ def _polished(
     directions = shape[1]
     slope = parts(x)[1].reshape(shape)
     mu = np.where(touching, -(slope * x.reshape(shape)).sum(axis=1), 0.0)
-    off = np.inf
+    off, size = np.inf, float(np.abs(np.sqrt(problem.sizes)[:, None] * problem.targets).max())
+    close = _CLOSE * min(1.0, np.sqrt(problem.variance) * size)
     for _ in range(30):
         _, slope, found = parts(x)
         rows = x.reshape(shape)
         error = slope + (mu[:, None] * rows).ravel()
         gap = ((rows**2).sum(axis=1) - 1)[touching] / 2
-        if (off := max(np.abs(error).max(), np.abs(gap).max(initial=0.0))) < _CLOSE:
+        if (off := max(np.abs(error).max(), np.abs(gap).max(initial=0.0))) < close:
             return x, mu
         normal = _by_group(rows)[touching].T
         curved = found.curvature(problem.sizes)
@@ -119,7 +120,7 @@ def _polished(
         mu[touching] += step[x.size :]
     raise RuntimeError(
         f"Bulk and outliers were not found at T = {temperature:g}: the conditions of a minimum are "
-        f"off by {off:.2g}."
+        f"off by {off:.2g}, with targets up to {np.abs(problem.targets).max():.2g}."
     )
 
 
