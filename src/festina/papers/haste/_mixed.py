@@ -270,8 +270,8 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
             f"{where}: ReLU networks have a lower loss than modular ones at all times",
             below(behind, 0.0),
             "why mixed selectivity wins",
-            wrong="curves cross when a few percent are left, sooner from larger weights: modular ones "
-            "learn late modes at √2 σ/NC, others at √(1 − 1/C) σ/NC",
+            wrong="curves cross when a few percent are left, sooner from larger weights: modular "
+            "ones learn late modes at √2 σ/NC, others at √(1 − 1/C) σ/NC",
             instead=below(crossing, 0.1),
             note="loss beyond that of modular ones, of the initial loss; at the crossing "
             f"{listed(crossing, 2)} of it is left",
