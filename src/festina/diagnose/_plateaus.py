@@ -251,7 +251,7 @@ def _settles(t: np.ndarray, curve: np.ndarray, drop_time: float, error: np.ndarr
     here = slice(first, t.size)
     elapsed, level, error = t[here] - t[first], curve[here], error[here]
     if elapsed.size < 3:
-        return elapsed.size == 2 and level[0] == level[1]
+        return bool(elapsed.size == 2 and level[0] == level[1])
     elapsed = elapsed + elapsed[1]
     for factor in _NOISY_FACTORS if error.any() else _FACTORS:
         near = lambda times: np.searchsorted(elapsed, times * (1 - 1e-9))

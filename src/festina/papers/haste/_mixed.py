@@ -270,8 +270,8 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
             f"{where}: ReLU networks have a lower loss than modular ones at all times",
             below(behind, 0.0),
             "why mixed selectivity wins",
-            wrong="curves cross near the last percent, sooner from larger weights: modular ones "
-            "learn late modes at √2 σ/NC, others at √(1 − 1/C) σ/NC",
+            wrong="curves cross when a few percent are left, sooner from larger weights: modular "
+            "ones learn late modes at √2 σ/NC, others at √(1 − 1/C) σ/NC",
             instead=below(crossing, 0.1),
             note="loss beyond that of modular ones, of the initial loss; at the crossing "
             f"{listed(crossing, 2)} of it is left",
@@ -322,16 +322,14 @@ def draw(run: xr.DataTree) -> Figure:
             seen = data["loss"].sel(network=name).mean("seed") / first
             theory = data["modular_theory"] / first if name == "modular" else None
             both(loss, data["time"], seen, theory, color=color)
-        loss.axhline(float(data["floor"]) / first, **GUIDE, label="linear network")
-        words = "time $t/τ$", "loss over its start", f"loss, {where}"
-        finish(
-            loss,
-            *words,
-            theory="independent modes",
-            yscale="log",
-            ylim=(3e-3, 1.3),
-            legend="upper right",
+        floor = float(data["floor"]) / first
+        loss.axhline(floor, **GUIDE)
+        right = loss.get_yaxis_transform()
+        loss.text(
+            1, floor, "linear network", transform=right, ha="right", va="bottom", size="small"
         )
+        words = "time $t/τ$", "loss over its start", f"loss, {where} (dashed: theory)"
+        finish(loss, *words, yscale="log", ylim=(3e-3, 1.3), legend=None)
         for on, shade, label in family(range(1, count + 1), "on in"):
             seen = data["share"].sel(on=on).mean("seed")
             both(units, data["time"], seen, color=shade, label=label)
