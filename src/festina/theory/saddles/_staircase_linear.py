@@ -87,9 +87,9 @@ def linear_staircase_from(
         What is left out is the back-reaction of dormant weights below a hundredth of the final
         ones of the weakest mode. It shifts a jump by some $10^{-4}$ of the time in which the
         weights grow by $e$, whatever the initial scale, so that the relative error falls as
-        $1/\ln(1/\epsilon)$. Below $\epsilon \approx 10^{-30}$ rounding of the modes learned may hide
-        those that wait. With large initial weights everything is active from the start, and the
-        prediction is the flow itself.
+        $1/\ln(1/\epsilon)$. Below $\epsilon \approx 10^{-30}$ rounding of the modes learned may
+        hide those that wait. With large initial weights everything is active from the start, and
+        the prediction is the flow itself.
     """
     return warned(linear_staircase(u, v, correlation, covariance, floor_of(floor), degeneracy))
 
