@@ -129,9 +129,10 @@ class Forecast:
                 )
             case "unstable":
                 return f"{here} {self._instability()}"
+        whole = f"{TYPICAL * self.price:,.0f}"
         return (
             f"{here}; training on is cheaper: a gradient takes as long as {_number(self.price)} "
-            f"steps of the run, a forecast of about {TYPICAL} gradients as {TYPICAL * self.price:,.0f}. "
+            f"steps of the run, a forecast of about {TYPICAL} gradients as {whole}. "
             f"It stopped {_steps(self.ahead)} ahead, at the cost of {_number(self.cost)}; "
             "`insist=True` looks on"
         )
