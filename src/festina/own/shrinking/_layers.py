@@ -129,6 +129,10 @@ class AbstractModel(ABC):
     def candidates(self) -> Iterator[Iterable[Hidden]]:
         """What may be hidden in it, for each that reads, the likeliest first."""
 
+    def left_alone(self) -> Iterator[str]:
+        """Say which layers keep all their units, though others of their kind have hidden ones."""
+        yield from ()
+
     def layers(self) -> Iterator[Hidden]:
         """What is hidden in it. Units that are read by one are no other's."""
         taken: set[str] = set()
@@ -227,6 +231,8 @@ class AbstractModel(ABC):
             hint = ""
             if isinstance(self.samples.x, tuple):
                 hint = ". Each in a tuple is an argument of the model: give `x` alone, no targets"
+            elif "dtype" in what:
+                hint = ". Give inputs of the type that the model computes with, `x.float()` say"
             raise ValueError(
                 f"`model` does not take these inputs {shapes}: {what}{hint}"
             ) from error

@@ -140,7 +140,8 @@ class Merging:
             few = np.column_stack((few, np.ones(len(few))))
         mixing = _mixing(few, many, np.kron(stands, np.eye(layer.block)), reading)
         reader = np.moveaxis(self.network.weights[layer.reader.name], layer.reader.axis, 0)
-        sums = (many - few @ mixing) @ reader.reshape(many.shape[1], -1)
+        flat = reader.reshape(many.shape[1], -1)
+        sums = many @ flat - few @ (mixing @ flat)
         if bias:
             shift = np.tensordot(mixing[-1], np.moveaxis(held, layer.reader.axis, 0), 1)
             found[bias] = found[bias] + shift.reshape(len(shift), -1).sum(1)

@@ -116,9 +116,9 @@ class Narrowest:
     def best(self, widths: Widths) -> Narrow:
         """Tune from both starts for a while, and from the better one as far as that goes."""
         self._say(f"widths {'–'.join(map(str, widths.values()))}")
-        done = self._tuned.get(tuple(widths.values()), self.start(widths))
-        tried = [self.tune(start, steps=_DUEL) for start in self.starts(widths)]
-        return self.tune(min(done, *tried, key=_error))
+        done = self._tuned.get(tuple(widths.values()))
+        tried = [done] if done else [self.tune(each, steps=_DUEL) for each in self.starts(widths)]
+        return self.tune(min(tried, key=_error))
 
     def _say(self, words: str) -> None:
         """How many of the networks that may be asked for have been."""

@@ -19,6 +19,9 @@ from ._torch_layers import before_calls, candidates, found_in_sums, order
 from ._tuning import Projection, tuning
 
 _BATCH = 1024  # inputs at a time
+_NOT_MERGED = (
+    nn.modules.conv._ConvNd, nn.RNNBase, nn.RNNCellBase, nn.MultiheadAttention, nn.Bilinear
+)  # fmt: skip
 
 
 class TorchModel(AbstractModel):
@@ -60,6 +63,24 @@ class TorchModel(AbstractModel):
 
     def layers(self) -> Iterator[Hidden]:
         yield from tuple(super().layers()) or found_in_sums(self)
+
+    def left_alone(self) -> Iterator[str]:
+        makers = {part.name for layer in self.hidden for part in layer.makers}
+        readers = {layer.reader.name for layer in self.hidden}
+        kept = []
+        for name, module in self.modules.items():
+            own = {
+                f"{name}.{leaf}".removeprefix(".")
+                for leaf, _ in module.named_parameters(recurse=False)
+            }
+            if isinstance(module, _NOT_MERGED) and own and not own & (makers | readers):
+                kind = nn.MultiheadAttention if isinstance(module, Heads) else type(module)
+                kept.append(f"{kind.__name__} '{name}'")
+        if kept:
+            yield (
+                f"{', '.join(kept)} left as they are: only units of linear layers, channels of 1-d "
+                "convolutions and heads of attention are merged"
+            )
 
     # What it computes.
 
@@ -300,7 +321,7 @@ def _notes(model: nn.Module) -> Iterator[str]:
     if model.training and (drops or norms):
         what = " and ".join(["dropout off"] * drops + ["batch norm with its running means"] * norms)
         yield f"judged in evaluation mode: {what}"
-    if any("Norm" in kind for kind in kinds) and not norms:
+    if any("Norm" in kind and "BatchNorm" not in kind for kind in kinds):
         yield "units in front of a normalisation over units are left as they are"
     if not all(each.requires_grad for each in model.parameters()):
         yield "frozen weights are merged, not tuned"
