@@ -100,7 +100,7 @@ def _tensor(array: Any) -> Any:
     import torch
 
     try:
-        found = torch.as_tensor(array.to_numpy() if hasattr(array, "to_numpy") else array)
+        found = torch.as_tensor(np.array(array) if hasattr(array, "to_numpy") else array)
     except (TypeError, ValueError, RuntimeError):
         found = None
     if found is None or not found.ndim:

@@ -41,7 +41,7 @@ def descend(
         if seen % LOOK == 0 and not look(apart(flat)):
             raise StopIteration
 
-    options = {"maxiter": steps, "maxfun": 2 * steps, "maxcor": 20, "ftol": 1e-11, "gtol": 1e-12}
+    options = {"maxiter": steps, "maxfun": 2 * steps, "maxcor": 10, "ftol": 1e-11, "gtol": 1e-12}
     start = together(weights)
     end = minimize(loss, start, jac=True, method="L-BFGS-B", callback=after, options=options)
     return apart(end.x)

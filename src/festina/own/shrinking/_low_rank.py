@@ -58,7 +58,7 @@ def spectra(network: "TorchModel", samples: Samples) -> dict[str, Spectrum]:
     """Return the directions of each linear layer that is called once and shares no weights."""
     layers = {name: each for name, each in network.linear.items() if min(each.weight.shape) > 1}
     moments = {name: _Moments(len(each.weight)) for name, each in layers.items()}
-    for some in network.batches(samples):
+    for some in network.batches(samples) if layers else ():
         _add(network, some, layers, moments)
     found = {}
     for name in layers:

@@ -134,7 +134,12 @@ class Merging:
         found = layer.combined(weights, shares)
         held = weights[layer.reader.name]  # its rows may be units of a layer behind, still wide
         many = self.reads[layer.name]
-        few = self.network.reads(found, self.fit, (layer,))[layer.name]
+        wide = self.network.weights
+        same = layer.block == 1 and all(weights[name] is wide[name] for name in wide)
+        if same and np.array_equal(shares, np.eye(layer.units)[shares.argmax(1)]):
+            few = many[:, shares.argmax(1)]  # units that are there respond as they do
+        else:
+            few = self.network.reads(found, self.fit, (layer,))[layer.name]
         bias = layer.bias if reading == "anew" else None
         if bias:
             few = np.column_stack((few, np.ones(len(few))))

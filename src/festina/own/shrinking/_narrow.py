@@ -1,9 +1,10 @@
 """The search for the smallest network that computes the same, all hidden layers at once."""
 
+import functools
 import math
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -69,6 +70,7 @@ class Narrowest:
         self._order = self.merging.costs()
         self._starts: dict[tuple[int, ...], tuple[Narrow, Narrow]] = {}
         self._tuned: dict[tuple[int, ...], Narrow] = {}
+        self._low_starts: dict[int, Narrow] = {}
         self._progress = _Said(progress)
         bits = [units.bit_length() for units in (len(self._order), *self.merging.full.values())]
         self._asked, self._all = 0, 1 + sum(bits)
@@ -116,9 +118,12 @@ class Narrowest:
     def best(self, widths: Widths) -> Narrow:
         """Tune from both starts for a while, and from the better one as far as that goes."""
         self._say(f"widths {'–'.join(map(str, widths.values()))}")
-        done = self._tuned.get(tuple(widths.values()))
-        tried = [done] if done else [self.tune(each, steps=_DUEL) for each in self.starts(widths)]
+        tried = [self.tune(each, steps=_DUEL) for each in self.starts(widths)]
         return self.tune(min(tried, key=_error))
+
+    def polished(self, found: Narrow, goal: float) -> Narrow:
+        """Tune on, if tuning has ended because the error was within the goal."""
+        return self.tune(found) if found.error <= _ENOUGH * goal else found
 
     def _say(self, words: str) -> None:
         """How many of the networks that may be asked for have been."""
@@ -158,46 +163,61 @@ class Narrowest:
             easy = lambda k: self.start(self.path(k))
             merges, found = _furthest(easy, merges, most, found, tolerance)
         if tune:
-            found = _furthest(lambda k: hard(self.path(k)), merges, most, found, tolerance)[1]
+            tried = lambda k: hard(self.path(k))
+            found = _furthest(tried, merges, most, found, tolerance, near=True)[1]
         names = list(found.widths)
         for name in sorted(names, key=lambda each: -found.widths[each]) * (len(names) > 1):
             here = found.widths
             less = lambda k, name=name, here=here: hard({**here, name: here[name] - k})
-            found = _furthest(less, 0, here[name] - 1, found, tolerance)[1]
+            found = _furthest(less, 0, here[name] - 1, found, tolerance, near=True)[1]
         return found
 
     def low_rank(
-        self, tolerance: float = math.inf, *, tune: bool = True, size: int | None = None
+        self, tolerance: float, *, tune: bool = True, size: int | None = None
     ) -> Narrow | None:
         """Return the smallest network of low rank within the tolerance; None if there is none.
 
-        With `size` instead, the largest network of so many weights at most.
+        With `size`, only networks with fewer weights count.
         """
-        made = self.network.low_ranks(self.fit)
-        known: dict[int, Narrow] = {}
-
-        def start(k: int) -> Narrow:
-            if k not in known:
-                other = made[k]()
-                error = self.error(other.weights, other)
-                known[k] = Narrow(self.merging.full, other.weights, error, other)
-            return known[k]
-
-        def tuned(k: int) -> Narrow:
-            one = start(k)
-            self._say(f"ranks {'–'.join(map(str, one.network.ranks.values()))}")
-            return one if one.error <= tolerance else self.tune(one, tolerance)
-
-        if size is not None:
-            fits = (k for k in range(len(made)) if start(k).size <= size)
-            first = next(fits, None)
-            return None if first is None else self.tune(start(first)) if tune else start(first)
-        last = len(made) - 1
-        at, found = _furthest(start, -1, last, self.whole, tolerance)
+        last = len(self._low) - 1
+        at, found = _furthest(self._low_start, -1, last, self.whole, tolerance)
         if tune:
-            most, _ = _furthest(start, at, last, found, _GAIN * tolerance)
-            found = _furthest(tuned, at, most, found, tolerance)[1]
+            hard = lambda k: self._low_tuned(k, tolerance)
+            if size is not None and found.size >= size:
+                few = (k for k in range(at + 1, last + 1) if self._low_start(k).size < size)
+                at = next(few, last)
+                found = hard(at) if last >= 0 else self.whole
+                if found.error > tolerance or found.size >= size:
+                    return None
+            most, _ = _furthest(self._low_start, at, last, found, _GAIN * tolerance)
+            found = _furthest(hard, at, most, found, tolerance, near=True)[1]
         return None if found.network is None else found
+
+    def low_rank_of(self, size: int, *, tune: bool = True) -> Narrow | None:
+        """Return the largest network of low rank with no more weights than `size`."""
+        fits = (k for k in range(len(self._low)) if self._low_start(k).size <= size)
+        first = next(fits, None)
+        if first is None:
+            return None
+        return self.tune(self._low_start(first)) if tune else self._low_start(first)
+
+    @functools.cached_property
+    def _low(self) -> Sequence[Callable[[], AbstractModel]]:
+        return self.network.low_ranks(self.fit)
+
+    def _low_start(self, k: int) -> Narrow:
+        if k not in self._low_starts:
+            other = self._low[k]()
+            error = self.error(other.weights, other)
+            self._low_starts[k] = Narrow(self.merging.full, other.weights, error, other)
+        return self._low_starts[k]
+
+    def _low_tuned(self, k: int, goal: float) -> Narrow:
+        one = self._low_start(k)
+        assert one.network is not None
+        self._say(f"ranks {'–'.join(map(str, one.network.ranks.values()))}")
+        near = goal < one.error <= _GAIN * goal
+        return self.tune(one, goal) if near else one
 
     def tune(self, start: Narrow, goal: float = 0.0, *, steps: int | None = None) -> Narrow:
         """Tune to the wide network's outputs, until the error is within `goal` or falls no more."""
@@ -267,17 +287,26 @@ def spread(outputs: Float[np.ndarray, "sample number"]) -> float:
 
 
 def _furthest(
-    at: Callable[[int], Narrow], fine: int, most: int, found: Narrow, tolerance: float
+    at: Callable[[int], Narrow],
+    fine: int,
+    most: int,
+    found: Narrow,
+    tolerance: float,
+    *,
+    near: bool = False,
 ) -> tuple[int, Narrow]:
-    """The largest k up to `most` within the tolerance, by bisection, from one that is."""
-    bad = most + 1
+    """Return the largest k up to `most` within the tolerance, by bisection, from one that is.
+
+    With `near`, steps are one, two, four … until one is too far: tuning is cheap where it succeeds.
+    """
+    bad, step = most + 1, 1 if near else most + 1
     while bad - fine > 1:
-        middle = (fine + bad) // 2
+        middle = min(fine + step, (fine + bad) // 2)
         one = at(middle)
         if one.error <= tolerance:
-            fine, found = middle, one
+            fine, found, step = middle, one, 2 * step
         else:
-            bad = middle
+            bad, step = middle, bad
     return fine, found
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+_CURVE = 8  # times as many units as the answer has: where the curve goes to
 Form = Literal["narrow", "low rank"]
 """Fewer units, or all units and weights of low rank."""
 
@@ -195,21 +196,26 @@ def _within(
     narrowest: Narrowest, tolerance: float, form: Form | None, *, tune: bool
 ) -> tuple[Narrow, str]:
     """Return the smallest network within the tolerance, and why it has this form."""
-    low = None if form == "narrow" else narrowest.low_rank(tolerance, tune=tune)
-    if form == "low rank":
-        found = low or narrowest.whole
-        reason = "asked for" if low else "asked for, but no low rank is within the tolerance"
-    elif low is None:
-        found = narrowest.search(tolerance, tune=tune)
-        reason = "asked for" if form else "no low rank with fewer weights is within the tolerance"
-    else:
-        narrow = narrowest.smaller(low.size, tolerance, tune=tune)
-        found = narrow or low
-        reason = f"no narrow form with fewer than {low.size:,} weights is within the tolerance"
-        if narrow:
-            reason = f"the low-rank form within the tolerance has {low.size:,} weights"
+    if form == "narrow":
+        found, reason = narrowest.search(tolerance, tune=tune), "asked for"
+    elif form == "low rank":
+        found = narrowest.low_rank(tolerance, tune=tune) or narrowest.whole
+        reason = "asked for" if found.network else "no low rank is within the tolerance"
+    else:  # Networks of low rank are narrow ones' rivals before any of them is tuned, and after.
+        low = narrowest.low_rank(tolerance, tune=False)
+        if low is None:
+            narrow = narrowest.search(tolerance, tune=tune)
+        else:
+            narrow = narrowest.smaller(low.size, tolerance, tune=tune)
+        if tune:
+            low = narrowest.low_rank(tolerance, size=narrow.size if narrow else None)
+        elif narrow is not None:
+            low = None
+        found = low or narrow or narrowest.whole
+        other = "narrow" if found.network else "low-rank"
+        reason = f"no {other} form with fewer weights was found within the tolerance"
     if tune and found.size < narrowest.whole.size:
-        found = narrowest.tune(found) if found.network else narrowest.best(found.widths)
+        found = narrowest.polished(found, tolerance)
     return found, reason
 
 
@@ -219,7 +225,7 @@ def _of_size(
     """Return the network of these widths, or one of low rank that has no more weights."""
     if form == "low rank":
         size = narrowest.size(asked)
-        found = narrowest.low_rank(tune=tune, size=size)
+        found = narrowest.low_rank_of(size, tune=tune)
         if found is None:
             raise ValueError(
                 f"No low-rank form of `model` has {size:,} weights or fewer, as many as `widths` "
@@ -242,9 +248,10 @@ def _as_large(narrowest: Narrowest, found: Narrow) -> dict[str, int]:
 
 
 def _curve(narrowest: Narrowest, chosen: dict[str, int]) -> tuple[Point, ...]:
-    """From one unit in each layer on, twice as many at a time."""
+    """From one unit in each layer on, twice as many at a time, and the whole network."""
     total, least = sum(narrowest.merging.full.values()), len(chosen)
-    doubled = [least * 2**k for k in range(total.bit_length()) if least * 2**k < total]
+    most = min(total, _CURVE * sum(chosen.values()))
+    doubled = [least * 2**k for k in range(total.bit_length()) if least * 2**k < most]
     asked = [narrowest.path(total - units) for units in (*doubled, total)]
     asked += [chosen] * (chosen not in asked)
     asked.sort(key=lambda each: sum(each.values()))

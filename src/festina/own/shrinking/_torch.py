@@ -78,8 +78,8 @@ class TorchModel(AbstractModel):
                 kept.append(f"{kind.__name__} '{name}'")
         if kept:
             yield (
-                f"{', '.join(kept)} left as they are: only units of linear layers, channels of 1-d "
-                "convolutions and heads of attention are merged"
+                f"not merged: {', '.join(kept)}; only units of linear layers, channels of 1-d "
+                "convolutions and heads of attention are"
             )
 
     # What it computes.
@@ -158,12 +158,10 @@ class TorchModel(AbstractModel):
 
     @functools.cached_property
     def steady(self) -> frozenset[str]:
-        """Linear layers whose inputs do not depend on weights that are trained."""
+        """Linear layers whose inputs depend on no weights."""
         some, random = self.samples.part(slice(8)), np.random.default_rng(0)
         moved = {
-            name: each * (1.0 + 0.1 * random.normal(size=each.shape)) + 1e-3
-            if name in self.trained
-            else each
+            name: each * (1.0 + 0.1 * random.random(each.shape)) + 1e-3
             for name, each in self.weights.items()
         }
         before, after = (self.inputs(weights, some) for weights in (self.weights, moved))
