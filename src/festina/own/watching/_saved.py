@@ -64,7 +64,7 @@ def read_watch(path: str | os.PathLike[str], model: Any = None) -> Watched:
         weights = {each.attrs["name"]: each.values[index] for each in kept.data_vars.values()}
         return load_weights(model, weights, origin=f"'{path}'")
 
-    steps = kept["step"].values.tolist() if model is not None else []
+    steps = kept["step"].values.astype(float).tolist() if model is not None else []
     curve = losses["step"].values.astype(float), losses["loss"].values
     return Watched({step: k for k, step in enumerate(steps)}, curve, tree.attrs.get("epoch"), read)
 
