@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 def watch(
     files: Annotated[
         tuple[Path, ...],
-        Parameter(name="CHECKPOINTS", help="Weights along one run: .pt, .safetensors or .npz."),
+        Parameter(
+            name="CHECKPOINTS",
+            help="Weights along one run: .pt, .safetensors or .npz; or one .csv with its losses.",
+        ),
     ],
     /,
     *,
@@ -48,7 +51,8 @@ def watch(
 
     Losses and steps are read from the files, where these have a `loss` and a `step`; otherwise
     losses are computed from `--model`, `--loss` and `--data`, and steps are the numbers in the
-    names of files. Effective widths need `--model` and `--data`.
+    names of files. Effective widths need `--model` and `--data`. A table, .csv or .tsv, has the
+    columns step and loss and gives plateaus alone.
     """
     close = {} if tolerance is None else {"tolerance": number("--tolerance", tolerance, most=1.0)}
     steps_each = None if epoch is None else int(number("--epoch", epoch, least=1.0))
@@ -56,8 +60,21 @@ def watch(
         raise Complaint("`--data` needs a `--model`: MODULE:FUNCTION that makes the network.")
     present(*files, data)
     from festina.own import load_weights, read_checkpoint, watched
+    from festina.own._files import TABLES, read_losses
     from festina.own._pytorch import is_module
 
+    if any(file.suffix in TABLES for file in files):
+        if len(files) > 1 or model is not None or loss is not None:
+            raise Complaint(
+                "Give one table of losses alone: it has no weights, and `--model` and `--loss` "
+                "need checkpoints."
+            )
+        steps, losses = read_losses(files[0])
+        run = watched([], losses, steps=steps, at=[], epoch=steps_each)
+        print(run.stairs())
+        if figure is not None:
+            save_axes(run.draw(), figure)
+        return
     network = None if model is None else made("--model", model)
     given = None if data is None else data_for(network, data)
     criterion = None if loss is None else loss_of(loss)

@@ -2,6 +2,7 @@
 
 - `watch` a run while it trains, or `watched`: a run that has been, from a list of checkpoints;
   where its loss rests, and what the network computes there (`Stairs`);
+- `read_watch`: a run that `watch.save(path)` saved, without pickle;
 - `forecast`: when the plateau that it sits on is left;
 - `shrink`: a network with fewer units that computes the same; `widths`: how few would do;
 - `lightning_callback`, `hugging_face_callback`: `watch` where a trainer has the loop;
@@ -26,6 +27,7 @@ from .watching._adaptors import hugging_face_callback as hugging_face_callback
 from .watching._adaptors import lightning_callback as lightning_callback
 from .watching._checkpoints import Watched as Watched
 from .watching._checkpoints import watched as watched
+from .watching._saved import read_watch as read_watch
 from .watching._stairs import Stair as Stair
 from .watching._stairs import Stairs as Stairs
 from .watching._watch import Watch as Watch

@@ -1,6 +1,7 @@
 """Weights in files, by their names. Nothing in a file is ever executed."""
 
 import copy
+import csv
 import re
 import zipfile
 from collections.abc import Mapping
@@ -16,6 +17,7 @@ from ._trees import Tree
 
 _TORCH = (".pt", ".pth", ".ckpt", ".bin")
 _KNOWN = (*_TORCH, ".safetensors", ".npz")
+TABLES = (".csv", ".tsv")
 _WEIGHTS = ("state_dict", "model_state_dict", "model", "weights", "params", "net")
 _STEPS = ("global_step", "step", "steps", "iteration", "iter", "epoch")
 _LOSSES = ("loss", "train_loss")
@@ -67,6 +69,76 @@ def read_data(path: str | Path) -> tuple[Any, Any | None]:
         names = ", ".join(f"'{name}'" for name in found) or "nothing"
         raise ValueError(f"'{path}' must hold inputs 'x' and targets 'y', it holds {names}.")
     return found["x"], found.get("y")
+
+
+def read_losses(path: str | Path) -> tuple[list[float], list[float]]:
+    """Return steps and losses of a table, `.csv` or `.tsv`.
+
+    The columns are found by their names in the first line, 'step' and 'loss' or names alike. A
+    table without names has the losses alone, or steps and losses. Rows without a loss are left out;
+    where there are no steps, rows are counted.
+    """
+    path = Path(path).expanduser()
+    _check_suffix(path, TABLES)
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"'{path}' must be a table in plain text (UTF-8).") from error
+    mark = max(",;\t", key=(lines or [""])[0].count)
+    rows = [[cell.strip() for cell in row] for row in csv.reader(lines, delimiter=mark)]
+    rows = [row for row in rows if any(row)]
+    if not rows:
+        raise ValueError(f"'{path}' is empty: expected losses, one in each line.")
+    named = any(_cell(cell) is None for cell in rows[0])
+    names = [name.lower() for name in rows.pop(0)] if named else []
+    at, when = _columns(path, names, width=len(names or rows[0]))
+    steps, losses = list[float](), list[float]()
+    for number, row in enumerate(rows):
+        cells = [row[k] if k < len(row) else "" for k in (at, at if when is None else when)]
+        if not cells[0]:
+            continue
+        loss, step = map(_cell, cells)
+        if loss is None or step is None:
+            raise ValueError(
+                f"'{path}' must have a number for each step and loss, got {cells[0]!r} in line "
+                f"{number + 1 + named}."
+            )
+        losses.append(loss)
+        steps.append(float(number) if when is None else step)
+    if not losses:
+        raise ValueError(f"'{path}' has no losses: expected one number in each line.")
+    return steps, losses
+
+
+def _cell(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _columns(path: Path, names: list[str], width: int) -> tuple[int, int | None]:
+    """Return the columns of losses and of steps."""
+    if not names:
+        if width > 2:
+            raise ValueError(
+                f"'{path}' has {width} columns without names: name them 'step' and 'loss' in the "
+                "first line, or give two columns, steps and losses."
+            )
+        return width - 1, 0 if width == 2 else None
+    when = next((names.index(name) for name in _STEPS if name in names), None)
+    train = lambda name: (
+        "loss" in name and not any(each in name for each in ("val", "test", "eval"))
+    )
+    likely = [k for k, name in enumerate(names) if name in (*_LOSSES, "train/loss")]
+    likely = likely or [k for k, name in enumerate(names) if train(name)]
+    likely = likely or [k for k in range(len(names)) if k != when and names[k] != "wall time"]
+    if len(likely) != 1:
+        raise ValueError(
+            f"'{path}' must have one column of losses, got {', '.join(map(repr, names))}: name it "
+            "'loss', and the steps 'step'."
+        )
+    return likely[0], when
 
 
 def load_weights(model: Any, weights: Mapping[str, Any], *, origin: str = "`weights`") -> Any:

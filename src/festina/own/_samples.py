@@ -101,7 +101,7 @@ def _tensor(array: Any) -> Any:
     import torch
 
     try:
-        found = torch.as_tensor(array)
+        found = torch.as_tensor(np.array(array) if hasattr(array, "to_numpy") else array)
     except (TypeError, ValueError, RuntimeError):
         found = None
     if found is None or not found.ndim:

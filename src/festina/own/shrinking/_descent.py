@@ -6,7 +6,7 @@ import numpy as np
 
 from ._layers import Sloped, Weights
 
-_LOOK = 20  # steps from one look to the next
+LOOK = 20  # steps from one look to the next
 
 
 def descend(
@@ -38,10 +38,10 @@ def descend(
     def after(flat: np.ndarray) -> None:
         nonlocal seen
         seen += 1
-        if seen % _LOOK == 0 and not look(apart(flat)):
+        if seen % LOOK == 0 and not look(apart(flat)):
             raise StopIteration
 
-    options = {"maxiter": steps, "maxfun": 2 * steps, "maxcor": 20, "ftol": 1e-11, "gtol": 1e-12}
+    options = {"maxiter": steps, "maxfun": 2 * steps, "maxcor": 10, "ftol": 1e-11, "gtol": 1e-12}
     start = together(weights)
     end = minimize(loss, start, jac=True, method="L-BFGS-B", callback=after, options=options)
     return apart(end.x)

@@ -7,7 +7,7 @@ network was written; what does not pass is left as it is.
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -97,11 +97,24 @@ class Pull(NamedTuple):
     slopes: Callable[[np.ndarray], Reads]
 
 
+class Tuning(NamedTuple):
+    """Coordinates in which weights are tuned to the targets of some samples.
+
+    `slope`: half the mean squared distance from the targets, and its gradient, in these
+    coordinates; `inward` and `outward` convert weights to the coordinates and back.
+    """
+
+    slope: Callable[[Weights], Sloped]
+    inward: Callable[[Weights], Weights]
+    outward: Callable[[Weights], Weights]
+
+
 class AbstractModel(ABC):
     """A network as what is asked of it here, whatever library it was written in.
 
     Weights are float64 arrays by name, of any width; outputs `(sample, number)`. Those `trained`
-    are tuned, what is frozen is only combined; `original` is the network as it was given.
+    are tuned, what is frozen is only combined; `original` is the network as it was given; `ranks`
+    are those of layers that have a low rank.
     """
 
     original: Any
@@ -109,11 +122,16 @@ class AbstractModel(ABC):
     weights: dict[str, np.ndarray]
     trained: frozenset[str]
     hidden: tuple[Hidden, ...] = ()
+    ranks: Mapping[str, int] = {}
     notes: tuple[str, ...] = ()
 
     @abstractmethod
     def candidates(self) -> Iterator[Iterable[Hidden]]:
         """What may be hidden in it, for each that reads, the likeliest first."""
+
+    def left_alone(self) -> Iterator[str]:
+        """Say which layers keep all their units, though others of their kind have hidden ones."""
+        yield from ()
 
     def layers(self) -> Iterator[Hidden]:
         """What is hidden in it. Units that are read by one are no other's."""
@@ -134,12 +152,18 @@ class AbstractModel(ABC):
         permuted = layer.combined(self.weights, np.roll(np.eye(layer.units), 1, axis=0))
         if not close(self.outputs(self.weights, some), self.outputs(permuted, some)):
             return False
-        silenced = layer.combined(self.weights, np.diag((np.arange(layer.units) % 2).astype(float)))
-        before, after = (
-            self.reads(weights, some, (layer,))[layer.name].reshape(-1, layer.units, layer.block)
-            for weights in (self.weights, silenced)
-        )
-        return close(before[:, 1::2], after[:, 1::2])
+        fewer = layer.combined(self.weights, np.eye(layer.units)[1::2])
+        held, self.hidden = self.hidden, (layer,)  # attention is told how many heads it has
+        read = lambda weights: self.reads(weights, some, (layer,))[layer.name]
+        try:
+            after = read(fewer)
+        except (RuntimeError, ValueError):  # another array, of a normalisation say, has that size
+            return False
+        finally:
+            before = read(self.weights)
+            self.hidden = held
+        shaped = lambda rows, units: rows.reshape(-1, units, layer.block)
+        return close(shaped(before, layer.units)[:, 1::2], shaped(after, layer.units // 2))
 
     @abstractmethod
     def outputs(self, weights: Weights, samples: Samples) -> Float[np.ndarray, "sample number"]: ...
@@ -158,6 +182,18 @@ class AbstractModel(ABC):
     def slope(self, weights: Weights, samples: Samples, loss: Loss | None = None) -> Sloped:
         """A loss, or half the mean square to targets, and its gradient by what is trained."""
 
+    def low_ranks(self, samples: Samples) -> "Sequence[Callable[[], AbstractModel]]":
+        """Return networks with layers of low rank, from the largest to the smallest, made on call.
+
+        Only networks of PyTorch have them.
+        """
+        return ()
+
+    def tuning(self, samples: Samples, *, error: float) -> Tuning:
+        """Return coordinates for tuning, accurate enough for outputs that are off by `error`."""
+        same = lambda weights: weights
+        return Tuning(lambda weights: self.slope(weights, samples), same, same)
+
     @abstractmethod
     def built(self, weights: Weights) -> Any:
         """A network of the same kind with these weights."""
@@ -169,12 +205,11 @@ class AbstractModel(ABC):
     def contributions(self, samples: Samples) -> dict[str, np.ndarray]:
         """Of each unit to the squared outputs, to first order: ⟨(r ∂f/∂r)²⟩, by layer.
 
-        By probes of random signs along the outputs, or along each of few outputs.
+        See `probes` for the directions of the outputs.
         """
         total = {layer.name: np.zeros(layer.units) for layer in self.hidden}
         for reads, numbers, slopes in map(self.pull, self.batches(samples)):
-            signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(_PROBES, numbers))
-            for probe in np.eye(numbers) if numbers <= _PROBES else signs / math.sqrt(_PROBES):
+            for probe in probes(numbers):
                 along = slopes(probe)
                 for layer in self.hidden:
                     part = reads[layer.name] * along[layer.name]
@@ -196,6 +231,8 @@ class AbstractModel(ABC):
             hint = ""
             if isinstance(self.samples.x, tuple):
                 hint = ". Each in a tuple is an argument of the model: give `x` alone, no targets"
+            elif "dtype" in what:
+                hint = ". Give inputs of the type that the model computes with, `x.float()` say"
             raise ValueError(
                 f"`model` does not take these inputs {shapes}: {what}{hint}"
             ) from error
@@ -209,6 +246,14 @@ class AbstractModel(ABC):
                 "`model` gives other outputs when it is run again, though in evaluation mode: draw "
                 "what is random in it once, or leave it out in `eval()`."
             )
+
+
+def probes(numbers: int) -> Float[np.ndarray, "probe number"]:
+    """Return directions of the outputs: each output alone, or random signs if there are many."""
+    if numbers <= _PROBES:
+        return np.eye(numbers)
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(_PROBES, numbers))
+    return signs / math.sqrt(_PROBES)
 
 
 def close(a: np.ndarray, b: np.ndarray, within: float = 1e-6) -> bool:

@@ -134,13 +134,19 @@ class Merging:
         found = layer.combined(weights, shares)
         held = weights[layer.reader.name]  # its rows may be units of a layer behind, still wide
         many = self.reads[layer.name]
-        few = self.network.reads(found, self.fit, (layer,))[layer.name]
+        wide = self.network.weights
+        same = layer.block == 1 and all(weights[name] is wide[name] for name in wide)
+        if same and np.array_equal(shares, np.eye(layer.units)[shares.argmax(1)]):
+            few = many[:, shares.argmax(1)]  # units that are there respond as they do
+        else:
+            few = self.network.reads(found, self.fit, (layer,))[layer.name]
         bias = layer.bias if reading == "anew" else None
         if bias:
             few = np.column_stack((few, np.ones(len(few))))
         mixing = _mixing(few, many, np.kron(stands, np.eye(layer.block)), reading)
         reader = np.moveaxis(self.network.weights[layer.reader.name], layer.reader.axis, 0)
-        sums = (many - few @ mixing) @ reader.reshape(many.shape[1], -1)
+        flat = reader.reshape(many.shape[1], -1)
+        sums = many @ flat - few @ (mixing @ flat)
         if bias:
             shift = np.tensordot(mixing[-1], np.moveaxis(held, layer.reader.axis, 0), 1)
             found[bias] = found[bias] + shift.reshape(len(shift), -1).sum(1)

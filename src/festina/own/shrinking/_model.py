@@ -28,4 +28,5 @@ def model_of(
             "layer, a 1-d convolution or heads of attention, go each its own way to the next such "
             "layer. Layers called twice, normalised over units or joined by a sum are none."
         )
+    found.notes = (*found.notes, *found.left_alone())
     return found

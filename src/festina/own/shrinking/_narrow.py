@@ -1,6 +1,10 @@
-"""The search for the narrowest network that computes the same, all hidden layers at once."""
+"""The search for the smallest network that computes the same, all hidden layers at once."""
 
-from collections.abc import Callable
+import functools
+import math
+import sys
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -8,24 +12,40 @@ import numpy as np
 from jaxtyping import Float
 
 from ...dynamics._worker import Progress
-from ._descent import descend
+from ._descent import LOOK, descend
 from ._layers import AbstractModel, Sloped, Weights
 from ._merge import Merging, Widths
 
 _HELD = 5  # every so manieth input is held out
 _PATIENCE = 3  # looks at what was held out without a gain, after which tuning ends
+_REACH = 10.0  # times the tolerance: narrow networks that start further off are not tuned
+_GAIN = 3.0  # the same of networks of low rank, which start nearly as well as they can be
+_ENOUGH = 0.9  # of the goal, where tuning ends
+_DUEL = 2 * LOOK  # steps from each start, after which the better one is tuned on
+_FINER = 0.25  # of the error: what is left is tuned on in coordinates as accurate as that needs
+_CONSTANT = 1e-6  # of the outputs: if they are spread by less, they are constant
+_SILENT = 2.0  # seconds before anything is said
 
 
 class Narrow(NamedTuple):
-    """A narrow network and its error on the inputs held out, as a fraction of the scale."""
+    """A smaller network and its error on the inputs held out, as a fraction of the scale.
+
+    `network` has layers of low rank and `widths` are the full ones; None for narrow layers.
+    """
 
     widths: dict[str, int]
     weights: Weights
     error: float
+    network: AbstractModel | None = None
+
+    @property
+    def size(self) -> int:
+        """Number of weights."""
+        return sum(each.size for each in self.weights.values())
 
 
 class Narrowest:
-    """Narrow networks of every width that is asked for; errors are those of held-out inputs.
+    """Smaller networks of every size that is asked for; errors are those of held-out inputs.
 
     Layers are merged in the order of what that costs at the outputs, whichever they are in. Targets
     of the samples are the outputs of the wide network.
@@ -50,12 +70,27 @@ class Narrowest:
         self._order = self.merging.costs()
         self._starts: dict[tuple[int, ...], tuple[Narrow, Narrow]] = {}
         self._tuned: dict[tuple[int, ...], Narrow] = {}
-        self._progress = progress or (lambda words, done: None)
+        self._low_starts: dict[int, Narrow] = {}
+        self._progress = _Said(progress)
         bits = [units.bit_length() for units in (len(self._order), *self.merging.full.values())]
         self._asked, self._all = 0, 1 + sum(bits)
 
-    def error(self, weights: Weights) -> float:
-        return rms(self.network.outputs(weights, self.held) - self.held.y) / self.scale
+    @property
+    def whole(self) -> Narrow:
+        return Narrow(self.merging.full, self.network.weights, 0.0)
+
+    def error(self, weights: Weights, network: AbstractModel | None = None) -> float:
+        outputs = (network or self.network).outputs(weights, self.held)
+        return rms(outputs - self.held.y) / self.scale
+
+    def size(self, widths: Widths) -> int:
+        """Return the number of weights of a narrow network."""
+        shapes = {name: list(each.shape) for name, each in self.network.weights.items()}
+        for layer in self.network.hidden:
+            for part in (*layer.makers, layer.reader):
+                sizes = shapes[part.name]
+                sizes[part.axis] = sizes[part.axis] // layer.units * widths[layer.name]
+        return sum(map(math.prod, shapes.values()))
 
     def starts(self, widths: Widths) -> tuple[Narrow, Narrow]:
         """Before tuning: by merging, and by magnitude pruning with the same refit."""
@@ -74,21 +109,26 @@ class Narrowest:
         """After tuning to the wide network's outputs, until the error is `goal`."""
         key = tuple(widths.values())
         if key not in self._tuned:
-            self._say(widths)
+            self._say(f"widths {'–'.join(map(str, key))}")
             start = self.start(widths)
-            self._tuned[key] = start if start.error <= goal else self._tune(start, goal)
+            near = goal < start.error <= _REACH * goal
+            self._tuned[key] = self.tune(start, goal) if near else start
         return self._tuned[key]
 
     def best(self, widths: Widths) -> Narrow:
-        """Tuned from both starts, as far as that goes."""
-        self._say(widths)
-        done = self._tuned.get(tuple(widths.values()), self.start(widths))
-        return min(done, *map(self._tune, self.starts(widths)), key=_error)
+        """Tune from both starts for a while, and from the better one as far as that goes."""
+        self._say(f"widths {'–'.join(map(str, widths.values()))}")
+        tried = [self.tune(each, steps=_DUEL) for each in self.starts(widths)]
+        return self.tune(min(tried, key=_error))
 
-    def _say(self, widths: Widths) -> None:
-        """How many of the widths that may be asked for have been."""
+    def polished(self, found: Narrow, goal: float) -> Narrow:
+        """Tune on, if tuning has ended because the error was within the goal."""
+        return self.tune(found) if found.error <= _ENOUGH * goal else found
+
+    def _say(self, words: str) -> None:
+        """How many of the networks that may be asked for have been."""
         self._asked += 1
-        self._progress(f"widths {'–'.join(map(str, widths.values()))}", self._asked / self._all)
+        self._progress(words, min(self._asked / self._all, 1.0))
 
     def path(self, merges: int) -> dict[str, int]:
         """How wide layers are after so many merges, the cheapest first."""
@@ -97,38 +137,142 @@ class Narrowest:
             widths[name] -= 1
         return widths
 
-    def search(self, tolerance: float, *, tune: bool = True) -> Narrow:
-        """The narrowest within the tolerance that is found; the network itself if none is."""
-        whole = Narrow(self.merging.full, self.network.weights, 0.0)
-        hard = lambda widths: self.tuned(widths, 0.9 * tolerance) if tune else self.start(widths)
+    def smaller(self, size: int, tolerance: float, *, tune: bool = True) -> Narrow | None:
+        """Return the narrowest network within the tolerance that has fewer weights than `size`."""
+        few = (k for k in range(len(self._order) + 1) if self.size(self.path(k)) < size)
+        merges = next(few, None)
+        if merges is None:
+            return None
+        widths = self.path(merges)
+        found = self.tuned(widths, tolerance) if tune else self.start(widths)
+        if found.error > tolerance:
+            return None
+        return self.search(tolerance, tune=tune, known=(merges, found))
+
+    def search(
+        self, tolerance: float, *, tune: bool = True, known: tuple[int, Narrow] | None = None
+    ) -> Narrow:
+        """The narrowest within the tolerance that is found; the network itself if none is.
+
+        `known`: a number of merges after which the error is within the tolerance, and the network.
+        """
+        hard = lambda widths: self.tuned(widths, tolerance) if tune else self.start(widths)
         most = len(self._order)
-        merges, found = _furthest(lambda k: self.start(self.path(k)), 0, most, whole, tolerance)
+        merges, found = known or (0, self.whole)
+        if not (known and tune):
+            easy = lambda k: self.start(self.path(k))
+            merges, found = _furthest(easy, merges, most, found, tolerance)
         if tune:
-            found = _furthest(lambda k: hard(self.path(k)), merges, most, found, tolerance)[1]
+            tried = lambda k: hard(self.path(k))
+            found = _furthest(tried, merges, most, found, tolerance, near=True)[1]
         names = list(found.widths)
         for name in sorted(names, key=lambda each: -found.widths[each]) * (len(names) > 1):
             here = found.widths
             less = lambda k, name=name, here=here: hard({**here, name: here[name] - k})
-            found = _furthest(less, 0, here[name] - 1, found, tolerance)[1]
+            found = _furthest(less, 0, here[name] - 1, found, tolerance, near=True)[1]
         return found
 
-    def _tune(self, start: Narrow, goal: float = 0.0) -> Narrow:
-        best, since, unit = start, 0, self.scale**2
+    def low_rank(
+        self, tolerance: float, *, tune: bool = True, size: int | None = None
+    ) -> Narrow | None:
+        """Return the smallest network of low rank within the tolerance; None if there is none.
+
+        With `size`, only networks with fewer weights count.
+        """
+        last = len(self._low) - 1
+        at, found = _furthest(self._low_start, -1, last, self.whole, tolerance)
+        if tune:
+            hard = lambda k: self._low_tuned(k, tolerance)
+            if size is not None and found.size >= size:
+                few = (k for k in range(at + 1, last + 1) if self._low_start(k).size < size)
+                at = next(few, last)
+                found = hard(at) if last >= 0 else self.whole
+                if found.error > tolerance or found.size >= size:
+                    return None
+            most, _ = _furthest(self._low_start, at, last, found, _GAIN * tolerance)
+            found = _furthest(hard, at, most, found, tolerance, near=True)[1]
+        return None if found.network is None else found
+
+    def low_rank_of(self, size: int, *, tune: bool = True) -> Narrow | None:
+        """Return the largest network of low rank with no more weights than `size`."""
+        fits = (k for k in range(len(self._low)) if self._low_start(k).size <= size)
+        first = next(fits, None)
+        if first is None:
+            return None
+        return self.tune(self._low_start(first)) if tune else self._low_start(first)
+
+    @functools.cached_property
+    def _low(self) -> Sequence[Callable[[], AbstractModel]]:
+        return self.network.low_ranks(self.fit)
+
+    def _low_start(self, k: int) -> Narrow:
+        if k not in self._low_starts:
+            other = self._low[k]()
+            error = self.error(other.weights, other)
+            self._low_starts[k] = Narrow(self.merging.full, other.weights, error, other)
+        return self._low_starts[k]
+
+    def _low_tuned(self, k: int, goal: float) -> Narrow:
+        one = self._low_start(k)
+        assert one.network is not None
+        self._say(f"ranks {'–'.join(map(str, one.network.ranks.values()))}")
+        near = goal < one.error <= _GAIN * goal
+        return self.tune(one, goal) if near else one
+
+    def tune(self, start: Narrow, goal: float = 0.0, *, steps: int | None = None) -> Narrow:
+        """Tune to the wide network's outputs, until the error is within `goal` or falls no more."""
+        left = steps or self.steps
+        while True:
+            found, used = self._descended(start, goal, left)
+            left -= used
+            enough = found.error <= _ENOUGH * goal
+            if left <= 0 or enough or not found.error < _FINER * start.error:
+                return found
+            start = found
+
+    def _descended(self, start: Narrow, goal: float, steps: int) -> tuple[Narrow, int]:
+        best, since, hopeless, looks, before = start, 0, 0, 0, start.error
+        network, unit = start.network or self.network, self.scale**2
+        tuning = network.tuning(self.fit, error=start.error * self.scale)
 
         def slope(weights: Weights) -> Sloped:
-            value, slopes = self.network.slope(weights, self.fit)
+            value, slopes = tuning.slope(weights)
             return value / unit, {name: each / unit for name, each in slopes.items()}
 
         def look(weights: Weights) -> bool:
-            nonlocal best, since
-            error = self.error(weights)
+            nonlocal best, since, hopeless, looks, before
+            weights = tuning.outward(weights)
+            error = self.error(weights, network)
             since = 0 if error < 0.99 * best.error else since + 1
+            looks += 1
+            # Were every look to gain as much as the last one, where would it end?
+            end = error * (error / before) ** max(0.0, steps / LOOK - looks)
+            hopeless, before = (hopeless + 1 if end > goal > 0 else 0), error
             if error < best.error:
-                best = Narrow(start.widths, weights, error)
-            return best.error > goal and since < _PATIENCE
+                best = start._replace(weights=weights, error=error)
+            return best.error > _ENOUGH * goal and since < _PATIENCE and hopeless < 2
 
-        end = descend(slope, start.weights, self.network.trained, steps=self.steps, look=look)
-        return min(best, Narrow(start.widths, end, self.error(end)), key=_error)
+        inside = tuning.inward(start.weights)
+        end = tuning.outward(descend(slope, inside, network.trained, steps=steps, look=look))
+        last = start._replace(weights=end, error=self.error(end, network))
+        return min(best, last, key=_error), max(looks, 1) * LOOK
+
+
+class _Said:
+    """Says what is going on: to a callback, or on standard error once it has taken two seconds."""
+
+    def __init__(self, progress: Progress | None):
+        self._progress = progress
+        self._began, self._next = time.monotonic(), _SILENT
+
+    def __call__(self, words: str, done: float) -> None:
+        taken = time.monotonic() - self._began
+        if self._progress is not None:
+            self._progress(words, done)
+        elif taken >= self._next:
+            self._next = 2.0 * taken
+            left = taken * (1.0 / done - 1.0)
+            print(f"festina: {words}, at most {left:.0f} s left", file=sys.stderr, flush=True)
 
 
 def rms(difference: Float[np.ndarray, "sample number"]) -> float:
@@ -138,21 +282,31 @@ def rms(difference: Float[np.ndarray, "sample number"]) -> float:
 
 def spread(outputs: Float[np.ndarray, "sample number"]) -> float:
     """About their mean: a constant is for a bias, and no unit's work."""
-    return rms(outputs - outputs.mean(0))
+    found = rms(outputs - outputs.mean(0))
+    return found if found > _CONSTANT * rms(outputs) else 0.0
 
 
 def _furthest(
-    at: Callable[[int], Narrow], fine: int, most: int, found: Narrow, tolerance: float
+    at: Callable[[int], Narrow],
+    fine: int,
+    most: int,
+    found: Narrow,
+    tolerance: float,
+    *,
+    near: bool = False,
 ) -> tuple[int, Narrow]:
-    """The largest k up to `most` within the tolerance, by bisection, from one that is."""
-    bad = most + 1
+    """Return the largest k up to `most` within the tolerance, by bisection, from one that is.
+
+    With `near`, steps are one, two, four … until one is too far: tuning is cheap where it succeeds.
+    """
+    bad, step = most + 1, 1 if near else most + 1
     while bad - fine > 1:
-        middle = (fine + bad) // 2
+        middle = min(fine + step, (fine + bad) // 2)
         one = at(middle)
         if one.error <= tolerance:
-            fine, found = middle, one
+            fine, found, step = middle, one, 2 * step
         else:
-            bad = middle
+            bad, step = middle, bad
     return fine, found
 
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from ..._axes import axes, styled
 from ...diagnose._width import check_tolerance
@@ -11,10 +11,15 @@ from ...dynamics._worker import Progress
 from ...networks._given import whole_number
 from .._pytorch import in_words
 from ._model import model_of
-from ._narrow import Narrowest, rms
+from ._narrow import Narrow, Narrowest, rms
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+
+_CURVE = 8  # times as many units as the answer has: where the curve goes to
+Form = Literal["narrow", "low rank"]
+"""Fewer units, or all units and weights of low rank."""
 
 
 class Point(NamedTuple):
@@ -29,19 +34,28 @@ class Point(NamedTuple):
 class Shrunk:
     """A smaller network, and how far it is from the large one.
 
-    - `model`: of the same kind, with narrower layers.
-    - `widths`: units of every hidden layer now; `full`: before.
+    - `model`: of the same kind, with narrower layers; in the form `"low rank"` some linear layers
+      are two, `torch.nn.Sequential(Linear(in, rank), Linear(rank, out))`.
+    - `form`: `"narrow"` or `"low rank"`; `reason`: why this form was chosen.
+    - `widths`: units of every hidden layer now; `full`: before. `ranks`: of layers of low rank.
+    - `size`: number of weights now; `full_size`: before.
     - `error`: root mean square of the difference between the outputs of both, each as it is, on
       inputs held out, as a fraction of the spread of the outputs about their mean.
-    - `pruned`: the same of magnitude pruning with the same refit, at the same widths.
+    - `pruned`: the same of magnitude pruning with the same refit, at the same widths; for a low
+      rank, at the widest layers that have no more weights.
     - `curve`: both at other widths, before tuning.
     - `tolerance`: that was asked for; NaN where widths were.
-    - `notes`: what was assumed.
+    - `notes`: what was assumed, and which layers were left as they are.
     """
 
     model: Any
+    form: Form
+    reason: str
     widths: Mapping[str, int]
     full: Mapping[str, int]
+    ranks: Mapping[str, int]
+    size: int
+    full_size: int
     error: float
     pruned: float
     curve: tuple[Point, ...]
@@ -49,16 +63,22 @@ class Shrunk:
     notes: tuple[str, ...]
 
     def __str__(self) -> str:
-        each = ", ".join(
-            f"{in_words(name)}: {self.full[name]} → {width} units"
+        units = {
+            name: f"{in_words(name)}: {self.full[name]} → {width} units"
             for name, width in self.widths.items()
-        )
-        if self.widths == self.full:
-            head = f"no narrower to within {self.tolerance:g} ({each})"
+        }
+        ranks = {name: f"{in_words(name)}: rank {rank}" for name, rank in self.ranks.items()}
+        each = ", ".join((ranks or units).values())
+        if self.size == self.full_size:
+            head = f"no smaller to within {self.tolerance:g} ({each})"
         else:
-            head = f"{each}; error {self.error:.2g}, by magnitude pruning {self.pruned:.2g}"
+            head = (
+                f"{each}; {self.size:,} of {self.full_size:,} weights; error {self.error:.2g}, "
+                f"by magnitude pruning {self.pruned:.2g}"
+            )
         lines = [
             f"{head}. Errors are fractions of the outputs' spread, on held-out inputs",
+            f"{self.form}: {self.reason}",
             *self.notes,
         ]
         lines.append(f"{'widths':>16}  merged  pruned, with the same refit, before tuning")
@@ -89,11 +109,12 @@ def shrink(
     tolerance: float = 0.05,
     tune: bool = True,
     widths: Mapping[str, int] | Sequence[int] | int | None = None,
+    form: Form | None = None,
     apply: Callable[..., Any] | None = None,
     steps: int = 300,
     progress: Progress | None = None,
 ) -> Shrunk:
-    r"""The narrowest network of the same kind that computes what a trained one does.
+    r"""Return the smallest network of the same kind that computes what a trained one does.
 
     Units that respond alike on data do the work of one. They are merged by Ward's rule, each with
     the weight that it has at the outputs, $\langle (r\,\partial f/\partial r)^2\rangle$ summed over
@@ -106,6 +127,12 @@ def shrink(
     No labels are needed. All hidden layers are narrowed together, in the order of what that costs
     at the outputs.
 
+    In PyTorch the low-rank form is tried too: a linear layer becomes two of a smaller rank, without
+    an activation between them, $W \approx G^{-1/2} U_r U_r^T G^{1/2} W$. The directions $U_r$ are
+    the leading eigenvectors of $G^{1/2} C G^{1/2}$, where C is the covariance of the outputs of the
+    layer and $G = \langle J^T J \rangle$ says how much they move the outputs of the network. Of
+    both forms the one with fewer weights is returned.
+
     **Arguments:**
 
     - `model`: a `torch.nn.Module`, or a tree of JAX's arrays. Its hidden layers are found by their
@@ -116,10 +143,13 @@ def shrink(
     - `tolerance`: largest error.
     - `tune`: whether to tune; without it the answer takes a second, and is wider.
     - `widths`: so many units instead, for each hidden layer, or for all.
+    - `form`: `"narrow"` or `"low rank"`; the smaller one by default. `widths` ask for `"narrow"`;
+      with `"low rank"` they ask for a network that has no more weights than so many units.
     - `apply`: of a tree of weights, its outputs `apply(tree, x)`; left out, the tree is called with
       one example at a time, as Equinox has it.
     - `steps`: most steps of tuning, each a gradient or two over the inputs.
-    - `progress`: called with words and the fraction done.
+    - `progress`: called with words and the fraction done. By default a line on standard error says
+      what is going on, and for how long at most, if it takes more than two seconds.
 
     **Returns:** a `Shrunk`. The model that was given stays as it is. Magnitude pruning is tried
     with the same refit and is taken where it comes closer, so that the answer is never worse.
@@ -132,31 +162,97 @@ def shrink(
         the network does elsewhere: take as many as there are weights in the narrow network.
     """
     check_tolerance(tolerance)
+    if form is not None and form not in get_args(Form):
+        raise ValueError(f"`form` must be 'narrow' or 'low rank', or left out; got {form!r}.")
     steps = whole_number("steps", steps)
     network = model_of(model, x, apply=apply)
     asked = None if widths is None else _asked(widths, {h.name: h.units for h in network.hidden})
     narrowest = Narrowest(network, steps=steps, progress=progress)
-    chosen = asked or narrowest.search(tolerance, tune=tune).widths
-    narrow = chosen != narrowest.merging.full
-    found = narrowest.best(chosen) if tune and narrow else narrowest.start(chosen)
-    built = network.built(found.weights)
+    if asked is None:
+        found, reason = _within(narrowest, tolerance, form, tune=tune)
+    else:
+        found, reason = _of_size(narrowest, asked, form, tune=tune)
+    made_by = found.network or network
+    built = made_by.built(found.weights)
     here, there = (network.computed(each, narrowest.held) for each in (network.original, built))
+    beside = _as_large(narrowest, found)
     return Shrunk(
         model=built,
+        form="low rank" if found.network else "narrow",
+        reason=reason,
         widths=found.widths,
         full=narrowest.merging.full,
+        ranks=made_by.ranks,
+        size=found.size,
+        full_size=narrowest.whole.size,
         error=rms(there - here) / narrowest.scale,
-        pruned=narrowest.starts(found.widths)[1].error,
-        curve=_curve(narrowest, found.widths),
+        pruned=narrowest.starts(beside)[1].error,
+        curve=_curve(narrowest, beside),
         tolerance=float(tolerance) if asked is None else math.nan,
         notes=network.notes,
     )
 
 
+def _within(
+    narrowest: Narrowest, tolerance: float, form: Form | None, *, tune: bool
+) -> tuple[Narrow, str]:
+    """Return the smallest network within the tolerance, and why it has this form."""
+    if form == "narrow":
+        found, reason = narrowest.search(tolerance, tune=tune), "asked for"
+    elif form == "low rank":
+        found = narrowest.low_rank(tolerance, tune=tune) or narrowest.whole
+        reason = "asked for" if found.network else "no low rank is within the tolerance"
+    else:  # Networks of low rank are narrow ones' rivals before any of them is tuned, and after.
+        low = narrowest.low_rank(tolerance, tune=False)
+        if low is None:
+            narrow = narrowest.search(tolerance, tune=tune)
+        else:
+            narrow = narrowest.smaller(low.size, tolerance, tune=tune)
+        if tune:
+            low = narrowest.low_rank(tolerance, size=narrow.size if narrow else None)
+        elif narrow is not None:
+            low = None
+        found = low or narrow or narrowest.whole
+        other = "narrow" if found.network else "low-rank"
+        reason = f"no {other} form with fewer weights was found within the tolerance"
+    if tune and found.size < narrowest.whole.size:
+        found = narrowest.polished(found, tolerance)
+    return found, reason
+
+
+def _of_size(
+    narrowest: Narrowest, asked: dict[str, int], form: Form | None, *, tune: bool
+) -> tuple[Narrow, str]:
+    """Return the network of these widths, or one of low rank that has no more weights."""
+    if form == "low rank":
+        size = narrowest.size(asked)
+        found = narrowest.low_rank_of(size, tune=tune)
+        if found is None:
+            raise ValueError(
+                f"No low-rank form of `model` has {size:,} weights or fewer, as many as `widths` "
+                "ask for. Ask for more units, or for `form='narrow'`."
+            )
+        return found, f"asked for, with no more than {size:,} weights"
+    narrow = tune and asked != narrowest.merging.full
+    return narrowest.best(asked) if narrow else narrowest.start(asked), "`widths` ask for it"
+
+
+def _as_large(narrowest: Narrowest, found: Narrow) -> dict[str, int]:
+    """Return the widest layers that have no more weights than a network; one unit at least."""
+    if found.network is None:
+        return found.widths
+    merges = range(sum(found.widths.values()) - len(found.widths) + 1)
+    paths = map(narrowest.path, merges)
+    return next(
+        (each for each in paths if narrowest.size(each) <= found.size), narrowest.path(merges[-1])
+    )
+
+
 def _curve(narrowest: Narrowest, chosen: dict[str, int]) -> tuple[Point, ...]:
-    """From one unit in each layer on, twice as many at a time."""
+    """From one unit in each layer on, twice as many at a time, and the whole network."""
     total, least = sum(narrowest.merging.full.values()), len(chosen)
-    doubled = [least * 2**k for k in range(total.bit_length()) if least * 2**k < total]
+    most = min(total, _CURVE * sum(chosen.values()))
+    doubled = [least * 2**k for k in range(total.bit_length()) if least * 2**k < most]
     asked = [narrowest.path(total - units) for units in (*doubled, total)]
     asked += [chosen] * (chosen not in asked)
     asked.sort(key=lambda each: sum(each.values()))

@@ -2,7 +2,7 @@
 
 import copy
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,45 +11,76 @@ from jaxtyping import Float
 from torch import nn
 from torch.func import functional_call
 
-from .._samples import Samples, called, mapped, torch_samples
+from .._samples import Samples, called, leaves, mapped, torch_samples
 from ._heads import Heads
-from ._layers import AbstractModel, Hidden, Loss, Pull, Reads, Sloped, Weights
-from ._torch_layers import before_calls, candidates, found_in_sums
+from ._layers import AbstractModel, Hidden, Loss, Pull, Reads, Sloped, Tuning, Weights
+from ._low_rank import Spectrum, factorised, rank_choices, spectra
+from ._torch_layers import before_calls, candidates, found_in_sums, order
+from ._tuning import Projection, tuning
 
 _BATCH = 1024  # inputs at a time
+_NOT_MERGED = (
+    nn.modules.conv._ConvNd, nn.RNNBase, nn.RNNCellBase, nn.MultiheadAttention, nn.Bilinear
+)  # fmt: skip
 
 
 class TorchModel(AbstractModel):
     """A copy of a module in evaluation mode and double precision; the module stays as it is.
 
     Its `modules` by name, and `flat`: axis and other sizes of arrays that are kept flat.
+    `wide` is the network itself, or the one from which a network of low rank was made.
     """
 
     def __init__(self, model: nn.Module, x: Any, y: Any = None):
-        self.original = model
         tensors = [*model.parameters(), *model.buffers()]
         self._device = tensors[0].device if tensors else torch.device("cpu")
         self._own = next((each.dtype for each in tensors if each.is_floating_point()), None)
-        self._real = torch.float32 if self._device.type == "mps" else torch.float64
-        self._module = copy.deepcopy(model).eval()
-        Heads.replace(self._module)
-        self._module.to(self._real)
-        self.samples = torch_samples(x, y, device=self._device, real=self._real)
+        self.real = torch.float32 if self._device.type == "mps" else torch.float64
+        self.module = copy.deepcopy(model).eval()
+        Heads.replace(self.module)
+        self.module.to(self.real)
+        self.samples = torch_samples(x, y, device=self._device, real=self.real)
         self.trained = frozenset(
-            name for name, each in self._module.named_parameters() if each.requires_grad
+            name for name, each in self.module.named_parameters() if each.requires_grad
         )
-        self._module.requires_grad_(False)
-        state = (*self._module.named_parameters(), *self._module.named_buffers())
+        self.module.requires_grad_(False)
+        state = (*self.module.named_parameters(), *self.module.named_buffers())
         self.weights = {name: _array(each) for name, each in state if each.is_floating_point()}
-        self.modules = dict(self._module.named_modules())
+        self.place(model, self.module)
+        self.wide: TorchModel = self
+        self._spectra: tuple[Samples, dict[str, Spectrum]] | None = None
+        self.projections: dict[tuple[str, int], Projection] = {}
         self.flat: dict[str, tuple[int, tuple[int, ...]]] = {}
         self.notes = (*self.samples.notes, *_notes(model))
+
+    def place(self, original: nn.Module, module: nn.Module) -> None:
+        """Set the module as it was given and the one that is run."""
+        self.original, self.module = original, module
+        self.modules = dict(module.named_modules())
 
     def candidates(self) -> Iterator[Iterator[Hidden]]:
         return candidates(self)
 
     def layers(self) -> Iterator[Hidden]:
         yield from tuple(super().layers()) or found_in_sums(self)
+
+    def left_alone(self) -> Iterator[str]:
+        makers = {part.name for layer in self.hidden for part in layer.makers}
+        readers = {layer.reader.name for layer in self.hidden}
+        kept = []
+        for name, module in self.modules.items():
+            own = {
+                f"{name}.{leaf}".removeprefix(".")
+                for leaf, _ in module.named_parameters(recurse=False)
+            }
+            if isinstance(module, _NOT_MERGED) and own and not own & (makers | readers):
+                kind = nn.MultiheadAttention if isinstance(module, Heads) else type(module)
+                kept.append(f"{kind.__name__} '{name}'")
+        if kept:
+            yield (
+                f"not merged: {', '.join(kept)}; only units of linear layers, channels of 1-d "
+                "convolutions and heads of attention are"
+            )
 
     # What it computes.
 
@@ -84,7 +115,8 @@ class TorchModel(AbstractModel):
         return Pull(reads, y.shape[1], slopes)
 
     def slope(self, weights: Weights, samples: Samples, loss: Loss | None = None) -> Sloped:
-        tensors = self._tensors(weights)
+        given = (each for each in leaves(samples.x) if each.is_floating_point())
+        tensors = self._tensors(weights, next((each.dtype for each in given), None))
         moved = {name: tensors[name].requires_grad_() for name in self.trained}
         with torch.enable_grad():
             y = self._run(tensors, samples.x)
@@ -92,6 +124,57 @@ class TorchModel(AbstractModel):
             slopes = torch.autograd.grad(value, list(moved.values()), allow_unused=True)
         found = zip(moved, slopes, strict=True)
         return float(value.detach()), {name: _array(s) for name, s in found if s is not None}
+
+    def tuning(self, samples: Samples, *, error: float) -> Tuning:
+        return tuning(self, samples, error)
+
+    def low_ranks(self, samples: Samples) -> Sequence[Callable[[], AbstractModel]]:
+        found = self.spectra(samples)
+        choices = rank_choices(found)
+        made = [functools.partial(factorised, self, found, ranks) for ranks in choices]
+        try:
+            for first in made[:1]:
+                other = first()
+                other.computed(other.original, samples.part(slice(2)))
+        except (AttributeError, TypeError, RuntimeError):  # it uses the weights of a layer directly
+            self.notes = (*self.notes, "the model takes no layers of low rank")
+            return ()
+        return made
+
+    def spectra(self, samples: Samples) -> dict[str, Spectrum]:
+        if self._spectra is None or self._spectra[0] is not samples:
+            self._spectra = samples, spectra(self, samples)
+        return self._spectra[1]
+
+    @functools.cached_property
+    def linear(self) -> dict[str, nn.Linear]:
+        """Linear layers that are called once and share their weights with no other."""
+        held = [id(each) for _, each in self.module.named_parameters(remove_duplicate=False)]
+        return {
+            name: module
+            for name, module in order(self)
+            if type(module) is nn.Linear and name and held.count(id(module.weight)) == 1
+        }
+
+    @functools.cached_property
+    def steady(self) -> frozenset[str]:
+        """Linear layers whose inputs depend on no weights."""
+        some, random = self.samples.part(slice(8)), np.random.default_rng(0)
+        moved = {
+            name: each * (1.0 + 0.1 * random.random(each.shape)) + 1e-3
+            for name, each in self.weights.items()
+        }
+        before, after = (self.inputs(weights, some) for weights in (self.weights, moved))
+        return frozenset(name for name in before if torch.equal(before[name], after[name]))
+
+    def inputs(self, weights: Weights, samples: Samples) -> dict[str, torch.Tensor]:
+        """Return what each of the `linear` layers reads."""
+        found: dict[str, torch.Tensor] = {}
+        keep = lambda _, given, name: found.__setitem__(name, given[0].detach().clone())
+        calls = ((each, functools.partial(keep, name=name)) for name, each in self.linear.items())
+        with torch.no_grad(), before_calls(calls):
+            self.run(weights, samples)
+        return found
 
     def built(self, weights: Weights) -> nn.Module:
         """A copy of the module as it was given, with narrower layers; what is tied stays tied."""
@@ -129,9 +212,12 @@ class TorchModel(AbstractModel):
 
     # How it is run.
 
-    def _tensors(self, weights: Weights) -> dict[str, torch.Tensor]:
+    def run(self, weights: Weights, samples: Samples) -> torch.Tensor:
+        return self._run(self._tensors(weights), samples.x)
+
+    def _tensors(self, weights: Weights, real: Any = None) -> dict[str, torch.Tensor]:
         return {
-            name: torch.as_tensor(each, dtype=self._real, device=self._device)
+            name: torch.as_tensor(each, dtype=real or self.real, device=self._device)
             for name, each in weights.items()
         }
 
@@ -141,7 +227,7 @@ class TorchModel(AbstractModel):
             if layer.counted:  # attention is told how many heads it has now
                 path, name = layer.counted
                 setattr(self.modules[path], name, self._width(layer, tensors))
-        return _first(called(lambda *a, **k: functional_call(self._module, shaped, a, k), x))
+        return _first(called(lambda *a, **k: functional_call(self.module, shaped, a, k), x))
 
     def _width(self, layer: Hidden, weights: Any) -> int:
         return weights[layer.reader.name].shape[layer.reader.axis] // layer.block
@@ -177,7 +263,7 @@ class TorchModel(AbstractModel):
 
         reader = lambda layer: self.modules[layer.reader.name.rpartition(".")[0]]
         with before_calls((reader(h), functools.partial(before, name=h.name)) for h in layers):
-            y = self._run(self._tensors(weights), samples.x)
+            y = self.run(weights, samples)
         return y.reshape(len(samples), -1), reads, nothing
 
     def _factors(self, weights: Weights, samples: Samples, layer: Hidden) -> np.ndarray:
@@ -233,7 +319,7 @@ def _notes(model: nn.Module) -> Iterator[str]:
     if model.training and (drops or norms):
         what = " and ".join(["dropout off"] * drops + ["batch norm with its running means"] * norms)
         yield f"judged in evaluation mode: {what}"
-    if any("Norm" in kind for kind in kinds) and not norms:
+    if any("Norm" in kind and "BatchNorm" not in kind for kind in kinds):
         yield "units in front of a normalisation over units are left as they are"
     if not all(each.requires_grad for each in model.parameters()):
         yield "frozen weights are merged, not tuned"

@@ -20,11 +20,11 @@ Called = list[tuple[str, nn.Module]]
 
 def candidates(network: "TorchModel") -> Iterator[Iterator[Hidden]]:
     """Units that one layer makes and another reads."""
-    order = _order(network)
-    for at, (name, module) in enumerate(order):
+    called = order(network)
+    for at, (name, module) in enumerate(called):
         if isinstance(module, _READERS):
             bias = f"{name}.bias" if module.bias is not None and not _padded(module) else None
-            yield _read_by(network, order[:at], name, module.weight.shape[1], bias)
+            yield _read_by(network, called[:at], name, module.weight.shape[1], bias)
 
 
 def found_in_sums(network: "TorchModel") -> Iterator[Hidden]:
@@ -109,7 +109,7 @@ def _makers_of_heads(
     return tuple(Part(leaf, 0, n // reads) for leaf, n in sizes.items() if n % reads == 0)
 
 
-def _order(network: "TorchModel") -> Called:
+def order(network: "TorchModel") -> Called:
     """Layers in the order in which they are called; those called twice are nobody's."""
     called: Called = []
     calls = [

@@ -44,7 +44,8 @@ def ward(cosine: Float[np.ndarray, "unit unit"], weight: Float[np.ndarray, " uni
     - `weight`: $w_i$, not negative.
     """
     units = len(weight)
-    w = np.maximum(weight, 1e-30 * max(weight.max(), 1e-270))
+    most = weight.max()
+    w = np.maximum(weight / most, 1e-30) if most > 0 else np.ones(units)
     s = w[:, None] * cosine * w  # products of the clusters' sums Σ w p
     there = np.ones(units, bool)
 
@@ -74,5 +75,5 @@ def ward(cosine: Float[np.ndarray, "unit unit"], weight: Float[np.ndarray, " uni
         near[again] = costs[again].argmin(1)
         least[again] = costs[again, near[again]]
         least[b] = np.inf
-    columns = np.array(merges).T
-    return Merges(*columns[:2].astype(int), *columns[2:])
+    first, second, turn, cost = np.array(merges).T
+    return Merges(first.astype(int), second.astype(int), turn, cost * most)

@@ -33,7 +33,7 @@ class Snapshots:
     def __init__(self, tensors: Callable[[], list[Any]], budget: int) -> None:
         one = sum(each.numel() * each.element_size() for each in tensors())
         self.capacity = budget // max(one, 1)
-        self.stride = 1
+        self.stride, self._last = 1, -1
         self._tensors = tensors  # asked anew each time: a module may put others in their place
         self._kept = dict[int, list[Any]]()
         self._spare = list[list[Any]]()
@@ -59,21 +59,23 @@ class Snapshots:
         return self._kept[step]
 
     def offer(self, step: int) -> None:
-        """Take a copy at this step, if it is one of those that are kept."""
-        while step % self.stride == 0 and len(self._kept) == self.capacity:
+        """Take a copy at this step, if it is the first of its stride."""
+        while step // self.stride > self._last // self.stride and len(self._kept) == self.capacity:
             self._thin()
-        if step % self.stride:
+        if step // self.stride <= self._last // self.stride:
             return
         now = self._tensors()
         copy = self._spare.pop() if self._spare else [torch().empty_like(each) for each in now]
         torch()._foreach_copy_(copy, now)
-        self._kept[step] = copy
+        self._kept[step], self._last = copy, step
 
     def _thin(self) -> None:
         self.stride *= 2
         steps = np.array(self.steps)
         grid = np.geomspace(1, steps[-1], max(1, self.capacity // _EARLY))
         early = set(steps[np.searchsorted(steps, np.minimum(grid, steps[-1]))].tolist())
+        taken = -1
         for step in self.steps:
-            if step % self.stride and step not in early:
+            if step // self.stride <= taken and step not in early:
                 self._spare.append(self._kept.pop(step))
+            taken = max(taken, step // self.stride)

@@ -2,9 +2,11 @@
 
 import abc
 import inspect
+import os
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -115,6 +117,21 @@ class AbstractRun(abc.ABC):
     @abc.abstractmethod
     def network(self, step: float | int) -> Any:
         """The network with the weights of one of these steps."""
+
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+        """Save losses and weights to a folder, in the format of `festina.save`.
+
+        `festina.own.read_watch(path, model)` reads it and executes nothing. Weights are saved by
+        their names and need the model again; `read_watch(path)` has the losses alone.
+
+        **Arguments:**
+
+        - `path`: the folder to make, `run.zarr` say.
+        - `overwrite`: replace a run that is already there.
+        """
+        from ._saved import save_run
+
+        return save_run(self, path, overwrite=overwrite)
 
     def plateaus(self, **options: Any) -> Plateaus:
         """Where the loss rests, by the loss alone: `festina.diagnose.plateaus`, with its options.

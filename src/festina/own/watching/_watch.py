@@ -1,9 +1,11 @@
 """Watching a run of PyTorch's while it trains."""
 
 import copy
+import pickle
 import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -14,12 +16,14 @@ from ._record import Curve, Record, numbers
 from ._snapshots import Snapshots, bytes_of
 from ._stairs import AbstractRun
 
+_SPARSE = 128  # steps so far over the steps to the next gradient norm, where `every` does not say
+
 
 def watch(
     model: Any,
     optimizer: Any,
     *,
-    every: int = 1,
+    every: int | None = None,
     snapshots: str | int | None = "256MB",
     epoch: int | None = None,
 ) -> "Watch":
@@ -44,7 +48,8 @@ def watch(
 
     - `model`: a `torch.nn.Module`. What a compiler or a distributor was wrapped around is found.
     - `optimizer`: that trains it. Weights that it does not have are taken to be frozen.
-    - `every`: steps from one gradient norm, and one possible snapshot, to the next.
+    - `every`: steps from one gradient norm, and one possible snapshot, to the next. By default
+      every step at first, and less than a hundredth of the steps so far apart later on.
     - `snapshots`: bytes that they may take, on the device of the weights: they thin out by
       themselves. None for losses and norms alone.
     - `epoch`: how many steps an epoch takes, if examples are seen again: drops of the loss at
@@ -71,7 +76,7 @@ class Watch(AbstractRun):
         model: Any,
         optimizer: Any,
         *,
-        every: int = 1,
+        every: int | None = None,
         snapshots: str | int | None = "256MB",
         epoch: int | None = None,
         hooked: bool = True,
@@ -87,9 +92,9 @@ class Watch(AbstractRun):
                 f"`optimizer` must be one of torch.optim, got {type(optimizer).__name__}."
             )
         self.model = model
-        self.every = whole_number("every", every)
+        self.every = None if every is None else whole_number("every", every)
         self.epoch = None if epoch is None else whole_number("epoch", epoch)
-        self.steps = 0
+        self.steps = self._next = 0
         self._trained = _trained(model, optimizer)
         self._losses, self._norms = Record(), Record()
         self._pending = list[Any]()
@@ -99,29 +104,28 @@ class Watch(AbstractRun):
         self._handle = optimizer.register_step_pre_hook(_hook_of(self)) if hooked else None
 
     def log(self, loss: Any) -> None:
-        """The loss of a batch, as a tensor or a number, before the step that it leads to."""
+        """Record the loss of a batch, a tensor or a number, before the step that it leads to."""
         if self._closed:
             return
-        if is_tensor(loss):
-            if loss.numel() != 1:
-                raise ValueError(
-                    f"`loss` must be one number, got shape {tuple(loss.shape)}: log its mean."
-                )
+        if is_tensor(loss) and loss.numel() == 1 and not _unreal(loss):
             loss = loss.detach().clone()  # programs may use its memory again
+        elif type(loss) is not float:
+            loss = _one_number(loss)
         self._pending.append(loss)
 
     def before_step(self) -> None:
         """Look at the run; called by the hook, or by whoever has no hook."""
-        with torch().no_grad():
-            if self._pending:
-                self._losses.add(self.steps, self._mean())
-                self._pending.clear()
-            if self.steps % self.every == 0:
+        if self._pending:
+            self._losses.add(self.steps, self._mean())
+            self._pending.clear()
+        if self.steps >= self._next:
+            self._next = self.steps + (self.every or 1 + self.steps // _SPARSE)
+            with torch().no_grad():
                 grads = [p.grad for p in self._trained.values() if p.grad is not None]
                 if grads:
                     self._norms.add(self.steps, _norm(grads))
                 if self._snapshots is not None:
-                    self._snapshots.offer(self.steps // self.every)
+                    self._snapshots.offer(self.steps)
         self.steps += 1
 
     def _mean(self) -> Any:
@@ -149,8 +153,7 @@ class Watch(AbstractRun):
 
     @property
     def steps_with_weights(self) -> Sequence[float | int]:
-        kept = [] if self._snapshots is None else self._snapshots.steps
-        return [each * self.every for each in kept] + [self.steps]
+        return [*(() if self._snapshots is None else self._snapshots.steps), self.steps]
 
     def network(self, step: float | int) -> Any:
         """A copy of the model with the weights before a step, in evaluation mode."""
@@ -163,7 +166,7 @@ class Watch(AbstractRun):
             named = dict(network.named_parameters())
             places = _moving(network, {name: named[name] for name in self._trained})
             with torch().no_grad():
-                torch()._foreach_copy_(places, self._snapshots[int(step) // self.every])
+                torch()._foreach_copy_(places, self._snapshots[int(step)])
         return network
 
     def close(self) -> None:
@@ -177,6 +180,20 @@ class Watch(AbstractRun):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is pickled: all that was seen. A watch that was pickled is closed."""
+        try:
+            pickle.dumps(self.model)
+        except Exception as error:  # each library has its own
+            reason = str(error).strip().partition("\n")[0]
+            raise TypeError(
+                f"This `Watch` cannot be pickled, because its model cannot be: {reason}. "
+                "`watch.save(path)` saves losses and weights without pickle."
+            ) from error
+        for record in (self._losses, self._norms):
+            record.curve  # noqa: B018, fetches what is still on the device
+        return {**self.__dict__, "_handle": None, "_closed": True}
 
     def __repr__(self) -> str:
         kept = len(self.steps_with_weights) - 1
@@ -198,6 +215,28 @@ def _trained(model: Any, optimizer: Any) -> dict[str, Any]:
 def _moving(model: Any, trained: dict[str, Any]) -> list[Any]:
     """What is trained, and running averages such as those of batch normalisation."""
     return [*trained.values(), *model.buffers()]
+
+
+def _unreal(array: Any) -> bool:
+    return "complex" in str(array.dtype) or "bool" in str(array.dtype)
+
+
+def _one_number(loss: Any) -> float:
+    """Return a loss that is no tensor, or raise ValueError."""
+    if isinstance(loss, Real) and not isinstance(loss, bool):
+        return float(loss)
+    shape = getattr(loss, "shape", None)
+    if shape is not None and hasattr(loss, "dtype"):
+        if all(size == 1 for size in shape) and not _unreal(loss):
+            return float(loss.reshape(()))
+        got = f"shape {tuple(shape)}: log its mean"
+        if _unreal(loss):
+            got = f"the type {loss.dtype}"
+    else:
+        got = f"{type(loss).__name__} {str(loss)[:40]!r}"
+        if hasattr(loss, "loss"):
+            got = f"{type(loss).__name__}: log its `.loss`"
+    raise ValueError(f"`loss` must be one number, got {got}.")
 
 
 def _norm(tensors: list[Any]) -> Any:
