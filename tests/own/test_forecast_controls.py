@@ -285,8 +285,8 @@ def test_no_drop_is_promised_where_none_comes(control, seed):
     assert kept(seen, losses), str(seen)
     rest = losses[len(losses) // 2 :]
     if seen.verdict == "noise floor":
-        assert abs(seen.end - rest.mean()) < 2 * seen.noise
-        assert rest.min() > seen.end - 2 * seen.noise
+        assert abs(seen.end - rest.mean()) < 3 * seen.noise
+        assert rest.min() > seen.end - 3 * seen.noise
     if seen.verdict == "minimum":
         assert abs(rest - seen.loss).max() < 0.03 * seen.loss
     if seen.verdict == "unstable":

@@ -13,7 +13,7 @@ from ._vectors import Vector
 LEFT = 0.1  # of a drop, after which a plateau has been left
 LEAST_DROP = 0.03  # of the loss: less is none
 LEAST_OF_ALL = 1e-3  # of the loss without a network: less is none either
-HIDDEN = 2.0  # noise floors: the loss of a run at its floor is one above its minimum by itself
+HIDDEN = 3.0  # noise floors: at its floor the loss of a run of few weights fluctuates so far
 _RISE = 10**PROMINENCE
 _UNDER_WAY = 1.5, 0.1  # rise of speed since now, and fall of the loss by it, if it is left already
 _SEEN = 3  # samples, before which no rise is known

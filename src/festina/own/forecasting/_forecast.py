@@ -54,7 +54,7 @@ def forecast(
     preconditioned one $2(1+\beta_1)/((1-\beta_1)\eta)$ for Adam, training oscillates or diverges
     and no longer follows the flow: the verdict is 'unstable'. In mini-batches the loss stays about
     $\tfrac14\sum_i\eta_i C_{ii}$ above a minimum, where $C$ is the covariance of the gradient: a
-    fall of less than twice that is hidden by the noise, and the verdict is 'noise floor'.
+    fall of less than three times that is hidden by the noise, and the verdict is 'noise floor'.
 
     The look-ahead stops where it has cost more than training that far would have. The price of a
     gradient is measured in steps of the run before it starts.

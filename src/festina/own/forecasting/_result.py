@@ -139,7 +139,7 @@ class Forecast:
 
     def _instability(self) -> str:
         seen = self.rehearsed or self.course.loss
-        count, last = (len(seen), seen[-1]) if self.rehearsed else (self.ahead, seen[-1])
+        count, last = float(len(seen)) if self.rehearsed else self.ahead, seen[-1]
         does = f"oscillates between {min(seen):.4g} and {max(seen):.4g} in {_steps(count)}"
         if last > DIVERGED * max(self.loss, seen[0]) or 0 < len(self.rehearsed) < REHEARSED:
             does = f"diverges, to {last:.4g} in {_steps(count)}"
