@@ -1,5 +1,6 @@
 """`festina watch`, `forecast`, `shrink`: on one's own files, and one line for what is wrong."""
 
+import re
 import sys
 
 import numpy as np
@@ -40,7 +41,7 @@ def run(here, monkeypatch):
     (here / "runs").mkdir()
     linear = torch.nn.Linear
     model = torch.nn.Sequential(linear(2, 3), torch.nn.ReLU(), linear(3, 1))
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.03)
     for step in range(40):
         loss = torch.nn.functional.mse_loss(model(x), x.sum(1, keepdim=True))
         weights = {name: each.clone() for name, each in model.state_dict().items()}
@@ -122,6 +123,11 @@ def test_forecast_goes_on_from_the_optimiser_in_the_checkpoint(name, festina, ru
     assert len(set(expected)) == 3  # each of them is something else
 
 
+def untimed(text):
+    """Without what the clock said, which differs from call to call."""
+    return re.sub(r"about [\d,.]+ steps", "about N steps", text)
+
+
 def test_forecast_of_what_has_no_optimiser(festina, run, here):
     model, x = run
     y = x.sum(1, keepdim=True)
@@ -130,7 +136,7 @@ def test_forecast_of_what_has_no_optimiser(festina, run, here):
     outcome = festina(*line.split(), *WHOLE)
     rule, mse = library.own.Adam(0.02), torch.nn.functional.mse_loss
     expected = library.forecast(model, mse, rule, (x, y), batch=8, max_gradients=40)
-    assert (outcome.status, outcome.out) == (0, f"{expected}\n"), outcome.err
+    assert (outcome.status, untimed(outcome.out)) == (0, untimed(f"{expected}\n")), outcome.err
     assert str(library.forecast(model, mse, rule, (x, y), max_gradients=40)) != str(expected)
 
 
@@ -143,7 +149,7 @@ def test_forecast_of_a_tree(festina, run, here):
     data = x.numpy().astype(float), x.sum(1, keepdim=True).numpy()
     loss = sys.modules["mine"].tree_loss
     expected = library.forecast(tree, loss, rule, data, max_gradients=50)
-    assert (outcome.status, outcome.out) == (0, f"{expected}\n"), outcome.err
+    assert (outcome.status, untimed(outcome.out)) == (0, untimed(f"{expected}\n")), outcome.err
 
 
 @pytest.mark.parametrize(("tolerance", "tune"), [(0.3, True), (0.3, False), (1e-6, False)])

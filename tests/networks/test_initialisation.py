@@ -146,9 +146,9 @@ def test_low_rank_of_an_attention_layer():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: _low(rank=0), "`rank` .* whole number between 1 and the width 4, got 0"),
+        (lambda: _low(rank=0), "`rank` must be a whole number from 1 up, got 0"),
         (lambda: _low(rank=5), "`rank` .* whole number between 1 and the width 4, got 5"),
-        (lambda: _low(strength=float("nan")), "`strength` must be finite, got nan"),
+        (lambda: _low(strength=float("nan")), "`strength` must be a finite number, got nan"),
         (lambda: _low(scale=0.0), "`scale` must be positive and finite, got 0.0"),
         (lambda: seeds(0), "`count` must be a whole number from 1 up, got 0"),
         (lambda: seeds(3, first=-1), "`first` must be a whole number from 0 up, got -1"),

@@ -202,7 +202,7 @@ def test_what_is_said_of_layers_widths_and_progress():
     shrunk = festina.shrink(mlp(), X, steps=20, progress=lambda *each: told.append(each))
     assert str(shrunk).startswith("layer 0: 6 →")
     assert told
-    assert all(words.startswith("widths ") and 0.0 < done <= 1.0 for words, done in told)
+    assert all(words and 0.0 <= done <= 1.0 for words, done in told)
     alone = widths(mlp(), X, steps=20)
     assert f"layer 0: {alone.widths[0]} of 6 units" in str(alone)
     assert "without targets" in str(alone)

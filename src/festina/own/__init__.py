@@ -27,7 +27,7 @@ from .watching._adaptors import hugging_face_callback as hugging_face_callback
 from .watching._adaptors import lightning_callback as lightning_callback
 from .watching._checkpoints import Watched as Watched
 from .watching._checkpoints import watched as watched
-from .watching._saved import read_watch as read_watch
+from .watching._read import read_watch as read_watch
 from .watching._stairs import Stair as Stair
 from .watching._stairs import Stairs as Stairs
 from .watching._watch import Watch as Watch

@@ -1,21 +1,17 @@
-"""A run of somebody's on disk: losses and weights in the format of `festina.save`, no pickle."""
+"""Save a user's run: losses and weights in the format of `festina.save`, no pickle."""
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from ..._run import load, save
-from .._files import load_weights, named_weights
+from ..._run import save
+from .._files import named_weights
 from .._pytorch import is_tensor
-from ._checkpoints import Watched
-
-if TYPE_CHECKING:
-    from ._stairs import AbstractRun
 
 
-def save_run(run: "AbstractRun", path: str | os.PathLike[str], *, overwrite: bool) -> Path:
+def save_run(run: Any, path: str | os.PathLike[str], *, overwrite: bool) -> Path:
     """Save the losses of a run, and weights by their names at the steps that have them."""
     import xarray as xr
 
@@ -35,41 +31,7 @@ def save_run(run: "AbstractRun", path: str | os.PathLike[str], *, overwrite: boo
     )
 
 
-def read_watch(path: str | os.PathLike[str], model: Any = None) -> Watched:
-    """Return a run that `watch.save(path)` saved, with `plateaus()`, `stairs(data)` and `draw()`.
-
-    ```python
-    watch.save("run.zarr")
-    run = festina.own.read_watch("run.zarr", model)
-    print(run.stairs((x, y), loss=criterion))
-    ```
-
-    Nothing in the folder is executed.
-
-    **Arguments:**
-
-    - `path`: the folder.
-    - `model`: a network of the same kind, into copies of which the weights are loaded. Without it
-      the run has losses and plateaus, and no widths.
-    """
-    tree = load(path)
-    if "loss" not in tree.children or "weights" not in tree.children:
-        raise ValueError(
-            f"'{path}' holds no run that `watch.save` saved: expected the nodes 'loss' and "
-            f"'weights', got {', '.join(map(repr, tree.children)) or 'none'}."
-        )
-    losses, kept = tree["loss"], tree["weights"]
-
-    def read(index: int) -> Any:
-        weights = {each.attrs["name"]: each.values[index] for each in kept.data_vars.values()}
-        return load_weights(model, weights, origin=f"'{path}'")
-
-    steps = kept["step"].values.astype(float).tolist() if model is not None else []
-    curve = losses["step"].values.astype(float), losses["loss"].values
-    return Watched({step: k for k, step in enumerate(steps)}, curve, tree.attrs.get("epoch"), read)
-
-
-def _weights(run: "AbstractRun") -> Any:
+def _weights(run: Any) -> Any:
     import xarray as xr
 
     steps = list(run.steps_with_weights)
