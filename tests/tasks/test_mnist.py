@@ -63,7 +63,7 @@ def test_a_file_that_changes_is_read_again(folder):
 @pytest.mark.usefixtures("as_a_user")
 @pytest.mark.parametrize("digits", [(3,), (3, 3), (3, 10), (), (-1, 2), (3.5, 2)])
 def test_digits_that_are_none(digits, folder):
-    with pytest.raises(ValueError, match="two or more different digits|whole number from 0 up"):
+    with pytest.raises(ValueError, match=r"two or more different digits|whole number from 0 up"):
         mnist(digits)
 
 

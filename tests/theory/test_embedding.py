@@ -271,7 +271,10 @@ def test_bad_input(as_a_user):
         (lambda: embed(network, 4, "equal", gamma_v=[1.0, 2.0, 3.0]), r"shape \(2,\).*got \(3,\)"),
         (lambda: embed(network, 4, "equal", gamma_v=np.nan), "`gamma_v` must be finite"),
         (lambda: embed(network, 4, "equal", gamma_v=0.5, parent=2), "units 0 to 1"),
-        (lambda: embed(network, 4, "equal", gamma_v=0.5, parent=0.5), "`parent.*whole number.*got 0.5"),
+        (
+            lambda: embed(network, 4, "equal", gamma_v=0.5, parent=0.5),
+            "`parent.*whole number.*got 0.5",
+        ),
         (lambda: embed(network, 4.5, "zero"), "whole number from 1 up, got 4.5"),
         (lambda: embed(network, (4, 4), "zero"), "each of the 1 hidden layers"),
         (lambda: embed(deep("relu stack")[0], 4, "zero"), "each of the 2 hidden layers"),
