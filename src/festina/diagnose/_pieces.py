@@ -53,7 +53,8 @@ def denoised(t: np.ndarray, loss: np.ndarray, median: int) -> Denoised:
     if t.size > 2:
         off = _off_neighbours(t, loss)
         scatter = np.maximum(_scatter(off, _CLEAN * height / 2), scatter_by_level(fall, off)(fall))
-    loss = _off_spikes(t, loss, filtered, _SPIKE * scatter)
+    if median > 1:
+        loss = _off_spikes(t, loss, filtered, _SPIKE * scatter)
     climbs = np.maximum(np.diff(loss), 0.0).sum()
     rise = (loss - np.minimum.accumulate(loss)).max()
     noise = scatter[1:][np.diff(loss) > 0].max(initial=0.0)  # elsewhere it may be curvature
@@ -70,11 +71,12 @@ def _off_spikes(
 ) -> np.ndarray:
     """Return the curve on a straight line wherever it is `far` from the medians around a sample.
 
-    The medians themselves stand still for a sample beside each spike: on a drop, a plateau.
+    The medians themselves repeat a value beside each spike, which on a drop looks like a plateau.
     """
     from scipy.ndimage import maximum_filter1d, minimum_filter1d
 
     high, low = maximum_filter1d(filtered, 3), minimum_filter1d(filtered, 3)
+    high[-1] = np.median(loss[-3:])  # where the running median is the last sample itself
     near = (loss <= high + far) & (loss >= low - far)
     return np.interp(t, t[near], loss[near])
 
