@@ -233,6 +233,18 @@ def test_noise_seldom_changes_what_the_loss_shows(noise):
     assert np.median(off) < BIN
 
 
+def test_a_spike_anywhere_changes_nothing():
+    """One sample of ten times the initial loss: on plateaus, within drops, and at the very end."""
+    steps, losses, _ = run("1B")
+    loss, clean = losses[0], found("1B")[0]
+    drop = int(np.argmin(np.diff(loss)))
+    for at in (3, drop - 8, drop - 3, drop, drop + 2, drop + 6, 1000, loss.size - 2, loss.size - 1):
+        each = plateaus(steps, np.where(np.arange(loss.size) == at, 10 * loss[0], loss))
+        assert each.level == pytest.approx(clean.level, abs=1e-6 * loss[0])
+        assert each.drop_time == pytest.approx(clean.drop_time, abs=0.5)
+        assert not each.rises.size
+
+
 LEVELS = np.array([3.0, 2.0, 0.8, 0.1])
 
 

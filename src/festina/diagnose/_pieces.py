@@ -53,16 +53,32 @@ def denoised(t: np.ndarray, loss: np.ndarray, median: int) -> Denoised:
     if t.size > 2:
         off = _off_neighbours(t, loss)
         scatter = np.maximum(_scatter(off, _CLEAN * height / 2), scatter_by_level(fall, off)(fall))
-    clipped = np.clip(loss, filtered - _SPIKE * scatter, filtered + _SPIKE * scatter)
-    climbs = np.maximum(np.diff(clipped), 0.0).sum()
-    rise = (clipped - np.minimum.accumulate(clipped)).max()
-    noise = scatter[1:][np.diff(clipped) > 0].max(initial=0.0)  # elsewhere it may be curvature
+    if median > 1:
+        loss = _off_spikes(t, loss, filtered, _SPIKE * scatter)
+    climbs = np.maximum(np.diff(loss), 0.0).sum()
+    rise = (loss - np.minimum.accumulate(loss)).max()
+    noise = scatter[1:][np.diff(loss) > 0].max(initial=0.0)  # elsewhere it may be curvature
     if climbs <= _FEW * rise or noise <= _CLEAN * height:
-        return Denoised(filtered, 0 * fall, 0 * fall)
+        return Denoised(median_filter(loss, median, mode="nearest"), 0 * fall, 0 * fall)
 
     even = np.arange(t.size) / t.size + (fall[0] - fall) / max(fall[0] - fall[-1], height)
     starts = np.flatnonzero(np.diff(np.floor(_CELLS * even), prepend=-1.0))
-    return _straight_pieces(t, clipped, np.maximum(scatter, _CLEAN * height), starts)
+    return _straight_pieces(t, loss, np.maximum(scatter, _CLEAN * height), starts)
+
+
+def _off_spikes(
+    t: np.ndarray, loss: np.ndarray, filtered: np.ndarray, far: np.ndarray
+) -> np.ndarray:
+    """Return the curve on a straight line wherever it is `far` from the medians around a sample.
+
+    The medians themselves repeat a value beside each spike, which on a drop looks like a plateau.
+    """
+    from scipy.ndimage import maximum_filter1d, minimum_filter1d
+
+    high, low = maximum_filter1d(filtered, 3), minimum_filter1d(filtered, 3)
+    high[-1] = np.median(loss[-3:])  # where the running median is the last sample itself
+    near = (loss <= high + far) & (loss >= low - far)
+    return np.interp(t, t[near], loss[near])
 
 
 def _scatter(off: Float[np.ndarray, " sample"], least: float) -> Float[np.ndarray, " sample"]:

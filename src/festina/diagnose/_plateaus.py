@@ -108,8 +108,9 @@ def plateaus(
     - `floor`: with `levels="log"`, losses below this fraction of the initial one count as equal.
     - `bins`, `smoothing`: number of steps on a clean curve, and the width of the Gaussian in steps
       (loss alone).
-    - `median`: samples in a running median taken first, against spikes (loss alone). It leaves a
-      monotone curve as it is; 1 switches it off.
+    - `median`: samples in a running median taken first, against spikes (loss alone). A sample far
+      from the medians around it is replaced by the line between its neighbours. It leaves a
+      falling curve as it is; 1 switches it off.
 
     **Returns:**
 
