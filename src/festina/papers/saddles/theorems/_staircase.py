@@ -5,6 +5,7 @@ and do not (10–10–10), a diagonal network on correlated features, and linear
 unequal variance, the example of Kunin et al. (2025). Loss ½⟨‖y − f‖²⟩ and the time of its flow.
 """
 
+import warnings
 from typing import Annotated, Any
 
 import jax
@@ -126,7 +127,9 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
         say(words, index / len(PANELS))
         network, task = _setting(parameters, name, key)
         lanes = list(np.ndindex(*network.batch_shape))
-        predicted = [staircase(network.lane(*lane), task) for lane in lanes]
+        with warnings.catch_warnings():  # Each row records the doubts, which are claims below.
+            warnings.filterwarnings("ignore", r"\d+ of \d+ staircases may differ from training")
+            predicted = staircase(network, task).lanes()
         how: dict[str, Any] = {"rtol": 1e-8}
         if name == "attention":  # a head that is left may take a hundred times as long
             ends = [each.times[-1] for each in predicted if each.times.size]
@@ -191,17 +194,24 @@ def _setting(
 def _lane(predicted: Staircase, trained: Trajectory) -> xr.Dataset:
     """Levels, times and active sets of one network, as predicted and as seen in training.
 
-    `level`, `jump` and `active` are predicted; `passage` is when training passes the middle between
-    two predicted levels, `rest` and `strength` belong to the plateaus that training has.
+    `level`, `jump`, `uncertainty` and `active` are predicted, and `doubted` says whether the theory
+    names doubts. `rest` and `strength` belong to the plateaus that training has, and `matched` says
+    whether they are as many as predicted. `passage` is when training passes the middle between two
+    of them or, if they are not matched, between two predicted levels.
     """
     slope = -trained.squared_gradient
     found = plateaus(trained.time, trained.loss, trained.squared_gradient, slope=slope)
-    members, middles = len(predicted.joined), (predicted.levels[1:] + predicted.levels[:-1]) / 2
+    members, matched = len(predicted.joined), len(found) == len(predicted.levels)
+    levels = found.level if matched else predicted.levels
+    middles = (levels[1:] + levels[:-1]) / 2
     passage = passage_time(trained.time, trained.loss, middles, slope=slope)
     active = [np.isin(np.arange(members), each) for each in predicted.active]
     table: dict[str, Any] = {
         "level": ("stage", predicted.levels),
         "jump": ("fall", predicted.times),
+        "uncertainty": ("fall", predicted.uncertainty),
+        "doubted": ((), bool(predicted.doubts())),
+        "matched": ((), matched),
         "passage": ("fall", passage),
         "active": (("stage", "member"), np.array(active, float)),
         "rest": ("plateau", found.level),
@@ -237,14 +247,32 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
             right = (active == here["seen"]).all("member").transpose("seed", "plateau").values
             what = f"{words}: plateaus have the predicted active coordinates"
             told(what, most(right[clean], of="plateaus"))
-        error, alone = _errors(table if linear else here)
+        told(
+            f"{words}: training has as many plateaus as predicted, unless the theory doubts it",
+            most((table["matched"] | table["doubted"]).values.ravel(), of="networks"),
+            note=f"{int(table['doubted'].sum())} of {table['doubted'].size} are doubted",
+        )
+        table = table.where(table["matched"])
+        error, alone = _errors(table)
         if alone.any():
-            what = f"{words}: jump times from the initial weights{' at every ε' * linear}"
+            beyond = (error - table["uncertainty"] / table["jump"]).values[alone.values]
+            what = f"{words}: jump times are within their stated uncertainty"
+            note = "relative errors beyond it"
+            told(what, apart(np.maximum(beyond, 0.0), within=_COMPUTED), note=note)
+        deep = (table["strength"] >= _CLEAN).rename(plateau="fall")
+        deep = (deep & deep.shift(fall=-1, fill_value=True)).reindex(fall=table["fall"])
+        compared = table if linear else table.sel(scale=here["scale"])
+        error, alone = _errors(compared.where(deep))
+        if alone.any():
+            what = f"{words}: jump times from the initial weights"
             within = max(parameters.scales[0], _COMPUTED) if linear else 0.05
-            note = f"relative; without those that have another within {100 * _APART:g} %"
+            note = (
+                f"relative; between plateaus of {_CLEAN:g} decades or more, without those that "
+                f"have another within {100 * _APART:g} %"
+            )
             told(what, apart(error.values[alone.values], within=within), note=note)
         strongly = not linear and parameters.correlated > _STRONGLY
-        growth(told, name, table, _MORE if strongly else 1)
+        growth(told, name, table, deep, _MORE if strongly else 1)
         say += told
     (words, *source), closed = PANELS["attention"], attention["closed_form"][:-1]
     told = Ledger(say.experiment, *source)
@@ -267,8 +295,10 @@ def _errors(table: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
     return abs(jump / table["passage"] - 1), jump.notnull() & ~near
 
 
-def growth(say: Ledger, name: str, table: xr.Dataset, more: int = 1) -> None:
-    """Predictions get better as 1/ln(1/ε).
+def growth(
+    say: Ledger, name: str, table: xr.Dataset, deep: xr.DataArray | bool = True, more: int = 1
+) -> None:
+    """Predictions get better as 1/ln(1/ε); how good they are is judged between deep plateaus.
 
     A jump's time is ln(1/ε) e-foldings of the weights, and the error a part of one, of either sign,
     which no single jump need approach steadily.
@@ -277,13 +307,15 @@ def growth(say: Ledger, name: str, table: xr.Dataset, more: int = 1) -> None:
     error, words, jumps = error.where(alone), PANELS[name][0], ("seed", "fall")
     if not error.count():
         return
-    size, scales = ((error**2).mean(jumps) ** 0.5).dropna("scale"), table["scale"].values
-    say(
-        f"{words}: a jump is missed by a small part of the time in which weights grow by e (root "
-        "mean square of the relative error, times ln(1/ε))",
-        apart(size * np.log(1 / size["scale"]), within=_PART_OF_AN_E_FOLDING[name] * more),
-        note=listed(size, 2),
-    )
+    mean = lambda each: ((each**2).mean(jumps) ** 0.5).dropna("scale")
+    clean, size, scales = mean(error.where(deep)), mean(error), table["scale"].values
+    if clean.size:
+        say(
+            f"{words}: a jump is missed by a small part of the time in which weights grow by e "
+            "(root mean square of the relative error, times ln(1/ε))",
+            apart(clean * np.log(1 / clean["scale"]), within=_PART_OF_AN_E_FOLDING[name] * more),
+            note=listed(clean, 2),
+        )
     fall = float(np.log(scales[0]) / np.log(scales[-1]))
     if fall <= _FAR and error.count(jumps).min() >= _JUMPS:
         ratio = below(size[-1] / size[0], fall + _FALLEN)
@@ -313,7 +345,7 @@ def later(say: Ledger, table: xr.Dataset) -> None:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Losses wide and pale, predicted levels and jumps thin and dashed."""
+    """Losses wide and pale, predicted levels and jumps dashed; bars are their uncertainty."""
     title = "Staircases predicted from data statistics and initial weights"
     figure, axes = sheet(title, 2, 2, width=4.2, height=3.0, sharey=True)
     colours = ("#0072B2", "#E69F00", "#009E73")
@@ -333,6 +365,9 @@ def draw(run: xr.DataTree) -> Figure:
             steps = above(np.append(levels, levels[-1]))
             dashed = {**THEORY, "color": color, "lw": 1.4}
             ax.step([0.0, *jumps, 10 * end], steps, where="post", **dashed)
+            unsure = row["uncertainty"].dropna("fall").values
+            middle = np.sqrt(steps[:-2] * steps[1:-1])
+            ax.hlines(middle, jumps - unsure, jumps + unsure, color=color, lw=1.4)
             latest = max(latest, end)
         ax.plot([], [], **THEORY, label="predicted")
         ax.set(yscale="log", xlim=(0, latest), ylim=(1e-3, 1.6))
