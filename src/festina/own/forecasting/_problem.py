@@ -218,7 +218,11 @@ def tree_problem(model: Any, loss: Any, data: Any, *, most: int, batch: int | No
     ):
         raise ValueError("`model` has complex weights, expected real ones.")
     short = {str(leaf.dtype) for leaf in real.values() if leaf.dtype.itemsize < 4}
-    longer = lambda leaf: jnp.asarray(leaf, jnp.promote_types(leaf.dtype, jnp.float32))
+    at_least = lambda kind: jax.dtypes.canonicalize_dtype(jnp.promote_types(kind, jnp.float32))
+    longer = lambda leaf: jnp.asarray(leaf, at_least(leaf.dtype))
+    like = lambda part, leaf: (np if isinstance(leaf, np.ndarray) else jnp).asarray(
+        part, leaf.dtype
+    )
     whole = lambda parts: tree.replaced(dict(zip(real, parts, strict=True)))
     graded = jax.jit(jax.value_and_grad(lambda w, x, y: _one_number(value_of(whole(w), x, y))))
 
@@ -228,7 +232,7 @@ def tree_problem(model: Any, loss: Any, data: Any, *, most: int, batch: int | No
 
     def restore(w: Vector) -> Any:
         pairs = zip(w.parts, real.values(), strict=True)
-        return whole([part.astype(leaf.dtype) for part, leaf in pairs])
+        return whole([like(part, leaf) for part, leaf in pairs])
 
     start = Vector(tuple(longer(leaf) for leaf in real.values()))
     array = lambda a, like: jnp.asarray(a, like.dtype)
