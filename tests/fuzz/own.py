@@ -257,9 +257,12 @@ def _(found, g):
     held = math.ceil(len(whole) / 5) if len(whole) >= 10 else len(whole)
     apart = np.sort(rows_apart**2)
     low, high = math.sqrt(apart[:held].mean()), math.sqrt(apart[-held:].mean())
-    return holds(
-        f"the error {found.error} lies between {low} and {high}",
-        low - rounding <= found.error <= high * (1 + 1e-3) + rounding,
+    return (
+        holds(
+            f"the error {found.error} lies between {low} and {high}",
+            low - rounding <= found.error <= high * (1 + 1e-3) + rounding,
+        )
+        and "right"
     )
 
 
@@ -390,7 +393,8 @@ def _(found, g):
         holds(f"the plateau is left by {high}", left.size)
         early = left[0] >= low - patience - 0.1 * found.left
         return holds(f"the plateau is left in {found.band}, not in {left[0]}", early) and "right"
-    if found.ahead > MOST or found.verdict not in ("minimum", "settling", "no staircase"):
+    spent = found.gradients >= int(g.max_gradients)  # a note says that what follows is not known
+    if spent or found.ahead > MOST or found.verdict not in ("minimum", "settling", "no staircase"):
         return "kept"
     losses = ahead(g, math.ceil(found.ahead) + 1)
     if found.verdict == "minimum":
