@@ -329,7 +329,7 @@ def problem(rng):
 
 def ahead(g, steps):
     """Losses of the optimiser's own steps in float64, by the derivatives of PyTorch."""
-    tensor = lambda a: torch.as_tensor(np.asarray(a, dtype=float))
+    tensor = lambda a: torch.as_tensor(np.array(a, dtype=float, order="C"))
     w = {name: tensor(each).requires_grad_() for name, each in g["model"].items()}
     rule, data, losses = g["optimizer"], [tensor(each) for each in g["data"]], []
     run = torch.optim.SGD(

@@ -59,7 +59,7 @@ def test_clear_words(model, x, words):
 @pytest.mark.parametrize("look", [festina.shrink, widths])
 @pytest.mark.parametrize("x", [None, (X, None), {"x": X, "mask": (None,)}, (), {}])
 def test_inputs_that_are_not_there(look, x):
-    words = "arrays with one row for each sample, got (NoneType|tuple|dict)"
+    words = "arrays, one row for each sample, got (NoneType|tuple|dict)"
     with pytest.raises(ValueError, match=words):
         look(mlp(), x)
     with pytest.raises(ValueError, match=words):

@@ -108,7 +108,7 @@ def _tensor(array: Any) -> Any:
         found = None
     if found is None or not found.ndim:
         raise ValueError(
-            "Inputs and targets of the data must be arrays with one row for each sample, in a tuple "
+            "Inputs and targets in the data must be arrays, one row for each sample, in a tuple "
             f"or a dict if they are several, a Dataset or a DataLoader; got {type(array).__name__}."
         )
     return found
@@ -122,7 +122,7 @@ def leaves(data: Any) -> list[Any]:
     if not getattr(data, "shape", ()):
         kind = type(data).__name__
         raise ValueError(
-            f"Inputs and targets of the data must be arrays with one row for each sample, got {kind}."
+            f"Inputs and targets in the data must be arrays, one row for each sample, got {kind}."
         )
     return [data]
 

@@ -102,7 +102,7 @@ class Problem:
             (first, g), (again, _), (scale, _) = (
                 self(w) for w in (self.start, self.start, self.start * 0.0)
             )
-        except (RuntimeError, TypeError, IndexError) as error:
+        except (RuntimeError, TypeError, LookupError, AttributeError) as error:
             what = (str(error).splitlines() or [type(error).__name__])[0]
             raise ValueError(f"`model` and `loss` do not take these data: {what}") from error
         scale = abs(scale) if math.isfinite(scale) else 0.0
@@ -283,7 +283,14 @@ def _own_loss(outputs: Any, _: Any) -> Any:
 def _callable(loss: Any) -> Callable:
     if not callable(loss):
         raise ValueError(f"`loss` is a {type(loss).__name__}, expected a function of arrays.")
-    return loss
+
+    def asked(*given: Any) -> Any:
+        try:
+            return loss(*given)
+        except ValueError as error:  # as other libraries say it where shapes do not fit
+            raise TypeError(str(error)) from error
+
+    return asked
 
 
 def _longer(kind: str) -> str:

@@ -134,6 +134,7 @@ def shrink(
     check_tolerance(tolerance)
     steps = whole_number("steps", steps)
     network = model_of(model, x, apply=apply)
+    network.attempt(lambda: network.computed(network.original, network.samples.part(slice(2))))
     asked = None if widths is None else _asked(widths, {h.name: h.units for h in network.hidden})
     narrowest = Narrowest(network, steps=steps, progress=progress)
     chosen = asked or narrowest.search(tolerance, tune=tune).widths
