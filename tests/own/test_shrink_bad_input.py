@@ -83,6 +83,16 @@ def test_clear_words_about_options(given, words):
         festina.shrink(mlp(), X, **given)
 
 
+def test_models_that_do_not_run_as_they_are_given():
+    mixed = mlp()
+    mixed[0].double()
+    with pytest.raises(ValueError, match="`model` does not take these inputs"):
+        festina.shrink(mixed, X, widths=2)
+    weights = {"first": np.ones((3, 2)), "second": []}
+    with pytest.raises(ValueError, match="`model` does not take these inputs"):
+        festina.shrink(weights, X.numpy(), apply=lambda w, x: x @ w["first"].T @ w["second"].T)
+
+
 def test_losses_that_say_nothing():
     y = torch.zeros(40, 2)
     with pytest.raises(ValueError, match="give `y`"):
