@@ -4,6 +4,7 @@ import itertools
 import math
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -199,7 +200,7 @@ def _(found, g):
 
 
 def trained(rng):
-    model = module(**tree(rng))
+    model: Any = module(**tree(rng))
     kind = (torch.optim.SGD, torch.optim.Adam)[rng.integers(2)]
     return {"model": model, "optimizer": kind(model.parameters(), lr=0.01)}
 
