@@ -18,6 +18,7 @@ from . import (  # noqa: F401
     gated,
     linear,
     networks,
+    own,
     saddles,
     tasks,
 )
@@ -35,8 +36,11 @@ MODULES = (
     "diagnose",
     "networks",
     "tasks",
+    "own",
 )
 ELSEWHERE = {
+    "own.hugging_face_callback",  # made by a trainer of another library: tests/own
+    "own.lightning_callback",
     "tasks.mnist",  # reads files: tests/tasks
     "theory.coding.erf",  # a function of JAX's, as it is
     "theory.coding.sigmoid",

@@ -413,11 +413,11 @@ WRONG = {
     "`momentum` is 1": lambda: SGD(0.1, momentum=1.0),
     "`momentum` is -0.5": lambda: SGD(0.1, momentum=-0.5),
     "`dampening` is 1": lambda: SGD(0.1, momentum=0.9, dampening=1.0),
-    "`beta_2` is 1": lambda: Adam(0.1, betas=(0.9, 1.0)),
-    "`beta_1` is -0.1": lambda: AdamW(0.1, betas=(-0.1, 0.9)),
+    r"`betas\[1\]` is 1": lambda: Adam(0.1, betas=(0.9, 1.0)),
+    r"`betas\[0\]` is -0.1": lambda: AdamW(0.1, betas=(-0.1, 0.9)),
     "`lr` must be a number": lambda: SGD(math.nan),
     r"`lr` is \(1.0, -1.0\)": lambda: SGD((1.0, -1.0)),
-    "learning rate is 0": lambda: Adam(0.0),
+    "`lr` is 0.0, expected a positive": lambda: Adam(0.0),
     "`weight_decay` is -1": lambda: SGD(0.1, weight_decay=-1.0),
     r"`lr` is \(0.1, 0.1, 0.1\), expected one number, or one for each of the 2 arrays": (
         lambda: forecast(optimiser=SGD((0.1, 0.1, 0.1)))

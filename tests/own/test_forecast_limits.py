@@ -293,6 +293,34 @@ def test_bad_input_is_refused_in_a_line(words):
     assert "\n" not in str(complaint.value)
 
 
+@pytest.mark.parametrize(
+    ("words", "given"),
+    [
+        ("`betas` must be a pair", {"betas": None}),
+        ("`betas` must be a pair", {"betas": (0.9,)}),
+        (r"`betas\[1\]` is 1", {"betas": (0.9, 1.0)}),
+        ("`eps` is -1", {"eps": -1.0}),
+        ("`step` is -1", {"step": -1}),
+        ("`moments` must be a pair", {"moments": 3.0}),
+        ("`lr` is ", {"lr": ()}),
+    ],
+)
+def test_bad_settings_of_adam_are_named(words, given, as_a_user):
+    with pytest.raises(ValueError, match=words):
+        Adam(**{"lr": 0.1, **given})
+
+
+def test_weights_in_numpy_stay_so_and_nothing_is_warned_of():
+    x = np.linspace(-1, 1, 8)[:, None]
+    loss = lambda model, x, y: ((x @ model["w"] - y) ** 2).mean()
+    model = {"w": np.full((1, 1), 1 / 3)}
+    seen = festina.forecast(model, loss, SGD(0.1), (x, 2 * x), max_gradients=40)
+    assert type(seen.after["w"]) is np.ndarray
+    assert seen.after["w"].dtype == np.float64
+    with pytest.raises(ValueError, match="do not take these data"):
+        festina.forecast({"v": x[:1]}, loss, SGD(0.1), (x, x))
+
+
 def test_one_sample_is_enough():
     x, y = regression(1)
     seen = festina.forecast(linear(), MSE, SGD(0.05), (x, y), batch=1)

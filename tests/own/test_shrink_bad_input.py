@@ -59,7 +59,7 @@ def test_clear_words(model, x, words):
 @pytest.mark.parametrize("look", [festina.shrink, widths])
 @pytest.mark.parametrize("x", [None, (X, None), {"x": X, "mask": (None,)}, (), {}])
 def test_inputs_that_are_not_there(look, x):
-    words = "Samples must be arrays with one row for each, got (NoneType|tuple|dict)"
+    words = "arrays, one row for each sample, got (NoneType|tuple|dict)"
     with pytest.raises(ValueError, match=words):
         look(mlp(), x)
     with pytest.raises(ValueError, match=words):
@@ -81,6 +81,16 @@ def test_inputs_that_are_not_there(look, x):
 def test_clear_words_about_options(given, words):
     with pytest.raises(ValueError, match=words):
         festina.shrink(mlp(), X, **given)
+
+
+def test_models_that_do_not_run_as_they_are_given():
+    mixed = mlp()
+    mixed[0].double()
+    with pytest.raises(ValueError, match="`model` does not take these inputs"):
+        festina.shrink(mixed, X, widths=2)
+    weights = {"first": np.ones((3, 2)), "second": []}
+    with pytest.raises(ValueError, match="`model` does not take these inputs"):
+        festina.shrink(weights, X.numpy(), apply=lambda w, x: x @ w["first"].T @ w["second"].T)
 
 
 def test_losses_that_say_nothing():

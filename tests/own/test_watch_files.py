@@ -37,8 +37,6 @@ def same(model, other):
 @pytest.mark.parametrize("suffix", [".pt", ".safetensors", ".npz"])
 @pytest.mark.parametrize("make", [module, tree])
 def test_weights_come_back(make, suffix, tmp_path):
-    if make is tree and suffix == ".pt":
-        pytest.skip("trees of arrays are not saved by PyTorch")
     if suffix == ".safetensors":
         pytest.importorskip("safetensors")
     model, file = make(), tmp_path / f"run-2-step-0400{suffix}"
@@ -131,6 +129,64 @@ def test_weights_of_another_model_are_named():
 
 
 @pytest.mark.parametrize("suffix", [".pt", ".safetensors", ".npz"])
+@pytest.mark.parametrize("short", [module().bfloat16(), {"w": jnp.ones(3, jnp.bfloat16) / 3}])
+def test_short_numbers_come_back(short, suffix, tmp_path):
+    save_weights(tmp_path / f"a{suffix}", short)
+    weights = read_checkpoint(tmp_path / f"a{suffix}").weights
+    zeros = {name: each * 0 for name, each in named_weights(short).items()}
+    model = zeros if isinstance(short, dict) else module().bfloat16()
+    found, right = (named_weights(each) for each in (load_weights(model, weights), short))
+    for name, each in right.items():
+        assert found[name].dtype == each.dtype
+        assert bool((found[name] == each).all())
+
+
+def test_arrays_of_numpy_stay_arrays_of_numpy_in_their_precision(tmp_path):
+    model = {"file": np.array([1 / 3]), "count": np.array([2**40]), "swapped": np.ones(2, ">f8")}
+    for suffix in (".pt", ".npz"):
+        save_weights(tmp_path / f"a{suffix}", model)
+        weights = read_checkpoint(tmp_path / f"a{suffix}").weights
+        found = load_weights({name: 0 * each for name, each in model.items()}, weights)
+        for name, each in model.items():
+            assert type(found[name]) is np.ndarray
+            np.testing.assert_array_equal(found[name], each)
+
+
+BAD_WEIGHTS = {
+    "'w' is of float64, and the model's int": (np.ones(2, int), np.array([0.5, 1.0])),
+    "'w' is of complex128": (np.ones(2), np.array([1.0, 1j])),
+    "float32 does not hold": (np.ones(2, "f4"), np.array([1.0, 1e40])),
+    "`weights` has masked values in 'w'": (np.ones(2), np.ma.array([1.0, 2.0], mask=[0, 1])),
+    "`weights` has objects in 'w'": (np.ones(2), np.array([1.0, 2.0], dtype=object)),
+    "`weights` must hold arrays, 'w' is a list": (np.ones(2), [1.0, 2.0]),
+    "`model` has objects in 'w'": (np.array([1.0, 2.0], dtype=object), np.ones(2)),
+}
+
+
+@pytest.mark.parametrize("words", BAD_WEIGHTS)
+def test_numbers_that_a_model_does_not_hold_are_refused(words):
+    have, given = BAD_WEIGHTS[words]
+    with pytest.raises(ValueError, match=words):
+        load_weights({"w": have}, {"w": given})
+
+
+def test_two_arrays_of_one_name_are_refused():
+    with pytest.raises(ValueError, match=r"two arrays called 'a\.b'"):
+        named_weights({"a.b": np.ones(2), "a": {"b": np.zeros(2)}})
+
+
+def test_bad_paths_models_and_steps(tmp_path, as_a_user):
+    with pytest.raises(ValueError, match="`path` must be the name of a file, got NoneType"):
+        read_checkpoint(None)
+    with pytest.raises(ValueError, match="`model` is a dict without arrays"):
+        save_weights(tmp_path / "a.npz", {})
+    with pytest.raises(ValueError, match="`weights` must be a dict of arrays"):
+        load_weights({"w": np.ones(2)}, None)
+    torch.save({"model": {"w": torch.ones(1)}, "step": float("nan")}, tmp_path / "a.pt")
+    assert read_checkpoint(tmp_path / "a.pt").step is None
+
+
+@pytest.mark.parametrize("suffix", [".pt", ".safetensors", ".npz"])
 def test_counts_of_a_normalisation_come_back_as_the_one_number_they_are(suffix, tmp_path):
     if suffix == ".safetensors":
         pytest.importorskip("safetensors")
@@ -196,10 +252,20 @@ def test_checkpoints_may_lie_between_whole_steps():
     assert run.network(0.75) == "late"
 
 
-def test_checkpoints_that_do_not_fit():
+def test_checkpoints_that_do_not_fit(as_a_user):
     with pytest.raises(ValueError, match="There are 1 checkpoints and 2 steps at which"):
         festina.own.watched([0], [1.0, 0.5])
     with pytest.raises(ValueError, match=r"`losses` has shape \(2,\) and `steps` \(3,\)"):
         festina.own.watched([0, 1], [1.0, 0.5], steps=[0, 1, 2])
+    with pytest.raises(ValueError, match="`at` has the step 0 more than once"):
+        festina.own.watched([0, 1], [1.0, 0.5], at=[0, 0])
+    with pytest.raises(ValueError, match="`steps` must be finite, got nan"):
+        festina.own.watched([0, 1], [1.0, 0.5], steps=[0, np.nan])
+    with pytest.raises(ValueError, match="`checkpoints` must be a list of networks, got dict"):
+        festina.own.watched({0: "a", 1: "b"}, [1.0, 0.5])
+    with pytest.raises(ValueError, match="`read` must be a function"):
+        festina.own.watched([0, 1], [1.0, 0.5], read=True)
+    with pytest.raises(ValueError, match="one or more steps"):
+        festina.own.watched([], [])
     with pytest.raises(ValueError, match="no checkpoint of step 7"):
         festina.own.watched([0, 1], [1.0, 0.5]).network(7)

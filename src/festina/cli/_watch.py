@@ -69,7 +69,8 @@ def watch(
                 "Give one table of losses alone: it has no weights, and `--model` and `--loss` "
                 "need checkpoints."
             )
-        steps, losses = read_losses(files[0])
+        (table,) = files
+        steps, losses = read_losses(table)
         run = watched([], losses, steps=steps, at=[], epoch=steps_each)
         print(run.stairs())
         if figure is not None:

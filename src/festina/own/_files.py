@@ -2,6 +2,8 @@
 
 import copy
 import csv
+import math
+import os
 import re
 import zipfile
 from collections.abc import Mapping
@@ -23,6 +25,7 @@ _STEPS = ("global_step", "step", "steps", "iteration", "iter", "epoch")
 _LOSSES = ("loss", "train_loss")
 _OPTIMISERS = ("optimizer_state_dict", "optimizer", "optimizer_states")
 _SAFETENSORS = "safetensors.numpy", "safetensors", "'festina[torch]'"
+_RANKS = jnp.bool_, jnp.integer, jnp.floating, jnp.complexfloating
 _WRAPPERS = ("_orig_mod.", "module.", "model.", "network.", "net.")
 
 
@@ -45,7 +48,7 @@ def read_checkpoint(path: str | Path) -> Checkpoint:
     A checkpoint with weights beside other things is one too. Files that hold whole modules are
     refused: to load one is to execute what it says.
     """
-    path = Path(path).expanduser()
+    path = _path(path)
     found = _read(path)
     weights = found if _is_weights(found) else _weights_in(found, path)
     others = {} if weights is found else found
@@ -57,13 +60,13 @@ def read_checkpoint(path: str | Path) -> Checkpoint:
     if isinstance(state, list):  # Lightning's, of which there may be none
         state = next(iter(state), None)
     known = isinstance(state, Mapping) and "param_groups" in state
-    at = None if step is None else int(step)
+    at = None if step is None or not math.isfinite(step) else int(step)
     return Checkpoint(dict(weights), at, loss, dict(state) if known else None)
 
 
 def read_data(path: str | Path) -> tuple[Any, Any | None]:
     """Inputs and targets, `x` and `y` in an `.npz` or `.safetensors`; targets may be missing."""
-    path = Path(path).expanduser()
+    path = _path(path)
     found = _read(path, (".npz", ".safetensors"))
     if "x" not in found:
         names = ", ".join(f"'{name}'" for name in found) or "nothing"
@@ -144,17 +147,24 @@ def _columns(path: Path, names: list[str], width: int) -> tuple[int, int | None]
 def load_weights(model: Any, weights: Mapping[str, Any], *, origin: str = "`weights`") -> Any:
     """A copy of the model with these weights: a module of PyTorch's, or any tree of arrays.
 
-    `origin` is what the weights are called where they are another model's.
+    `origin` is what the weights are called where they are another model's. Weights keep the kind
+    and the precision that they have in the model. Raises `ValueError` for numbers that this
+    precision does not hold: fractions for whole numbers, complex for real ones, an overflow.
     """
     have = named_weights(model)
+    if not isinstance(weights, Mapping):
+        kind = type(weights).__name__
+        raise ValueError(f"{origin} must be a dict of arrays by their names, got {kind}.")
     given = _unwrapped(weights, have)
     _check(given, have, origin)
+    cast = lambda name: _cast(name, _numpy(given[name]), _numpy(have[name]).dtype, origin)
+    placed = {name: cast(name) for name in have}
     if is_module(model):
         model = copy.deepcopy(model)
-        model.load_state_dict({name: torch().as_tensor(value) for name, value in given.items()})
+        model.load_state_dict({name: _tensor(value) for name, value in placed.items()})
         return model
-    placed = {name: jnp.asarray(given[name], leaf.dtype) for name, leaf in have.items()}
-    return Tree(model, plain=True).replaced(placed)
+    ours = lambda name: np.asarray if isinstance(have[name], np.ndarray) else jnp.asarray
+    return Tree(model, plain=True).replaced({n: ours(n)(each) for n, each in placed.items()})
 
 
 def named_weights(model: Any) -> dict[str, Any]:
@@ -167,23 +177,80 @@ def named_weights(model: Any) -> dict[str, Any]:
         return {name: each for name, each in model.state_dict().items() if is_tensor(each)}
     leaves = Tree(model, plain=True).leaves
     is_array = lambda leaf: hasattr(leaf, "shape") and hasattr(leaf, "dtype")
-    return {name: leaf for name, leaf in leaves.items() if is_array(leaf)}
+    found = {name: leaf for name, leaf in leaves.items() if is_array(leaf)}
+    for name, leaf in found.items():
+        _check_numbers(name, leaf, "`model`")
+    return {name: leaf for name, leaf in found.items() if _rank(leaf.dtype) is not None}
 
 
 def save_weights(path: str | Path, model: Any) -> None:
     """The weights of a model by their names, into a `.safetensors`, an `.npz` or a `.pt`."""
-    path = Path(path).expanduser()
-    weights = named_weights(model)
+    path = _path(path)
     _check_suffix(path, _KNOWN)
+    weights = named_weights(model)
+    if not weights:
+        raise ValueError(f"`model` is a {type(model).__name__} without arrays: nothing to save.")
     if path.suffix in _TORCH:
-        torch().save(weights, path)
+        torch().save(
+            {n: a if is_tensor(a) else _tensor(_numpy(a)) for n, a in weights.items()}, path
+        )
         return
-    here = lambda each: each.detach().cpu() if is_tensor(each) else each
-    arrays = {name: np.asarray(here(each), order="C") for name, each in weights.items()}
-    if path.suffix == ".npz":
-        np.savez(path, allow_pickle=False, **arrays)
-    else:
+    arrays = {name: np.asarray(_numpy(each), order="C") for name, each in weights.items()}
+    if path.suffix == ".safetensors":
         required(*_SAFETENSORS).save_file(arrays, path)
+        return
+    with zipfile.ZipFile(path, "w") as archive:  # `np.savez` does not take all names
+        for name, each in arrays.items():
+            known = each if each.dtype.isbuiltin == 1 else each.astype(np.float32)
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, known, allow_pickle=False)
+
+
+def _check_numbers(name: str, value: Any, origin: str) -> None:
+    what = "masked values" if np.ma.is_masked(value) else "objects" if value.dtype == object else ""
+    if what:
+        raise ValueError(f"{origin} has {what} in '{name}', expected an array of numbers.")
+
+
+def _path(path: Any) -> Path:
+    if not isinstance(path, str | os.PathLike):
+        raise ValueError(f"`path` must be the name of a file, got {type(path).__name__}.")
+    return Path(path).expanduser()
+
+
+def _rank(dtype: Any) -> int | None:
+    """Place of a type among truth values, whole, real and complex numbers; None for others."""
+    return next((k for k, kind in enumerate(_RANKS) if jnp.issubdtype(dtype, kind)), None)
+
+
+def _numpy(value: Any) -> np.ndarray:
+    """An array in the machine's byte order; bfloat16, which NumPy lacks, is that of JAX."""
+    if is_tensor(value):
+        value = value.detach().cpu()
+        if value.dtype == torch().bfloat16:
+            return value.float().numpy().astype(jnp.bfloat16)
+    found = np.asarray(value)
+    return found if found.dtype.isnative else found.astype(found.dtype.newbyteorder("="))
+
+
+def _tensor(value: np.ndarray) -> Any:
+    if value.dtype == jnp.bfloat16:
+        return torch().from_numpy(value.astype(np.float32)).bfloat16()
+    return torch().from_numpy(value.copy())
+
+
+def _cast(name: str, value: np.ndarray, dtype: Any, origin: str) -> np.ndarray:
+    given, wanted = _rank(value.dtype), _rank(dtype)
+    with np.errstate(over="ignore"):
+        fits = given is not None and wanted is not None and given <= wanted
+        found = value.astype(dtype) if fits else value
+    lost = wanted == 1 and (found != value).any()
+    if not fits or lost or (np.isfinite(value) & ~np.isfinite(found)).any():
+        raise ValueError(
+            f"{origin} cannot be loaded into this model: '{name}' is of {value.dtype}, and the "
+            f"model's {dtype} does not hold these numbers."
+        )
+    return found
 
 
 def _read(path: Path, known: tuple[str, ...] = _KNOWN) -> Any:
@@ -251,7 +318,7 @@ def _unwrapped(weights: Mapping[str, Any], have: Mapping[str, Any]) -> dict[str,
     """Without what a compiler, a distributor or a trainer has put before every name."""
     given = dict(weights)
     for prefix in _WRAPPERS:
-        if not set(given) & set(have) and all(name.startswith(prefix) for name in given):
+        if not set(given) & set(have) and all(str(name).startswith(prefix) for name in given):
             given = {name.removeprefix(prefix): each for name, each in given.items()}
     return given
 
@@ -263,6 +330,10 @@ def _check(given: Mapping[str, Any], have: Mapping[str, Any], origin: str) -> No
         words += [f"it has '{name}', which the model has not" for name in more[:1]]
         raise ValueError(f"{origin} is of another model: {' and '.join(words)}.")
     for name, value in have.items():
+        if not hasattr(given[name], "shape"):
+            kind = type(given[name]).__name__
+            raise ValueError(f"{origin} must hold arrays, '{name}' is a {kind}.")
+        _check_numbers(name, given[name], origin)
         if tuple(given[name].shape) != tuple(value.shape):
             raise ValueError(
                 f"{origin} is of another model: '{name}' has shape {tuple(given[name].shape)} "

@@ -44,9 +44,11 @@ def arrays(
     n, *others = map(len, leaves(x))
     if any(other != n for other in others):
         counts = ", ".join(map(str, (n, *others)))
-        raise ValueError(f"The inputs have {counts} samples: as many were expected in each.")
+        raise ValueError(f"The inputs of the data have {counts} samples: expected as many in each.")
     if y is not None and length(y) != n:
-        raise ValueError(f"There are {n} inputs and {length(y)} targets: as many were expected.")
+        raise ValueError(
+            f"There are {n} inputs and {length(y)} targets in the data: expected one for each."
+        )
     order, notes = _some(n, most)
     take = lambda data: mapped(data, lambda a: place(a[order]))
     return Samples(take(x), take(y), None, notes)
@@ -106,8 +108,8 @@ def _tensor(array: Any) -> Any:
         found = None
     if found is None or not found.ndim:
         raise ValueError(
-            "Samples must be arrays with one row for each, in a tuple or a dict if they are "
-            f"several, a Dataset or a DataLoader; got {type(array).__name__}."
+            "Inputs and targets in the data must be arrays, one row for each sample, in a tuple "
+            f"or a dict if they are several, a Dataset or a DataLoader; got {type(array).__name__}."
         )
     return found
 
@@ -119,7 +121,9 @@ def leaves(data: Any) -> list[Any]:
         return [leaf for part in parts for leaf in leaves(part)]
     if not getattr(data, "shape", ()):
         kind = type(data).__name__
-        raise ValueError(f"Samples must be arrays with one row for each, got {kind}.")
+        raise ValueError(
+            f"Inputs and targets in the data must be arrays, one row for each sample, got {kind}."
+        )
     return [data]
 
 

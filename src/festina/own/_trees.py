@@ -13,9 +13,19 @@ class Tree:
     """
 
     def __init__(self, model: Any, *, plain: bool = False):
-        paths, self._structure = jax.tree.flatten_with_path(model)
+        try:
+            paths, self._structure = jax.tree.flatten_with_path(model)
+        except (TypeError, ValueError) as error:  # keys that cannot be sorted
+            raise ValueError(
+                f"`model` is no tree of arrays, names of one kind are expected: {error}"
+            ) from error
         words = {"simple": True, "separator": "."} if plain else {}
-        self.leaves = {jax.tree_util.keystr(path, **words): leaf for path, leaf in paths}
+        self.leaves: dict[str, Any] = {}
+        for path, leaf in paths:
+            name = jax.tree_util.keystr(path, **words)
+            if name in self.leaves:
+                raise ValueError(f"`model` has two arrays called '{name}': rename one of them.")
+            self.leaves[name] = leaf
 
     def replaced(self, leaves: Mapping[str, Any]) -> Any:
         return self._structure.unflatten({**self.leaves, **leaves}.values())

@@ -102,7 +102,7 @@ class Problem:
             (first, g), (again, _), (scale, _) = (
                 self(w) for w in (self.start, self.start, self.start * 0.0)
             )
-        except (RuntimeError, TypeError, IndexError) as error:
+        except (RuntimeError, TypeError, LookupError, AttributeError) as error:
             what = (str(error).splitlines() or [type(error).__name__])[0]
             raise ValueError(f"`model` and `loss` do not take these data: {what}") from error
         scale = abs(scale) if math.isfinite(scale) else 0.0
@@ -218,7 +218,11 @@ def tree_problem(model: Any, loss: Any, data: Any, *, most: int, batch: int | No
     ):
         raise ValueError("`model` has complex weights, expected real ones.")
     short = {str(leaf.dtype) for leaf in real.values() if leaf.dtype.itemsize < 4}
-    longer = lambda leaf: jnp.asarray(leaf, jnp.promote_types(leaf.dtype, jnp.float32))
+    at_least = lambda kind: jax.dtypes.canonicalize_dtype(jnp.promote_types(kind, jnp.float32))
+    longer = lambda leaf: jnp.asarray(leaf, at_least(leaf.dtype))
+    like = lambda part, leaf: (np if isinstance(leaf, np.ndarray) else jnp).asarray(
+        part, leaf.dtype
+    )
     whole = lambda parts: tree.replaced(dict(zip(real, parts, strict=True)))
     graded = jax.jit(jax.value_and_grad(lambda w, x, y: _one_number(value_of(whole(w), x, y))))
 
@@ -228,7 +232,7 @@ def tree_problem(model: Any, loss: Any, data: Any, *, most: int, batch: int | No
 
     def restore(w: Vector) -> Any:
         pairs = zip(w.parts, real.values(), strict=True)
-        return whole([part.astype(leaf.dtype) for part, leaf in pairs])
+        return whole([like(part, leaf) for part, leaf in pairs])
 
     start = Vector(tuple(longer(leaf) for leaf in real.values()))
     array = lambda a, like: jnp.asarray(a, like.dtype)
@@ -279,7 +283,14 @@ def _own_loss(outputs: Any, _: Any) -> Any:
 def _callable(loss: Any) -> Callable:
     if not callable(loss):
         raise ValueError(f"`loss` is a {type(loss).__name__}, expected a function of arrays.")
-    return loss
+
+    def asked(*given: Any) -> Any:
+        try:
+            return loss(*given)
+        except ValueError as error:  # as other libraries say it where shapes do not fit
+            raise TypeError(str(error)) from error
+
+    return asked
 
 
 def _longer(kind: str) -> str:

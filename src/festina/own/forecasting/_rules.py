@@ -106,8 +106,14 @@ class Adam:
     step: float = 0.0
 
     def __post_init__(self) -> None:
-        one, two = self.betas
-        _check(self, beta_1=one, beta_2=two)
+        for name, pair in (("betas", self.betas), ("moments", self.moments)):
+            missing = pair is None and name == "moments"
+            if not missing and (not isinstance(pair, tuple | list) or len(pair) != 2):
+                raise ValueError(f"`{name}` must be a pair, got {pair!r}.")
+        for name, value in (("eps", self.eps), ("step", self.step)):
+            if not 0 <= real_number(name, value) < math.inf:
+                raise ValueError(f"`{name}` is {value}, expected a finite number from 0 up.")
+        _check(self, **{f"betas[{k}]": each for k, each in enumerate(self.betas)})
 
     @property
     def pace(self) -> float:
@@ -143,7 +149,7 @@ def _check(rule: SGD | Adam, **shares: float) -> None:
         if not all(0 <= real_number(name, each) < math.inf for each in parts(value)):
             raise ValueError(f"`{name}` is {value}, expected no negative number.")
     if not any(parts(rule.lr)):
-        raise ValueError(f"The learning rate is {rule.lr}, expected a positive number.")
+        raise ValueError(f"`lr` is {rule.lr}, expected a positive learning rate.")
 
 
 def parts(value: Rates, count: int = 1) -> tuple[float, ...]:

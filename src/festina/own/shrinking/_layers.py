@@ -217,15 +217,11 @@ class AbstractModel(ABC):
                     total[layer.name] += (part**2).sum(0)
         return {name: each / len(samples) for name, each in total.items()}
 
-    def check(self) -> None:
-        """Raises where there is nothing to compare, or nothing that is the same twice."""
-        if len(self.samples) < 2:
-            raise ValueError(
-                f"`x` must have at least two samples, got {len(self.samples)}: one says nothing."
-            )
+    def attempt(self, run: Callable[[], np.ndarray]) -> np.ndarray:
+        """Return outputs of a run; raises `ValueError` where the network does not take the inputs."""
         try:
-            here = self.outputs(self.weights, self.samples)
-        except (RuntimeError, TypeError, IndexError, KeyError) as error:
+            return run()
+        except (RuntimeError, TypeError, LookupError, AttributeError, ValueError) as error:
             shapes = ", ".join(str(tuple(each.shape)) for each in leaves(self.samples.x))
             what = (str(error).splitlines() or [repr(error)])[0]
             hint = ""
@@ -236,6 +232,14 @@ class AbstractModel(ABC):
             raise ValueError(
                 f"`model` does not take these inputs {shapes}: {what}{hint}"
             ) from error
+
+    def check(self) -> None:
+        """Raises where there is nothing to compare, or nothing that is the same twice."""
+        if len(self.samples) < 2:
+            raise ValueError(
+                f"`x` must have at least two samples, got {len(self.samples)}: one says nothing."
+            )
+        here = self.attempt(lambda: self.outputs(self.weights, self.samples))
         if not np.isfinite(here).all():
             raise ValueError(
                 "The outputs of `model` are not finite. Its weights or `x` hold NaN or infinity: "

@@ -7,6 +7,7 @@ the leading eigenvectors of $G^{1/2} C G^{1/2}$. The eigenvalues are the mean sq
 """
 
 import copy
+import functools
 import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
@@ -99,13 +100,13 @@ def _add(
 ) -> None:
     seen: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
 
-    def after(name: str, z: torch.Tensor) -> torch.Tensor:
+    def after(name: str, _: object, __: object, z: torch.Tensor) -> torch.Tensor:
         nothing = torch.zeros_like(z, requires_grad=True)
         seen[name] = z, nothing
         return z + nothing
 
     hooks = [
-        layer.register_forward_hook(lambda _, __, z, name=name: after(name, z))
+        layer.register_forward_hook(functools.partial(after, name))
         for name, layer in layers.items()
     ]
     try:

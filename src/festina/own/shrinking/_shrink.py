@@ -166,6 +166,7 @@ def shrink(
         raise ValueError(f"`form` must be 'narrow' or 'low rank', or left out; got {form!r}.")
     steps = whole_number("steps", steps)
     network = model_of(model, x, apply=apply)
+    network.attempt(lambda: network.computed(network.original, network.samples.part(slice(2))))
     asked = None if widths is None else _asked(widths, {h.name: h.units for h in network.hidden})
     narrowest = Narrowest(network, steps=steps, progress=progress)
     if asked is None:

@@ -1,6 +1,6 @@
 """A run that has been, from a list of checkpoints: of JAX, of PyTorch, of anything."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,17 +39,32 @@ def watched(
 
     **Returns:** the `Watched`, which has `plateaus()`, `stairs(data)` and `draw()`.
     """
+    if not hasattr(checkpoints, "__len__") or isinstance(checkpoints, str | bytes | Mapping):
+        kind = type(checkpoints).__name__
+        raise ValueError(f"`checkpoints` must be a list of networks, got {kind}.")
+    if read is not None and not callable(read):
+        raise ValueError(f"`read` must be a function of a checkpoint, got {type(read).__name__}.")
     values = real_array("losses", losses)
     when = np.arange(float(values.size)) if steps is None else real_array("steps", steps)
     taken = when if at is None else real_array("at", at)
-    if values.ndim != 1 or values.shape != when.shape:
+    if values.ndim != 1 or not values.size or values.shape != when.shape:
         raise ValueError(
-            f"`losses` has shape {values.shape} and `steps` {when.shape}: one number for each."
+            f"`losses` has shape {values.shape} and `steps` {when.shape}: expected one number for "
+            "each of one or more steps."
         )
+    for name, each in (("steps", when), ("at", taken)):
+        if not np.isfinite(each).all():
+            raise ValueError(f"`{name}` must be finite, got {each[~np.isfinite(each)][0]}.")
     if taken.shape != (len(checkpoints),):
         raise ValueError(
             f"There are {len(checkpoints)} checkpoints and {taken.size} steps at which they were "
             "taken. With `at=[…]` there may be fewer checkpoints than losses."
+        )
+    single, counts = np.unique(taken, return_counts=True)
+    if counts.size and counts.max() > 1:
+        raise ValueError(
+            f"`{'steps' if at is None else 'at'}` has the step {single[counts.argmax()]:g} more "
+            "than once: expected one checkpoint for each."
         )
     order = np.argsort(when, kind="stable")
     return Watched(

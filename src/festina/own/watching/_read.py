@@ -31,7 +31,7 @@ def read_watch(path: str | os.PathLike[str], model: Any = None) -> Watched:
             f"'{path}' holds no run that `watch.save` saved: expected the nodes 'loss' and "
             f"'weights', got {', '.join(map(repr, tree.children)) or 'none'}."
         )
-    losses, kept = tree["loss"], tree["weights"]
+    losses, kept = tree.children["loss"].ds, tree.children["weights"].ds
 
     def read(index: int) -> Any:
         weights = {each.attrs["name"]: each.values[index] for each in kept.data_vars.values()}

@@ -192,8 +192,8 @@ def _factor(name: str, value: ArrayLike, shape: tuple[int, ...]) -> Float[np.nda
 def _parents(parent: int | Sequence[int] | None, added: int, units: int) -> np.ndarray:
     if parent is None:
         return np.arange(added) % units
-    one = np.ndim(parent) == 0
-    chosen = np.array(whole_numbers("parent", [parent] if one else parent, 0), dtype=int)
+    each = parent if isinstance(parent, Sequence | np.ndarray) and np.ndim(parent) else [parent]
+    chosen = np.array(whole_numbers("parent", each, 0), dtype=int)
     if len(chosen) not in (1, added) or chosen.max() >= units:
         raise ValueError(
             f"`parent` must name one of the units 0 to {units - 1}, once or for each of the "
