@@ -239,8 +239,8 @@ def test_a_run_that_diverged_ends_at_its_last_finite_sample():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"batch_size": 0}, "`batch_size`.*1 to the 12 samples, got 0"),
-        ({"batch_size": 13}, "`batch_size`.*1 to the 12 samples, got 13"),
+        ({"batch_size": 0}, "`batch_size` must be a whole number from 1 up, got 0"),
+        ({"batch_size": 13}, "`batch_size` must be at most .* samples, 12, got 13"),
         ({"batch_size": 2.5}, "`batch_size` must be a whole number"),
         ({"batch_size": -3}, "`batch_size`"),
         ({"key": None}, r"needs a random `key` .*: jax\.random\.key\(0\), got None"),

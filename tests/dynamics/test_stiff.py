@@ -92,6 +92,7 @@ def test_steps_of_equal_length_are_of_fourth_order():
             rate_resolution=np.asarray(1.0),
             loss_resolution=one,
             atol=1e9 * one,
+            loss_scale=1e9 * one,
             loss_tolerance=-one,
             gain_tolerance=-one,
             learning_rate=one,

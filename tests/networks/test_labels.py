@@ -155,7 +155,8 @@ def test_other_names_for_the_axes_keep_the_labels():
 def test_what_is_observed_goes_before_a_label():
     network = balanced((2, 2, 2), balance=np.array([0.1, 0.2]), scale=0.3, key=jax.random.key(0))
     data = data_of(network, observe={"balance": lambda one: one.weights[0]})
-    assert data["balance"].dims[-2:] == ("balance_0", "balance_1")
+    assert data["balance"].dims == ("batch_0", "save", "balance_0", "balance_1")
+    assert "balance" in data.data_vars
 
 
 def test_rates_of_a_sweep_are_coordinates():

@@ -47,8 +47,7 @@ def minibatch_descent(
     batch_size = whole_number("batch_size", batch_size)
     if batch_size > task.samples:
         raise ValueError(
-            f"`batch_size` must be a whole number from 1 to the {task.samples} samples, "
-            f"got {batch_size}."
+            f"`batch_size` must be at most the number of samples, {task.samples}, got {batch_size}."
         )
     every = max(1, steps // 500) if save_every is None else whole_number("save_every", save_every)
     if not np.allclose(task.weight, 1.0 / task.samples):

@@ -84,9 +84,10 @@ class Observation:
 
 
 def _check_axes(shapes: Mapping[str, tuple[int, ...]], network: AbstractNetwork) -> None:
-    """Raise at a name that the run's data set has for an axis."""
+    """Raise at a name that the run's data set has for an axis; a label gives way to it."""
     axes = {axis for part in network.part_axes.values() for axis in part}
-    axes |= {*axis_names(network.labels, network.batch_shape)}
+    labels = {name: each for name, each in network.labels.items() if name not in shapes}
+    axes |= {*axis_names(labels, network.batch_shape)}
     axes |= {f"{name}_{axis}" for name, shape in shapes.items() for axis in range(len(shape))}
     for name in shapes:
         if name in axes:

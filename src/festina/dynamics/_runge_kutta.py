@@ -26,7 +26,8 @@ _POINTS = np.array(
     ]
 )
 _ERROR = np.array((-71 / 57600, 0, 71 / 16695, -71 / 1920, 17253 / 339200, -22 / 525, 1 / 40))
-_SLIDING, _FORGET = 100.0, 0.05  # kinks that make a slide, and their part forgotten in a step
+_SLIDING = 3.0, -0.3  # kinks that make a slide: factor and power of rtol
+_FORGET = 0.05  # kinks forgotten in a step
 _FEW_PARTS = 4  # of a network: with more, six stages written out take too long to compile
 _LOOSE, _LOOSEST = 0.5, 3e-3  # along a kink the tolerance is rtol to this power, or the second
 
@@ -41,7 +42,7 @@ def runge_kutta_step(
 ) -> State:
     """Try a step; accept it if the embedded error estimate is within rtol·|θ| + atol."""
     h, lands = next_step(state, controls)
-    sliding = state.kinks > _SLIDING
+    sliding = state.kinks > _slide_from(controls)
 
     def across() -> tuple[Array, ...]:
         return _dormand_prince(state, h, field, controls)
@@ -106,17 +107,25 @@ def _slide(
     crosses it with every step. Its error then falls in proportion to the step, not with the sixth
     power of it, and the tolerance asked for would take 1/rtol steps for one unit of time. To cross
     a kink once takes some ten such steps, which is no reason to give up accuracy; ten times in a
-    row is. From then on steps are short and simple ones (`_along_a_kink`).
+    row is at rtol 1e-5, and eighty times at 1e-8, since a tight tolerance asks for accuracy at some
+    cost. From then on steps are short and simple ones (`_along_a_kink`).
     """
     crosses = (state.event == REJECTED) & ~accepted & (roughness > state.roughness)
-    kinks = jnp.where(crosses, jnp.minimum(state.kinks + 1.0, _SLIDING + 10.0), state.kinks)
+    most = _slide_from(controls)
+    kinks = jnp.where(crosses, jnp.minimum(state.kinks + 1.0, most + 10.0), state.kinks)
     kinks = jnp.where(accepted, jnp.maximum(kinks - _FORGET, 0.0), kinks)
-    sliding = kinks > _SLIDING
+    sliding = kinks > most
     loosest = jnp.maximum(jnp.minimum(controls.rtol**_LOOSE, _LOOSEST) / controls.rtol, 1.0)
     looser = jnp.minimum(2.0 * state.slack, loosest)
     slack = jnp.where(sliding, looser, state.slack)
     slack = jnp.where(accepted & ~sliding, jnp.maximum(0.5 * slack, 1.0), slack)
     return {"roughness": roughness, "kinks": kinks, "slack": slack}
+
+
+def _slide_from(controls: Controls) -> Number:
+    """Return the number of kinks from which on a trajectory slides."""
+    factor, power = _SLIDING
+    return factor * controls.rtol**power
 
 
 def _written_out(state: State, h: Array, field: Field) -> tuple[Array, Array, list[Array]]:

@@ -179,15 +179,20 @@ class Trajectory(Generic[Network]):
 
         An axis along which just one thing differs has its name (`scale`, `seed`, `balance`, …), one
         that seeds and something else differ along is called `seed`, and any other `batch_0`,
-        `batch_1`, … by its place.
+        `batch_1`, … by its place. An observable of the same name replaces such a label.
         """
-        return axis_names(self.labels, self.batch_shape)
+        return axis_names(self._own_labels, self.batch_shape)
 
     def coordinates(
         self, dims: tuple[str, ...] | None = None
     ) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
         """What the networks were drawn with, along axes with the names of `dims`."""
-        return coordinates(self.labels, self.batch_shape, self.dims if dims is None else dims)
+        return coordinates(self._own_labels, self.batch_shape, self.dims if dims is None else dims)
+
+    @property
+    def _own_labels(self) -> Labels:
+        """Labels whose names no observable has."""
+        return {name: each for name, each in self.labels.items() if name not in self.observed}
 
     def __repr__(self) -> str:
         batch = f"{self.batch_shape} networks, " if self.batch_shape else ""
@@ -315,9 +320,7 @@ class Trajectory(Generic[Network]):
                 for name, words in MEMORY.items()
             }
             data = data.assign(memory)
-        # What is observed under the name of a label is what was asked for.
-        labels = self.coordinates(batch).items()
-        return data.assign_coords({name: each for name, each in labels if name not in data})
+        return data.assign_coords(self.coordinates(batch))
 
     def _kept(self) -> list[tuple[str, tuple[str, ...], Array]]:
         """Name, axes and values of what is known at every sample: weights, or what was observed."""

@@ -14,7 +14,7 @@ from .._precision import float64
 from ._course import Method
 from ._curvature import extreme_curvatures, gain_of_slow_weights, slow_way_out
 from ._program import AT_FLOOR, FINISHED, NOT_FINITE, STATIONARY, STEP_UNDERFLOW, Controls, State
-from ._runge_kutta import kinked_runge_kutta_step, runge_kutta_step
+from ._runge_kutta import runge_kutta_step
 from ._stability import cause_of_divergence, restlessness, stability_limit, too_large
 from ._trajectory import Ending
 
@@ -225,7 +225,7 @@ class Verdict:
         start: Float[np.ndarray, " weight"],
     ) -> str:
         """Why so many steps did not suffice, and what would."""
-        if self.method.step is kinked_runge_kutta_step:
+        if state.loosest > 1.0:
             return (
                 "short ones, because of kinks: a looser `rtol` gets further than more `max_steps`, "
                 "and `t_end` ends a slide that has nothing left to gain."
