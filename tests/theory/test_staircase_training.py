@@ -7,8 +7,8 @@ import pytest
 
 import festina
 from festina.diagnose import plateaus
-from festina.networks import deep_linear, diagonal_linear, fully_connected, seeds
-from festina.tasks import linear_teacher
+from festina.networks import attention, deep_linear, diagonal_linear, fully_connected, seeds
+from festina.tasks import in_context_regression, linear_teacher
 from festina.theory.saddles import Staircase, staircase
 
 SIGMA = [[2.0, 0.6], [0.6, 1.0]]
@@ -95,6 +95,19 @@ def test_diagonal_networks_drop_as_predicted_or_as_doubted():
         key = seeds(1, first=index)[0]
         rows.append((diagonal_linear(4, scale=10 ** rng.uniform(-6, -1), key=key), task))
     check(compared(rows))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("context", [8, 32])
+def test_later_jumps_of_units_are_within_their_uncertainty(context):
+    """The second head starts from weights that moved while the first was learned."""
+    task = in_context_regression(2, context)
+    network = attention(2, 4, scale=0.005, key=seeds(8))
+    run = festina.gradient_flow(network, task)
+    for lane, predicted in enumerate(quiet(network, task).lanes()):
+        seen = plateaus(run.lane(lane)).drop_time
+        if len(seen) == len(predicted.times):
+            assert (np.abs(seen - predicted.times) <= predicted.uncertainty + 1e-3 * seen).all()
 
 
 @pytest.fixture(scope="module")

@@ -69,8 +69,7 @@ def watch(
                 "Give one table of losses alone: it has no weights, and `--model` and `--loss` "
                 "need checkpoints."
             )
-        (table,) = files
-        steps, losses = read_losses(table)
+        steps, losses = read_losses(next(iter(files)))
         run = watched([], losses, steps=steps, at=[], epoch=steps_each)
         print(run.stairs())
         if figure is not None:

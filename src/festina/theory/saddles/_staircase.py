@@ -34,9 +34,8 @@ def staircase(
     - a layer of units with fixed features and of order two or more in their weights (quadratic
       neurons, heads of linear attention): units. The first jump is right up to
       $O(\epsilon\ln(1/\epsilon))$; later ones follow units that were not the first, whose times
-      are sensitive: compare them over seeds. Their `uncertainty` is no bound: at
-      $\epsilon = 0.005$ the second jump of 3 of 6 attention networks was off by 20 to 150 %, with
-      a stated uncertainty of 5 %.
+      are sensitive to the duration of the jumps before them. `uncertainty` measures that: it
+      compares races that begin before and after the jump.
 
     **Arguments:**
 

@@ -67,8 +67,8 @@ def unit_staircase(network: Layer, task: AbstractTask) -> Staircase:
         The first jump is right up to $O(\epsilon\ln(1/\epsilon))$, as long as all units are far
         smaller at the start than a unit that becomes active. Later jumps follow dormant units as if
         the jumps before took no time, and their times are sensitive: a unit that was about to
-        escape as well does so at once. `uncertainty` is the time that those jumps take; compare
-        the times as distributions over seeds. Where two directions are nearly as
+        escape as well does so at once. `uncertainty` compares races that begin before and after
+        the jump; it is often larger than the error. Where two directions are nearly as
         good, active units go on turning while others wait, which is not followed. A head of rank
         two or more learns its ranks one after the other: plateaus in between last only
         $\ln(1/\epsilon)$ and are counted with the jump.
@@ -86,21 +86,29 @@ def unit_staircase(network: Layer, task: AbstractTask) -> Staircase:
     dormant = list(range(network.width))
 
     now, levels, times, chosen = 0.0, [stage.excess(active)], list[float](), [tuple[int, ...]()]
-    unknown, uncertainty = 0.0, list[float]()
+    unknown, uncertainty, shifted = 0.0, list[float](), list[tuple[float, np.ndarray]]()
     while dormant and levels[-1] > _NOTHING * levels[0]:
         escape = stage.race(active, weights[:, dormant])
         if escape is None:
             break
         small = float(np.abs(stage.gain(active, weights[:, dormant])).sum()) / stage.large(active)
+        others = ((shift, stage.race(active, w[:, dormant])) for shift, w in shifted)
+        unknown += max((_apart(escape, other, shift) for shift, other in others), default=0.0)
         unit = dormant.pop(escape.which)
         settled, passage, width = stage.settle(active, unit, escape)
         level = stage.excess(settled)
         if levels[-1] - level <= _NOTHING * levels[0]:
             break
         uncertainty.append(unknown + width * (_SEED + small))
-        # Dormant units are followed as if the jump took no time.
+        # Dormant units are followed as if the jump took no time: what they felt during it is that
+        # of the plateau before or of the one behind, and the next race is run from either.
+        took = min(abs(passage) + width, escape.time)
         unknown += abs(passage) + width * (1.0 + small)
-        weights[:, dormant] = stage.wait(active, weights[:, dormant], escape.time)
+        shifted = [
+            (shift, stage.waited(active, weights, dormant, escape.time + shift))
+            for shift in (-took, took)
+        ]
+        weights = stage.waited(active, weights, dormant, escape.time)
         times.append(max(now + escape.time + passage, 0.0))
         now += escape.time
         active = settled
@@ -162,6 +170,14 @@ class _Stage(NamedTuple):
         residual = np.asarray(_residual(self.structure, active.ravel(), self.data))
         psi = np.asarray(self.data.psi)
         return residual.T @ psi.reshape(len(psi), -1)
+
+    def waited(
+        self, active: np.ndarray, weights: np.ndarray, dormant: list[int], time: float
+    ) -> Float[np.ndarray, "weight unit"]:
+        """Weights of all units, of which the dormant ones have moved on by a time."""
+        later = weights.copy()
+        later[:, dormant] = self.wait(active, weights[:, dormant], time)
+        return later
 
     def wait(
         self, active: np.ndarray, dormant: np.ndarray, time: float
@@ -243,6 +259,13 @@ class _Stage(NamedTuple):
         # What gains little has passed the middle by the time at which it is large.
         half = root(above, 0.0, float(solution.t[-1])) if above(0.0) > 0.0 else 0.0
         return settled, half - ahead, ahead
+
+
+def _apart(escape: Escape, other: Escape | None, shift: float) -> float:
+    """Time between two predictions of an escape, of which one began later by `shift`."""
+    if other is None:
+        return np.inf
+    return abs(escape.time - other.time - shift)
 
 
 def _residual(
