@@ -225,7 +225,7 @@ def graph(rng):
 
 @row("gated_from", graph, inputs=(None,))
 def _(found, g):
-    if found.batch_shape:
+    if found.batch_shape or found.gating.rules:
         return holds("nothing is lost", [np.isfinite(w).all() for w in found.weights])
     x = g.examples
     weights = {tuple(e.split("-")): np.asarray(w, float) for e, w in g["weights"].items()}

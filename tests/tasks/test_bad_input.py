@@ -33,6 +33,9 @@ RELU = networks.layer("relu", np.ones((2, 2)), np.ones((2, 1)))
         (lambda: networks.attention(2, 2, outputs="a", key=KEY), "`outputs` must be a whole"),
         (lambda: networks.gates_of(RELU, np.ones((4, 3))), r"must have shape \(example, 2\)"),
         (lambda: networks.as_gated(RELU, np.ones((4, 3))), r"must have shape \(example, 2\)"),
+        (lambda: tasks.classification(np.eye(2), [0, 1e40]), "`classes` goes up to 1e.40"),
+        (lambda: tasks.structured_task([[np.inf, 1.0]]), "`source` must be finite"),
+        (lambda: networks.fully_connected(2, 2, scale=[], key=KEY), "`scale` must hold at least"),
         (
             lambda: networks.greedy_pretrained((2, 2), fraction="most", key=KEY),
             "`fraction` must be a finite number",

@@ -23,6 +23,8 @@ def passage_time(
     """
     t, losses = real_array("time", time), real_array("loss", loss)
     levels = real_array("level", level)
+    if not levels.size:
+        raise ValueError(f"`level` must hold at least one number, got shape {levels.shape}.")
     slopes = None if slope is None else real_array("slope", slope)
     shared = losses.shape[-1:]
     for name, curve in (("time", t), ("slope", t if slopes is None else slopes)):

@@ -174,6 +174,8 @@ def _initialise(
 def check_scale(scale: ArrayLike, *, name: str = "scale") -> Float[np.ndarray, "..."]:
     """Standard deviations as an array; raises unless they are positive."""
     scales = real_array(name, scale)
+    if not scales.size:
+        raise ValueError(f"`{name}` must hold at least one number, got shape {scales.shape}.")
     if not (np.isfinite(scales).all() and (scales > 0).all()):
         raise ValueError(
             f"`{name}` must be positive and finite, got {scales.tolist()}. Weights that are "

@@ -44,6 +44,12 @@ def classification(
             f"`classes` must be a whole number from 0 up for each sample of {np.shape(x)}, got "
             f"shape {found.shape} with values from {found.min():g} to {found.max():g}."
         )
+    if found.max() >= len(found):
+        raise ValueError(
+            f"`classes` goes up to {found.max():g} for {len(found)} samples, so that some classes "
+            "have no example. Number the classes without gaps: "
+            "np.unique(classes, return_inverse=True)[1]."
+        )
     which = found.astype(int)
     sizes = np.bincount(which)
     if empty := np.nonzero(sizes == 0)[0].tolist():

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
 from .._types import ArrayLike
-from ..networks._given import number, real_array, whole_number
+from ..networks._given import finite_array, number, real_array, whole_number
 from ._task import Task, task
 
 
@@ -54,7 +54,7 @@ def structured_task(
                 "`features` and `key` draw features from a world; `source` is a matrix of them "
                 "already."
             )
-        y = real_array("source", source)
+        y = finite_array("source", source)
         if y.ndim != 2:
             raise ValueError(
                 f"`source` must be a world or a matrix (feature, item), got shape {y.shape}."

@@ -234,7 +234,9 @@ def _clock(
     weights = np.exp(filled + rates * end)
 
     def pace(_: float, u: np.ndarray) -> np.ndarray:
-        return np.array([(weights * rates) @ exprel(-rates * end * math.exp(-u[0]))])
+        return np.array(
+            [(weights * rates) @ exprel(-rates * end * np.exp(np.minimum(-u[0], 700.0)))]
+        )
 
     return np.asarray(-end * np.expm1(-_at(times, pace, np.zeros(1), tau)[..., 0]))
 

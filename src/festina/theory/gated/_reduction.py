@@ -11,6 +11,7 @@ from scipy.integrate import solve_ivp
 
 from ..._types import ArrayLike
 from ...networks import Gated
+from ...networks._given import real_number
 from ...tasks import Task
 from .._checks import check_positive, check_times
 from ._alone import alone
@@ -162,6 +163,7 @@ def reduction(network: Gated, task: Task, *, tolerance: float = 1e-6) -> Reducti
 
     - `tolerance`: residuals above it are warned of (`ReductionWarning`).
     """
+    tolerance = real_number("tolerance", tolerance)
     seen = path_statistics(network, task)
     weights = dict(zip(network.part_axes, map(np.asarray, network.parts), strict=True))
     products = [

@@ -120,7 +120,8 @@ def diagonal_staircase(
 
     def saddle(row: int) -> Saddle:
         near = _near(b, c, beta(rows[row]))
-        return Saddle(float(excess(near)), tuple(np.flatnonzero(near).tolist()))
+        learned = np.abs(near) > 1e-12 * np.abs(best).max()  # others explain nothing
+        return Saddle(float(excess(near)), tuple(np.flatnonzero(learned).tolist()))
 
     def passage(value: float) -> float:
         later = int(np.argmax(losses <= value))
