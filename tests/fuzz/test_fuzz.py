@@ -41,6 +41,7 @@ MODULES = (
 ELSEWHERE = {
     "own.hugging_face_callback",  # made by a trainer of another library: tests/own
     "own.lightning_callback",
+    "own.read_watch",  # reads a folder: tests/own/test_watch_saved.py
     "tasks.mnist",  # reads files: tests/tasks
     "theory.coding.erf",  # a function of JAX's, as it is
     "theory.coding.sigmoid",

@@ -45,7 +45,7 @@ def test_a_planted_rank_is_found_and_the_error_falls_with_the_noise():
         other = torch.randn(500, 30, dtype=torch.double, generator=torch.Generator().manual_seed(7))
         assert found.error == pytest.approx(apart(model, found.model, other), rel=0.3)
         errors.append(found.error)
-    assert errors[1] < 0.02 * errors[0]
+    assert errors[1] < 0.04 * errors[0]  # a hundredth of the noise; either error is known to 30 %
     assert re.search(r"layer 0: rank 3; \d+ of 1,322 weights", str(found))
     assert "low rank: no narrow form with fewer weights" in str(found)
 
