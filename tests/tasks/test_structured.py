@@ -55,7 +55,7 @@ def test_sum_and_mean_are_one_trajectory_on_two_clocks(loss, slower):
         (lambda: structured_task(np.eye(3), key=jax.random.key(0)), "already"),
         (lambda: structured_task(np.ones(3)), r"matrix \(feature, item\), got shape \(3,\)"),
         (lambda: structured_task(ring(4), 3), "at least the number of items, 4"),
-        (lambda: structured_task(np.array([[np.nan]])), "not finite"),
+        (lambda: structured_task(np.array([[np.nan]])), "must be finite"),
     ],
 )
 def test_bad_input(call, message):
