@@ -36,6 +36,12 @@ RELU = networks.layer("relu", np.ones((2, 2)), np.ones((2, 1)))
         (lambda: tasks.classification(np.eye(2), [0, 1e40]), "`classes` goes up to 1e.40"),
         (lambda: tasks.structured_task([[np.inf, 1.0]]), "`source` must be finite"),
         (lambda: networks.fully_connected(2, 2, scale=[], key=KEY), "`scale` must hold at least"),
+        (lambda: tasks.linear_teacher(np.empty((0, 2))), "`weights` of the teacher must be"),
+        (lambda: networks.balanced((2, 2, 2), balance=[], scale=1.0, key=KEY), "`balance` must be"),
+        (
+            lambda: networks.decoupled(np.eye(2), np.eye(2), initial_strength=1j),
+            "`initial_strength` must be real",
+        ),
         (
             lambda: networks.greedy_pretrained((2, 2), fraction="most", key=KEY),
             "`fraction` must be a finite number",

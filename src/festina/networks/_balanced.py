@@ -110,8 +110,10 @@ def _svd(
 def _check_balance(balance: ArrayLike, widths: tuple[int, ...]) -> Float[np.ndarray, "*batch"]:
     n_i, n_h, n_o = widths
     λ = real_array("balance", balance)
-    if not np.isfinite(λ).all():
-        raise ValueError(f"`balance` must be finite, got {balance}.")
+    if not λ.size or not np.isfinite(λ).all():
+        raise ValueError(
+            f"`balance` must be finite, one number or an array of them, got {balance}."
+        )
     for wrong, name, limit in ((λ > 0, "outputs", n_o), (λ < 0, "inputs", n_i)):
         if wrong.any() and n_h > limit:
             sign, layer = (">", "second") if name == "outputs" else ("<", "first")

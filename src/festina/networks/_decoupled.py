@@ -174,7 +174,7 @@ def _layer_strengths(
                 f"and {modes} modes, got shape {b.shape}."
             )
         return b
-    a = np.asarray(whole, dtype=float)
+    a = real_array("initial_strength", whole)
     if a.shape[-1:] not in ((), (modes,)) or not (np.isfinite(a) & (a >= 0)).all():
         raise ValueError(
             f"`initial_strength` must be a number ≥ 0 or (*batch, mode) with {modes} modes, got "

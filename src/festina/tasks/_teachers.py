@@ -146,7 +146,7 @@ def _checked(
     weights: ArrayLike, covariance: ArrayLike | None
 ) -> tuple[Float[np.ndarray, "row input"], Float[np.ndarray, "input input"]]:
     weights = np.atleast_2d(real_array("weights", weights))
-    if weights.ndim != 2 or not np.isfinite(weights).all():
+    if weights.ndim != 2 or not weights.size or not np.isfinite(weights).all():
         raise ValueError(
             f"`weights` of the teacher must be a finite matrix, got shape {weights.shape} with "
             f"{np.sum(~np.isfinite(weights))} values that are not finite."
