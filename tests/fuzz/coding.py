@@ -118,7 +118,7 @@ def _(code, g):
     return code_is_right(code, *wanted(g), number(g.temperature), g["activation"])
 
 
-@row("temperature_sweep", classes, temperatures=([0.4, 0.05], np.array([1.0])), cost=20)
+@row("temperature_sweep", classes, temperatures=([0.4, 0.05], np.array([1.0])), cost=8)
 def _(sweep, g):
     for temperature, code in zip(np.ravel(g.temperatures), sweep.codes, strict=True):
         kept = code_is_right(code, *wanted(g), float(temperature), g["activation"])

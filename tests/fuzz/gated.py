@@ -39,17 +39,19 @@ row = rows("theory.gated", task=samples)
 
 def gates_of(network, x):
     """The gate of every node and edge for every sample; 1 where there is none."""
-    known = network.gating.names
-    at = (
-        [int(np.flatnonzero((network.gating.examples == one).all(1))[0]) for one in x]
-        if known
-        else []
-    )
-    return lambda name: (
-        network.gating.table[at, known.index(name)][:, None]
-        if name in known
-        else np.ones((len(x), 1))
-    )
+    gating = network.gating
+    tabled = gating.names[: len(gating.names) - len(gating.rules)]
+
+    def gate(name):
+        if name in tabled:
+            at = [np.flatnonzero((gating.examples == one).all(1))[0] for one in x]
+            return gating.table[at, tabled.index(name)][:, None]
+        if name in gating.names:
+            rule = gating.rules[gating.names.index(name) - len(tabled)]
+            return np.array([rule(one) for one in x], float)[:, None]
+        return np.ones((len(x), 1))
+
+    return gate
 
 
 def forward(network, weights, x):

@@ -218,3 +218,11 @@ def test_small_data_race_as_large_ones_do():
 def test_of_equal_values_any_direction_may_open_the_gates(angle):
     turned = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
     assert race(task(np.eye(2), turned), {"all": np.ones(2)}).consistent.all()
+
+
+def test_inputs_of_very_different_variance_race_to_the_end():
+    """A rate is 10⁴ times the slowest one, so that an explicit solver takes 10⁵ steps."""
+    x = np.array([[-0.67, 0.6], [-1.3, -1.6], [0.03, 0.0], [0.18, 1.03]])
+    data = task(x, np.array([[-2.3], [1.1], [-0.6], [-0.8]]))
+    gatings = {"first": np.array([1.0, 1.0, 0.0, 0.0]), "all": np.ones(4)}
+    assert race(data, gatings, initial=0.01, everyone=True).loss[-1] < 1e-9

@@ -11,6 +11,7 @@ from ._settle import settle
 
 NOTHING = 1e-9
 _LARGEST = 100.0
+_DENSE = 200  # weights, up to which a stiff solver's Jacobian is cheap
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +128,7 @@ def free(field: Field, starts: Float[np.ndarray, " gating"], rtol: float) -> Ran
         lambda flat: np.sum(flat.reshape(len(starts), -1) ** 2, axis=1),
         observe,
         rate=max(field.modes(k)[1].max(initial=0.0) for k in range(len(starts))),
-        explicit=True,
+        explicit=start.size > _DENSE,
         rtol=rtol,
         atol=rtol * np.sqrt(starts.min()),
     )

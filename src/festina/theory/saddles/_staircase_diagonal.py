@@ -112,6 +112,11 @@ def diagonal_staircase(
         events=ended,
         dense_output=True,
     )
+    if moves and len(solution.t) == 1:
+        raise ValueError(
+            f"`u` and `v` must be small for a staircase, got weights up to "
+            f"{np.abs([p + m, p - m]).max():.3g}, from which the flow cannot be integrated."
+        )
     if moves:
         warn_unless_ended(solution)
     time = refined(solution.t)
