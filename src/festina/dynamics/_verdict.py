@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float, Int
 
 from .._objective import Objective
 from .._precision import float64
+from ..networks._structure import AbstractStructure
 from ._course import Method
 from ._curvature import extreme_curvatures, gain_of_slow_weights, slow_way_out
 from ._program import AT_FLOOR, FINISHED, NOT_FINITE, STATIONARY, STEP_UNDERFLOW, Controls, State
@@ -19,6 +20,7 @@ from ._stability import cause_of_divergence, restlessness, stability_limit, too_
 from ._trajectory import Ending
 
 _RECENT = 8  # samples
+_LONGER, _GROWTH = 1.2, 0.02  # times the time of the last look, and by how much a unit may grow
 
 
 @np.errstate(invalid="ignore")  # of weights that are far too large
@@ -91,10 +93,13 @@ class Verdict:
     method: Method
     controls: Controls
     standstills: dict[int, Ending] = field(default_factory=dict)
+    looks: dict[int, tuple[float, Float[np.ndarray, " unit"]]] = field(default_factory=dict)
 
     def goes_on(self, lane: int, state: State) -> bool:
         """Whether a lane that stands still is on the way past a saddle."""
         ending = self._at_standstill(lane, state)
+        if ending is None and state.loosest > 1.0:
+            ending = self._after_a_slide(lane, state)
         if ending is not None:
             self.standstills[lane] = ending
         return ending is None
@@ -171,6 +176,26 @@ class Verdict:
             f"A saddle, left at rate {way[0]:.3g}, in about {when}. That is slower than training "
             f"goes on by itself, which is up to a thousand times the {ticks:.6g} so far: ask for "
             f"{more} to see it.",
+        )
+
+    def _after_a_slide(self, lane: int, state: State) -> Ending | None:
+        """Judge a lane on kinks, whose loss no longer falls: does no unit grow either?
+
+        Curvature does not tell there. But the size of a unit moves smoothly along its kinks, and a
+        saddle is left by units that grow, long before the loss shows it.
+        """
+        now = float(state.time + self.controls.elapsed[lane])
+        sizes = unit_sizes(self.problem.structure, np.asarray(state.weights))
+        since, before = self.looks.get(lane, (now, sizes))
+        if lane in self.looks and now < _LONGER * since:
+            return None
+        self.looks[lane] = now, sizes
+        if now == since or (sizes > (1.0 + _GROWTH) * before).any():
+            return None
+        return Ending(
+            "converged",
+            f"A minimum on kinks: from time {since:.6g} to {now:.6g} the loss fell by no more than "
+            f"its noise there, and no unit grew by more than {_GROWTH:.0%}.",
         )
 
     def _ending(
@@ -261,6 +286,16 @@ class Verdict:
                 f"{state.loosest:.3g}-fold."
             )
         return remarks
+
+
+def unit_sizes(
+    structure: AbstractStructure, weights: Float[np.ndarray, " weight"]
+) -> Float[np.ndarray, " unit"]:
+    """Return the norm of the weights of each unit, in each part of a network."""
+    parts = zip(structure.arrays(weights), structure.shapes, strict=True)
+    return np.concatenate(
+        [np.linalg.norm(part.reshape(shape[0], -1), axis=1) for part, shape in parts]
+    )
 
 
 def _rises(losses: Float[np.ndarray, " save"]) -> bool:
