@@ -26,17 +26,17 @@ _POINTS = np.array(
     ]
 )
 _ERROR = np.array((-71 / 57600, 0, 71 / 16695, -71 / 1920, 17253 / 339200, -22 / 525, 1 / 40))
-# The embedded error of a smooth field is of the order (hλ)⁴ of the change of the slope times h, some
-# 1e-6 of it; where a kink lies within the step it is 3e-3 and more, whatever the step.
+# The embedded error of a smooth field is of the order (hλ)⁴ of h times the change of the slope:
+# some 1e-6 of it. With a kink within the step it is 3e-3 and more, however short the step.
 _ROUGH = 1e-3
-# To cross a kink takes up to twenty tries, for the step shrinks to where its error, proportional to
-# it, is allowed. So many tries at kinks, each smooth step forgiving some, are at least two in a row.
+# To cross a kink takes up to twenty tries, since the error falls only in proportion to the step. A
+# slide is more than two crossings in a row, with few smooth steps between them.
 _SLIDING, _FORGIVEN = 40.0, 2.0
-_AGAIN = 50  # steps along a kink until the next one across it, which tells whether it is still there
+_AGAIN = 50  # steps along a kink before a step of the pair tests whether it still is there
 _LOOK = 1.25  # times the time of the last look: when there is the next
 _FEW_PARTS = 4  # of a network: with more, six stages written out take too long to compile
 ALONG = 2  # gradients of a step along a kink
-_LOOSE, _LOOSEST = 0.5, 3e-3  # along a kink the tolerance is rtol to this power, or the second
+_LOOSE, _LOOSEST = 0.5, 3e-3  # along a kink the tolerance is this times √rtol, or the second
 
 
 def kinked_runge_kutta_step(state: State, field: Field, controls: Controls) -> State:
@@ -75,9 +75,10 @@ def runge_kutta_step(
         )
     accepted = error <= state.slack
     kinks, slack = _slide(state, controls, rough, accepted)
-    settled = settle(
-        state, there, controls, h, lands, error / slack, accepted, exponent=0.2, safety=0.9
-    )
+    # Along a kink the error is proportional to the step; one that happens not to cross it has next
+    # to none, and says nothing about the next.
+    wanted = jnp.where(sliding, jnp.maximum(error / slack, 0.6) ** 5, error / slack)
+    settled = settle(state, there, controls, h, lands, wanted, accepted, exponent=0.2, safety=0.9)
     settled = settled._replace(kinks=kinks, slack=slack, slides=state.slides + sliding)
     return _look(state, settled, controls)
 
@@ -114,9 +115,7 @@ def _along_a_kink(state: State, h: Array, field: Field, controls: Controls) -> t
     return weights, loss, velocity, error, state.kinks > _SLIDING
 
 
-def _slide(
-    state: State, controls: Controls, rough: Flag, accepted: Flag
-) -> tuple[Number, Number]:
+def _slide(state: State, controls: Controls, rough: Flag, accepted: Flag) -> tuple[Number, Number]:
     """Count tries at kinks, and loosen the tolerance where a trajectory slides along one.
 
     Where both sides of a kink push towards it, as they do for ReLU units, the flow stays on it and
@@ -128,7 +127,8 @@ def _slide(
     more = jnp.where(sliding, -1.0 / _AGAIN, jnp.where(accepted, -_FORGIVEN, 0.0))
     more = jnp.where(rough & ~sliding, 1.0, more)
     kinks = jnp.clip(state.kinks + more, 0.0, _SLIDING + 1.0)
-    loosest = jnp.maximum(jnp.minimum(controls.rtol**_LOOSE, _LOOSEST) / controls.rtol, 1.0)
+    loose = jnp.minimum(_LOOSE * jnp.sqrt(controls.rtol), _LOOSEST)
+    loosest = jnp.maximum(loose / controls.rtol, 1.0)
     tighter = jnp.where(accepted & ~rough, jnp.maximum(0.5 * state.slack, 1.0), state.slack)
     slack = jnp.where(kinks > _SLIDING, jnp.minimum(2.0 * state.slack, loosest), tighter)
     return kinks, slack

@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Int
 
 from .._objective import Objective
 from .._precision import float64
-from ..networks._structure import AbstractStructure
+from ..networks._structure import AbstractStructure, Structure
 from ._course import Method
 from ._curvature import extreme_curvatures, gain_of_slow_weights, slow_way_out
 from ._program import AT_FLOOR, FINISHED, NOT_FINITE, STATIONARY, STEP_UNDERFLOW, Controls, State
@@ -20,7 +20,7 @@ from ._stability import cause_of_divergence, restlessness, stability_limit, too_
 from ._trajectory import Ending
 
 _RECENT = 8  # samples
-_LONGER, _GROWTH = 1.2, 0.02  # times the time of the last look, and by how much a unit may grow
+_LONGER = 1.2  # times the time of the last look at a slide: when there is the next
 
 
 @np.errstate(invalid="ignore")  # of weights that are far too large
@@ -179,10 +179,10 @@ class Verdict:
         )
 
     def _after_a_slide(self, lane: int, state: State) -> Ending | None:
-        """Judge a lane on kinks, whose loss no longer falls: does no unit grow either?
+        """Judge a lane on kinks, whose loss no longer falls: does a unit still grow?
 
         Curvature does not tell there. But the size of a unit moves smoothly along its kinks, and a
-        saddle is left by units that grow, long before the loss shows it.
+        saddle is left by units that grow long before the loss shows it.
         """
         now = float(state.time + self.controls.elapsed[lane])
         sizes = unit_sizes(self.problem.structure, np.asarray(state.weights))
@@ -190,12 +190,13 @@ class Verdict:
         if lane in self.looks and now < _LONGER * since:
             return None
         self.looks[lane] = now, sizes
-        if now == since or (sizes > (1.0 + _GROWTH) * before).any():
+        noise = 2.0 * float(state.loosest) * self.method.rtol  # of a size now, and of one before
+        if now == since or (sizes > (1.0 + noise) * before).all(axis=0).any():
             return None
         return Ending(
             "converged",
-            f"A minimum on kinks: from time {since:.6g} to {now:.6g} the loss fell by no more than "
-            f"its noise there, and no unit grew by more than {_GROWTH:.0%}.",
+            f"At rest on kinks: from time {since:.6g} to {now:.6g} the loss fell by no more than "
+            f"its noise there, and no unit grew by more than {noise:.1%}.",
         )
 
     def _ending(
@@ -251,9 +252,11 @@ class Verdict:
     ) -> str:
         """Why so many steps did not suffice, and what would."""
         if state.loosest > 1.0:
+            fall = 1.0 - (state.low + self.problem.floor) / (state.low_before + self.problem.floor)
             return (
-                "short ones, because of kinks: a looser `rtol` gets further than more `max_steps`, "
-                "and `t_end` ends a slide that has nothing left to gain."
+                "sliding along kinks, where steps are short. In the last part of that time, from "
+                f"{state.looked:.6g} on, the loss fell by {fall:.2%}. If that matters, raise "
+                "`max_steps`, or `rtol` for longer steps; if not, set an earlier `t_end`."
             )
         if not self.method.continuous and _rises(losses):
             rate, momentum = pace
@@ -290,12 +293,14 @@ class Verdict:
 
 def unit_sizes(
     structure: AbstractStructure, weights: Float[np.ndarray, " weight"]
-) -> Float[np.ndarray, " unit"]:
-    """Return the norm of the weights of each unit, in each part of a network."""
-    parts = zip(structure.arrays(weights), structure.shapes, strict=True)
-    return np.concatenate(
-        [np.linalg.norm(part.reshape(shape[0], -1), axis=1) for part, shape in parts]
-    )
+) -> Float[np.ndarray, "part unit"]:
+    """Return the norms of the weights into and out of each unit of a layer, which grow together.
+
+    Of other networks, return the norms of the weights into each unit, in one row.
+    """
+    parts = [part.reshape(len(part), -1) for part in structure.arrays(weights)]
+    norms = [np.linalg.norm(part, axis=1) for part in parts]
+    return np.stack(norms if isinstance(structure, Structure) else [np.concatenate(norms)])
 
 
 def _rises(losses: Float[np.ndarray, " save"]) -> bool:
