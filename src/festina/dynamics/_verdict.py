@@ -93,7 +93,7 @@ class Verdict:
     method: Method
     controls: Controls
     standstills: dict[int, Ending] = field(default_factory=dict)
-    looks: dict[int, tuple[float, Float[np.ndarray, " unit"]]] = field(default_factory=dict)
+    looks: dict[int, tuple[float, Float[np.ndarray, "side unit"]]] = field(default_factory=dict)
 
     def goes_on(self, lane: int, state: State) -> bool:
         """Whether a lane that stands still is on the way past a saddle."""
@@ -185,13 +185,15 @@ class Verdict:
         saddle is left by units that grow long before the loss shows it.
         """
         now = float(state.time + self.controls.elapsed[lane])
-        sizes = unit_sizes(self.problem.structure, np.asarray(state.weights))
-        since, before = self.looks.get(lane, (now, sizes))
+        squares = _squares(self.problem.structure, np.asarray(state.weights))
+        since, before = self.looks.get(lane, (now, squares))
         if lane in self.looks and now < _LONGER * since:
             return None
-        self.looks[lane] = now, sizes
+        self.looks[lane] = now, squares
+        # Squares on both sides of a unit grow by the same amount; what only one does is noise.
         noise = 2.0 * float(state.loosest) * self.method.rtol  # of a size now, and of one before
-        if now == since or (sizes > (1.0 + noise) * before).all(axis=0).any():
+        grown = np.min(squares - before, axis=0) > 2.0 * noise * np.min(before, axis=0)
+        if now == since or grown.any():
             return None
         return Ending(
             "converged",
@@ -291,16 +293,16 @@ class Verdict:
         return remarks
 
 
-def unit_sizes(
+def _squares(
     structure: AbstractStructure, weights: Float[np.ndarray, " weight"]
-) -> Float[np.ndarray, "part unit"]:
-    """Return the norms of the weights into and out of each unit of a layer, which grow together.
+) -> Float[np.ndarray, "side unit"]:
+    """Return the squared norms of the weights into and out of each unit of a layer.
 
-    Of other networks, return the norms of the weights into each unit, in one row.
+    For other networks, return those of the weights into each unit, in one row.
     """
     parts = [part.reshape(len(part), -1) for part in structure.arrays(weights)]
-    norms = [np.linalg.norm(part, axis=1) for part in parts]
-    return np.stack(norms if isinstance(structure, Structure) else [np.concatenate(norms)])
+    squares = [np.sum(part**2, axis=1) for part in parts]
+    return np.stack(squares if isinstance(structure, Structure) else [np.concatenate(squares)])
 
 
 def _rises(losses: Float[np.ndarray, " save"]) -> bool:
