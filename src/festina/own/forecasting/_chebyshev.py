@@ -7,11 +7,11 @@ that this is the difference between a forecast and training on.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import count
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from ._curvature import Bend
 from ._vectors import Vector, combination
@@ -26,7 +26,9 @@ _SLACK, _KINKED = 2.0, 10  # of the tolerance, for so many steps after one acros
 _OF_THE_WAY = 25  # so many steps across kinks go as far as all before them
 _FAILURES = 20  # steps in a row that were given up, after which one is taken or all is over
 _RISE = 0.1  # of the loss, in a step: too much
-_SAFETY = 1.2  # of the sharpness, which power iteration finds from below
+SAFETY = 1.2  # of the sharpness, which power iteration finds from below
+SHORTEST = 8  # steps of the optimiser that a step of the flow stands for, or it were dearer
+_ALIKE = 0.3  # of the way that so many steps lead, by which a step of the flow may miss their end
 _FIRST_ITERATIONS = 12
 
 
@@ -51,16 +53,41 @@ class Ahead:
     sharpness: float | None = 0.0
 
 
+class Steps(Protocol):
+    """The optimiser's own steps, one gradient each, on the clock of the flow."""
+
+    def __call__(self, w: Vector, f: Vector) -> tuple[float, Vector, float, Vector]:
+        """Step from `w`, where the flow is `f`: its time, and weights, loss and flow there."""
+        ...
+
+    @property
+    def shortest(self) -> float:
+        """The time of `SHORTEST` steps."""
+        ...
+
+    @property
+    def forgets(self) -> float:
+        """The share of an oscillation that is over after a step."""
+        ...
+
+    def coast(self, w: Vector, f: Vector) -> float:
+        """Distance between where the velocity carries the weights and where the flow does."""
+        ...
+
+
 def integrate(
-    field: Field, start: Vector, *, tolerance: float, shortest: float = 0.0
+    field: Field, start: Vector, *, tolerance: float, own: Steps | None = None
 ) -> Iterator[Ahead]:
     """The flow from `start`, one adaptive step after another, until it is no longer finite.
 
     `tolerance` is the error that a step may make, relative to the step itself: weights that rest
-    do not hide the error of those that grow. Rectifiers slide along their kinks, where a step is in
-    error however short it is: one that was shortened to little avail is taken as it was, with some
-    behind it, and so is every step of the length `shortest`, or, behind kinks, of a share of the
-    way so far: a long slide costs no more than its logarithm.
+    do not hide the error of those that grow. Where even a step of the length `own.shortest` is in
+    error, the optimiser does not follow the flow, and its `own` steps are taken instead.
+
+    Rectifiers slide along their kinks, where a step of the flow is in error however short it is. A
+    step that was shortened to little avail, or that agrees with the `own` steps, is taken as it
+    was, and so are some behind it, of a share of the way so far: a long slide costs no more than
+    its logarithm.
     """
     w, (loss, f) = start, field(start)
     t, speed = 0.0, f.square
@@ -69,13 +96,18 @@ def integrate(
         return
     sharpness = _Sharpness(field, w, f)
     yield Ahead(t, loss, speed, 0.0, w, sharpness.value)
-    h, longer, kinked, failed, blown = 1.0 / sharpness.value, None, 0, 0, False
+    h, longer, kinked, failed, blown, walk = 1.0 / sharpness.value, None, 0, 0, False, SHORTEST
     while True:
-        rho = _SAFETY * sharpness.value
+        rho = SAFETY * sharpness.value
         # What blew up is tried again shorter than any other step: along a flow the loss falls.
+        shortest = own.shortest if own else 0.0
         floor = max(shortest, t / _OF_THE_WAY if kinked else 0.0)
         least = _LEAST / rho if blown else max(_LEAST / rho, floor)
         h = max(min(h, (MOST_STAGES**2 - 1) / 1.54 / rho), least)
+        if own and not kinked and own.coast(w, f) > tolerance * h * f.norm:
+            w, loss, f, t, speed, _ = yield from _walk(own, w, f, t, speed, walk, sharpness)
+            h, walk = shortest, 2 * walk
+            continue
         step = _step(field, w, f, h, rho)
         blown = not math.isfinite(step.error + step.loss) or step.loss > loss + _RISE * abs(loss)
         if blown:
@@ -95,15 +127,50 @@ def integrate(
                 continue
             if longer is not None and longer.error < 1.0:
                 step = longer
+            elif own and h <= shortest and not kinked:
+                w, loss, f, t, speed, alike = yield from _walk(
+                    own, w, f, t, speed, walk, sharpness, step.w
+                )
+                h, walk, longer, failed = shortest, 2 * walk, None, 0
+                kinked = _KINKED if alike else 0
+                continue
             kinked, ratio = _KINKED, 0.64
         failed = 0
-        before, speed = speed, step.f.square
+        before, speed = f.square, step.f.square
         taken, growth = _grown(speed, before, step.length, step.stages)
         w, loss, f, t = step.w, step.loss, step.f, t + taken
         yield Ahead(t, loss, speed, growth, w, sharpness.value)
         h = step.length * min(4.0, 0.8 / math.sqrt(max(ratio, 1e-6)))
-        longer, kinked = None, max(kinked - 1, 0)
+        longer, kinked, walk = None, max(kinked - 1, 0), SHORTEST
         sharpness.renew(w, f)
+
+
+def _walk(
+    own: Steps,
+    w: Vector,
+    f: Vector,
+    t: float,
+    speed: float,
+    count: int,
+    sharpness: "_Sharpness",
+    aim: Vector | None = None,
+) -> Generator[Ahead, None, tuple[Vector, float, Vector, float, float, bool]]:
+    """So many of the optimiser's own steps, fewer if the first of them lead to `aim`.
+
+    Gives weights, loss, flow, time and speed at their end, and whether they have led there. The speed is
+    smoothed, because it vanishes where weights with momentum swing past a minimum.
+    """
+    start, loss, alike = w, math.nan, False
+    for k in range(1, count + 1):
+        time, w, loss, f = own(w, f)
+        t, speed = t + time, speed + own.forgets * (f.square - speed)
+        yield Ahead(t, loss, speed, 0.0, w, sharpness.value)
+        if k == SHORTEST and aim is not None:
+            alike = (w - aim).norm < _ALIKE * (w - start).norm
+            if alike:
+                break
+    sharpness.renew(w, f)
+    return w, loss, f, t, speed, alike
 
 
 def _grown(speed: float, before: float, h: float, stages: int) -> tuple[float, float]:

@@ -85,6 +85,8 @@ class Course:
         start = int(np.argmin(speed[: top + 1]))
         above = self.loss[start]
         least = self.least(above)
+        if not self.noisy and max(self.loss[start : top + 1]) > above + least:
+            return None  # the loss oscillates
         if rise[top] < _RISE:
             risen, fallen = _UNDER_WAY
             slower = start > 0 or top < _SEEN or rise[top] < risen
@@ -120,10 +122,10 @@ class Course:
 
     @property
     def oscillates(self) -> bool:
-        """Whether a loss without noise rises and falls again by as much as a drop has."""
-        change = np.diff(self.loss)[
-            np.diff(self.time) <= 1.0
-        ]  # longer steps oscillate by themselves
+        """Whether a loss without noise still rises and falls by as much as a drop has."""
+        late = slice(len(self.loss) // 2, None)
+        own = np.diff(self.time[late]) <= 1.0  # longer steps oscillate by themselves
+        change = np.diff(self.loss[late])[own]
         up, down = change[change > 0.0].sum(), -change[change < 0.0].sum()
         return bool(not self.noise and min(up, down) > 2.0 * self.least(self.loss[0]))
 

@@ -19,6 +19,7 @@ from ._rules import Adam, Schedule, parts
 from ._vectors import combination
 
 _NOISY = 4.0  # noise floors above the lowest loss, which noise alone does not reach
+_OF_TIME = 1 / 8  # of the time so far, in a step: what is over in a few steps is not dilated
 _RENEWED = 8  # steps after which the variance of mini-batches is measured anew
 _SMOOTH = 10  # steps over which speed is smoothed
 _RISEN, _RISEN_IN_BATCHES = 0.02, 0.1  # of the loss, by which it rises when steps are too long
@@ -57,7 +58,7 @@ def dilate(
             brake, braked = 2.0 * brake, taken
         if not rule.decoupled and any(decay):
             g = g + w.scaled(decay)
-        c = max(1.0, dilation(taken) / brake)
+        c = max(1.0, min(dilation(taken) / brake, _OF_TIME * time))
         one, two = (beta / (beta + c * (1.0 - beta)) for beta in rule.betas)
         kicked, square = g, g * g
         if shares:

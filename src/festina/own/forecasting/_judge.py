@@ -10,7 +10,7 @@ import numpy as np
 
 from ...dynamics._worker import Progress
 from ._budget import Exhausted
-from ._chebyshev import Ahead
+from ._chebyshev import SAFETY, Ahead
 from ._course import HIDDEN, LEAST_OF_ALL, LEFT, Course, Drop, Judge
 from ._curvature import ritz
 from ._every import run_ahead
@@ -93,7 +93,7 @@ def look_until_drop(run: Run, judge: Judge | None, progress: Progress | None) ->
     """
     problem, budget = run.problem, run.problem.budget
     course = Course(run.scale, noisy=isinstance(run.rule, Adam))
-    seen, rested, steady = Seen(course), None, 1.0
+    seen, rested, steady = Seen(course), None, 1.0 / SAFETY
     tell = progress or (lambda words, share: None)
     price = budget.price(problem.samples)
     tell(f"a gradient takes as long as {price:.3g} steps of the run", 0.0)
@@ -120,7 +120,8 @@ def look_until_drop(run: Run, judge: Judge | None, progress: Progress | None) ->
                 break
             if judge is not None:
                 continue
-            if 0.0 <= here.loss < LEAST_OF_ALL * course.scale:  # no drop is left that would count
+            least = LEAST_OF_ALL * course.scale
+            if here.loss >= 0.0 and here.loss + here.speed < least:  # no drop is left that counts
                 break
             spent = budget.gradients
             rested = None if not course.resting() else spent if rested is None else rested
@@ -145,7 +146,7 @@ def _instability(
     found = load(run.rule, run.problem, w, faster)
     if not found > 1.0:
         return None, []
-    losses = rehearse(run.rule, replace(run.problem, start=w), REHEARSED)
+    losses = rehearse(run.rule, replace(run.problem, start=w), REHEARSED, faster)
     rises = len(losses) < REHEARSED or max(losses) > losses[0] + course.least(losses[0])
     return (found, losses) if rises or isinstance(run.rule, SGD) else (None, [])
 
