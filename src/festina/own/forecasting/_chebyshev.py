@@ -7,17 +7,15 @@ that this is the difference between a forecast and training on.
 """
 
 import math
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import count
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from ._curvature import Bend
+from ._curvature import Bend, Gradient
+from ._steps import SHORTEST, Steps
 from ._vectors import Vector, combination
-
-Field = Callable[[Vector], tuple[float, Vector]]
-"""Loss and direction of the flow at given weights."""
 
 _DAMPING = 2 / 13
 MOST_STAGES = 60
@@ -27,8 +25,7 @@ _OF_THE_WAY = 25  # so many steps across kinks go as far as all before them
 _FAILURES = 20  # steps in a row that were given up, after which one is taken or all is over
 _RISE = 0.1  # of the loss, in a step: too much
 SAFETY = 1.2  # of the sharpness, which power iteration finds from below
-SHORTEST = 8  # steps of the optimiser that a step of the flow stands for, or it were dearer
-_ALIKE = 0.3  # of the way that so many steps lead, by which a step of the flow may miss their end
+_ALIKE = 0.01  # of the loss, by which a step of the flow across kinks may miss the own steps
 _FIRST_ITERATIONS = 12
 
 
@@ -53,30 +50,8 @@ class Ahead:
     sharpness: float | None = 0.0
 
 
-class Steps(Protocol):
-    """The optimiser's own steps, one gradient each, on the clock of the flow."""
-
-    def __call__(self, w: Vector, f: Vector) -> tuple[float, Vector, float, Vector]:
-        """Step from `w`, where the flow is `f`: its time, and weights, loss and flow there."""
-        ...
-
-    @property
-    def shortest(self) -> float:
-        """The time of `SHORTEST` steps."""
-        ...
-
-    @property
-    def forgets(self) -> float:
-        """The share of an oscillation that is over after a step."""
-        ...
-
-    def coast(self, w: Vector, f: Vector) -> float:
-        """Distance between where the velocity carries the weights and where the flow does."""
-        ...
-
-
 def integrate(
-    field: Field, start: Vector, *, tolerance: float, own: Steps | None = None
+    field: Gradient, start: Vector, *, tolerance: float, own: Steps | None = None
 ) -> Iterator[Ahead]:
     """The flow from `start`, one adaptive step after another, until it is no longer finite.
 
@@ -129,7 +104,7 @@ def integrate(
                 step = longer
             elif own and h <= shortest and not kinked:
                 w, loss, f, t, speed, alike = yield from _walk(
-                    own, w, f, t, speed, walk, sharpness, step.w
+                    own, w, f, t, speed, walk, sharpness, step.loss
                 )
                 h, walk, longer, failed = shortest, 2 * walk, None, 0
                 kinked = _KINKED if alike else 0
@@ -153,22 +128,21 @@ def _walk(
     speed: float,
     count: int,
     sharpness: "_Sharpness",
-    aim: Vector | None = None,
+    aim: float = math.nan,
 ) -> Generator[Ahead, None, tuple[Vector, float, Vector, float, float, bool]]:
-    """So many of the optimiser's own steps, fewer if the first of them lead to `aim`.
+    """So many of the optimiser's own steps, fewer if the first of them lead to the loss `aim`.
 
-    Gives weights, loss, flow, time and speed at their end, and whether they have led there. The speed is
-    smoothed, because it vanishes where weights with momentum swing past a minimum.
+    Gives weights, loss, flow, time and speed at their end, and whether they have led there. The
+    speed is smoothed, because it vanishes where momentum carries the weights past a minimum.
     """
-    start, loss, alike = w, math.nan, False
+    loss, alike = math.nan, False
     for k in range(1, count + 1):
         time, w, loss, f = own(w, f)
         t, speed = t + time, speed + own.forgets * (f.square - speed)
         yield Ahead(t, loss, speed, 0.0, w, sharpness.value)
-        if k == SHORTEST and aim is not None:
-            alike = (w - aim).norm < _ALIKE * (w - start).norm
-            if alike:
-                break
+        alike = alike or (k == SHORTEST and abs(loss - aim) < _ALIKE * abs(loss))
+        if alike:
+            break
     sharpness.renew(w, f)
     return w, loss, f, t, speed, alike
 
@@ -203,7 +177,7 @@ class _Step(NamedTuple):
     error: float
 
 
-def _step(field: Field, w: Vector, f: Vector, h: float, rho: float) -> _Step:
+def _step(field: Gradient, w: Vector, f: Vector, h: float, rho: float) -> _Step:
     stages = max(2, 1 + math.ceil(math.sqrt(1 + 1.54 * h * rho)))
     first, rows = _coefficients(stages)
     before, at = w, combination((1.0, w), (first * h, f))
@@ -245,7 +219,7 @@ def _chebyshev(s: int) -> tuple[float, list[float], float, list[float]]:
 class _Sharpness:
     """The largest curvature, by power iteration on differences of gradients."""
 
-    def __init__(self, field: Field, w: Vector, f: Vector):
+    def __init__(self, field: Gradient, w: Vector, f: Vector):
         self._bend = Bend(field, w, f, f)
         self._direction = f
         self.value = 0.0

@@ -2,15 +2,16 @@
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
-from ._chebyshev import MOST_STAGES, SHORTEST, Ahead, Field, integrate
+from ._chebyshev import MOST_STAGES, Ahead, integrate
 from ._curvature import FEW_PRODUCTS, Gradient, ritz
 from ._dilated import dilate
 from ._problem import Problem
 from ._rules import SGD, Adam, Schedule, parts
-from ._vectors import Vector, combination
+from ._steps import Steps
+from ._vectors import Vector
 
 _TOLERANCE = 0.2  # of a step of the flow, relative to the step
 _DILATION = 4.0  # of Adam's clock, and twice that once it has cost as many gradients as this
@@ -76,63 +77,12 @@ def rehearse(rule: SGD | Adam, problem: Problem, steps: int, rate: float) -> lis
         course = dilate(rule, whole, lambda _: 1.0, lambda _: rate)
         return [here.loss for here in itertools.islice(course, steps)]
     field, w, losses = _flow(rule, whole), whole.start, []
-    own = _Own(rule, field, None, lambda: rate)
+    own = Steps(rule, field, None, lambda: rate)
     loss, f = field(w)
     while math.isfinite(loss) and len(losses) < steps:
         losses.append(loss)
         _, w, loss, f = own(w, f)
     return losses
-
-
-class _Own:
-    """Steps of descent itself, on the clock of the flow.
-
-    From the weights `start` they go on with the velocity of the rule, from others with that of a
-    steady gradient. `rate` says by how much the learning rate is another one by now.
-    """
-
-    def __init__(
-        self, rule: SGD, field: Field, start: Vector | None, rate: Callable[[], float]
-    ) -> None:
-        self._rule, self._field, self._rate = rule, field, rate
-        self._at, self._velocity = start, rule.velocity
-        if start is not None and rule.velocity is not None:
-            lr = parts(rule.lr)
-            self._velocity = rule.velocity.scaled([-each / max(lr) for each in lr])
-
-    @property
-    def _time(self) -> float:
-        return self._rate() / self._rule.steps(0.0)
-
-    @property
-    def shortest(self) -> float:
-        return SHORTEST * self._time
-
-    @property
-    def forgets(self) -> float:
-        return 1.0 - self._rule.momentum**0.5
-
-    def _steady(self, f: Vector) -> Vector:
-        return f * (self._rule.pace / max(parts(self._rule.lr)))
-
-    def coast(self, w: Vector, f: Vector) -> float:
-        mu = self._rule.momentum
-        if not mu or w is not self._at:
-            return 0.0
-        steady = self._steady(f)
-        off = steady if self._velocity is None else self._velocity - steady
-        return self._rate() * max(parts(self._rule.lr)) * mu / (1.0 - mu) * off.norm
-
-    def __call__(self, w: Vector, f: Vector) -> tuple[float, Vector, float, Vector]:
-        rule, rate = self._rule, self._rate()
-        mu, entering = rule.momentum, 1.0 - rule.dampening if rule.momentum else 1.0
-        before = self._velocity if w is self._at else self._steady(f)
-        # PyTorch does not dampen the first gradient.
-        velocity = f if before is None else combination((mu, before), (entering, f))
-        moved = combination((1.0, f), (mu, velocity)) if rule.nesterov else velocity
-        time, w = self._time, combination((1.0, w), (rate * max(parts(rule.lr)), moved))
-        self._at, self._velocity = w, velocity
-        return time, w, *self._field(w)
 
 
 def _decayed(rule: SGD | Adam, problem: Problem) -> Gradient:
@@ -148,7 +98,7 @@ def _decayed(rule: SGD | Adam, problem: Problem) -> Gradient:
     return gradient
 
 
-def _flow(rule: SGD, problem: Problem) -> Field:
+def _flow(rule: SGD, problem: Problem) -> Gradient:
     """Loss, and the direction in which the weights move, at the rate 1 where it is largest."""
     lr, gradient = parts(rule.lr, len(problem.names)), _decayed(rule, problem)
     relative = [-each / max(lr) for each in lr]
@@ -167,7 +117,7 @@ def _descent(
     field, rate = _flow(rule, problem), lambda: schedule(steps) if schedule else 1.0
     # Mini-batches have kicked the velocity, which a steady gradient has on average.
     start = problem.start if problem.batch is None else None
-    own = _Own(rule, field, start, rate)
+    own = Steps(rule, field, start, rate)
     for here in integrate(field, problem.start, tolerance=tolerance, own=own):
         ahead, before = here.time - before, here.time
         if schedule is None:
