@@ -77,7 +77,7 @@ def integrate(
         # What blew up is tried again shorter than any other step: along a flow the loss falls.
         shortest = own.shortest if own else 0.0
         floor = max(shortest, t / _OF_THE_WAY if kinked else 0.0)
-        least = _LEAST / rho if blown else max(_LEAST / rho, floor)
+        least = 0.0 if blown else max(_LEAST / rho, floor)
         h = max(min(h, (MOST_STAGES**2 - 1) / 1.54 / rho), least)
         if own and not kinked and own.coast(w, f) > tolerance * h * f.norm:
             w, loss, f, t, speed, _ = yield from _walk(own, w, f, t, speed, walk, sharpness)
@@ -87,10 +87,10 @@ def integrate(
         blown = not math.isfinite(step.error + step.loss) or step.loss > loss + _RISE * abs(loss)
         if blown:
             failed += 1
-            if h <= _LEAST / rho or failed > _FAILURES:
+            if failed > _FAILURES:
                 return
-            h = max(0.25 * h, _LEAST / rho)
-            sharpness.renew(w, f)
+            h *= 0.25
+            sharpness.renew(w, f, longer=True)
             continue
         ratio = step.error / (tolerance * (_SLACK if kinked else 1.0))
         if ratio > 1.0:
@@ -229,8 +229,10 @@ class _Sharpness:
             if k == _FIRST_ITERATIONS or abs(self.value - before) < 0.03 * self.value:
                 break
 
-    def renew(self, w: Vector, f: Vector) -> None:
-        """One more turn, at new weights."""
+    def renew(self, w: Vector, f: Vector, *, longer: bool = False) -> None:
+        """One more turn, at new weights; by `longer` nudges where short ones have drowned."""
+        if longer:
+            self._bend.lengthen(w)
         length = self._direction.norm
         if not 0.0 < length < math.inf:
             self.value = max(self.value, 1e-30)

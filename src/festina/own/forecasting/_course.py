@@ -107,8 +107,8 @@ class Course:
 
     def resting(self) -> bool:
         """Whether the loss has all but stood still, and no faster of late, for half of the time."""
-        if len(self.time) < 4:
-            return False
+        if len(self.time) < 4 or self.speed[-1] == 0.0:
+            return self.speed[-1] == 0.0
         first, second, third = map(self._about, (0.5, 0.75, 1.0))
         least = max(0.03 * LEAST_DROP * abs(third), 0.1 * LEAST_OF_ALL * self.scale, self.noise)
         faster = second - third > max(2.0 * (first - second), (1.0 if self.noisy else 0.1) * least)

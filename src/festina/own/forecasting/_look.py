@@ -17,6 +17,8 @@ _TOLERANCE = 0.2  # of a step of the flow, relative to the step
 _DILATION = 4.0  # of Adam's clock, and twice that once it has cost as many gradients as this
 _PATIENCE = 100
 _OF_BEST = 1 / 3  # of the longest step: shorter ones are taken first, and some are given up
+_ZERO, _NUDGE = 1e-2, 0.1  # root mean square of weights that are all but zero, and of their nudge
+_NUDGED, _LOWER = 200, 1e-3  # gradients to see what follows, and by how much of it the loss falls
 _SHARES, _FEWEST_PRODUCTS = 4, 8  # of samples, and of Lanczos: a rough curvature is enough
 
 
@@ -47,7 +49,7 @@ def load(
     """
     if isinstance(rule, Adam) and not (rule.moments and rule.step):
         return 0.0
-    gradient = _decayed(rule, problem)
+    gradient = decayed(rule, problem)
     _, g = gradient(w)
     root = rule.rates(g * g).with_(lambda a: a**0.5)
     seen = ritz(gradient, w, problem.random(), root=root, products=products)
@@ -70,6 +72,31 @@ def reach(rule: SGD | Adam | None, problem: Problem) -> float:
     return _OF_BEST * 0.65 * MOST_STAGES / stiff if stiff > 0.0 else math.inf
 
 
+def saddle(rule: SGD | Adam | None, problem: Problem, w: Vector) -> tuple[bool, bool]:
+    """Whether weights at rest are at a saddle, and whether the gradient leads away from it.
+
+    Where three layers or more are zero, the gradient vanishes and so does the curvature. Whether
+    that is a saddle is seen from weights nearby, from where the loss falls below its level or not.
+    Weight decay makes it a minimum.
+    """
+    gradient = decayed(rule, problem)
+    seen = ritz(gradient, w, problem.random())
+    decay = parts(getattr(rule, "weight_decay", 0.0), len(problem.names))
+    zero = lambda part: Vector((part,)).square < _ZERO**2 * math.prod(part.shape)
+    free = [zero(part) and not each for part, each in zip(w.parts, decay, strict=True)]
+    if seen.saddle or not any(free):
+        return seen.saddle, seen.leaves
+    flow = lambda w: (lambda loss, g: (loss, g * -1.0))(*gradient(w))
+    start = w + problem.random().scaled([_NUDGE * each for each in free])
+    before = problem.budget.gradients
+    for here in integrate(flow, start, tolerance=_TOLERANCE):
+        if here.loss < seen.loss - _LOWER * abs(seen.loss):
+            return True, False
+        if problem.budget.gradients - before > _NUDGED:
+            break
+    return False, False
+
+
 def rehearse(rule: SGD | Adam, problem: Problem, steps: int, rate: float) -> list[float]:
     """Losses of the optimiser's own steps on all samples, until one is not finite."""
     whole = replace(problem, batch=None)
@@ -85,8 +112,10 @@ def rehearse(rule: SGD | Adam, problem: Problem, steps: int, rate: float) -> lis
     return losses
 
 
-def _decayed(rule: SGD | Adam, problem: Problem) -> Gradient:
+def decayed(rule: SGD | Adam | None, problem: Problem) -> Gradient:
     """Loss and gradient with the weight decay that a rule adds to it."""
+    if rule is None:
+        return problem
     decay = parts(rule.weight_decay, len(problem.names))
     if not any(decay) or (isinstance(rule, Adam) and rule.decoupled):
         return problem
@@ -100,7 +129,7 @@ def _decayed(rule: SGD | Adam, problem: Problem) -> Gradient:
 
 def _flow(rule: SGD, problem: Problem) -> Gradient:
     """Loss, and the direction in which the weights move, at the rate 1 where it is largest."""
-    lr, gradient = parts(rule.lr, len(problem.names)), _decayed(rule, problem)
+    lr, gradient = parts(rule.lr, len(problem.names)), decayed(rule, problem)
     relative = [-each / max(lr) for each in lr]
 
     def field(w: Vector) -> tuple[float, Vector]:
