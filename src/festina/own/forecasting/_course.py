@@ -16,6 +16,7 @@ LEAST_OF_ALL = 1e-3  # of the loss without a network: less is none either
 HIDDEN = 3.0  # noise floors: at its floor the loss of a run of few weights fluctuates so far
 _RISE = 10**PROMINENCE
 _UNDER_WAY = 1.5, 0.1  # rise of speed since now, and fall of the loss by it, if it is left already
+_NOW = 1.1  # of the lowest speed: if it is no faster now, the valley is here
 _SEEN = 3  # samples, before which no rise is known
 _STANDSTILL = 1e-3  # of the loss: falling by less on all the way ahead is no speed
 _SLOWED = 0.3  # of its top speed, below which a drop may be at its end
@@ -89,7 +90,7 @@ class Course:
             return None  # the loss oscillates
         if rise[top] < _RISE:
             risen, fallen = _UNDER_WAY
-            slower = start > 0 or top < _SEEN or rise[top] < risen
+            slower = speed[0] > _NOW * speed[start] or top < _SEEN or rise[top] < risen
             if slower or above - self.loss[-1] < fallen * abs(above):
                 return None
         valley = top + int(np.argmin(speed[top:]))

@@ -38,7 +38,7 @@ def dilate(
     m, v = rule.moments or (w * 0.0, w * 0.0)
     rng = np.random.default_rng(0)
     time, seen, taken, brake, braked = 0.0, rule.step, 0, 1.0, -_SMOOTH
-    lowest, low, since, speed, shares, noise = math.inf, 0.0, 0, 0.0, [], 0.0
+    lowest, low, speed, shares, noise = math.inf, 0.0, 0.0, [], 0.0
     while True:
         if taken % _RENEWED == 0:
             loss, g, shares = mini_batch(problem, w)
@@ -48,10 +48,10 @@ def dilate(
         if not math.isfinite(loss):
             return
         if taken and loss < lowest:  # a burst that is over by then has no speed
-            share = 1.0 - math.exp((since - taken) / _SMOOTH)
+            share = 1.0 - math.exp((low - time) / _SMOOTH / dilation(taken))
             speed += share * ((lowest - loss) / (time - low) - speed)
         if loss < lowest:
-            lowest, low, since = loss, time, taken
+            lowest, low = loss, time
         risen = _RISEN_IN_BATCHES if shares else _RISEN
         high = loss > lowest + max(risen * abs(lowest), _NOISY * noise)
         if high and taken - braked >= _SMOOTH:  # the last brake has shown by then
