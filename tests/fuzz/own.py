@@ -397,12 +397,16 @@ def _(found, g):
         holds(f"the plateau is left by {high}", left.size)
         early = left[0] >= low - patience - 0.1 * found.left
         return holds(f"the plateau is left in {found.band}, not in {left[0]}", early) and "right"
-    spent = found.gradients >= int(g.max_gradients)  # a note says that what follows is not known
-    if spent or found.ahead > MOST or found.verdict not in ("minimum", "settling", "no staircase"):
+    if found.ahead > MOST or found.verdict not in ("minimum", "settling", "no staircase"):
         return "kept"
     losses = ahead(g, math.ceil(found.ahead) + 1)
     if found.verdict == "minimum":
         holds("no drop comes", losses[0] - losses[-1] <= 1.1 * least)
         return "right"
     near(found.end, losses[-1], 0.1, max(first, scale))
+    for step, loss in zip(found.course.time, found.course.loss, strict=True):
+        early, late = math.floor(0.9 * step), math.ceil(1.1 * step) + 2
+        about, off = losses[early:late], 0.05 * max(first, scale)
+        near_by = about.min() - off <= loss <= about.max() + off
+        holds(f"the loss of step {step} is {loss}, among {about.min()} and {about.max()}", near_by)
     return "right"

@@ -7,17 +7,15 @@ that this is the difference between a forecast and training on.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import count
 from typing import NamedTuple
 
-from ._curvature import Bend
+from ._curvature import Bend, Gradient
+from ._steps import SHORTEST, Steps
 from ._vectors import Vector, combination
-
-Field = Callable[[Vector], tuple[float, Vector]]
-"""Loss and direction of the flow at given weights."""
 
 _DAMPING = 2 / 13
 MOST_STAGES = 60
@@ -26,7 +24,8 @@ _SLACK, _KINKED = 2.0, 10  # of the tolerance, for so many steps after one acros
 _OF_THE_WAY = 25  # so many steps across kinks go as far as all before them
 _FAILURES = 20  # steps in a row that were given up, after which one is taken or all is over
 _RISE = 0.1  # of the loss, in a step: too much
-_SAFETY = 1.2  # of the sharpness, which power iteration finds from below
+SAFETY = 1.2  # of the sharpness, which power iteration finds from below
+_ALIKE = 0.01  # of the loss, by which a step of the flow across kinks may miss the own steps
 _FIRST_ITERATIONS = 12
 
 
@@ -52,15 +51,18 @@ class Ahead:
 
 
 def integrate(
-    field: Field, start: Vector, *, tolerance: float, shortest: float = 0.0
+    field: Gradient, start: Vector, *, tolerance: float, own: Steps | None = None
 ) -> Iterator[Ahead]:
     """The flow from `start`, one adaptive step after another, until it is no longer finite.
 
     `tolerance` is the error that a step may make, relative to the step itself: weights that rest
-    do not hide the error of those that grow. Rectifiers slide along their kinks, where a step is in
-    error however short it is: one that was shortened to little avail is taken as it was, with some
-    behind it, and so is every step of the length `shortest`, or, behind kinks, of a share of the
-    way so far: a long slide costs no more than its logarithm.
+    do not hide the error of those that grow. Where even a step of the length `own.shortest` is in
+    error, the optimiser does not follow the flow, and its `own` steps are taken instead.
+
+    Rectifiers slide along their kinks, where a step of the flow is in error however short it is. A
+    step that was shortened to little avail, or that agrees with the `own` steps, is taken as it
+    was, and so are some behind it, of a share of the way so far: a long slide costs no more than
+    its logarithm.
     """
     w, (loss, f) = start, field(start)
     t, speed = 0.0, f.square
@@ -69,21 +71,26 @@ def integrate(
         return
     sharpness = _Sharpness(field, w, f)
     yield Ahead(t, loss, speed, 0.0, w, sharpness.value)
-    h, longer, kinked, failed, blown = 1.0 / sharpness.value, None, 0, 0, False
+    h, longer, kinked, failed, blown, walk = 1.0 / sharpness.value, None, 0, 0, False, SHORTEST
     while True:
-        rho = _SAFETY * sharpness.value
+        rho = SAFETY * sharpness.value
         # What blew up is tried again shorter than any other step: along a flow the loss falls.
+        shortest = own.shortest if own else 0.0
         floor = max(shortest, t / _OF_THE_WAY if kinked else 0.0)
-        least = _LEAST / rho if blown else max(_LEAST / rho, floor)
+        least = 0.0 if blown else max(_LEAST / rho, floor)
         h = max(min(h, (MOST_STAGES**2 - 1) / 1.54 / rho), least)
+        if own and not kinked and own.coast(w, f) > tolerance * h * f.norm:
+            w, loss, f, t, speed, _ = yield from _walk(own, w, f, t, speed, walk, sharpness)
+            h, walk = shortest, 2 * walk
+            continue
         step = _step(field, w, f, h, rho)
         blown = not math.isfinite(step.error + step.loss) or step.loss > loss + _RISE * abs(loss)
         if blown:
             failed += 1
-            if h <= _LEAST / rho or failed > _FAILURES:
+            if failed > _FAILURES:
                 return
-            h = max(0.25 * h, _LEAST / rho)
-            sharpness.renew(w, f)
+            h *= 0.25
+            sharpness.renew(w, f, longer=True)
             continue
         ratio = step.error / (tolerance * (_SLACK if kinked else 1.0))
         if ratio > 1.0:
@@ -95,15 +102,49 @@ def integrate(
                 continue
             if longer is not None and longer.error < 1.0:
                 step = longer
+            elif own and h <= shortest and not kinked:
+                w, loss, f, t, speed, alike = yield from _walk(
+                    own, w, f, t, speed, walk, sharpness, step.loss
+                )
+                h, walk, longer, failed = shortest, 2 * walk, None, 0
+                kinked = _KINKED if alike else 0
+                continue
             kinked, ratio = _KINKED, 0.64
         failed = 0
-        before, speed = speed, step.f.square
+        before, speed = f.square, step.f.square
         taken, growth = _grown(speed, before, step.length, step.stages)
         w, loss, f, t = step.w, step.loss, step.f, t + taken
         yield Ahead(t, loss, speed, growth, w, sharpness.value)
         h = step.length * min(4.0, 0.8 / math.sqrt(max(ratio, 1e-6)))
-        longer, kinked = None, max(kinked - 1, 0)
+        longer, kinked, walk = None, max(kinked - 1, 0), SHORTEST
         sharpness.renew(w, f)
+
+
+def _walk(
+    own: Steps,
+    w: Vector,
+    f: Vector,
+    t: float,
+    speed: float,
+    count: int,
+    sharpness: "_Sharpness",
+    aim: float = math.nan,
+) -> Generator[Ahead, None, tuple[Vector, float, Vector, float, float, bool]]:
+    """So many of the optimiser's own steps, fewer if the first of them lead to the loss `aim`.
+
+    Gives weights, loss, flow, time and speed at their end, and whether they have led there. The
+    speed is smoothed, because it vanishes where momentum carries the weights past a minimum.
+    """
+    loss, alike = math.nan, False
+    for k in range(1, count + 1):
+        time, w, loss, f = own(w, f)
+        t, speed = t + time, speed + own.forgets * (f.square - speed)
+        yield Ahead(t, loss, speed, 0.0, w, sharpness.value)
+        alike = alike or (k == SHORTEST and abs(loss - aim) < _ALIKE * abs(loss))
+        if alike:
+            break
+    sharpness.renew(w, f)
+    return w, loss, f, t, speed, alike
 
 
 def _grown(speed: float, before: float, h: float, stages: int) -> tuple[float, float]:
@@ -136,7 +177,7 @@ class _Step(NamedTuple):
     error: float
 
 
-def _step(field: Field, w: Vector, f: Vector, h: float, rho: float) -> _Step:
+def _step(field: Gradient, w: Vector, f: Vector, h: float, rho: float) -> _Step:
     stages = max(2, 1 + math.ceil(math.sqrt(1 + 1.54 * h * rho)))
     first, rows = _coefficients(stages)
     before, at = w, combination((1.0, w), (first * h, f))
@@ -178,7 +219,7 @@ def _chebyshev(s: int) -> tuple[float, list[float], float, list[float]]:
 class _Sharpness:
     """The largest curvature, by power iteration on differences of gradients."""
 
-    def __init__(self, field: Field, w: Vector, f: Vector):
+    def __init__(self, field: Gradient, w: Vector, f: Vector):
         self._bend = Bend(field, w, f, f)
         self._direction = f
         self.value = 0.0
@@ -188,8 +229,10 @@ class _Sharpness:
             if k == _FIRST_ITERATIONS or abs(self.value - before) < 0.03 * self.value:
                 break
 
-    def renew(self, w: Vector, f: Vector) -> None:
-        """One more turn, at new weights."""
+    def renew(self, w: Vector, f: Vector, *, longer: bool = False) -> None:
+        """One more turn, at new weights; by `longer` nudges where short ones have drowned."""
+        if longer:
+            self._bend.lengthen(w)
         length = self._direction.norm
         if not 0.0 < length < math.inf:
             self.value = max(self.value, 1e-30)

@@ -16,6 +16,7 @@ LEAST_OF_ALL = 1e-3  # of the loss without a network: less is none either
 HIDDEN = 3.0  # noise floors: at its floor the loss of a run of few weights fluctuates so far
 _RISE = 10**PROMINENCE
 _UNDER_WAY = 1.5, 0.1  # rise of speed since now, and fall of the loss by it, if it is left already
+_NOW = 1.1  # of the lowest speed: if it is no faster now, the valley is here
 _SEEN = 3  # samples, before which no rise is known
 _STANDSTILL = 1e-3  # of the loss: falling by less on all the way ahead is no speed
 _SLOWED = 0.3  # of its top speed, below which a drop may be at its end
@@ -85,9 +86,11 @@ class Course:
         start = int(np.argmin(speed[: top + 1]))
         above = self.loss[start]
         least = self.least(above)
+        if not self.noisy and max(self.loss[start : top + 1]) > above + least:
+            return None  # the loss oscillates
         if rise[top] < _RISE:
             risen, fallen = _UNDER_WAY
-            slower = start > 0 or top < _SEEN or rise[top] < risen
+            slower = speed[0] > _NOW * speed[start] or top < _SEEN or rise[top] < risen
             if slower or above - self.loss[-1] < fallen * abs(above):
                 return None
         valley = top + int(np.argmin(speed[top:]))
@@ -105,8 +108,8 @@ class Course:
 
     def resting(self) -> bool:
         """Whether the loss has all but stood still, and no faster of late, for half of the time."""
-        if len(self.time) < 4:
-            return False
+        if len(self.time) < 4 or self.speed[-1] == 0.0:
+            return self.speed[-1] == 0.0
         first, second, third = map(self._about, (0.5, 0.75, 1.0))
         least = max(0.03 * LEAST_DROP * abs(third), 0.1 * LEAST_OF_ALL * self.scale, self.noise)
         faster = second - third > max(2.0 * (first - second), (1.0 if self.noisy else 0.1) * least)
@@ -120,10 +123,10 @@ class Course:
 
     @property
     def oscillates(self) -> bool:
-        """Whether a loss without noise rises and falls again by as much as a drop has."""
-        change = np.diff(self.loss)[
-            np.diff(self.time) <= 1.0
-        ]  # longer steps oscillate by themselves
+        """Whether a loss without noise still rises and falls by as much as a drop has."""
+        late = slice(len(self.loss) // 2, None)
+        own = np.diff(self.time[late]) <= 1.0  # longer steps oscillate by themselves
+        change = np.diff(self.loss[late])[own]
         up, down = change[change > 0.0].sum(), -change[change < 0.0].sum()
         return bool(not self.noise and min(up, down) > 2.0 * self.least(self.loss[0]))
 

@@ -38,6 +38,11 @@ class Bend:
                 break
             self._least = 10.0 * max(nudge, 1e-30)
 
+    def lengthen(self, w: Vector) -> None:
+        """Move the weights ten times as far from now on, up to the longest move."""
+        longest = _LARGEST * math.sqrt(w.size)
+        self._least = min(10.0 * max(_NUDGE * w.norm, self._least), longest)
+
     def _change(self, w: Vector, g: Vector, v: Vector) -> tuple[float, Vector]:
         nudge = max(_NUDGE * w.norm, self._least)
         _, there = self._gradient(combination((1.0, w), (nudge / v.norm, v)))

@@ -19,6 +19,7 @@ from ._rules import Adam, Schedule, parts
 from ._vectors import combination
 
 _NOISY = 4.0  # noise floors above the lowest loss, which noise alone does not reach
+_OF_TIME = 1 / 8  # of the time so far, in a step: what is over in a few steps is not dilated
 _RENEWED = 8  # steps after which the variance of mini-batches is measured anew
 _SMOOTH = 10  # steps over which speed is smoothed
 _RISEN, _RISEN_IN_BATCHES = 0.02, 0.1  # of the loss, by which it rises when steps are too long
@@ -37,7 +38,7 @@ def dilate(
     m, v = rule.moments or (w * 0.0, w * 0.0)
     rng = np.random.default_rng(0)
     time, seen, taken, brake, braked = 0.0, rule.step, 0, 1.0, -_SMOOTH
-    lowest, low, since, speed, shares, noise = math.inf, 0.0, 0, 0.0, [], 0.0
+    lowest, low, speed, shares, noise = math.inf, 0.0, 0.0, [], 0.0
     while True:
         if taken % _RENEWED == 0:
             loss, g, shares = mini_batch(problem, w)
@@ -47,17 +48,17 @@ def dilate(
         if not math.isfinite(loss):
             return
         if taken and loss < lowest:  # a burst that is over by then has no speed
-            share = 1.0 - math.exp((since - taken) / _SMOOTH)
+            share = 1.0 - math.exp((low - time) / _SMOOTH / dilation(taken))
             speed += share * ((lowest - loss) / (time - low) - speed)
         if loss < lowest:
-            lowest, low, since = loss, time, taken
+            lowest, low = loss, time
         risen = _RISEN_IN_BATCHES if shares else _RISEN
         high = loss > lowest + max(risen * abs(lowest), _NOISY * noise)
         if high and taken - braked >= _SMOOTH:  # the last brake has shown by then
             brake, braked = 2.0 * brake, taken
         if not rule.decoupled and any(decay):
             g = g + w.scaled(decay)
-        c = max(1.0, dilation(taken) / brake)
+        c = max(1.0, min(dilation(taken) / brake, _OF_TIME * time))
         one, two = (beta / (beta + c * (1.0 - beta)) for beta in rule.betas)
         kicked, square = g, g * g
         if shares:

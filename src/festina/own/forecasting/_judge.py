@@ -10,11 +10,10 @@ import numpy as np
 
 from ...dynamics._worker import Progress
 from ._budget import Exhausted
-from ._chebyshev import Ahead
+from ._chebyshev import SAFETY, Ahead
 from ._course import HIDDEN, LEAST_OF_ALL, LEFT, Course, Drop, Judge
-from ._curvature import ritz
 from ._every import run_ahead
-from ._look import load, look, reach, rehearse
+from ._look import load, look, reach, rehearse, saddle
 from ._noise import noise_floor
 from ._problem import Problem
 from ._result import REHEARSED, Forecast, Verdict
@@ -38,7 +37,8 @@ _STEADY = (
 )
 
 _SADDLE = (
-    "the loss curves downwards here and the gradient has no part in it: a saddle, not a minimum"
+    "the loss falls from here in some directions, and the gradient has no part in them: a saddle, "
+    "not a minimum"
 )
 
 
@@ -93,7 +93,7 @@ def look_until_drop(run: Run, judge: Judge | None, progress: Progress | None) ->
     """
     problem, budget = run.problem, run.problem.budget
     course = Course(run.scale, noisy=isinstance(run.rule, Adam))
-    seen, rested, steady = Seen(course), None, 1.0
+    seen, rested, steady = Seen(course), None, 1.0 / SAFETY
     tell = progress or (lambda words, share: None)
     price = budget.price(problem.samples)
     tell(f"a gradient takes as long as {price:.3g} steps of the run", 0.0)
@@ -120,15 +120,15 @@ def look_until_drop(run: Run, judge: Judge | None, progress: Progress | None) ->
                 break
             if judge is not None:
                 continue
-            if 0.0 <= here.loss < LEAST_OF_ALL * course.scale:  # no drop is left that would count
+            least = LEAST_OF_ALL * course.scale
+            if here.loss >= 0.0 and here.loss + here.speed <= least:  # no drop is left that counts
                 break
             spent = budget.gradients
             rested = None if not course.resting() else spent if rested is None else rested
             if here.speed == 0.0 or (rested is not None and spent - rested > _CERTAIN):
                 with budget.unlimited():
-                    spectrum = ritz(problem, here.weights, problem.random())
-                seen.saddle = spectrum.saddle
-                if not spectrum.leaves:
+                    seen.saddle, leaves = saddle(run.rule, problem, here.weights)
+                if not leaves:
                     break
                 rested = math.inf
     return seen
@@ -145,7 +145,7 @@ def _instability(
     found = load(run.rule, run.problem, w, faster)
     if not found > 1.0:
         return None, []
-    losses = rehearse(run.rule, replace(run.problem, start=w), REHEARSED)
+    losses = rehearse(run.rule, replace(run.problem, start=w), REHEARSED, faster)
     rises = len(losses) < REHEARSED or max(losses) > losses[0] + course.least(losses[0])
     return (found, losses) if rises or isinstance(run.rule, SGD) else (None, [])
 
@@ -163,7 +163,7 @@ def _without_drop(seen: Seen) -> Verdict:
         return "noise floor"
     if unstable and fallen < _FAR * abs(first):
         return "unstable"
-    if fallen < course.least(first):
+    if fallen <= course.least(first):
         return "plateau" if seen.saddle else "minimum"
     return "no staircase" if fallen > _RESTLESS * abs(first) else "settling"
 
@@ -187,11 +187,11 @@ def result(run: Run, seen: Seen, now: float, judge: Judge | None, since: float |
     budget.most, budget.insist = 2.0 * most, budget.insist or not dear
     falls = verdict in ("settling", "no staircase", "plateau")
     if drop is None and judge is None and (gave_up or seen.saddle or since is not None):
-        bound, saddle = course.bound(), False
+        bound = course.bound()
         if verdict == "minimum" and gave_up:
             with budget.unlimited():
-                saddle = ritz(problem, course.weights, problem.random()).saddle
-        if bound is not None and (falls or saddle):
+                seen.saddle, _ = saddle(run.rule, problem, course.weights)
+        if bound is not None and (falls or seen.saddle):
             verdict, band = "plateau", (bound, math.inf)
     if dear and verdict != "unstable" and not course.resting():
         verdict, band = "undecided", None

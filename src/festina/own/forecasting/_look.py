@@ -10,13 +10,15 @@ from ._curvature import FEW_PRODUCTS, Gradient, ritz
 from ._dilated import dilate
 from ._problem import Problem
 from ._rules import SGD, Adam, Schedule, parts
-from ._vectors import Vector, combination
+from ._steps import Steps
+from ._vectors import Vector
 
 _TOLERANCE = 0.2  # of a step of the flow, relative to the step
-_SHORTEST = 8  # steps of the optimiser that a step of the flow stands for, or it were dearer
 _DILATION = 4.0  # of Adam's clock, and twice that once it has cost as many gradients as this
 _PATIENCE = 100
 _OF_BEST = 1 / 3  # of the longest step: shorter ones are taken first, and some are given up
+_ZERO, _NUDGE = 1e-2, 0.1  # root mean square of weights that are all but zero, and of their nudge
+_NUDGED, _LOWER = 200, 1e-3  # gradients to see what follows, and by how much of it the loss falls
 _SHARES, _FEWEST_PRODUCTS = 4, 8  # of samples, and of Lanczos: a rough curvature is enough
 
 
@@ -47,7 +49,7 @@ def load(
     """
     if isinstance(rule, Adam) and not (rule.moments and rule.step):
         return 0.0
-    gradient = _decayed(rule, problem)
+    gradient = decayed(rule, problem)
     _, g = gradient(w)
     root = rule.rates(g * g).with_(lambda a: a**0.5)
     seen = ritz(gradient, w, problem.random(), root=root, products=products)
@@ -70,34 +72,50 @@ def reach(rule: SGD | Adam | None, problem: Problem) -> float:
     return _OF_BEST * 0.65 * MOST_STAGES / stiff if stiff > 0.0 else math.inf
 
 
-def rehearse(rule: SGD | Adam, problem: Problem, steps: int) -> list[float]:
+def saddle(rule: SGD | Adam | None, problem: Problem, w: Vector) -> tuple[bool, bool]:
+    """Whether weights at rest are at a saddle, and whether the gradient leads away from it.
+
+    Where three layers or more are zero, the gradient vanishes and so does the curvature. Whether
+    that is a saddle is seen from weights nearby, from where the loss falls below its level or not.
+    Weight decay makes it a minimum.
+    """
+    gradient = decayed(rule, problem)
+    seen = ritz(gradient, w, problem.random())
+    decay = parts(getattr(rule, "weight_decay", 0.0), len(problem.names))
+    zero = lambda part: Vector((part,)).square < _ZERO**2 * math.prod(part.shape)
+    free = [zero(part) and not each for part, each in zip(w.parts, decay, strict=True)]
+    if seen.saddle or not any(free):
+        return seen.saddle, seen.leaves
+    flow = lambda w: (lambda loss, g: (loss, g * -1.0))(*gradient(w))
+    start = w + problem.random().scaled([_NUDGE * each for each in free])
+    before = problem.budget.gradients
+    for here in integrate(flow, start, tolerance=_TOLERANCE):
+        if here.loss < seen.loss - _LOWER * abs(seen.loss):
+            return True, False
+        if problem.budget.gradients - before > _NUDGED:
+            break
+    return False, False
+
+
+def rehearse(rule: SGD | Adam, problem: Problem, steps: int, rate: float) -> list[float]:
     """Losses of the optimiser's own steps on all samples, until one is not finite."""
     whole = replace(problem, batch=None)
     if isinstance(rule, Adam):
-        course = dilate(rule, whole, lambda _: 1.0, None)
-    else:
-        course = _steps(rule, whole)
-    return [here.loss for here in itertools.islice(course, steps)]
+        course = dilate(rule, whole, lambda _: 1.0, lambda _: rate)
+        return [here.loss for here in itertools.islice(course, steps)]
+    field, w, losses = _flow(rule, whole), whole.start, []
+    own = Steps(rule, field, None, lambda: rate)
+    loss, f = field(w)
+    while math.isfinite(loss) and len(losses) < steps:
+        losses.append(loss)
+        _, w, loss, f = own(w, f)
+    return losses
 
 
-def _steps(rule: SGD, problem: Problem) -> Iterator[Ahead]:
-    """Descent step by step, with the velocity of a steady gradient at first."""
-    gradient, lr, mu = _decayed(rule, problem), parts(rule.lr, len(problem.names)), rule.momentum
-    entering = 1.0 - rule.dampening if mu else 1.0
-    w, velocity = problem.start, None
-    for step in itertools.count():
-        loss, g = gradient(w)
-        if not math.isfinite(loss):
-            return
-        yield Ahead(float(step), loss, g.square, 0.0, w)
-        before = g * (entering / (1.0 - mu)) if velocity is None else velocity
-        velocity = combination((mu, before), (entering, g))
-        moved = combination((1.0, g), (mu, velocity)) if rule.nesterov else velocity
-        w = w - moved.scaled(lr)
-
-
-def _decayed(rule: SGD | Adam, problem: Problem) -> Gradient:
+def decayed(rule: SGD | Adam | None, problem: Problem) -> Gradient:
     """Loss and gradient with the weight decay that a rule adds to it."""
+    if rule is None:
+        return problem
     decay = parts(rule.weight_decay, len(problem.names))
     if not any(decay) or (isinstance(rule, Adam) and rule.decoupled):
         return problem
@@ -109,19 +127,27 @@ def _decayed(rule: SGD | Adam, problem: Problem) -> Gradient:
     return gradient
 
 
-def _descent(
-    rule: SGD, problem: Problem, tolerance: float, schedule: Schedule | None
-) -> Iterator[Ahead]:
-    lr, gradient = parts(rule.lr), _decayed(rule, problem)
+def _flow(rule: SGD, problem: Problem) -> Gradient:
+    """Loss, and the direction in which the weights move, at the rate 1 where it is largest."""
+    lr, gradient = parts(rule.lr, len(problem.names)), decayed(rule, problem)
     relative = [-each / max(lr) for each in lr]
 
     def field(w: Vector) -> tuple[float, Vector]:
         loss, g = gradient(w)
         return loss, g.scaled(relative)
 
+    return field
+
+
+def _descent(
+    rule: SGD, problem: Problem, tolerance: float, schedule: Schedule | None
+) -> Iterator[Ahead]:
     before, steps, per_step = 0.0, 0.0, 1.0 / rule.steps(0.0)
-    shortest = _SHORTEST * per_step
-    for here in integrate(field, problem.start, tolerance=tolerance, shortest=shortest):
+    field, rate = _flow(rule, problem), lambda: schedule(steps) if schedule else 1.0
+    # Mini-batches have kicked the velocity, which a steady gradient has on average.
+    start = problem.start if problem.batch is None else None
+    own = Steps(rule, field, start, rate)
+    for here in integrate(field, problem.start, tolerance=tolerance, own=own):
         ahead, before = here.time - before, here.time
         if schedule is None:
             steps += ahead * rule.steps(here.growth)

@@ -120,7 +120,8 @@ class Forecast:
             case "no staircase":
                 return f"{here} falls to {there} without a rest"
             case "plateau":
-                within = f"is not left within {_steps(self.band[0])}" if self.band else ""
+                known = self.band is not None and self.band[0] > 0.0
+                within = f"is not left within {_steps(self.band[0])}" if known else ""
                 return f"{here} {within or 'is not left, as far as was seen'}"
             case "noise floor":
                 return (

@@ -26,11 +26,12 @@ class SGD:
     r"""Gradient descent, in mini-batches or not, with momentum or not.
 
     - `lr`: learning rate $\eta$.
-    - `momentum`: $\mu$ of the heavy ball. Its velocity is not read but taken to have grown with the
-      weights, as it does within $1/(1-\mu)$ steps: in the first of a run forecasts are early.
+    - `momentum`: $\mu$ of the heavy ball.
     - `nesterov`: whether the gradient is taken ahead of it.
     - `dampening`: of the gradient as it enters the momentum.
     - `weight_decay`: $\lambda$ of $\lambda w$, added to the gradient.
+    - `velocity`: the sum of past gradients that momentum keeps, a tree like the model's (`trace` of
+      Optax); without it momentum starts anew.
     """
 
     lr: Rates
@@ -38,6 +39,7 @@ class SGD:
     nesterov: bool = False
     dampening: float = 0.0
     weight_decay: Rates = 0.0
+    velocity: Any = None
 
     def __post_init__(self) -> None:
         _check(self, momentum=self.momentum, dampening=self.dampening)
@@ -173,18 +175,20 @@ def stated(rule: Any, problem: Problem) -> SGD | Adam:
                 f"arrays of weights: {', '.join(problem.names)}."
             )
     if isinstance(rule, Adam) and rule.moments is not None:
-        found["moments"] = tuple(_like(problem, each) for each in rule.moments)
+        found["moments"] = tuple(_like(problem, "moments", each) for each in rule.moments)
+    if isinstance(rule, SGD) and rule.velocity is not None:
+        found["velocity"] = _like(problem, "velocity", rule.velocity)
     return replace(rule, **found)
 
 
-def _like(problem: Problem, given: Any) -> Vector:
+def _like(problem: Problem, name: str, given: Any) -> Vector:
     """A tree like the model's, as a vector like the weights."""
     leaves = [leaf for leaf in jax.tree.leaves(given) if is_real(leaf)]
     weights = problem.start.parts
     if [leaf.shape for leaf in leaves] != [w.shape for w in weights]:
         raise ValueError(
-            "`moments` have other shapes than the weights: expected those of this model, as two "
-            "trees like it (`mu` and `nu` of Optax's `ScaleByAdamState`)."
+            f"`{name}` does not have the shapes of the weights: expected trees like this model, "
+            "as Optax keeps them (`mu` and `nu` of `ScaleByAdamState`, `trace` of `TraceState`)."
         )
     return Vector(tuple(problem.array(a, w) for a, w in zip(leaves, weights, strict=True)))
 
@@ -223,7 +227,9 @@ def read(optimizer: Any, model: Any, problem: Problem) -> SGD | Adam:
     rates = {name: tuple(float(group[name]) for group in groups) for name in ("lr", "weight_decay")}
     if kind == "SGD":
         options = {key: float(first[key]) for key in ("momentum", "dampening")}
-        return SGD(**rates, **options, nesterov=bool(first["nesterov"]))
+        begun = any(optimizer.state.get(p, {}).get("momentum_buffer") is not None for p in moving)
+        velocity = kept("momentum_buffer") if begun else None
+        return SGD(**rates, **options, nesterov=bool(first["nesterov"]), velocity=velocity)
     one, two = first["betas"]
     return Adam(
         **rates,
