@@ -39,7 +39,7 @@ def index(found, label):
     return rand_index(label[alive], found.pathway[alive], np.ones(alive.sum()))
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(st.integers(3, 8), st.floats(0.0, 0.12), st.integers(0, 2**20))
 def test_planted_pathways_are_found(pathways, noise, seed):
     h, label, silent, strengths = planted(pathways, 90, 200, noise, seed)

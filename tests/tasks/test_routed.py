@@ -275,6 +275,8 @@ def test_related_domains_share_structure():
     [
         (lambda: xor(np.nan), "`delta` must be a finite number"),
         (lambda: contextual(6), "power of two"),
+        (lambda: contextual(True), "`objects` must be a whole number from 1 up, got True"),
+        (lambda: routing(3, items=True), "`items` must be a whole number from 1 up, got True"),
         (lambda: contextual(np.ones(3)), r"\(feature, item\), got shape \(3,\)"),
         (lambda: contextual(np.ones((2, 2, 2))), r"\(feature, object\)"),
         (lambda: contextual(8, 0), "`contexts` must be a whole number from 1"),

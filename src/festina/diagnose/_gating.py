@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
+from .._lanes import over_lanes
 from .._precision import float64
 from .._types import ArrayLike
 from ..dynamics import Trajectory
@@ -349,13 +350,20 @@ def _hidden(
     for k, part in enumerate(network.parts):
         finite_array(f"weights {k + 1} of the network", part)
     flat = [np.asarray(part).reshape(-1, *part.shape[len(batch) :]) for part in network.parts]
-    one = lambda parts: jax.vmap(network.with_parts(*parts).hidden)(x)[layer - 1]
-    found = [np.asarray(one(lane)) for lane in zip(*flat, strict=True)]
-    if found[0].ndim != 2:
+    found = over_lanes(lambda lanes: _each_of_each(network.with_parts(*lanes), x), flat)[layer - 1]
+    if found.ndim != 3:
         raise ValueError("Gates are of units whose response is one number: neurons.")
     inward, outward = flat[layer - 1], flat[layer]
     outward = outward if isinstance(network, Layer) else outward.swapaxes(-1, -2)
-    units = found[0].shape[1]
+    units = found.shape[-1]
     size = lambda part: np.linalg.norm(part[:, :units].reshape(len(part), units, -1), axis=-1)
     strength = size(inward) * size(outward)
-    return np.stack(found).reshape(*batch, *found[0].shape), strength.reshape(*batch, units)
+    return found.reshape(*batch, *found.shape[1:]), strength.reshape(*batch, units)
+
+
+@jax.jit
+def _each_of_each(
+    networks: AbstractNetwork, x: Float[Array, "example ..."]
+) -> tuple[Float[Array, "lane example ..."], ...]:
+    """Activities of the hidden layers of every network for every example."""
+    return jax.vmap(lambda network: jax.vmap(network.hidden)(x))(networks)

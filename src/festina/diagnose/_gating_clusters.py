@@ -54,12 +54,12 @@ def cluster(
             trials += _cuts(linkage(distance, method), sizes)
         trials = trials[1:] if count is not None else trials
     slight = 0.0 if count is not None else _SLIGHT * weight.sum()
-    score = [_silhouette(off, weight, label, slight) for label in trials]
+    score = _silhouettes(off, weight, np.stack(trials), slight)
     label = _settled(signs, weight, trials[int(np.argmax(score))], slight)
     left = _unexplained(signs, weight, label) > (1 - _LITTLE) * _unexplained(
         signs, weight, together
     )
-    if count is None and (left or max(score) < _NONE):
+    if count is None and (left or score.max() < _NONE):
         label = together
     share = np.bincount(label, weight)
     order = np.argsort(-share, kind="stable")
@@ -74,14 +74,20 @@ def _cuts(
 ) -> list[Int[np.ndarray, " unit"]]:
     """Cut a tree of merges into each number of clusters, or fewer where that would cut a tie."""
     units, height = len(tree) + 1, np.append(tree[:, 2], np.inf)
-    label, found = np.arange(units), {}
-    for done in range(units):
-        if done:
-            one, other = tree[done - 1, :2].astype(int)
-            label = np.where((label == one) | (label == other), units + done - 1, label)
-        tied = done and height[done] <= height[done - 1] * (1 + 1e-12)
-        if units - done <= max(sizes) and not tied:
-            found[units - done] = np.unique(label, return_inverse=True)[1]
+    pairs, first, found = tree[:, :2].astype(int), units - max(sizes), {}
+    root = np.arange(2 * units)
+    for done in reversed(range(first)):  # from each merge to the two that it is made of
+        root[pairs[done]] = root[units + done]
+    nodes, label = np.unique(root[:units], return_inverse=True)
+    nodes = nodes.tolist()
+    for done in range(first, units):
+        if done > first:
+            one, other = sorted(map(nodes.index, pairs[done - 1]))
+            joined = (label == one) | (label == other)
+            label = np.where(joined, units - done - 1, label - (label > one) - (label > other))
+            nodes = [*nodes[:one], *nodes[one + 1 : other], *nodes[other + 1 :], units + done - 1]
+        if not (done and height[done] <= height[done - 1] * (1 + 1e-12)):
+            found[units - done] = label
     wanted = {max(k for k in found if k <= size) for size in sizes}
     return [found[k] for k in sorted(wanted)]
 
@@ -147,37 +153,29 @@ def _differences(signs: Float[np.ndarray, "unit example"]) -> Float[np.ndarray, 
     return np.maximum((off + off.T) / 2, 0.0)
 
 
-def _silhouette(
+def _silhouettes(
     off: Float[np.ndarray, "unit unit"],
     weight: Float[np.ndarray, " unit"],
-    label: Int[np.ndarray, " unit"],
+    label: Int[np.ndarray, "trial unit"],
     slight: float,
-) -> float:
+) -> Float[np.ndarray, " trial"]:
     """The mean of (b − a)/max(a, b): a is the distance to one's own cluster, b to the next.
 
     0 for units in slight clusters, which are no others' next either: else it would be best to take
-    the oddest unit by itself.
+    the oddest unit by itself. 0 if there is but one cluster.
     """
-    count = label.max() + 1
-    if count < 2:
-        return 0.0
-    member = (label[:, None] == np.arange(count)) * weight[:, None]
-    whole = member.sum(axis=0)
-    mass = np.broadcast_to(whole, member.shape).copy()
-    unit = np.arange(len(label))
-    mass[unit, label] -= weight  # without itself
-    alone = (mass[unit, label] <= 1e-12 * weight.sum()) | (whole[label] < slight)
-    mean = (off @ member) / np.where(mass > 0, mass, 1.0)
-    own = mean[unit, label].copy()
-    mean[unit, label] = np.inf
-    mean[:, whole < slight] = np.inf
-    if not np.isfinite(mean).any():
-        return 0.0
-    other = mean.min(axis=1)
+    member = (label[..., None] == np.arange(label.max() + 1)) * weight[:, None]
+    whole = member.sum(axis=1, keepdims=True)
+    mass = whole - member  # without the unit itself
+    mean = off @ member / np.where(mass > 0, mass, 1.0)
+    pick = lambda each: np.take_along_axis(each, label[..., None], axis=-1)[..., 0]
+    own, few = pick(mean), whole < max(slight, np.finfo(float).tiny)
+    alone = (pick(mass) <= 1e-12 * weight.sum()) | pick(np.broadcast_to(few, mass.shape))
+    np.put_along_axis(mean, label[..., None], np.inf, axis=-1)
+    other = np.where(few, np.inf, mean).min(axis=-1)
     alone |= ~np.isfinite(other) | (np.maximum(own, other) <= 0)
     own, other = np.where(alone, 1.0, own), np.where(alone, 1.0, other)
-    each = (other - own) / np.maximum(own, other)
-    return float(np.average(each, weights=weight))
+    return (other - own) / np.maximum(own, other) @ weight / weight.sum()
 
 
 def _settled(

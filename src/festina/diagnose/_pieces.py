@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 
 from ._scatter import scatter_by_level
 
-_ALARM = 20  # records of a straight line in white noise, of which at most one is broken
+ALARM = 20  # records of a straight line in white noise, of which at most one is broken
 CERTAIN = 4.0  # standard errors that a drop or a rise exceeds
 _SPIKE = 4.0  # standard deviations from the running median that a sample may count for
 _FEW = 3.0  # times its highest rise that a smooth curve climbs, in all
@@ -91,7 +91,7 @@ def _scatter(off: Float[np.ndarray, " sample"], least: float) -> Float[np.ndarra
     if not off.any():
         return np.zeros_like(off)
     size = np.log(np.maximum(np.abs(off), max(least, 1e-300) * np.exp(_LOG_MEAN)))
-    usual = median_filter(size, _STRETCH, mode="nearest")
+    usual = median_filter(size, _STRETCH)
     size = np.clip(size, usual - _FAR, usual + _FAR)
     cells = int(np.clip(size.size // _NEAR, 1, _CELLS))
     starts = np.linspace(0, size.size, cells, endpoint=False).astype(int)
@@ -132,9 +132,9 @@ def _straight_pieces(
 
     A break adds two numbers. Where there is none, two more lower the sum of squares by more than
     $x$ variances with the probability $e^{-x/2}$; at one of $n$ samples, in no more than one record
-    of `_ALARM`, for $x = 2\ln(n\cdot$`_ALARM`$)$.
+    of `ALARM`, for $x = 2\ln(n\cdot$`ALARM`$)$.
     """
-    price = 2 * np.log(_ALARM * t.size)
+    price = 2 * np.log(ALARM * t.size)
     x, weight = (t - t[0]) / (t[-1] - t[0]) - 0.5, scatter**-2.0
     moments = np.stack([weight * a for a in (np.ones_like(x), x, loss, x * x, x * loss, loss**2)])
     total = np.pad(np.cumsum(np.add.reduceat(moments, starts, axis=1), axis=1), ((0, 0), (1, 0)))

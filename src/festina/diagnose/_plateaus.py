@@ -10,16 +10,14 @@ from .._drops import MERGE, PROMINENCE, log_rate, split, strength
 from .._types import ArrayLike
 from ..dynamics import Trajectory
 from ..networks._given import real_array
+from ._at_rest import at_rest
 from ._passage import Passages, passages
 from ._pieces import Denoised, denoised
 from ._plateaus_loss import from_loss
-from ._plateaus_result import Plateaus
+from ._plateaus_result import AT_SPEED, Plateaus
 from ._rises import between_rises, flanks, lasting_rises, runs
 
 Judging: TypeAlias = Generator[Passages, np.ndarray, Plateaus]
-
-_STEEPEST = 1.5  # exponent of a power of time that does not come to rest
-_FACTORS, _NOISY_FACTORS = (1.5, 2.0), (3.0,)  # by which time grows between falls to compare
 
 
 def plateaus(
@@ -81,6 +79,7 @@ def plateaus(
     exponential decay is fastest at its very start, so its first plateau alone has strength zero.
     A power law $t^{-a}$ with $a$ up to 3/2 has no time at which it comes to rest: its last plateau
     has strength zero too, as has any that is approached no faster than that after the last drop.
+    In noise that is so if the loss is seen to fall in the last three quarters of the time.
     Printed, each of them says so in words.
 
     **Arguments:**
@@ -131,8 +130,9 @@ def plateaus(
         is then that by gradients to some tenths of a decade, unless the plateau is flat to
         round-off. With scatter $\sigma$ it is a lower bound, the decades from $\sigma$ over the
         stay to the speed of the longest straight drop that fits as well: compare strengths of
-        curves with the same noise only. The final plateau is as strong as the record is long. In
-        much noise a steep power law, that falls below the noise early, seems to rest.
+        curves with the same noise only. The final plateau is as strong as the record is long. If
+        noise hides whether the loss rests there, an exponential approach being less than twenty
+        times likelier than $(1 + T/s)^{-3/2}$, its strength is NaN.
     """
     options = prominence, merge, edge, levels, floor, bins, smoothing, median
     return answered([judged(*_curves(time, loss, squared_gradient, slope), *options)])[0]
@@ -183,7 +183,7 @@ def judged(
         )
     curve = np.maximum(l, floor * scale) if relative else l
 
-    risen, error = np.zeros(t.size, dtype=bool), np.zeros(t.size)
+    risen, scatter = np.zeros(t.size, dtype=bool), np.zeros(t.size)
     if r is not None:
         speed = log_rate(r[kept])
         smallest = merge * (curve if relative else np.full_like(curve, scale))
@@ -191,7 +191,7 @@ def judged(
         strengths = strength(speed[drops], speed[index])
     else:
         seen = denoised(t, curve, median)
-        error = seen.error
+        scatter = seen.scatter
         least = merge * (seen.curve if relative else np.full_like(curve, scale))
         risen = lasting_rises(seen.curve, least, seen.error)
         flank = flanks(seen.curve, risen, edge)
@@ -221,8 +221,9 @@ def judged(
     end[:-1] = yield Passages(t, curve, dl, fallen(1 - edge), *within)
     drop_time = yield Passages(t, curve, dl, fallen(0.5), *within)
     start[1:] = yield Passages(t, curve, dl, fallen(edge), *within, latest=True)
-    if len(level) > 1 and not _settles(t[: last + 1], curve, drop_time[-1], error):
-        strengths[-1] = 0.0
+    if len(level) > 1 and strengths[-1] >= AT_SPEED:
+        here = np.flatnonzero(~risen & (np.append(t[1:], np.inf) >= drop_time[-1]))
+        strengths[-1] *= at_rest(t[here], curve[here], l[here], scatter[here])
     left = level[-1] - curve[last]
     if left > edge * max(level[-1], merge * scale):  # it falls on, by too little to count
         lower = level[-1:] - edge * left
@@ -239,30 +240,6 @@ def judged(
         rises=t[runs(risen) - np.array([0, 1])],
         method="loss" if r is None else "gradient",
     )
-
-
-def _settles(t: np.ndarray, curve: np.ndarray, drop_time: float, error: np.ndarray) -> bool:
-    """Whether a curve comes to rest after its last drop, faster than by a power of time.
-
-    A power $T^{-a}$ of the time $T$ since the drop falls by $q^{-a}$ of the fall before whenever
-    $T$ grows by a factor $q$, and has no time of its own. A curve that rests falls by less, for
-    `_STEEPEST` as $a$, somewhere. Straight pieces of a noisy curve follow a power for longer.
-    """
-    first = max(int(np.searchsorted(t, drop_time)) - 1, 0)
-    here = slice(first, t.size)
-    elapsed, level, error = t[here] - t[first], curve[here], error[here]
-    if elapsed.size < 3:
-        return bool(elapsed.size == 2 and level[0] == level[1])
-    elapsed = elapsed + elapsed[1]
-    for factor in _NOISY_FACTORS if error.any() else _FACTORS:
-        near = lambda times: np.searchsorted(elapsed, times * (1 - 1e-9))
-        before, after = near(elapsed / factor), near(elapsed * factor)
-        seen = after < elapsed.size
-        now, before, after = np.flatnonzero(seen), before[seen], after[seen]
-        fallen, then = level[before] - level[now], level[now] - level[after]
-        if (then + error[after] < factor**-_STEEPEST * fallen).any():
-            return True
-    return False
 
 
 def slope_of(lane: Trajectory) -> np.ndarray | None:

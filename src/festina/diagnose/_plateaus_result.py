@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.axes import Axes
 
-
+AT_SPEED = 0.05  # strength below which the record begins or ends within a drop
+_DOUBT = "noise hides whether the last level is a rest, or the loss falls on as a power of time"
 _DECADES = 1.0  # between levels, from which on the lower ones could not be told apart
 
 
@@ -29,9 +30,10 @@ class Plateaus:
     - `time`: the time of that sample.
     - `start`, `end`: the trajectory is on the plateau between these; see `plateaus`.
     - `strength`: decades by which it moves more slowly there than at the slower of the two
-      neighbouring drops (the only one, for the first and the last plateau). Zero says that the
-      record begins or ends within a drop; NaN that there is no drop to compare with. By the loss
-      alone scatter and round-off hide the slowest motion, and it is less.
+      neighbouring drops (the only one, for the first and the last plateau). Zero: the
+      record begins or ends within a drop. NaN: there is no drop to compare with, or noise hides
+      whether the loss rests at the last level. Judged by the loss alone, strengths are lower,
+      because scatter and round-off hide the slowest motion.
     - `drop_time`: when the loss passes the middle between two adjacent levels.
     - `rises`: from when to when the loss lastingly rises, which is passed over (loss alone).
     - `method`: what slowness was judged by, `"gradient"` or `"loss"`.
@@ -56,8 +58,9 @@ class Plateaus:
         return self.end - self.start
 
     def __str__(self) -> str:
-        rests = len(self) - int(self.at_speed.sum())
+        rests = len(self) - int(self.at_speed.sum()) - self._doubtful
         many = f"{rests or 'no'} plateau{'s' if rests > 1 else ''}"
+        many += " and one in doubt" * self._doubtful
         count = f"{many}, judged by the {self.method}"
         rows = [f"{'level':>12} {'from':>11} {'to':>11} {'strength':>9}   then drops at"]
         drops = [f"{drop:.6g}" for drop in self.drop_time] + [""]
@@ -72,7 +75,11 @@ class Plateaus:
     @property
     def at_speed(self) -> Bool[np.ndarray, " plateau"]:
         """Where the record begins or ends within a drop: no plateau, but a row for its level."""
-        return self.strength < 0.05
+        return self.strength < AT_SPEED
+
+    @property
+    def _doubtful(self) -> bool:
+        return len(self) > 1 and bool(np.isnan(self.strength[-1]))
 
     @property
     def _restless(self) -> bool:
@@ -99,7 +106,8 @@ class Plateaus:
         at_speed = self.at_speed
         begins = ["the record begins within a drop"] if at_speed[0] else []
         ends = ["the record ends within a drop"] if at_speed[-1] else []
-        return begins + ends
+        doubt = [_DOUBT] if self._doubtful else []
+        return begins + ends + doubt
 
     def draw(
         self, time: ArrayLike, loss: ArrayLike, ax: "Axes | None" = None, **style: Any

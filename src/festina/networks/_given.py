@@ -26,9 +26,13 @@ def whole_number(name: str, value: object, least: int = 1) -> int:
     return int(found)
 
 
-def whole_numbers(name: str, values: Iterable[object], least: int = 1) -> tuple[int, ...]:
+def whole_numbers(name: str, values: object, least: int = 1) -> tuple[int, ...]:
     """Return counts or indices as ints; raises unless each is whole and at least `least`."""
-    if isinstance(values, str) or not isinstance(values, Iterable):
+    if (
+        isinstance(values, str)
+        or not isinstance(values, Iterable)
+        or getattr(values, "shape", None) == ()
+    ):
         raise ValueError(f"`{name}` must be a list of whole numbers, got {_shown(values)}.")
     return tuple(whole_number(f"{name}[{i}]", value, least) for i, value in enumerate(values))
 

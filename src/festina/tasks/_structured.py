@@ -116,7 +116,7 @@ def features_of(name: str, given: int | ArrayLike) -> Float[np.ndarray, "*domain
     """Features as they were given, or those of a tree of so many items."""
     found = real_array(name, given)
     if found.ndim == 0:
-        items = whole_number(name, float(found))
+        items = whole_number(name, np.asarray(given).item())
         if items & (items - 1):
             raise ValueError(
                 f"`{name}` must be a power of two for a binary tree, got {items}. Give the "

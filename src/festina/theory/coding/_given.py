@@ -4,11 +4,9 @@ import numpy as np
 from jaxtyping import Float
 
 from ..._types import ArrayLike
-from ...networks._given import finite_array
+from ...networks._given import finite_array, whole_numbers
 from ...tasks import class_targets
 from .._checks import check_positive, number
-
-_MOST = 2**53  # from here on whole numbers are no longer all doubles
 
 
 def temperature_of(value: object) -> float:
@@ -30,9 +28,9 @@ def variance_of(value: float | None, samples: float | int, depth: int = 1) -> fl
 
 
 def sizes_of(sizes: ArrayLike) -> Float[np.ndarray, " group"]:
-    found = finite_array("sizes", sizes)
-    whole = (found >= 1) & (found < _MOST) & (found % 1 == 0)
-    if found.ndim != 1 or not whole.all():
+    """Examples of each class; raises unless they are whole numbers from 1 up."""
+    found = np.array(whole_numbers("sizes", sizes, 0), float)
+    if not found.size or not found.all():
         raise ValueError(
             f"`sizes` must be one whole number from 1 up for each class, got {found.tolist()}. "
             "Leave out classes without examples, with their rows of `targets`."

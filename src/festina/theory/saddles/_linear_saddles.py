@@ -26,7 +26,7 @@ from jaxtyping import Float, PRNGKeyArray
 from ..._objective import Convention, loss_factor
 from ..._types import ArrayLike
 from ...networks import Layer, Neuron
-from ...networks._given import whole_number
+from ...networks._given import whole_number, whole_numbers
 from ...tasks import AbstractTask
 from .._checks import finite, number
 from .._modes import equals
@@ -244,11 +244,11 @@ def _ranked(problem: LinearModes, rank: int | None) -> Iterator[LinearSaddle]:
 
 
 def _chosen(problem: LinearModes, modes: Sequence[int]) -> LinearSaddle:
-    chosen = tuple(sorted(set(modes)))
-    if len(chosen) != len(modes) or any(not 0 <= k < len(problem.mu) for k in chosen):
+    given = whole_numbers("modes", modes, 0)
+    chosen = tuple(sorted(set(given)))
+    if len(chosen) != len(given) or any(k >= len(problem.mu) for k in chosen):
         raise ValueError(
-            f"`modes` must be different numbers from 0 to {len(problem.mu) - 1}, got "
-            f"{tuple(modes)}."
+            f"`modes` must be different numbers from 0 to {len(problem.mu) - 1}, got {given}."
         )
     return problem.saddle(chosen)
 
