@@ -36,6 +36,8 @@ _PLACES = {
     10: (0.5, 0.5),
 }
 """Where the codes of matplotlib put a legend in its axes, the best place first."""
+_SMALLEST = 7.0
+"""Points of tick labels that would touch in their own size."""
 _ROUNDS = 8
 
 
@@ -45,7 +47,7 @@ def fit(figure: Figure, width: float | int, height: float | int) -> None:
 
     Panels that stand in one row are spread over several rows if that makes them larger. Titles and
     labels that are longer than their axes are broken into lines. Tick labels that touch are broken
-    at spaces if they are words; of numbers every second one stays.
+    at spaces or made smaller if they are words; of numbers every second one stays.
 
     A legend that covers data moves to a free corner of its axes. If there is none, the axes get
     room for it at the top, the legend moves to their right, or it moves below all panels.
@@ -144,6 +146,7 @@ def _uncover(ax: Axes, figure: Figure, tops: dict[Axes, float]) -> bool:
         _again(legend, ax, **BESIDE)
         return True
     _again(legend, ax).remove()
+    ax.set_ylim(top=tops.pop(ax, None))
     below = [each for each in figure.legends if _is_low(each, figure)]
     entries = dict(pair for each in (*below, legend) for pair in _entries(each))
     for each in below:
@@ -218,17 +221,19 @@ def _part_ticks(figure: Figure) -> bool:
     parted = False
     for ax in figure.axes:
         low, high = sorted(ax.get_xlim())
-        shown = zip(ax.get_xticks(), ax.get_xticklabels(), strict=True)
-        ticks = sorted((x, label) for x, label in shown if low <= x <= high and _is_seen(label))
-        boxes = [label.get_window_extent() for _, label in ticks]
+        shown = [(tick.get_loc(), tick.label1) for tick in ax.xaxis.get_major_ticks()]
+        ticks = [(x, label) for x, label in shown if low <= x <= high and _is_seen(label)]
+        boxes = sorted((label.get_window_extent() for _, label in ticks), key=lambda box: box.x0)
         if not any(right.x0 - left.x1 < 2 for left, right in itertools.pairwise(boxes)):
             continue
         named = isinstance(ax.xaxis.get_major_formatter(), FixedFormatter)
         words = [label.get_text() for _, label in ticks]
         if any(re.search("[a-z]{2}", word) for word in words):
             lines = [word.replace(" ", "\n") for word in words]
-            parted |= lines != words
-            ax.set_xticks([x for x, _ in ticks], lines)
+            small = min(label.get_fontsize() for _, label in ticks)
+            size = small if lines != words else min(small, _SMALLEST)
+            parted |= lines != words or size != small
+            ax.set_xticks([x for x, _ in ticks], lines, fontsize=size)
         else:
             first = next((k % 2 for k, (x, _) in enumerate(ticks) if x == 0), 0)
             ax.set_xticks([x for x, _ in ticks[first::2]], words[first::2] if named else None)
