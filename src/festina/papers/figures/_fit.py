@@ -148,8 +148,9 @@ def _uncover(ax: Axes, figure: Figure, tops: dict[Axes, float]) -> bool:
     _again(legend, ax).remove()
     ax.set_ylim(top=tops.pop(ax, None))
     below = [each for each in figure.legends if _is_low(each, figure)]
-    entries = dict(pair for each in (*below, legend) for pair in _entries(each))
+    entries = dict(_entries(legend, ax))
     for each in below:
+        entries = dict(_entries(each, figure)) | entries
         each.remove()
     figure.legend([*entries.values()], [*entries], loc="outside lower left", ncols=len(entries))
     return True
@@ -188,14 +189,19 @@ def _raise(ax: Axes, legend: Legend, tops: dict[Axes, float]) -> bool:
 def _again(legend: Legend, owner: Axes | Figure, **how: Any) -> Legend:
     """Return a legend with the same entries, put into `owner` in another way."""
     look = {"handlelength": legend.handlelength, "columnspacing": legend.columnspacing}
-    words, handles = zip(*_entries(legend), strict=True)
+    words, handles = zip(*_entries(legend, owner), strict=True)
     title = legend.get_title().get_text() or None
     return owner.legend(handles, words, title=title, prop=legend.prop, **look, **how)
 
 
-def _entries(legend: Legend) -> list[tuple[str, Any]]:
-    words = [text.get_text() for text in legend.get_texts()]
-    return [*zip(words, legend.legend_handles, strict=True)]
+def _entries(legend: Legend, owner: Axes | Figure) -> list[tuple[str, Any]]:
+    """Return words and handles of a legend; error bars have lost theirs in the drawn one."""
+    known = dict[str, Any]()
+    for ax in owner.axes if isinstance(owner, Figure) else [owner]:
+        handles, words = ax.get_legend_handles_labels()
+        known |= dict(zip(words, handles, strict=True))
+    pairs = zip(legend.get_texts(), legend.legend_handles, strict=True)
+    return [(text.get_text(), known.get(text.get_text(), handle)) for text, handle in pairs]
 
 
 def _is_low(legend: Legend, figure: Figure) -> bool:
