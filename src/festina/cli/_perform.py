@@ -170,12 +170,9 @@ def save_figure(
 
     from festina.papers.figures import fit
 
-    if size is not None:
-        fit(figure, *size)
-    if (layout := figure.get_layout_engine()) is not None:
-        # Once and for all files; left to `savefig`, each is drawn a second time for it.
-        layout.execute(figure)
-        figure.set_layout_engine("none")
+    fit(figure, *(size or figure.get_size_inches()))
+    # `fit` has laid the figure out; left to `savefig`, this is done again for each file.
+    figure.set_layout_engine("none")
     undated = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}
     written = []
     for kind in formats:

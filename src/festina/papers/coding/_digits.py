@@ -274,7 +274,8 @@ def draw(run: xr.DataTree) -> Figure:
     for ax, part in zip(axes, ("bias", "variance"), strict=False):
         for k, network in enumerate(data["network"].values):
             values = data["split"].sel(network=network, part=part)
-            ax.plot(at + 0.15 * (k - 1), values, **DOTS, label=network)
+            label = str(network).replace("σ_a²", "$σ_a^2$")
+            ax.plot(at + 0.15 * (k - 1), values, **DOTS, label=label)
         ax.set_xticks(at, names)
         ax.set_xlim(-0.5, len(names) - 0.5)
     finish(axes[0], "neurons", "bias", "bias on new images", legend=None)
@@ -286,6 +287,6 @@ def draw(run: xr.DataTree) -> Figure:
         theory = run["linear"].ds
         axes[2].plot(theory["temperature"], theory["apart"], **DOTS, label="sampled networks")
         axes[2].plot(theory["temperature"], theory["apart_theory"], **THEORY, label="N → ∞")
-        words = "temperature $T$", "relative distance", "linear: distance to lazy"
+        words = "temperature $T$", "relative distance", "linear: distance to the lazy network"
         finish(axes[2], *words, xscale="log", yscale="log")
     return figure

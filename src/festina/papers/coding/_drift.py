@@ -172,14 +172,14 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
 def draw(run: xr.DataTree) -> Figure:
     """Overlaps, a neuron of each kind, and populations."""
     names = parameters_of(run, Parameters).activations
-    figure, axes = sheet("Linear codes drift, words stay", 1 + len(names))
+    figure, axes = sheet("Linear codes drift, codewords stay", 1 + len(names))
     overlap, *neurons = axes
     for name, color in zip(names, ("C0", "C1", "C2", "C3"), strict=False):
         data = run[name].ds
         for chain in range(data.sizes["chain"]):
             label = name if chain == 0 else None
             overlap.plot(data["move"], data["overlap"][chain], color=color, alpha=0.7, label=label)
-    finish(overlap, "moves", "overlap with the first", "all neurons", ylim=(-0.1, 1.05))
+    finish(overlap, "moves", "overlap with the first sample", "all neurons")
     for name, ax in zip(names, neurons, strict=True):
         data = run[name].ds
         for c, shade, label in family(range(1, 4), "class"):

@@ -270,8 +270,8 @@ def draw(run: xr.DataTree) -> Figure:
             order = np.argsort(-np.ptp(means, axis=0))[: max(20, len(order) // 5)]
         picture = shown.imshow(h[:, order], aspect="auto", **_colors(h))
         figure.colorbar(picture, ax=shown)
-        words = "neuron, largest first" if name == "relu" else "neuron, by its code"
-        finish(shown, words, "example, by class" * first, f"{name}: {SCHEMES[name]}")
+        words = "neuron, sorted", "example, by class" * first, f"{name}: {SCHEMES[name]}"
+        finish(shown, *words)
         for end in ends[:-1]:
             shown.axhline(end - 0.5, color="white", lw=0.7)
         values = data["readout"][0].values
@@ -293,7 +293,7 @@ def draw(run: xr.DataTree) -> Figure:
         figure.colorbar(both, ax=kernel)
         kernel.set_xticks([1, 5], ["samples", "theory"])
         kernel.set_yticks(range(3), ["1", "2", "3"])
-        finish(kernel, "kernel between classes", "class" * first)
+        finish(kernel, "kernel", "class" * first)
     handles = {
         label: handle
         for ax in rows[1]

@@ -177,7 +177,7 @@ def draw(run: xr.DataTree) -> Figure:
     for name, ax in zip(names, columns[0], strict=True):
         data = run[name].ds
         flat = data["contrast"].stack(draw=("temperature", "chain"))
-        ax.plot(flat["temperature"], flat, **DOTS, label="chains")
+        ax.plot(flat["temperature"], flat, **DOTS, label="sampled networks")
         ax.plot(data["fine"], data["line"], **THEORY)
         ax.axvline(float(data["crossover"]), **{**GUIDE, "color": "0.6"}, label="crossover $T_c$")
         first = name == names[0]

@@ -197,11 +197,13 @@ def draw(run: xr.DataTree) -> Figure:
         off = abs(data["contrast"].mean("chain") / data["theory"] - 1)
         width.plot(data["width"], off, **DOTS, color=f"C{k}", label=name)
         if k == 0:
-            law(width, data["width"], float(off[-1]), -1, "$1/N$")
+            law(width, data["width"], float(off[-1]), -1)
     width.axhline(0.05, **GUIDE, label="5 %")
-    finish(width, "hidden neurons $N$", "relative error", "kernel", xscale="log", yscale="log")
+    words = "hidden neurons $N$", "relative error", "error of the kernel"
+    finish(width, *words, theory="$1/N$", xscale="log", yscale="log")
     data = run["prior"].ds
-    prior.plot(data["variance"], data["contrast"].mean("chain"), **DOTS, label="chains")
+    prior.plot(data["variance"], data["contrast"].mean("chain"), **DOTS, label="sampled networks")
     prior.plot(data["variance"], data["theory"], "k--", lw=1.0, label="law as N → ∞")
-    finish(prior, "$σ_a^2 P$", "kernel, within − between", "sigmoid", xscale="log")
+    words = "readout variance, $σ_a^2 P$", "kernel, within − between", "sigmoid neurons"
+    finish(prior, *words, xscale="log")
     return figure

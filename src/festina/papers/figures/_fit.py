@@ -1,14 +1,18 @@
-"""Fit a figure to another page, such as a slide."""
+"""Fit a figure to its page: nothing is hidden, and no words lie on others."""
 
+import itertools
 import math
 import re
 import textwrap
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.collections import Collection, LineCollection, PathCollection
 from matplotlib.figure import Figure
-from matplotlib.image import AxesImage
 from matplotlib.legend import Legend
+from matplotlib.text import Text
+from matplotlib.ticker import FixedFormatter
 from matplotlib.transforms import Bbox
 
 from ._sheet import BESIDE
@@ -17,10 +21,24 @@ from ._style import styled
 _GAIN = 1.1
 """Rows of unequal length must make panels larger by this factor."""
 _LARGE = 0.35
-"""A legend that is higher than this part of its axes stands beside them."""
-_WIDE = 3.4
-"""Inches that axes and a legend beside them need."""
-_ROUNDS = 6
+"""The largest part of axes that is made free for a legend."""
+_NARROW = 0.3
+"""A legend without a title stands beside its axes if it is narrower than this part of them."""
+_PLACES = {
+    1: (1.0, 1.0),
+    2: (0.0, 1.0),
+    9: (0.5, 1.0),
+    4: (1.0, 0.0),
+    3: (0.0, 0.0),
+    8: (0.5, 0.0),
+    7: (1.0, 0.5),
+    6: (0.0, 0.5),
+    10: (0.5, 0.5),
+}
+"""Where the codes of matplotlib put a legend in its axes, the best place first."""
+_SMALLEST = 7.0
+"""Points of tick labels that would touch in their own size."""
+_ROUNDS = 8
 
 
 @styled
@@ -28,102 +46,242 @@ def fit(figure: Figure, width: float | int, height: float | int) -> None:
     """Resize a figure to `width` × `height` inches and move panels and legends to fit the page.
 
     Panels that stand in one row are spread over several rows if that makes them larger. Titles and
-    labels that are longer than their axes are broken into lines. A legend inside its axes moves to
-    a place that covers no data. If there is none, the axes get room for it at the top, or the
-    legend moves to their right if there are not too many columns.
+    labels that are longer than their axes are broken into lines. Tick labels that touch are broken
+    at spaces or made smaller if they are words; of numbers every second one stays.
+
+    A legend that covers data moves to a free corner of its axes. If there is none, the axes get
+    room for it at the top, the legend moves to their right, or it moves below all panels.
     """
-    rows = _rows(figure, width, height)
-    figure.set_size_inches(width, height)
-    if len(rows) > 1:
-        columns = math.lcm(*map(len, rows))
-        grid = figure.add_gridspec(len(rows), columns)
-        for k, panels in enumerate(rows):
-            span = columns // len(panels)
-            for j, ax in enumerate(panels):
-                ax.set_subplotspec(grid[k, span * j : span * (j + 1)])
-    inside = [ax for ax in figure.axes if _is_inside(ax)]
-    for ax in inside:
-        _legend(ax).set_loc("best")
-    raised = set[Axes]()
+    if not np.allclose(figure.get_size_inches(), (width, height)):
+        rows = _rows(figure, width, height)
+        figure.set_size_inches(width, height)
+        if len(rows) > 1:
+            columns = math.lcm(*map(len, rows))
+            grid = figure.add_gridspec(len(rows), columns)
+            for k, panels in enumerate(rows):
+                span = columns // len(panels)
+                for j, ax in enumerate(panels):
+                    ax.set_subplotspec(grid[k, span * j : span * (j + 1)])
+        _say_once(figure)
+    tops = dict[Axes, float]()
     for _ in range(_ROUNDS):
+        _lay_out(figure)
+        changes = [_wrap(figure), _part_ticks(figure), _narrow_legends(figure)]
+        changes += [_uncover(ax, figure, tops) for ax in figure.axes if covers_data(ax)]
+        if not any(changes):
+            break
+    for ax, top in tops.items():
+        low, high = sorted((ax.get_ylim()[0], top))
+        for minor in (False, True):
+            ticks = [y for y in ax.get_yticks(minor=minor) if low <= y <= high]
+            ax.set_yticks(ticks, minor=minor)
+    if tops:
+        _lay_out(figure)
+
+
+def _lay_out(figure: Figure) -> None:
+    if (engine := figure.get_layout_engine()) is None:
         figure.draw_without_rendering()
-        _wrap(figure)
-        figure.draw_without_rendering()
-        covering = [ax for ax in inside if covers_data(ax)]
-        if not covering:
-            return
-        # A legend that moves to the right leaves less room to all others.
-        for ax in covering:
-            if ax not in raised and _raise(ax):
-                raised.add(ax)
-                continue
-            inside.remove(ax)
-            spec = ax.get_subplotspec()
-            if spec is not None and width * len(spec.colspan) / spec.get_gridspec().ncols > _WIDE:
-                _put_beside(ax)
-            else:
-                _legend(ax).get_frame().set_alpha(0.5)
+    else:
+        engine.execute(figure)
 
 
 def covers_data(ax: Axes) -> bool:
-    """Whether the legend of drawn axes is wider than these or lies on something drawn there."""
-    box = _legend(ax).get_window_extent()
-    if box.width > ax.bbox.width:
-        return True
-    for line in ax.lines:
+    """Whether the legend of drawn axes stands in them and hides something or is too wide."""
+    legend = ax.get_legend()
+    if legend is None:
+        return False
+    box = legend.get_window_extent()
+    middle = (box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2
+    return ax.bbox.contains(*middle) and (box.width > ax.bbox.width or _hides(ax, box))
+
+
+def _hides(ax: Axes, box: Bbox) -> bool:
+    """Whether a box lies on something that was drawn into axes."""
+    point = ax.figure.dpi / 72
+    for line in filter(_is_seen, ax.lines):
         path = line.get_transform().transform_path(line.get_path())
-        if np.size(path.vertices) and path.intersects_bbox(box, filled=False):
-            return True
-    images = [child for child in ax.get_children() if isinstance(child, AxesImage)]
-    boxes = [each.get_window_extent() for each in (*ax.patches, *images)]
-    points = [each.get_offset_transform().transform(each.get_offsets()) for each in ax.collections]
-    return any(Bbox.intersection(box, each) for each in boxes) or any(
-        box.count_contains(np.asarray(each)) for each in points if np.size(each)
+        if line.get_linestyle() != "None":
+            near = box.padded(point * line.get_linewidth() / 2)
+            if np.size(path.vertices) and path.intersects_bbox(near, filled=False):
+                return True
+        if line.get_marker() != "None":
+            near = box.padded(point * line.get_markersize() / 2)
+            if near.count_contains(np.asarray(path.vertices)):
+                return True
+    if any(_is_under(each, box, point) for each in filter(_is_seen, ax.collections)):
+        return True
+    others = (*ax.texts, *ax.patches, *ax.images, *ax.child_axes)
+    return any(
+        Bbox.intersection(box, each.get_window_extent()) for each in filter(_is_seen, others)
     )
 
 
-def _legend(ax: Axes) -> Legend:
+def _is_under(drawn: Collection, box: Bbox, point: float) -> bool:
+    if isinstance(drawn, PathCollection):
+        where = drawn.get_offset_transform().transform(np.ma.filled(drawn.get_offsets(), np.nan))
+        size = np.sqrt(np.max(drawn.get_sizes(), initial=0.0))
+        return bool(box.padded(point * size / 2).count_contains(where))
+    change, filled = drawn.get_transform(), not isinstance(drawn, LineCollection)
+    paths = map(change.transform_path, drawn.get_paths())
+    return any(path.intersects_bbox(box, filled) for path in paths if np.size(path.vertices))
+
+
+def _is_seen(artist: Any) -> bool:
+    return artist.get_visible() and (
+        not isinstance(artist, Text) or artist.get_text().strip() != ""
+    )
+
+
+def _uncover(ax: Axes, figure: Figure, tops: dict[Axes, float]) -> bool:
+    """Free what a legend covers; `tops` are the upper limits of axes before they were raised."""
     legend = ax.get_legend()
-    assert legend is not None, "only axes with a legend are looked at"
-    return legend
-
-
-def _is_inside(ax: Axes) -> bool:
-    legend = ax.get_legend()
-    return legend is not None and legend.get_bbox_to_anchor() is ax.bbox
-
-
-def _raise(ax: Axes) -> bool:
-    """Raise the upper limit of axes by the height of their legend, unless that is too large."""
-    box = _legend(ax).get_window_extent()
-    part = box.height / ax.bbox.height + 0.03
-    if part > _LARGE or box.width > ax.bbox.width:
-        return False
-    scale = ax.yaxis.get_transform()
-    low, high = scale.transform(ax.get_ylim())
-    ax.set_ylim(top=float(scale.inverted().transform(low + (high - low) / (1 - part))))
+    assert legend is not None, "`covers_data` has seen it"
+    box = legend.get_window_extent()
+    for remedy in (_move, _raise):
+        for columns in range(1, 1 + len(legend.get_texts())):
+            if remedy(ax, _again(legend, ax, ncols=columns), tops):
+                return True
+    if legend.get_title().get_text() or box.width < _NARROW * ax.bbox.width:
+        _again(legend, ax, **BESIDE)
+        return True
+    _again(legend, ax).remove()
+    ax.set_ylim(top=tops.pop(ax, None))
+    below = [each for each in figure.legends if _is_low(each, figure)]
+    entries = dict(_entries(legend, ax))
+    for each in below:
+        entries = dict(_entries(each, figure)) | entries
+        each.remove()
+    figure.legend([*entries.values()], [*entries], loc="outside lower left", ncols=len(entries))
     return True
 
 
-def _put_beside(ax: Axes) -> None:
-    legend = _legend(ax)
-    words, title = [text.get_text() for text in legend.get_texts()], legend.get_title().get_text()
-    handles = [handle for handle in legend.legend_handles if handle is not None]
-    ax.legend(handles, words, title=title or None, **BESIDE)
+def _move(ax: Axes, legend: Legend, _: dict[Axes, float]) -> bool:
+    """Move a legend to a place in its axes that is free, if there is one."""
+    box = legend.get_window_extent()
+    pad = legend.borderaxespad * legend.prop.get_size_in_points() * ax.figure.dpi / 72
+    room = ax.bbox.padded(-pad)
+    free = room.width - box.width, room.height - box.height
+    for code, (x, y) in _PLACES.items() if min(free) > 0 else ():
+        corner = room.x0 + x * free[0], room.y0 + y * free[1]
+        if not _hides(ax, Bbox.from_bounds(*corner, box.width, box.height)):
+            legend.set_loc(code)
+            return True
+    return False
 
 
-def _wrap(figure: Figure) -> None:
-    """Break titles and labels that are longer than their axes into lines."""
+def _raise(ax: Axes, legend: Legend, tops: dict[Axes, float]) -> bool:
+    """Raise the upper limit of axes by the height of their legend, unless that is too large."""
+    box, together = legend.get_window_extent(), ax.get_shared_y_axes().get_siblings(ax)
+    part = box.height / ax.bbox.height + 0.05
+    if part > _LARGE or box.width > ax.bbox.width or not tops.keys().isdisjoint(together):
+        return False
+    if ax.child_axes:  # These stand at points of the data.
+        return False
+    scale = ax.yaxis.get_transform()
+    low, high = scale.transform(ax.get_ylim())
+    tops.update(dict.fromkeys(together, ax.get_ylim()[1]))
+    ax.set_ylim(top=float(scale.inverted().transform(low + (high - low) / (1 - part))))
+    legend.set_loc("upper right")
+    return True
+
+
+def _again(legend: Legend, owner: Axes | Figure, **how: Any) -> Legend:
+    """Return a legend with the same entries, put into `owner` in another way."""
+    look = {"handlelength": legend.handlelength, "columnspacing": legend.columnspacing}
+    words, handles = zip(*_entries(legend, owner), strict=True)
+    title = legend.get_title().get_text() or None
+    return owner.legend(handles, words, title=title, prop=legend.prop, **look, **how)
+
+
+def _entries(legend: Legend, owner: Axes | Figure) -> list[tuple[str, Any]]:
+    """Return words and handles of a legend; error bars have lost theirs in the drawn one."""
+    known = dict[str, Any]()
+    for ax in owner.axes if isinstance(owner, Figure) else [owner]:
+        handles, words = ax.get_legend_handles_labels()
+        known |= dict(zip(words, handles, strict=True))
+    pairs = zip(legend.get_texts(), legend.legend_handles, strict=True)
+    return [(text.get_text(), known.get(text.get_text(), handle)) for text, handle in pairs]
+
+
+def _is_low(legend: Legend, figure: Figure) -> bool:
+    return legend.get_window_extent().y0 < figure.bbox.height / 2
+
+
+def _narrow_legends(figure: Figure) -> bool:
+    """Break legends of the whole figure that are wider than it into more lines."""
+    wide = [each for each in figure.legends if each.get_window_extent().width > figure.bbox.width]
+    for legend in wide:
+        place = f"outside {'lower' if _is_low(legend, figure) else 'upper'} center"
+        legend.remove()
+        for columns in range(len(legend.get_texts()), 0, -1):
+            trial = _again(legend, figure, loc=place, ncols=columns)
+            if columns == 1 or trial.get_window_extent().width <= figure.bbox.width:
+                break
+            trial.remove()
+    return bool(wide)
+
+
+def _part_ticks(figure: Figure) -> bool:
+    """Part the tick labels of x axes that touch: break words at spaces, drop half the numbers."""
+    parted = False
+    for ax in figure.axes:
+        low, high = sorted(ax.get_xlim())
+        shown = [(tick.get_loc(), tick.label1) for tick in ax.xaxis.get_major_ticks()]
+        ticks = [(x, label) for x, label in shown if low <= x <= high and _is_seen(label)]
+        boxes = sorted((label.get_window_extent() for _, label in ticks), key=lambda box: box.x0)
+        if not any(right.x0 - left.x1 < 2 for left, right in itertools.pairwise(boxes)):
+            continue
+        named = isinstance(ax.xaxis.get_major_formatter(), FixedFormatter)
+        words = [label.get_text() for _, label in ticks]
+        if any(re.search("[a-z]{2}", word) for word in words):
+            lines = [word.replace(" ", "\n") for word in words]
+            small = min(label.get_fontsize() for _, label in ticks)
+            size = small if lines != words else min(small, _SMALLEST)
+            parted |= lines != words or size != small
+            ax.set_xticks([x for x, _ in ticks], lines, fontsize=size)
+        else:
+            first = next((k % 2 for k, (x, _) in enumerate(ticks) if x == 0), 0)
+            ax.set_xticks([x for x, _ in ticks[first::2]], words[first::2] if named else None)
+            parted = True
+    return parted
+
+
+def _say_once(figure: Figure) -> None:
+    """Remove axis labels that the panel below or on the left repeats."""
+    placed = [(ax, spec) for ax in figure.axes if (spec := ax.get_subplotspec()) is not None]
+    same = []
+    for (ax, spec), (other, at) in itertools.permutations(placed, 2):
+        if spec.get_gridspec() is at.get_gridspec():
+            if spec.colspan == at.colspan and spec.rowspan.stop == at.rowspan.start:
+                same += [(ax.xaxis.label, other.xaxis.label)]
+            if spec.rowspan == at.rowspan and spec.colspan.start == at.colspan.stop:
+                same += [(ax.yaxis.label, other.yaxis.label)]
+    for label in [one for one, other in same if one.get_text() == other.get_text()]:
+        label.set_text("")
+
+
+def _wrap(figure: Figure) -> bool:
+    """Break titles and labels that are longer than their axes into lines of similar length."""
+    wrapped = False
     for ax in figure.axes:
         across, up = 1.1 * ax.bbox.width, 1.1 * ax.bbox.height
         for text, room in ((ax.title, across), (ax.xaxis.label, across), (ax.yaxis.label, up)):
             box, words = text.get_window_extent(), text.get_text()
             long = (box.height if text is ax.yaxis.label else box.width) / room
             if long > 1:
-                longest = max(map(len, words.split("\n")))
+                most = max(14, int(max(map(len, words.split("\n"))) / long))
                 whole = re.sub(r"\$.*?\$", lambda math: math[0].replace(" ", "\0"), words)
-                lines = textwrap.wrap(whole, max(14, int(longest / long)), break_long_words=False)
+                lines = [each for line in whole.split("\n") for each in _broken(line, most)]
                 text.set_text("\n".join(lines).replace("\0", " "))
+                wrapped |= text.get_text() != words
+    return wrapped
+
+
+def _broken(line: str, most: int) -> list[str]:
+    """Return the fewest lines of at most this many letters, with the longest one short."""
+    lines = [textwrap.wrap(line, k, break_long_words=False) for k in range(1, most + 1)]
+    return next(each for each in lines if len(each) <= len(lines[-1]))
 
 
 def _rows(figure: Figure, width: float | int, height: float | int) -> list[list[Axes]]:

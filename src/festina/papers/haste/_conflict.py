@@ -205,5 +205,6 @@ def draw(run: xr.DataTree) -> Figure:
     )
     rare = data.sel(share=data["share"] <= _RARE)
     times.plot(share, float(rare["half"].mean()) / share, **THEORY, label="1/c")
-    finish(times, "share $c$ of conflict", "index is 1/2 at $t/τ$", xscale="log", yscale="log")
+    words = "share $c$ of conflict", "index is 1/2 at $t/τ$", "time to heed the cue"
+    finish(times, *words, xscale="log", yscale="log")
     return figure

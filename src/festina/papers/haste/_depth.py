@@ -205,7 +205,7 @@ def draw(run: xr.DataTree) -> Figure:
     bars = {
         "layer 1": two.sel(layer=1),
         "layer 2": two.sel(layer=2),
-        "the only one": one.sel(layer=1),
+        "single layer": one.sel(layer=1),
     }
     for k, (name, layer) in enumerate(bars.items()):
         kept.bar(k, layer["kept"].mean(), 0.6, color=f"C{k}")
@@ -218,8 +218,12 @@ def draw(run: xr.DataTree) -> Figure:
         where.bar(place, shares, 0.25, color=f"C{k}", label=name)
     for ax in (kept, cost):
         ax.set_xticks(range(3), list(bars))
-    cost.axhline(float(two["course"].isel(time=0).mean()), color="0.5", lw=0.8, ls=":")
-    finish(kept, "hidden layer", "share of power kept", "what rectifiers keep", ylim=(0, 1.25))
+    cost.axhline(
+        float(two["course"].isel(time=0).mean()), color="0.5", lw=0.8, ls=":", label="initial loss"
+    )
+    finish(
+        kept, "hidden layer", "share of power kept", "power that passes the gates", ylim=(0, 1.25)
+    )
     finish(cost, "hidden layer", "loss", "if that layer were linear")
     finish(where, "contexts in which a unit is on", "share of strength", "selectivity")
     return figure

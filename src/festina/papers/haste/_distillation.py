@@ -262,20 +262,19 @@ def draw(run: xr.DataTree) -> Figure:
         sharey=True,
         gridspec_kw={"width_ratios": (3, 6)},
     )
-    words = [f"on in {k}" for k in range(_CONTEXTS + 1)]
     for ax, table, names in (
         (left, teachers["share"], teachers["teacher"].values),
         (right, students["share"].mean("seed"), students["lesson"].values),
     ):
         below_ = np.zeros(len(names))
-        for k, (word, color) in enumerate(zip(words, _COLORS, strict=True)):
+        for k, color in enumerate(_COLORS):
             height = table.sel(contexts_on=k).values
-            ax.bar(np.arange(len(names)), height, 0.7, bottom=below_, color=color, label=word)
+            ax.bar(np.arange(len(names)), height, 0.7, bottom=below_, color=color, label=f"{k}")
             below_ = below_ + height
         shown = [str(name).replace(" of ", "\nof ") for name in names]
         ax.set_xticks(np.arange(len(names)), shown, fontsize="small")
         ax.axhline(1.0, **GUIDE)
     finish(left, "", "share of strength", "teachers", legend=None)
     left.set_xlabel("teacher")
-    finish(right, "lesson", "", "students", legend="beside")
+    finish(right, "lesson", "", "students", legend="beside", legend_title="contexts on")
     return figure

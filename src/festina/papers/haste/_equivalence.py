@@ -252,7 +252,7 @@ def draw(run: xr.DataTree) -> Figure:
         off = (one - relu["loss"]) / relu["loss"].isel(time=0)
         gap.plot(stay["time"], off.mean("seed"), color=color, lw=1.2, label=name)
     finish(loss, "time $t/τ$", "loss", "the same weights, gates that stay")
-    finish(gap, "time $t/τ$", "loss − loss of ReLU, of the first", "how far off", legend=None)
+    finish(gap, "time $t/τ$", "(loss − ReLU loss) / initial loss", "how far off", legend=None)
     for name, color, words in (
         ("from_last", "C0", "than in the end"),
         ("from_first", "C3", "at first"),
@@ -269,7 +269,8 @@ def draw(run: xr.DataTree) -> Figure:
     for k, shade, _ in family(range(count + 1)):
         share = ((mixed == k) * weight).sum("unit") / weight.sum("unit")
         where.bar(k, share.mean("seed"), color=shade, width=0.7)
-    finish(where, "contexts in which a unit is on", "share of strength", "where units end")
+    words = "contexts in which a unit is on", "share of strength", "where units end"
+    finish(where, *words, xticks=range(count + 1))
     one = units.isel(seed=0)
     order = np.lexsort((-one["strength"], one["pathway"]))[int((one["pathway"] < 0).sum()) :]
     sets.imshow(

@@ -328,8 +328,9 @@ def draw(run: xr.DataTree) -> Figure:
         loss.text(
             1, floor, "linear network", transform=right, ha="right", va="bottom", size="small"
         )
-        words = "time $t/τ$", "loss over its start", f"loss, {where} (dashed: theory)"
-        finish(loss, *words, yscale="log", ylim=(3e-3, 1.3), legend=None)
+        words = "time $t/τ$", "loss over its start", f"loss, {where}"
+        theory = "theory" * (count == counts[0])
+        finish(loss, *words, theory=theory, yscale="log", ylim=(3e-3, 1.3), legend="lower left")
         for on, shade, label in family(range(1, count + 1), "on in"):
             seen = data["share"].sel(on=on).mean("seed")
             both(units, data["time"], seen, color=shade, label=label)
@@ -342,5 +343,5 @@ def draw(run: xr.DataTree) -> Figure:
             seeds = data["area"].sel(network=name)
             area.plot(seeds, np.full(len(seeds), k), ".", color="black", ms=3)
         area.invert_yaxis()
-        finish(area, "area below the loss", "network", where)
+        finish(area, "area below the loss", title=f"loss, {where}")
     return figure

@@ -270,7 +270,7 @@ def draw(run: xr.DataTree) -> Figure:
         random = {**THEORY, "color": f"C{k}"}
         share.plot(course["note"][[0, -1]], [units["random_share"][k]] * 2, **random)
     words = "step", "share of strength", "contexts in which units are on"
-    finish(share, *words, theory="random", ylim=(0, 1.05))
+    finish(share, *words, theory="random", ylim=(-0.02, 1.05))
     place = np.arange(tested.sizes["network"])
     for k, part in enumerate(_PARTS):
         heights = tested["right"].sel(part=part).mean("seed")

@@ -242,20 +242,19 @@ def draw(run: xr.DataTree) -> Figure:
     for name, color in _COLORS.items():
         seen = data["loss"].sel(network=name)
         loss.plot(data["time"], seen.mean("seed"), **PALE, color=color, alpha=0.6, label=name)
-    how = {"yscale": "log", "ylim": (3e-3, 1.3), "legend": "upper right"}
+    how = {"yscale": "log", "ylim": (3e-3, 1.3)}
     finish(loss, "time $t/τ$", "loss over its start", "different structures", **how)
     k = np.arange(_COUNT + 1)
     for shift, name, color in ((-0.27, "same", "0.45"), (0.0, "different", "C0")):
         mean = run[name].ds["share"].mean("seed")
-        on.bar(k + shift, mean, 0.25, color=color)
-    on.bar(k + 0.27, data["random"], 0.25, color="0.85")
-    finish(on, "contexts on", "share of strength", "ReLU units", xticks=k, ylim=(0, 1))
+        on.bar(k + shift, mean, 0.25, color=color, label=f"{name} structures")
+    on.bar(k + 0.27, data["random"], 0.25, color="0.85", label="random features")
+    words = "contexts in which a unit is on", "share of strength", "ReLU units"
+    finish(on, *words, xticks=k, ylim=(0, 1))
     names = [str(each).replace(" ", "\n") for each in data["set"].values]
     for shift, name, color in ((-0.2, "same", "0.45"), (0.2, "different", "C0")):
         mean = run[name].ds["set_share"].mean("seed")
-        sets.bar(np.arange(len(names)) + shift, mean, 0.38, color=color, label=f"{name} structures")
-    sets.bar(0, 0, color="0.85", label="random features")
+        sets.bar(np.arange(len(names)) + shift, mean, 0.38, color=color)
     sets.set_xticks(np.arange(len(names)), names, fontsize="x-small")
-    sets.set_ylim(top=1.35 * sets.get_ylim()[1])
-    finish(sets, "contexts that fit best", "share of strength", "of which contexts")
+    finish(sets, "contexts that fit best", "share of strength", "ReLU units, same colours")
     return figure

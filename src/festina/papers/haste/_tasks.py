@@ -293,8 +293,8 @@ def draw(run: xr.DataTree) -> Figure:
         dots = final.isel(view=view)
         how = {**DOTS, "color": f"C{view}", "label": f"head {name}"}
         left.errorbar(heads["width"], dots.mean("seed"), dots.std("seed"), **how)
-    left.plot(heads["width"], heads["best"], **THEORY, label="least, both")
-    words = "hidden units", "left in the end", f"σ = {parameters.scales[-1]:g}"
+    left.plot(heads["width"], heads["best"], **THEORY, label="least for both")
+    words = "hidden units", "final loss of a head", f"two tasks, σ = {parameters.scales[-1]:g}"
     finish(left, *words, xscale="log")
     left.set_xticks(heads["width"].values, [f"{each}" for each in heads["width"].values])
     left.minorticks_off()

@@ -282,7 +282,7 @@ def draw(run: xr.DataTree) -> Figure:
     times.plot(one["domains"], one["theory"].sel(way="shared"), **THEORY)
     words = "number $M$ of domains", "half time of mode 1, in $τ$", "each alone"
     times.set_ylim(top=3 * float(table["theory"].max()))  # room for the legend
-    finish(times, *words, theory="three numbers", xscale="log", yscale="log", legend="upper left")
+    finish(times, *words, theory="theory", xscale="log", yscale="log")
     times.set_xticks(parameters.domains, [f"{each}" for each in parameters.domains])
     times.minorticks_off()
     one = race.isel(start=0)

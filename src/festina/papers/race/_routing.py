@@ -288,7 +288,7 @@ def draw(run: xr.DataTree) -> Figure:
     words = "time $t$ in units of $τ$", "mode strength $b_1b_2b_3$", "decoupled weights"
     top = 1.45 * s[0]  # room for the legend
     how = {"legend": "upper right", "xlim": (0, 1.3 * end), "ylim": (0, top)}
-    finish(modes, *words, theory="three numbers", **how)
+    finish(modes, *words, theory="theory", **how)
     clock.plot([], [], **DOTS, color="0.4", label="descent, as published")
     scale = float(descent["time"][-1]) / float(data["time"][-1])
     how = {"legend": "upper right", "xlim": (0, 1.3 * end * scale), "ylim": (0, top)}

@@ -261,7 +261,7 @@ def draw(run: xr.DataTree) -> Figure:
             seen, theory = one["parts"].sel(part=part), one["parts_theory"].sel(part=part)
             both(ax, one["time"], seen.mean("seed"), theory, color=color, label=part)
         title = f"Δ = {margin[k]:g}, σ = {scale[-1]:g}"
-        finish(ax, "time $t/τ$", "what pathways say of y", title, theory="race")
+        finish(ax, "time $t/τ$", "output of a pathway along $y$", title, theory="race")
     for k in dict.fromkeys(map(near, (0.6, 0.7, 1.0, 1.2))):
         one = data.isel(margin=k)
         slow = margin[k] < _CROSSING

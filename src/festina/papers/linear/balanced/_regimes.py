@@ -263,9 +263,8 @@ def draw(run: xr.DataTree) -> Figure:
         shape = "square" if features == 8 else "funnel"
         axes[0, column].set_title(f"{regime}\n{shape}, $λ = {balance:g}$")
         axes[1, column].set_xlabel("item")
-    words = "similarity in $W_1^⊤W_1$, over the largest"
-    bar = figure.colorbar(axes[0, 1].images[0], ax=axes[:, 1:], label=words)
-    bar.ax.set_title("items")
+    words = "similarity of items in $W_1^⊤W_1$, over the largest"
+    figure.colorbar(axes[0, 1].images[0], ax=axes[:, 1:], label=words)
     return figure
 
 

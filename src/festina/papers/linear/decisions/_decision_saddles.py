@@ -208,7 +208,7 @@ def draw(run: xr.DataTree) -> Figure:
     cube.set_subplotspec(cube.get_gridspec()[:, 0])
     _draw_cube(cube, points)
     mice.draw_ways(cube, paths["strength"].values @ _OBLIQUE, paths["loss"].values)
-    cube.legend(loc="lower left", title="animals")
+    cube.legend(loc="lower left")
     _draw_distance(axes[0, 1], paths.isel(animal=mice.LEFT_FIRST))
     _draw_approach(axes[1, 1], run["approach"].ds, points)
     return figure
@@ -219,7 +219,7 @@ _OBLIQUE = np.array([-1.0, 1.0, 0.45])
 
 # Where the curve of a point is drawn, in fractions of the panel: away from paths and edges.
 _BESIDE = (
-    *((-0.05, 0.03), (-0.125, -0.03), (0.025, -0.03), (0.045, 0.005)),
+    *((-0.05, 0.03), (-0.125, -0.03), (0.025, -0.03), (0.09, 0.13)),
     *((-0.2, -0.05), (-0.115, -0.15), (0.015, -0.15), (-0.05, -0.135)),
 )
 
@@ -247,6 +247,8 @@ def _draw_cube(ax: Axes, points: xr.Dataset) -> None:
         at = ax.transData.transform((x[point], loss[point]))
         across, up = ax.transAxes.inverted().transform(at)
         small = ax.inset_axes((across + aside, up + above, 0.1, 0.095), zorder=4)
+        middle, leader = (across + aside + 0.05, up + above + 0.05), {"arrowstyle": "-", "lw": 0.5}
+        ax.annotate("", (x[point], loss[point]), middle, "data", ax.transAxes, arrowprops=leader)
         small.plot(points["contrast"], points["right_probability"][point], color="black", lw=1.3)
         small.axhline(0.5, color="0.85", lw=0.6, zorder=0)
         small.set(ylim=(-0.08, 1.08), xticks=[], yticks=[])
@@ -267,11 +269,13 @@ def _draw_distance(ax: Axes, one: xr.Dataset) -> None:
 
 def _draw_approach(ax: Axes, approach: xr.Dataset, points: xr.Dataset) -> None:
     gain, even = approach["gain"].values, approach["constant"].values
-    ax.plot(gain, approach["one_sided"], "o-", **PALE, color="#cc79a7", alpha=0.7)
-    ax.plot(gain, even, "o-", **PALE, color="#e69f00", alpha=0.7)
-    law(ax, gain, even[-1], _exponents(points)["constant"])
-    ax.text(gain[2], 4 * float(approach["one_sided"][2]), "{L 0}, left-first animals", ha="center")
-    ax.text(gain[0], even[-1], "{0}, even animals (theory dashed)", ha="right", va="center")
-    words = ("initial gain of the right stimulus", "closest approach")
-    around = {"xscale": "log", "yscale": "log", "ylim": (0.3 * even.min(), 60)}
-    finish(ax, *words, "smaller gains, nearer saddles", **around)
+    how = {**PALE, "marker": "o", "alpha": 0.7}
+    ax.plot(gain, approach["one_sided"], **how, color="#cc79a7", label="{L 0}, left-first animals")
+    ax.plot(gain, even, **how, color="#e69f00", label="{0}, even animals")
+    law(ax, gain, even[-1], _exponents(points)["constant"], "theory")
+    words = (
+        "initial gain of the right stimulus",
+        "closest approach",
+        "smaller gains, nearer saddles",
+    )
+    finish(ax, *words, xscale="log", yscale="log")

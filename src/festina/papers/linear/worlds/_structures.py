@@ -206,7 +206,7 @@ def draw(run: xr.DataTree) -> Figure:
         world, (items, modes, learning) = node.ds, axes[:, column]
         lines = LineCollection(list(world["edge"].values), colors="0.65", linewidths=1.0)
         items.add_collection(lines)
-        items.plot(*world["position"].values.T, "o", ms=4.5, color="0.2")
+        items.plot(*world["position"].values.T, "o", ms=4.5, color="0.2", clip_on=False)
         items.set_aspect("equal", adjustable="datalim")
         items.margins(0.12)
         items.axis("off")
@@ -241,7 +241,7 @@ def _draw_modes(ax: Axes, world: xr.Dataset, shape: tuple[int, int]) -> None:
         small.set(xticks=[], yticks=[])
         small.spines[:].set_visible(False)
         how = {"rotation": 0, "ha": "right", "va": "center", "weight": "bold"}
-        small.set_ylabel(str(index + 1), color=color, **how)
+        small.set_ylabel(str(index + 1), color=color, labelpad=1, **how)
 
 
 def _draw_learning(ax: Axes, world: xr.Dataset) -> None:
