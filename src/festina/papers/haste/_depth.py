@@ -30,7 +30,7 @@ from ..figures import PALE, family, finish, sheet, styled
 
 _STEP, _SAMPLES = 0.2, 100
 _LEARNED = 0.01
-"""Of the initial loss, where the figure of losses ends."""
+"""Fraction of the initial loss at which the figure of losses ends."""
 _KEPT = ("kept", "on", "loss")
 _NOT_BY_SETS = "by what it computes, not by its gates: units cut small negative parts"
 

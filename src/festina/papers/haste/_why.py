@@ -1,10 +1,12 @@
 r"""Why mixed selectivity wins: sharing is faster only while the common pathway still learns.
 
-A pathway that is open in k of C contexts sees S = σ√(k² + k)/NC of what is to be learned, more in
-more contexts, but σ√(k(C − k)/C)/NC of what the common pathway leaves: there one context and all
-but one are the same, and half of them would be best. So pathways for C − 1 contexts win by what
-they gain before the common one is done, and the more so the smaller the weights. Loss
-½⟨‖y − f‖²⟩, τ Ẇ = −∂L/∂W with τ = 1, pathways with inputs for object and context.
+A pathway that is open in k of C contexts learns the task at the rate S = σ√(k² + k)/NC, which
+increases with k. It learns the residual of the common pathway at the rate σ√(k(C − k)/C)/NC, which
+is the same for one context and for C − 1, and largest for half of them. So pathways for C − 1
+contexts win by their lead from before the common pathway has learned. The smaller the initial
+weights, the larger this lead.
+
+Loss ½⟨‖y − f‖²⟩, τ Ẇ = −∂L/∂W with τ = 1, pathways with inputs for object and context.
 """
 
 import itertools

@@ -158,7 +158,7 @@ class _Stage(NamedTuple):
         return None if escape is None else escape._replace(which=int(moves[escape.which]))
 
     def gain(self, active: np.ndarray, dormant: np.ndarray) -> Float[np.ndarray, " unit"]:
-        """What each unit takes off the loss to first order, its utility."""
+        """Return the utility of each unit: by how much it lowers the loss, to first order."""
         return np.sum(dormant * self.pull(active, dormant), axis=0) / self.degree
 
     def large(self, active: np.ndarray) -> float:
