@@ -344,7 +344,7 @@ def test_shared_pathways_are_learned_sooner(m, k):
 
 
 def test_half_times_are_those_of_the_published_table():
-    """Of four domains with two each; the table's own times are those of a grid."""
+    """Four domains with two outputs each. The times in the table lie on a grid."""
     expected = [written_out_half_time(4, 2, way, 0.05) for way in ("shared", "half", "dedicated")]
     np.testing.assert_allclose(expected, (71.2, 146.4, 235.2), rtol=0.01)
 

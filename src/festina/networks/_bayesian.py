@@ -79,7 +79,9 @@ def checked_scaling(scaling: object) -> Scaling:
     return scaling
 
 
-def readout_variance_of(value: float | None, samples: int, depth: int, scaling: Scaling) -> float:
+def readout_variance_of(
+    value: float | None, samples: int, depth: int = 1, scaling: Scaling = "non-lazy"
+) -> float:
     """σ_a²: $P^{-1/L}$ where nothing is said of a non-lazy network."""
     if value is None:
         if scaling == "lazy":
@@ -89,7 +91,7 @@ def readout_variance_of(value: float | None, samples: int, depth: int, scaling: 
             )
         return float(samples) ** (-1 / depth)
     found = real_number("readout_variance", value)
-    if not 0 < found < np.inf:
+    if not np.finfo(float).tiny <= found < np.inf:
         raise ValueError(f"`readout_variance` must be positive and finite, got {value!r}.")
     return found
 

@@ -40,8 +40,8 @@ def code_activation(given: CodeActivation) -> tuple[str, Scalar]:
     if isinstance(given, str):
         if given not in NAMED:
             raise ValueError(
-                f"`activation` must be one of {', '.join(NAMED)}, or a function of your own, got "
-                f"{given!r}."
+                f"`activation` must be one of {', '.join(NAMED)}, or a bounded function of your "
+                f"own, got {given!r}."
             )
         return given, NAMED[given]
     if not callable(given):

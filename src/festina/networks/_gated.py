@@ -127,8 +127,8 @@ class Gated(AbstractGraphNetwork):
         """The graph from left to right, edges as thick as they are strong, and for what gates open.
 
         Gates have a sign for each of their patterns, or with `task` and `label` for each value of
-        that label. What gates that are functions do is known for a `task` alone. `style` goes to
-        `Axes.plot`, for the edges.
+        that label. Gates that are functions need a `task`. `style` goes to `Axes.plot`, for the
+        edges.
         """
         return draw_gated(self, ax, task, label, style)
 

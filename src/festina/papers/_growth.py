@@ -26,8 +26,8 @@ def growth_rate(
 
     A pathway that is open for some examples is a linear network that is trained on these. Its map
     W₂W₁ grows as e^{2St/τ} until it has learned something. S is read off its largest singular
-    value at two times, and averaged over `keys`. `slowest` is the rate at which the examples are
-    looked at if they have nothing to learn.
+    value at two times, and averaged over `keys`. `slowest` is the rate that sets these
+    times if the examples have nothing to learn.
     """
     open_ = np.asarray(gate, float)[:, None]
     seen = replace(task, x=open_ * task.x, y=open_ * task.y)

@@ -7,7 +7,7 @@ import inspect
 import itertools
 import math
 import textwrap
-from typing import Any, get_args
+from typing import Annotated, Any, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
@@ -58,6 +58,14 @@ class Parameters(BaseModel):
             for name, value in values.items()
         }
 
+    @model_validator(mode="after")
+    def _checked(self) -> "Parameters":
+        self._check()
+        return self
+
+    def _check(self) -> None:
+        """Raise `ValueError` if parameters do not go together; subclasses override this."""
+
     @classmethod
     @functools.cache
     def docstrings(cls) -> dict[str, str]:
@@ -78,6 +86,15 @@ class Parameters(BaseModel):
     def _optional(cls, name: str) -> bool:
         field = cls.model_fields.get(name)
         return field is not None and type(None) in get_args(field.annotation)
+
+
+def _power_of_two(number: int) -> int:
+    if number & (number - 1):
+        raise ValueError(f"must be a power of two, got {number}")
+    return number
+
+
+PowerOfTwo = Annotated[int, AfterValidator(_power_of_two)]
 
 
 def increasing(

@@ -58,7 +58,10 @@ Y = np.repeat(class_targets(3), 2, axis=0)
         (lambda: linear_code_from(np.eye(2), [1, 2]).mean(np.eye(2)), "knows its inputs"),
         (lambda: linear_code(task(X, Y)).mean(X[:, :3]), "must be \\(sample, 8\\)"),
         (lambda: linear_code(task(X, Y)).predictor(X, width=3).split(Y[:2]), "must have the shape"),
-        (lambda: lazy_predictor(task(X, Y), X[:, :2], readout_variance=1.0), "8 entries"),
+        (
+            lambda: lazy_predictor(task(X, Y), X[:, :2], readout_variance=1.0),
+            r"must be \(sample, 8\)",
+        ),
         (lambda: lazy_predictor(task(X, Y), X, readout_variance=-1.0), "must be positive"),
         (
             lambda: linear_code(task(X, Y, weight=[1, 2, 1, 1, 1, 1])),

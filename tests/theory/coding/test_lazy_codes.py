@@ -39,14 +39,14 @@ def test_a_function_of_ones_own_goes_by_quadrature(name):
 
 
 def inputs(rng):
-    """Of several lengths, some of them parallel, opposite, or zero."""
+    """Draw inputs of several lengths, some of them parallel, opposite, or zero."""
     x = rng.normal(size=(2, 4))
     return x, np.concatenate([rng.normal(size=(1, 4)), x[:1], -0.5 * x[:1], 0 * x[:1]])
 
 
 @pytest.mark.parametrize("steepness", [0.2, 8.0, 40.0])
 def test_steep_functions_have_the_arcsine_kernel(steepness):
-    """Of erf(a z): Williams (1997). Where the sum is cut off, the error is warned of."""
+    """Williams (1997) has the kernel of erf(a z). A warning gives the error of a cut-off sum."""
     x, other = inputs(np.random.default_rng(5))
     square = 2 * steepness**2
     norm = np.outer(*(1 + square * (each**2).mean(axis=1) for each in (x, other)))

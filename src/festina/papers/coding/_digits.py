@@ -15,7 +15,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import PRNGKeyArray
 from matplotlib.figure import Figure
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from ...diagnose import code
 from ...dynamics.posterior import Posterior, sample
@@ -67,14 +67,12 @@ class Parameters(BaseParameters):
     moves: int = Field(default=600, ge=100)
     """Moves that are drawn from; as many while chains are cooled, and half as many between."""
 
-    @model_validator(mode="after")
-    def _possible(self) -> "Parameters":
+    def _check(self) -> None:
         if self.examples % len(self.digits):
             raise ValueError(
                 f"`examples` must be as many of each of {len(self.digits)} digits, got "
                 f"{self.examples}."
             )
-        return self
 
 
 PRESETS: dict[str, dict[str, Any]] = {

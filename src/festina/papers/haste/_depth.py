@@ -15,7 +15,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import PRNGKeyArray
 from matplotlib.figure import Figure
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from ...diagnose import functional_linearity, gating
 from ...dynamics import gradient_descent
@@ -23,14 +23,14 @@ from ...networks import AbstractNetwork, fully_connected, stack
 from ...tasks import Task, contextual
 from .._frame import experiment, keys_of, parameters_of
 from .._parameters import Parameters as BaseParameters
-from .._parameters import falling
+from .._parameters import PowerOfTwo, falling
 from .._registry import Progress
 from ..claims import Ledger, above, agree, asserts, below, listed, most
 from ..figures import PALE, family, finish, sheet, styled
 
 _STEP, _SAMPLES = 0.2, 100
 _LEARNED = 0.01
-"""Of the initial loss, where the figure of losses ends."""
+"""Fraction of the initial loss at which the figure of losses ends."""
 _KEPT = ("kept", "on", "loss")
 _NOT_BY_SETS = "by what it computes, not by its gates: units cut small negative parts"
 
@@ -41,7 +41,7 @@ class Parameters(BaseParameters):
     seeds: int = Field(default=2, ge=1)
     """How many networks are trained from each scale."""
 
-    objects: int = Field(default=8, ge=4, le=16)
+    objects: PowerOfTwo = Field(default=8, ge=4, le=16)
     """Number N of objects, a power of two, with the features of a tree."""
 
     contexts: int = Field(default=3, ge=3, le=5)
@@ -55,12 +55,6 @@ class Parameters(BaseParameters):
 
     steps: int = Field(default=6000, ge=500)
     """Steps of gradient descent."""
-
-    @model_validator(mode="after")
-    def _possible(self) -> "Parameters":
-        if self.objects & (self.objects - 1):
-            raise ValueError(f"`objects` must be a power of two, got {self.objects}.")
-        return self
 
 
 QUICK: dict[str, Any] = {"seeds": 5, "objects": 4, "width": 40, "steps": 3000}

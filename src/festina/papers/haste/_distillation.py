@@ -28,6 +28,7 @@ from ...networks import AbstractNetwork, Layer, fully_connected, gated, layer
 from ...tasks import Task, contextual, distillation
 from .._frame import experiment, keys_of
 from .._parameters import Parameters as BaseParameters
+from .._parameters import PowerOfTwo
 from .._registry import Progress
 from ..claims import Ledger, above, agree, apart, asserts, below, listed
 from ..figures import GUIDE, finish, sheet, styled
@@ -55,7 +56,7 @@ class Parameters(BaseParameters):
     seeds: int = Field(default=2, ge=1)
     """How many students learn from each teacher."""
 
-    objects: int = Field(default=8, ge=4, le=16)
+    objects: PowerOfTwo = Field(default=8, ge=4, le=16)
     """Number N of objects, a power of two."""
 
     width: int = Field(default=120, ge=30, multiple_of=_CONTEXTS)

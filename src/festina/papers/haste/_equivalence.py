@@ -16,7 +16,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float, PRNGKeyArray
 from matplotlib.figure import Figure
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from ...diagnose import gating, gating_course
 from ...dynamics import gradient_descent
@@ -25,6 +25,7 @@ from ...tasks import Task, contextual
 from ...theory.gated import context_spectrum
 from .._frame import experiment, keys_of, parameters_of
 from .._parameters import Parameters as BaseParameters
+from .._parameters import PowerOfTwo
 from .._registry import Progress
 from ..claims import Ledger, above, apart, asserts, falls, listed, most, rises
 from ..figures import DOTS, PALE, family, finish, sheet, styled
@@ -49,7 +50,7 @@ class Parameters(BaseParameters):
     seeds: int = Field(default=3, ge=1)
     """How many networks are trained."""
 
-    objects: int = Field(default=8, ge=4, le=16)
+    objects: PowerOfTwo = Field(default=8, ge=4, le=16)
     """Number N of objects, a power of two, with the features of a tree."""
 
     contexts: int = Field(default=3, ge=3, le=5)
@@ -60,12 +61,6 @@ class Parameters(BaseParameters):
 
     scale: float = Field(default=1e-3, gt=0, le=0.01)
     """Standard deviation σ of the initial weights."""
-
-    @model_validator(mode="after")
-    def _possible(self) -> "Parameters":
-        if self.objects & (self.objects - 1):
-            raise ValueError(f"`objects` must be a power of two, got {self.objects}.")
-        return self
 
 
 QUICK: dict[str, Any] = {"seeds": 2, "objects": 4, "width": 80}

@@ -21,7 +21,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float, PRNGKeyArray
 from matplotlib.figure import Figure
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from ..._types import Keys
 from ...diagnose import passage_time, selectivity
@@ -31,7 +31,7 @@ from ...tasks import Task, contextual
 from ...theory.gated import context_spectrum, linear_floor
 from .._frame import experiment, keys_of, parameters_of
 from .._parameters import Parameters as BaseParameters
-from .._parameters import increasing
+from .._parameters import PowerOfTwo, increasing
 from .._registry import Progress
 from ..claims import Ledger, above, apart, asserts, below, falls, listed, rises
 from ..figures import GUIDE, both, family, finish, sheet, styled
@@ -51,7 +51,7 @@ class Parameters(BaseParameters):
     seeds: int = Field(default=2, ge=1)
     """How many networks of each kind are trained."""
 
-    objects: int = Field(default=8, ge=4, le=16)
+    objects: PowerOfTwo = Field(default=8, ge=4, le=16)
     """Number N of objects, a power of two, with the features of a tree."""
 
     contexts: Annotated[tuple[int, ...], increasing(3, 6, count=1)] = (3, 4, 5)
@@ -72,10 +72,7 @@ class Parameters(BaseParameters):
     steps: int = Field(default=2667, ge=100)
     """Of gradient descent; 8,001 in the published runs."""
 
-    @model_validator(mode="after")
-    def _possible(self) -> "Parameters":
-        if self.objects & (self.objects - 1):
-            raise ValueError(f"`objects` must be a power of two, got {self.objects}.")
+    def _check(self) -> None:
         if len(self.widths) != len(self.contexts):
             raise ValueError(
                 f"`widths` must be one for each of {len(self.contexts)} numbers of contexts, got "
@@ -84,7 +81,6 @@ class Parameters(BaseParameters):
         for width, count in zip(self.widths, self.contexts, strict=True):
             if width < 4 * (count + 1):
                 raise ValueError(f"{width} units are too few for {count + 1} pathways of 4.")
-        return self
 
 
 PRESETS: dict[str, dict[str, Any]] = {

@@ -20,7 +20,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float, PRNGKeyArray
 from matplotlib.figure import Figure
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from ..._types import Keys
 from ...diagnose import passage_time, selectivity
@@ -31,6 +31,7 @@ from ...theory.gated import linear_residual
 from .._frame import experiment, keys_of, parameters_of
 from .._growth import growth_rate
 from .._parameters import Parameters as BaseParameters
+from .._parameters import PowerOfTwo
 from .._registry import Progress
 from ..claims import Ledger, above, agree, asserts, below, listed, rises
 from ..figures import PALE, finish, sheet, styled
@@ -50,7 +51,7 @@ class Parameters(BaseParameters):
     seeds: int = Field(default=2, ge=1)
     """How many networks of each kind are trained."""
 
-    objects: int = Field(default=8, ge=4, le=16)
+    objects: PowerOfTwo = Field(default=8, ge=4, le=16)
     """Number N of objects, a power of two."""
 
     width: int = Field(default=120, ge=32)
@@ -64,12 +65,6 @@ class Parameters(BaseParameters):
 
     t_end: float = Field(default=200.0, ge=50)
     """How long all learn, in units of τ."""
-
-    @model_validator(mode="after")
-    def _possible(self) -> "Parameters":
-        if self.objects & (self.objects - 1):
-            raise ValueError(f"`objects` must be a power of two, got {self.objects}.")
-        return self
 
 
 QUICK: dict[str, Any] = {"seeds": 2, "objects": 4, "width": 64, "t_end": 110.0}

@@ -20,7 +20,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float, PRNGKeyArray
 from matplotlib.figure import Figure
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from ..._types import Keys
 from ...diagnose import passage_time
@@ -78,14 +78,12 @@ class Parameters(BaseParameters):
     strength: float = Field(default=1e-6, gt=1e-20, le=1e-5)
     """What pathways start with there, σ²H/2."""
 
-    @model_validator(mode="after")
-    def _possible(self) -> "Parameters":
+    def _check(self) -> None:
         least = 2 * self.classes - 1
         if self.narrow[-1] >= least or self.enough[0] < least:
             raise ValueError(f"`narrow` must be below 2K − 1 = {least} units, `enough` from there.")
         if sum(each > 1 - _FEW for each in self.overlaps) < 2:
             raise ValueError(f"`overlaps` must have two or more above {1 - _FEW:g}.")
-        return self
 
 
 QUICK: dict[str, Any] = {

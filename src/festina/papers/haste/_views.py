@@ -14,7 +14,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float, PRNGKeyArray
 from matplotlib.figure import Figure
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from ..._types import Keys
 from ...dynamics import gradient_flow
@@ -66,11 +66,9 @@ class Parameters(BaseParameters):
     """Units for each view, from weights of equal strength σ²H, to see what width does: increasing
     to 150 or more."""
 
-    @model_validator(mode="after")
-    def _wide(self) -> "Parameters":
+    def _check(self) -> None:
         if self.widths[-1] < 150:
             raise ValueError(f"`widths` must go up to 150 or more, got {self.widths[-1]}.")
-        return self
 
 
 QUICK: dict[str, Any] = {"seeds": 5, "scales": (1e-2, 1e-3), "widths": (20, 320)}

@@ -1,10 +1,12 @@
 r"""Why mixed selectivity wins: sharing is faster only while the common pathway still learns.
 
-A pathway that is open in k of C contexts sees S = σ√(k² + k)/NC of what is to be learned, more in
-more contexts, but σ√(k(C − k)/C)/NC of what the common pathway leaves: there one context and all
-but one are the same, and half of them would be best. So pathways for C − 1 contexts win by what
-they gain before the common one is done, and the more so the smaller the weights. Loss
-½⟨‖y − f‖²⟩, τ Ẇ = −∂L/∂W with τ = 1, pathways with inputs for object and context.
+A pathway that is open in k of C contexts learns the task at the rate S = σ√(k² + k)/NC, which
+increases with k. It learns the residual of the common pathway at the rate σ√(k(C − k)/C)/NC, which
+is the same for one context and for C − 1, and largest for half of them. So pathways for C − 1
+contexts win by their lead from before the common pathway has learned. The smaller the initial
+weights, the larger this lead.
+
+Loss ½⟨‖y − f‖²⟩, τ Ẇ = −∂L/∂W with τ = 1, pathways with inputs for object and context.
 """
 
 import itertools
@@ -15,7 +17,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float, PRNGKeyArray
 from matplotlib.figure import Figure
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from ..._types import Keys
 from ...dynamics import gradient_flow
@@ -25,7 +27,7 @@ from ...theory.gated import Race, context_spectrum, linear_residual, race
 from .._frame import experiment, keys_of, parameters_of
 from .._growth import growth_rate
 from .._parameters import Parameters as BaseParameters
-from .._parameters import falling, increasing
+from .._parameters import PowerOfTwo, falling, increasing
 from .._registry import Progress
 from ..claims import Judgement, Ledger, above, agree, apart, asserts, below, falls, listed, rises
 from ..figures import DOTS, THEORY, both, family, finish, sheet, styled
@@ -41,7 +43,7 @@ class Parameters(BaseParameters):
     seeds: int = Field(default=2, ge=1)
     """How many networks measure how fast a pathway starts. Nothing else here is random."""
 
-    objects: int = Field(default=8, ge=4, le=16)
+    objects: PowerOfTwo = Field(default=8, ge=4, le=16)
     """Number N of objects, a power of two."""
 
     contexts: Annotated[tuple[int, ...], increasing(3, 6, count=1)] = (3, 4, 5)
@@ -55,12 +57,6 @@ class Parameters(BaseParameters):
 
     scales: Annotated[tuple[float, ...], falling(1e-2, 1e-8)] = (1e-2, 1e-3, 1e-5)
     """Sizes σ of initial weights, from 0.01 down."""
-
-    @model_validator(mode="after")
-    def _possible(self) -> "Parameters":
-        if self.objects & (self.objects - 1):
-            raise ValueError(f"`objects` must be a power of two, got {self.objects}.")
-        return self
 
 
 QUICK: dict[str, Any] = {"objects": 4, "contexts": (3, 4), "race_contexts": (3,)}

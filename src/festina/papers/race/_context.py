@@ -14,7 +14,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float, PRNGKeyArray
 from matplotlib.figure import Figure
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from ..._types import Keys
 from ...dynamics import gradient_flow
@@ -24,7 +24,7 @@ from ...theory.gated import Race, race
 from .._frame import experiment, keys_of, parameters_of
 from .._growth import growth_rate
 from .._parameters import Parameters as BaseParameters
-from .._parameters import falling, increasing
+from .._parameters import PowerOfTwo, falling, increasing
 from .._registry import Progress
 from ..claims import Ledger, agree, apart, asserts, falls, listed, most
 from ..figures import DOTS, THEORY, both, family, finish, sheet, styled
@@ -40,7 +40,7 @@ class Parameters(BaseParameters):
     seeds: int = Field(default=3, ge=1)
     """How many networks are trained from each scale."""
 
-    objects: int = Field(default=8, ge=4, le=16)
+    objects: PowerOfTwo = Field(default=8, ge=4, le=16)
     """Number N of objects, a power of two."""
 
     contexts: Annotated[tuple[int, ...], increasing(3, 5, count=1)] = (3,)
@@ -51,12 +51,6 @@ class Parameters(BaseParameters):
 
     scales: Annotated[tuple[float, ...], falling(1e-2, 1e-8)] = (1e-3, 1e-5)
     """Standard deviations σ of the initial weights, from 0.01 down."""
-
-    @model_validator(mode="after")
-    def _possible(self) -> "Parameters":
-        if self.objects & (self.objects - 1):
-            raise ValueError(f"`objects` must be a power of two, got {self.objects}.")
-        return self
 
 
 PRESETS: dict[str, dict[str, Any]] = {"more-contexts": {"objects": 4, "contexts": (4,)}}

@@ -15,7 +15,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import PRNGKeyArray
 from matplotlib.figure import Figure
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from ..._types import Keys
 from ...dynamics import gradient_flow
@@ -56,14 +56,12 @@ class Parameters(BaseParameters):
     strength: float = Field(default=0.05, gt=0, le=0.2)
     """Every number b of decoupled weights."""
 
-    @model_validator(mode="after")
-    def _possible(self) -> "Parameters":
+    def _check(self) -> None:
         if self.trained[-1] >= self.domains:
             raise ValueError(
                 f"`trained` must be below `domains`, {self.domains}, or nothing is left to infer: "
                 f"got {self.trained}."
             )
-        return self
 
 
 QUICK: dict[str, Any] = {"seeds": 5, "trained": (1, 3), "scales": (0.4, 0.05)}

@@ -15,7 +15,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float, PRNGKeyArray
 from matplotlib.figure import Figure
-from pydantic import Field, PositiveFloat, model_validator
+from pydantic import Field, PositiveFloat
 
 from ...diagnose import passage_time
 from ...dynamics import gradient_descent, gradient_flow
@@ -72,8 +72,7 @@ class Parameters(BaseParameters):
     learning_rate: float = Field(default=0.02, gt=0)
     """Of descent on the source's loss."""
 
-    @model_validator(mode="after")
-    def _possible(self) -> "Parameters":
+    def _check(self) -> None:
         if self.trained > self.domains:
             raise ValueError(f"`trained` must be at most `domains`, got {self.trained}.")
         if len(self.values) < 2 or 2 ** (len(self.values) - 1) > self.width:
@@ -81,7 +80,6 @@ class Parameters(BaseParameters):
                 "`values` must be two or more numbers, one for each level of a tree with no more "
                 f"items than `width`, got {self.values}."
             )
-        return self
 
 
 PRESETS: dict[str, dict[str, Any]] = {

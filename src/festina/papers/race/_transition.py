@@ -31,9 +31,9 @@ _SAMPLES = 121
 _CROSSING = math.sqrt(2 / 3)
 """Δ/2 = √(2 + Δ²)/4."""
 _BEGUN = 0.01
-"""Of the targets is said when units have turned, and nothing is learned yet."""
+"""Fraction of the targets that the output reaches when units have turned, before they learn."""
 _TURNED = 0.6
-"""Of the time until then, after which units have turned if they are small enough."""
+"""Fraction of the time until then after which small units have turned."""
 _FEW = 0.1
 """A share below which the winner has finished before it was disturbed by the loser."""
 

@@ -9,11 +9,12 @@ from scipy.interpolate import PchipInterpolator
 
 from ..._axes import axes, styled
 from ..._types import ArrayLike
+from ...networks._bayesian import readout_variance_of
 from ...networks._code_activations import CodeActivation
 from ...networks._given import finite_array, whole_number
 from ._branches import Branch, branches
 from ._dual import descend
-from ._given import sizes_of, targets_of, temperature_of, variance_of
+from ._given import sizes_of, targets_of, temperature_of
 from ._law import Classes, Law
 from ._linear_readout import readout_covariance
 from ._relu import condensed
@@ -234,7 +235,7 @@ def class_codes(
     n = sizes_of(sizes)
     y = targets_of(targets, len(n))
     temperatures = [temperature_of(each) for each in temperatures]
-    variance, unit = variance_of(readout_variance, n.sum()), tilt(activation)
+    variance, unit = readout_variance_of(readout_variance, int(n.sum())), tilt(activation)
     if unit.name == "linear":
         return [_analog(n, y, each, variance) for each in temperatures]
     problem = Classes(n, *_reduced(y), variance, unit)

@@ -6,7 +6,7 @@ from jaxtyping import Float
 from ..._types import ArrayLike
 from ...networks._given import finite_array, whole_numbers
 from ...tasks import class_targets
-from .._checks import check_positive, number
+from .._checks import number
 
 
 def temperature_of(value: object) -> float:
@@ -17,14 +17,6 @@ def temperature_of(value: object) -> float:
             "target is met."
         )
     return found
-
-
-def variance_of(value: float | None, samples: float | int, depth: int = 1) -> float:
-    """σ_a², by default P^{-1/L}: readouts are then of order one."""
-    if value is None:
-        return float(samples ** (-1 / depth))
-    check_positive("readout_variance", number("readout_variance", value))
-    return float(value)
 
 
 def sizes_of(sizes: ArrayLike) -> Float[np.ndarray, " group"]:

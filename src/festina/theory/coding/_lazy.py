@@ -4,7 +4,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ..._types import ArrayLike
-from ...networks._code_activations import CodeActivation
+from ...networks._code_activations import CodeActivation, erf, sigmoid
 from ...networks._given import finite_array
 from ...tasks import AbstractTask
 from ...tasks._classes import examples_of
@@ -31,29 +31,32 @@ def lazy_kernel(
     - `x`, `other`: inputs, `(sample, input)`; `other` is `x` where it is not given.
     """
     x = _vectors("x", x)
-    other = x if other is None else _vectors("other", other)
-    if x.shape[1] != other.shape[1]:
-        raise ValueError(f"`x` and `other` must be as long, got {x.shape[1]} and {other.shape[1]}.")
-    both = x @ other.T / x.shape[1]
-    return _kernel(tilt(activation), both, (x**2).mean(axis=1)[:, None], (other**2).mean(axis=1))
+    other = x if other is None else _vectors("other", other, x.shape[1])
+    return _kernel(tilt(activation), x, other)
 
 
-def _vectors(name: str, value: ArrayLike) -> np.ndarray:
+def _vectors(name: str, value: ArrayLike, size: int | None = None) -> np.ndarray:
     found = finite_array(name, value)
-    if found.ndim != 2:
-        raise ValueError(f"`{name}` must be (sample, input), got shape {found.shape}.")
+    if found.ndim != 2 or size not in (None, found.shape[1]):
+        raise ValueError(f"`{name}` must be (sample, {size or 'input'}), got shape {found.shape}.")
     return found
 
 
-def _kernel(unit: Tilt, both: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+def _kernel(unit: Tilt, x: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """E[φφ′] of all pairs of inputs."""
+    own = lambda x: (x**2).mean(axis=1)
+    return _average(unit, x @ other.T / x.shape[1], own(x)[:, None], own(other))
+
+
+def _average(unit: Tilt, both: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """E[φφ′] from E[zz′] and the variances of z and of z′, which broadcast."""
     if unit.name == "linear":
         return both
-    if unit is tilt("erf") or unit is tilt("sigmoid"):
+    if unit.function in (erf, sigmoid):
         scale = np.pi / 4  # of erf(√(π/4) z)
         norm = np.sqrt((1 + 2 * scale * rows) * (1 + 2 * scale * columns))
         odd = 2 / np.pi * np.arcsin(np.clip(2 * scale * both / norm, -1, 1))
-        return odd if unit is tilt("erf") else (1 + odd) / 4
+        return odd if unit.function is erf else (1 + odd) / 4
     size = np.sqrt(rows * columns)
     cosine = np.clip(both / np.where(size > 0, size, 1.0), -1, 1)
     if unit.name == "relu":
@@ -82,14 +85,10 @@ def lazy_predictor(
     - `task`: finite, the examples. `x`: new inputs.
     """
     inputs, y = examples_of(task)
-    new, temperature = _vectors("x", x), temperature_of(temperature)
+    new, temperature = _vectors("x", x, inputs.shape[1]), temperature_of(temperature)
     check_positive("readout_variance", number("readout_variance", readout_variance))
-    if new.shape[1] != inputs.shape[1]:
-        raise ValueError(f"`x` must have {inputs.shape[1]} entries as the inputs, got {new.shape}.")
     unit = tilt(activation)
-    own = (inputs**2).mean(axis=1)
-    kernel = _kernel(unit, inputs @ inputs.T / inputs.shape[1], own[:, None], own)
-    strengths, vectors = np.linalg.eigh(kernel)
+    strengths, vectors = np.linalg.eigh(_kernel(unit, inputs, inputs))
     seen = strengths > 1e-11 * strengths[-1]
     strengths, vectors = strengths[seen], vectors[:, seen]
     along = vectors.T @ y
@@ -100,9 +99,9 @@ def lazy_predictor(
             "apart? Give a `temperature`."
         )
     size = (new**2).mean(axis=1)
-    cross = _kernel(unit, new @ inputs.T / inputs.shape[1], size[:, None], own) @ vectors
+    cross = _kernel(unit, new, inputs) @ vectors
     ridge = strengths + temperature / readout_variance
-    itself = _kernel(unit, size, size, size)
+    itself = _average(unit, size, size, size)
     left = readout_variance * np.maximum(itself - (cross**2 / ridge).sum(axis=1), 0.0)
     variance = np.repeat(left[:, None], y.shape[1], axis=1)
     mean = cross @ (along / ridge[:, None])

@@ -6,10 +6,11 @@ import numpy as np
 from jaxtyping import Float
 
 from ..._types import ArrayLike
+from ...networks._bayesian import readout_variance_of
 from ...networks._given import finite_array, whole_number
 from ...tasks import AbstractTask
 from ...tasks._classes import examples_of
-from ._given import kernel_of, temperature_of, variance_of
+from ._given import kernel_of, temperature_of
 from ._linear_readout import readout_covariance, two_layers
 from ._predictor import Predictor
 
@@ -177,7 +178,7 @@ def _code(
             f"`depth` {depth} at T = {temperature:g}: known are one hidden layer at any "
             "temperature and two at `temperature=0`."
         )
-    variance = variance_of(readout_variance, len(y), depth)
+    variance = readout_variance_of(readout_variance, len(y), depth)
     strengths, vectors = _modes(k0)
     along = vectors.T @ y
     unfitted = float(((y - vectors @ along) ** 2).sum())

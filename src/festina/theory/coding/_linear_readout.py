@@ -1,5 +1,6 @@
 r"""The covariance U of readouts of a linear network, from a concave problem of few unknowns."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -49,7 +50,7 @@ def readout_covariance(
     gram = (targets / strengths[:, None]).T @ targets
     g, axes = np.linalg.eigh(gram)
     g = np.maximum(g, 0.0)
-    levels = variance / 2 * (1 + np.sqrt(1 + 4 * g / variance))
+    levels = _coldest(g, variance)
     if levels.max() > _APART * levels.min():
         raise ValueError(
             f"`targets` of some outputs are so much larger than those of others that variances of "
@@ -58,9 +59,8 @@ def readout_covariance(
         )
     alike = np.ptp(strengths) <= _ALIKE * strengths.max()
     if alike and temperature > 0:
-        pairs = zip(g.tolist(), levels.tolist(), strict=True)
         cold = temperature / float(strengths.max())
-        levels = np.array([_level(each, cold, variance, most) for each, most in pairs])
+        levels = np.array([_level(each, cold, variance) for each in g.tolist()])
     u = (axes * levels) @ axes.T
     if alike or temperature == 0:
         return u
@@ -94,18 +94,21 @@ def readout_covariance(
     raise RuntimeError(f"U was not found in {_STEPS} steps; the last gained {gain:.2g}.")
 
 
-def _level(g: float, temperature: float, variance: float, most: float) -> float:
-    """The root of 1/u + g/(u + T)² = 1/σ_a²: above σ_a², and at most what it is at T = 0."""
-
-    def off(u: float) -> float:
-        return 1 - u / variance + g / (u + temperature) * (u / (u + temperature))
-
-    return float(root_scalar(off, bracket=_bracket(variance, most), xtol=1e-15 * variance).root)
+def _coldest(g: float | np.ndarray, variance: float) -> Float[np.ndarray, "..."]:
+    """The root u of u²/σ_a² = u + g: a level at T = 0."""
+    return np.asarray(variance / 2 * (1 + np.sqrt(1 + 4 * g / variance)))
 
 
-def _bracket(least: float, most: float) -> tuple[float, float]:
-    """A little wider, so that rounding does not hide a root at an end."""
-    return least * (1 - 1e-9), most * (1 + 1e-9)
+def _level(g: float, temperature: float, variance: float) -> float:
+    """The root u of 1/u + g/(u + T)² = 1/σ_a²."""
+    share = lambda u: u / (u + temperature)
+    return _root(lambda u: 1 - u / variance + g / (u + temperature) * share(u), g, variance)
+
+
+def _root(off: Callable[[float], float], g: float, variance: float) -> float:
+    """A level between its values without targets, σ_a², and for one layer at T = 0."""
+    least, most = variance * (1 - 1e-9), float(_coldest(g, variance)) * (1 + 1e-9)  # rounding
+    return float(root_scalar(off, bracket=(least, most), xtol=1e-15 * variance).root)
 
 
 def _newton_step(
@@ -142,10 +145,7 @@ def two_layers(g: float, variance: float) -> tuple[float, float]:
     $M(1 + gM) = 1/u$ and $u^2/\sigma_a^2 = u + g/(1 + gM)$.
     """
     inner = lambda u: (2 / u) / (1 + np.sqrt(1 + 4 * g / u))
-    off = lambda u: u**2 / variance - u - g / (1 + g * inner(u))
-    # Without targets u is σ_a²; with them more, and less than one layer would have.
-    most = variance / 2 * (1 + np.sqrt(1 + 4 * g / variance))
     if g == 0:
         return variance, 1 / variance
-    found = root_scalar(off, bracket=_bracket(variance, most), xtol=1e-15 * variance)
-    return float(found.root), float(inner(found.root))
+    u = _root(lambda u: u**2 / variance - u - g / (1 + g * inner(u)), g, variance)
+    return u, float(inner(u))

@@ -28,8 +28,9 @@ _ZERO = 1e-150  # a deviation that stands for none
 _BLOCK = 2**12  # values of a function at once, always as many: JAX compiles once
 
 _X, _W = np.polynomial.legendre.leggauss(_POINTS)
+_BETWEEN = np.concatenate([_X - 1, _X + 1]) / 2  # the points of both halves of a panel
 # From values at the points of a panel to those at the points of its halves.
-_HALVES = np.polynomial.legendre.legvander(np.concatenate([_X - 1, _X + 1]) / 2, _POINTS - 1)
+_HALVES = np.polynomial.legendre.legvander(_BETWEEN, _POINTS - 1)
 _HALVES = _HALVES @ np.linalg.inv(np.polynomial.legendre.legvander(_X, _POINTS - 1))
 
 
@@ -62,8 +63,8 @@ def panels(function: Scalar, largest: float, smallest: float) -> Float[np.ndarra
     while len(low):
         middle, half = (low + high) / 2, (high - low) / 2
         values = evaluated(function, middle[:, None] + half[:, None] * _X)
-        parts = np.concatenate([_X - 1, _X + 1]) / 2
-        off = evaluated(function, middle[:, None] + half[:, None] * parts) - values @ _HALVES.T
+        finer = evaluated(function, middle[:, None] + half[:, None] * _BETWEEN)
+        off = finer - values @ _HALVES.T
         size = max(size, float(np.abs(values).max()))
         rough = np.abs(off).max(axis=1) * half
         rough = rough > _EXACT * size * np.maximum(np.abs(low), np.abs(high))

@@ -8,10 +8,11 @@ from jaxtyping import Float
 
 from ..._axes import axes, styled
 from ..._types import ArrayLike
+from ...networks._bayesian import readout_variance_of
 from ...networks._code_activations import CodeActivation
 from ...networks._given import finite_array
 from ._classes import ClassCode, class_code, class_codes
-from ._given import sizes_of, targets_of, variance_of
+from ._given import sizes_of, targets_of
 from ._tilt import tilt
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ def crossover_temperature(
     Otherwise the last to have some is found by bisection, to a thousandth.
     """
     n = sizes_of(sizes)
-    y, variance = targets_of(targets, len(n)), variance_of(readout_variance, n.sum())
+    y, variance = targets_of(targets, len(n)), readout_variance_of(readout_variance, int(n.sum()))
     unit = tilt(activation)
     apart = y - n @ y / n.sum()
     if unit.name == "relu":

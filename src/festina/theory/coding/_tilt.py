@@ -14,7 +14,7 @@ from scipy.interpolate import CubicHermiteSpline
 from scipy.special import erfcx
 
 from ...networks._activations import Activation, Scalar
-from ...networks._code_activations import CodeActivation, erf, linear, name_of, relu, sigmoid
+from ...networks._code_activations import CodeActivation, code_activation, linear, name_of, relu
 from ._quadrature import evaluated, panels, rule
 
 Cumulants = Callable[[np.ndarray], np.ndarray]
@@ -55,19 +55,10 @@ class Tilt:
 
 def tilt(activation: CodeActivation) -> Tilt:
     """Names mean what this package says; an `Activation` or a function means itself."""
-    if isinstance(activation, str):
-        if activation not in _NAMED:
-            raise ValueError(
-                f"`activation` must be one of {', '.join(_NAMED)}, or a bounded function of your "
-                f"own, got {activation!r}."
-            )
-        return _NAMED[activation]()
-    if not callable(activation):
-        raise ValueError(f"`activation` must be a name or a function, got {activation!r}.")
+    name, function = code_activation(activation)
+    name = activation.name if isinstance(activation, Activation) else name
     known = {"linear": _linear, "relu": _relu}
-    if isinstance(activation, Activation) and activation.name in known:
-        return known[activation.name]()
-    return _bounded(activation)
+    return known[name]() if name in known else _bounded(function)
 
 
 @functools.cache
@@ -162,11 +153,3 @@ def _spline(function: Scalar, reach: float) -> Cumulants:
     table = np.stack([g, one, second], axis=1)
     spline = CubicHermiteSpline(h, table, np.stack([one, second, third], axis=1))
     return lambda h: np.moveaxis(spline(h), -1, 0)
-
-
-_NAMED: dict[str, Callable[[], Tilt]] = {
-    "linear": _linear,
-    "erf": lambda: _bounded(erf),
-    "sigmoid": lambda: _bounded(sigmoid),
-    "relu": _relu,
-}

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ..._drops import PROMINENCE, log_rate, resting
-from ._stairs import Members, Staircase, joining_times
+from ._stairs import Members, Staircase, joining_times, root
 
 # Decades by which the rate of training and that of its prediction may differ: samples of training
 # miss peaks and valleys by some hundredths.
@@ -87,6 +87,19 @@ class Course(NamedTuple):
         bounds = np.concatenate([[-1], apart, [len(speed)]])
         after = int(np.searchsorted(bounds, row))
         return float(self.excess[bounds[after - 1] + 1]), float(self.excess[bounds[after] - 1])
+
+
+def passage(
+    time: Float[np.ndarray, " row"],
+    excess: Float[np.ndarray, " row"],
+    between: Callable[[float], float],
+    value: float,
+) -> float:
+    """Return when an excess that falls passes a value; `between` gives it at any time."""
+    later = int(np.argmax(excess <= value))
+    if later == 0:
+        return float(time[0] if excess[0] <= value else time[-1])
+    return root(lambda t: between(t) - value, time[later - 1], time[later])
 
 
 def refined(steps: Float[np.ndarray, " step"], parts: int = 4) -> Float[np.ndarray, " row"]:

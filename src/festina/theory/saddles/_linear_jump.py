@@ -6,7 +6,6 @@ are small and only carried along: all move by the same matrix, which Σ̃ = Σ_y
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -27,56 +26,10 @@ _RTOL = 1e-8
 _ROUND_OFF = 1e-13
 
 
-class Moments(NamedTuple):
-    """Σ_yz, Σ_zz and its pseudoinverse."""
-
-    correlation: Float[np.ndarray, "output input"]
-    covariance: Float[np.ndarray, "input input"]
-    inverse: Float[np.ndarray, "input input"]
-
-    @classmethod
-    def of(cls, modes: LinearModes) -> "Moments":
-        return cls(modes.correlation, modes.covariance, modes.inverse)
-
-    def drive(
-        self, active: Float[np.ndarray, "*time weight unit"]
-    ) -> Float[np.ndarray, "*time output input"]:
-        """Σ̃ = Σ_yz − WΣ_zz."""
-        outputs = len(self.correlation)
-        return self.left(active[..., :outputs, :] @ active[..., outputs:, :].swapaxes(-1, -2))
-
-    def left(
-        self, learned: Float[np.ndarray, "*time output input"]
-    ) -> Float[np.ndarray, "*time output input"]:
-        """The same from W itself."""
-        return self.correlation - learned @ self.covariance
-
-    def excess(self, drive: Float[np.ndarray, "*time output input"]) -> Float[np.ndarray, "*time"]:
-        """Loss above that of least squares, which Σ̃ tells without cancellation."""
-        return np.asarray(0.5 * np.sum((drive @ self.inverse) * drive, axis=(-1, -2)))
-
-    @property
-    def weight(self) -> float:
-        """Size of the weights once all is learned."""
-        return float(np.sqrt(np.linalg.norm(self.correlation @ self.inverse, 2)))
-
-    @property
-    def least_weight(self) -> float:
-        """Size of the weights of the weakest mode once it is learned."""
-        strengths = np.linalg.svd(self.correlation @ self.inverse, compute_uv=False)
-        return float(np.sqrt(strengths[strengths > 1e-9 * strengths[0]].min(initial=np.inf)))
-
-    @property
-    def rate(self) -> float:
-        """At which the fastest weights grow from zero."""
-        return float(np.linalg.norm(self.correlation, 2))
-
-
 @dataclass(frozen=True)
 class Jump:
     """A part of the flow that is integrated, from one saddle to a later one."""
 
-    moments: Moments
     start: float
     end: float
     settled: bool
@@ -88,14 +41,6 @@ class Jump:
     squared_gradient: Float[np.ndarray, " row"]
     resting: float
     """Squared gradient of the dormant weights alone, at the end of the jump."""
-
-    def passage(self, excess: float) -> float:
-        """When the loss above that of least squares passes this value; it falls all the way."""
-        later = int(np.argmax(self.excess <= excess))
-        if later == 0:
-            return self.start if self.excess[0] <= excess else self.end
-        above = lambda t: float(self.moments.excess(self.left(t))) - excess
-        return root(above, self.time[later - 1], self.time[later])
 
 
 def jump(
@@ -113,21 +58,20 @@ def jump(
     """
     from scipy.integrate import solve_ivp
 
-    moments = Moments.of(modes)
     scale = float(np.abs(dormant).max(initial=0.0)) or 1.0
     both = np.concatenate([active, dormant / scale], axis=1)
     few = active.shape[1]
     most = min(few, len(modes.mu))
 
     def drive(state: np.ndarray) -> Float[np.ndarray, "*time output input"]:
-        return moments.drive(state.reshape(*state.shape[:-1], *both.shape)[..., :few])
+        return modes.drive(state.reshape(*state.shape[:-1], *both.shape)[..., :few])
 
-    outputs = len(moments.correlation)
+    outputs = len(modes.correlation)
 
     def flow(_: float, state: np.ndarray) -> np.ndarray:
         """`move` by `drive`, written out: most of the time is spent here."""
         v, u = (columns := state.reshape(both.shape))[:outputs], columns[outputs:]
-        left = moments.correlation - v[:, :few] @ (u[:, :few].T @ moments.covariance)
+        left = modes.correlation - v[:, :few] @ (u[:, :few].T @ modes.covariance)
         return np.concatenate([left @ u, left.T @ v]).ravel()
 
     def slopes(state: np.ndarray) -> Float[np.ndarray, "2 *time"]:
@@ -138,7 +82,7 @@ def jump(
         return np.array([squares[..., :few].sum(axis=-1), dormant])
 
     at_start = float(slopes(both.ravel())[0])
-    slowest = (_STILL * moments.rate * moments.weight) ** 2 or 1.0
+    slowest = (_STILL * modes.rate * modes.weight) ** 2 or 1.0
     at_rest = max(_SETTLED**2 * at_start, slowest)
 
     def rests(_: float, state: np.ndarray) -> float:
@@ -154,12 +98,12 @@ def jump(
     rests.direction, wakes.direction = -1, 1  # pyright: ignore[reportFunctionMemberAccess]
     # Everything that grows does so at the rate of the drive, and what rests is found above. Where
     # the other columns have left no drive, the last one is driven by what it adds itself.
-    drives = (np.linalg.norm(moments.drive(part), 2) for part in (active[:, :-1], active))
+    drives = (np.linalg.norm(modes.drive(part), 2) for part in (active[:, :-1], active))
     fastest = float(next((drive for drive in drives if drive > 0.0), 0.0))
-    if (largest := float(np.linalg.norm(active, 2))) > _STIFF * moments.weight > 0.0:
+    if (largest := float(np.linalg.norm(active, 2))) > _STIFF * modes.weight > 0.0:
         raise ValueError(
             f"`u` and `v` have weights of size {largest:.3g}, those that are learned "
-            f"{moments.weight:.3g}. Start from smaller ones, below {_STIFF:g} times that."
+            f"{modes.weight:.3g}. Start from smaller ones, below {_STIFF:g} times that."
         )
     solution = solve_ivp(
         flow,
@@ -177,13 +121,12 @@ def jump(
     dense, read = solution.sol, refined(solution.t)
     states = dense(read).T
     way = Jump(
-        moments,
         start,
         start + float(solution.t[-1]),
         not solution.t_events[1].size and (at_start <= at_rest or bool(solution.t_events[0].size)),
         lambda t: drive(dense(t - start)),
         start + read,
-        moments.excess(drive(states)),
+        modes.excess(drive(states)),
         slopes(states).sum(axis=0),
         float(slopes(final)[1]),
     )

@@ -232,6 +232,39 @@ class LinearModes:
             learned += [equal.start + int(k) for k in np.flatnonzero(share < 0.5 * self.mu[equal])]
         return replace(self, e=e).saddle(tuple(learned))
 
+    def drive(
+        self, active: Float[np.ndarray, "*time weight unit"]
+    ) -> Float[np.ndarray, "*time output input"]:
+        """Σ̃ = Σ_yz − WΣ_zz."""
+        outputs = len(self.correlation)
+        return self.left(active[..., :outputs, :] @ active[..., outputs:, :].swapaxes(-1, -2))
+
+    def left(
+        self, learned: Float[np.ndarray, "*time output input"]
+    ) -> Float[np.ndarray, "*time output input"]:
+        """The same from W itself."""
+        return self.correlation - learned @ self.covariance
+
+    def excess(self, drive: Float[np.ndarray, "*time output input"]) -> Float[np.ndarray, "*time"]:
+        """Loss above that of least squares, which Σ̃ tells without cancellation."""
+        return np.asarray(0.5 * np.sum((drive @ self.inverse) * drive, axis=(-1, -2)))
+
+    @property
+    def weight(self) -> float:
+        """Size of the weights once all is learned."""
+        return float(np.sqrt(np.linalg.norm(self.correlation @ self.inverse, 2)))
+
+    @property
+    def least_weight(self) -> float:
+        """Size of the weights of the weakest mode once it is learned."""
+        strengths = np.linalg.svd(self.correlation @ self.inverse, compute_uv=False)
+        return float(np.sqrt(strengths[strengths > 1e-9 * strengths[0]].min(initial=np.inf)))
+
+    @property
+    def rate(self) -> float:
+        """At which the fastest weights grow from zero."""
+        return float(np.linalg.norm(self.correlation, 2))
+
 
 def _ranked(problem: LinearModes, rank: int | None) -> Iterator[LinearSaddle]:
     count = len(problem.mu)

@@ -20,14 +20,15 @@ what is small; so all weights are followed there.
 import functools
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
 from jaxtyping import Float
 
 from ._course import refined
-from ._linear_jump import Jump, Moments
-from ._linear_saddles import linear_modes
+from ._linear_jump import Jump
+from ._linear_saddles import LinearModes, linear_modes
 from ._staircase_linear import course
 from ._stairs import Staircase, warn_unless_ended
 
@@ -48,16 +49,15 @@ def deep_staircase(
 ) -> Staircase:
     """The staircase of three or more layers, from the input's side to the output's."""
     modes = linear_modes(correlation, covariance, None, 1e-9)
-    moments = Moments.of(modes)
     layers = [np.asarray(weight, float) for weight in weights]
     count, of_map = len(modes.mu), lambda matrix: np.linalg.svd(matrix, compute_uv=False)
     strengths = of_map(modes.correlation @ modes.inverse)[:count]
     most = min(count, *(min(weight.shape) for weight in layers))
     depth = len(layers)
 
-    initial = moments.left(product(layers))
+    initial = modes.left(product(layers))
     first = saddle = modes.nearest(initial)
-    start = float(moments.excess(initial)), _norm(gradient(layers, initial)) ** 2
+    start = float(modes.excess(initial)), _norm(gradient(layers, initial)) ** 2
     time, jumps, settled = 0.0, list[Jump](), not first.modes
     while (learned := len(saddle.modes)) < most or not settled:
         wait, strength = 0.0, strengths[min(learned, count - 1)]
@@ -67,9 +67,9 @@ def deep_staircase(
             if waited is None:
                 break
             wait, layers = waited
-        rate = float(of_map(saddle.correlation)[0]) if learned < count else moments.rate
+        rate = float(of_map(saddle.correlation)[0]) if learned < count else modes.rate
         natural = rate * strength ** (1 - 1 / depth), rate * strength ** (1 - 2 / depth)
-        way, layers = _jump(moments, layers, time + wait, learned + settled, *natural)
+        way, layers = _jump(modes, layers, time + wait, learned + settled, *natural)
         saddle = modes.nearest(way.left(way.end))
         if settled and way.settled and not len(saddle.modes) > learned:
             break
@@ -133,7 +133,7 @@ def _wait(layers: Layers, left: Map, learned: int, enough: float) -> tuple[float
 
 
 def _jump(
-    moments: Moments, layers: Layers, start: float, learned: int, steepest: float, fastest: float
+    modes: LinearModes, layers: Layers, start: float, learned: int, steepest: float, fastest: float
 ) -> tuple[Jump, Layers]:
     """Follow all weights until the learned directions rest, so many in every layer.
 
@@ -148,10 +148,11 @@ def _jump(
     frames = [singular[0][2].T, *(left for left, _, _ in singular)]
     turned = [o.T @ w @ i for w, i, o in zip(layers, frames[:-1], frames[1:], strict=True)]
     turn = lambda matrix, left, right: left.T @ matrix @ right
-    inner = Moments(
-        turn(moments.correlation, frames[-1], frames[0]),
-        turn(moments.covariance, frames[0], frames[0]),
-        turn(moments.inverse, frames[0], frames[0]),
+    inner = replace(
+        modes,
+        correlation=turn(modes.correlation, frames[-1], frames[0]),
+        covariance=turn(modes.covariance, frames[0], frames[0]),
+        inverse=turn(modes.inverse, frames[0], frames[0]),
     )
     shapes = [weight.shape for weight in layers]
 
@@ -181,7 +182,7 @@ def _jump(
         flow,
         (0.0, 1e3 / fastest),
         begin,
-        "LSODA" if moments.rate > 30.0 * fastest else "DOP853",  # stiff: the learned ones are fast
+        "LSODA" if modes.rate > 30.0 * fastest else "DOP853",  # stiff: the learned ones are fast
         rtol=_RTOL,
         atol=_RTOL * least,
         events=rests,
@@ -190,7 +191,6 @@ def _jump(
     warn_unless_ended(solution)
     final, dense, read = _split(solution.y[:, -1], shapes), solution.sol, refined(solution.t)
     way = Jump(
-        moments,
         start,
         start + float(solution.t[-1]),
         bool(solution.t_events[0].size),

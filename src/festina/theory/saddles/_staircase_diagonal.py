@@ -16,14 +16,16 @@ At finite $\epsilon$ the same variable $s$ is integrated. It moves along straigh
 where an implicit method takes few steps however long they are.
 """
 
+import functools
+
 import numpy as np
 from jaxtyping import Float
 
 from ..._types import ArrayLike
 from .._checks import finite
 from .._statistics import covariance_of, inverse_on
-from ._course import Course, Saddle, refined
-from ._stairs import Staircase, floor_of, root, warn_unless_ended, warned
+from ._course import Course, Saddle, passage, refined
+from ._stairs import Staircase, floor_of, warn_unless_ended, warned
 
 _RTOL = 1e-9
 _LEARNED = 1e-10  # part of the initial loss that may be left at the end
@@ -128,14 +130,9 @@ def diagonal_staircase(
         learned = np.abs(near) > 1e-12 * np.abs(best).max()  # others explain nothing
         return Saddle(float(excess(near)), tuple(np.flatnonzero(learned).tolist()))
 
-    def passage(value: float) -> float:
-        later = int(np.argmax(losses <= value))
-        if later == 0:
-            return 0.0 if losses[0] <= value else float(time[-1])
-        above = lambda t: float(excess(beta(solution.sol(t)))) - value
-        return root(above, time[later - 1], time[later])
-
-    flow = Course(time, losses, squared_gradient(rows), saddle, passage)
+    between = lambda t: float(excess(beta(solution.sol(t))))
+    passed = functools.partial(passage, time, losses, between)
+    flow = Course(time, losses, squared_gradient(rows), saddle, passed)
     return flow.staircase("coordinates", len(b), floor)
 
 

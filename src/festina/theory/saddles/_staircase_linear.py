@@ -17,7 +17,6 @@ one plateau are none of the next.
 """
 
 import itertools
-from dataclasses import replace
 
 import numpy as np
 from jaxtyping import Float
@@ -25,9 +24,8 @@ from jaxtyping import Float
 from ..._types import ArrayLike
 from ...networks._given import check_size
 from .._checks import finite
-from .._modes import equals
-from ._course import Course, Saddle
-from ._linear_jump import Jump, Moments, grow, jump, move, turn
+from ._course import Course, Saddle, passage
+from ._linear_jump import Jump, grow, jump, move, turn
 from ._linear_saddles import LinearModes, LinearSaddle, linear_modes
 from ._stairs import Staircase, floor_of, warned
 
@@ -104,18 +102,17 @@ def linear_staircase(
 ) -> Staircase:
     """`linear_staircase_from` without its warnings."""
     modes = linear_modes(correlation, covariance, None, degeneracy)
-    moments = Moments.of(modes)
     dormant = _columns(u, v, modes)
     active = dormant[:, :0]
-    size = _SMALL * moments.least_weight
-    initial = moments.drive(dormant)
+    size = _SMALL * modes.least_weight
+    initial = modes.drive(dormant)
     first = saddle = modes.nearest(initial)
-    start = float(moments.excess(initial)), float(np.sum(move(initial, dormant) ** 2))
+    start = float(modes.excess(initial)), float(np.sum(move(initial, dormant) ** 2))
 
     time, settled, jumps = 0.0, True, list[Jump]()
     while modes.mu.size and dormant.shape[1]:
-        drive = saddle.correlation if jumps and settled else moments.drive(active)
-        waited = grow(dormant, drive, size, 1e-10 * moments.rate)
+        drive = saddle.correlation if jumps and settled else modes.drive(active)
+        waited = grow(dormant, drive, size, 1e-10 * modes.rate)
         if waited is None:
             break
         wait, dormant = waited
@@ -126,23 +123,10 @@ def linear_staircase(
         # Unless it has been learned before the start, it is driven too little to be followed.
         if way.end == way.start and (jumps or wait > 0.0):
             break
-        time, settled, saddle = way.end, way.settled, _reached(modes, active)
+        time, settled, saddle = way.end, way.settled, modes.nearest(modes.drive(active))
         jumps.append(way)
     flow = course(modes, first, start, jumps, _SMALL**2)
     return flow.staircase("modes", len(modes.mu), floor)
-
-
-def _reached(modes: LinearModes, active: Float[np.ndarray, "weight unit"]) -> LinearSaddle:
-    """The fixed point nearest to what the active columns put out."""
-    left, size, _ = np.linalg.svd(active[: len(modes.e)], full_matrices=False)
-    span = left[:, size > 1e-6 * size[0]]
-    e, learned = modes.e.copy(), list[int]()
-    for equal in equals(modes.mu, modes.degeneracy):
-        # Of modes of equal strength any directions may be learned.
-        rotation, cosine, _ = np.linalg.svd(e[:, equal].T @ span)
-        e[:, equal] = e[:, equal] @ rotation
-        learned += [equal.start + int(k) for k in np.flatnonzero(cosine**2 > 0.5)]
-    return replace(modes, e=e).saddle(tuple(learned))
 
 
 def course(
@@ -178,10 +162,11 @@ def course(
         seen = first if k < 0 else modes.nearest(jumps[k].left(min(time[row], jumps[k].end)))
         return Saddle(seen.loss, seen.modes, slack / seen.escape_rates.max(initial=1e-300))
 
-    def passage(value: float) -> float:
-        return next((jump for jump in jumps if jump.excess[-1] <= value), jumps[-1]).passage(value)
+    def passed(value: float) -> float:
+        way = next((jump for jump in jumps if jump.excess[-1] <= value), jumps[-1])
+        return passage(way.time, way.excess, lambda t: float(modes.excess(way.left(t))), value)
 
-    return Course(time, excess, slope, near, passage)
+    return Course(time, excess, slope, near, passed)
 
 
 def _columns(u: ArrayLike, v: ArrayLike, modes: LinearModes) -> Float[np.ndarray, "weight unit"]:

@@ -158,7 +158,7 @@ class _Stage(NamedTuple):
         return None if escape is None else escape._replace(which=int(moves[escape.which]))
 
     def gain(self, active: np.ndarray, dormant: np.ndarray) -> Float[np.ndarray, " unit"]:
-        """What each unit takes off the loss to first order, its utility."""
+        """Return the utility of each unit: by how much it lowers the loss, to first order."""
         return np.sum(dormant * self.pull(active, dormant), axis=0) / self.degree
 
     def large(self, active: np.ndarray) -> float:
@@ -174,35 +174,30 @@ class _Stage(NamedTuple):
     def waited(
         self, active: np.ndarray, weights: np.ndarray, dormant: list[int], time: float
     ) -> Float[np.ndarray, "weight unit"]:
-        """Weights of all units, of which the dormant ones have moved on by a time."""
-        later = weights.copy()
-        later[:, dormant] = self.wait(active, weights[:, dormant], time)
-        return later
-
-    def wait(
-        self, active: np.ndarray, dormant: np.ndarray, time: float
-    ) -> Float[np.ndarray, "weight unit"]:
-        """Dormant units a time later.
+        """Return the weights of all units, with the dormant ones a time later.
 
         One that was about to escape as well is as large then as units are when they become active:
         alone it would have grown beyond all bounds, and now what it grew by is being learned.
         """
         from scipy.integrate import solve_ivp
 
-        scale = float(np.abs(dormant).max(initial=0.0))
+        small = weights[:, dormant]
+        scale = float(np.abs(small).max(initial=0.0))
         if scale == 0.0:
-            return dormant
+            return weights
         solution = solve_ivp(
-            lambda _, state: self.pull(active, state.reshape(dormant.shape)).ravel(),
+            lambda _, state: self.pull(active, state.reshape(small.shape)).ravel(),
             (0.0, time * scale ** (self.degree - 2)),
-            (dormant / scale).ravel(),
+            (small / scale).ravel(),
             method="DOP853",
             rtol=RTOL,
             atol=ATOL,
         )
-        later = scale * solution.y[:, -1].reshape(dormant.shape)
-        gain, large = self.gain(active, later), self.large(active)
-        return later * np.where(gain > large, large / gain, 1.0) ** (1.0 / self.degree)
+        grown = scale * solution.y[:, -1].reshape(small.shape)
+        gain, large = self.gain(active, grown), self.large(active)
+        later = weights.copy()
+        later[:, dormant] = grown * np.where(gain > large, large / gain, 1.0) ** (1 / self.degree)
+        return later
 
     def settle(
         self, active: np.ndarray, unit: int, escape: Escape

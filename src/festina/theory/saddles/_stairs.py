@@ -24,6 +24,8 @@ _FAR = 0.1  # of what there is to learn: how far the initial loss may be from th
 _VAGUE = 0.05  # of a time: how large its uncertainty may be
 _SMALL = 1.5 * MERGE  # of the initial loss: drops that training may not count
 
+_ARRAYS = ("levels", "times", "uncertainty", "joined", "initial", "fewest", "most")
+
 Members = Literal["modes", "coordinates", "units"]
 
 
@@ -79,18 +81,12 @@ class Staircase:
     def lane(self, *index: int) -> "Staircase":
         """The staircase of one network of a batch, without padding."""
         check_lane(index, self.batch_shape, alone="staircase")
+        own: dict[str, Any] = {name: np.asarray(getattr(self, name)[index]) for name in _ARRAYS}
+        own["active"] = functools.reduce(lambda nested, i: nested[i], index, self.active)
         count = int(self.count[index])
-        return replace(
-            self,
-            levels=self.levels[index][:count],
-            times=self.times[index][: count - 1],
-            uncertainty=self.uncertainty[index][: count - 1],
-            active=functools.reduce(lambda nested, i: nested[i], index, self.active),
-            joined=self.joined[index],
-            initial=np.asarray(self.initial[index]),
-            fewest=np.asarray(self.fewest[index]),
-            most=np.asarray(self.most[index]),
-        )
+        for name in ("levels", "times", "uncertainty"):
+            own[name] = own[name][: count - (name != "levels")]
+        return replace(self, **own)
 
     def lanes(self) -> "list[Staircase]":
         """The staircases of all networks of a batch in one list."""
@@ -194,14 +190,14 @@ def stacked(found: list[Staircase], batch: tuple[int, ...]) -> Staircase:
     """Return the staircases of all networks of a batch as one."""
     if not batch:
         return found[0]
-    most = max(len(each.levels) for each in found)
 
-    def padded(name: str, length: int) -> np.ndarray:
-        table = np.full((len(found), length), np.nan)
-        for row, each in zip(table, found, strict=True):
-            values = getattr(each, name)
-            row[: len(values)] = values
-        return table.reshape(*batch, length)
+    def padded(name: str) -> np.ndarray:
+        rows = [getattr(each, name) for each in found]
+        length = max(row.size for row in rows)
+        if not rows[0].ndim:
+            return np.reshape(rows, batch)
+        ends = [np.append(row, np.full(length - row.size, np.nan)) for row in rows]
+        return np.reshape(ends, (*batch, length))
 
     def nested(rows: list[Any], shape: tuple[int, ...]) -> tuple[Any, ...]:
         if len(shape) == 1:
@@ -210,32 +206,19 @@ def stacked(found: list[Staircase], batch: tuple[int, ...]) -> Staircase:
         parts = (rows[i * each : (i + 1) * each] for i in range(shape[0]))
         return tuple(nested(part, shape[1:]) for part in parts)
 
-    one = lambda name: np.reshape([getattr(each, name) for each in found], batch)
-    return replace(
-        found[0],
-        levels=padded("levels", most),
-        times=padded("times", most - 1),
-        uncertainty=padded("uncertainty", most - 1),
-        active=nested([each.active for each in found], batch),
-        joined=padded("joined", len(found[0].joined)),
-        initial=one("initial"),
-        fewest=one("fewest"),
-        most=one("most"),
-    )
+    active = nested([each.active for each in found], batch)
+    return replace(found[0], active=active, **{name: padded(name) for name in _ARRAYS})
 
 
 def warned(found: Staircase) -> Staircase:
     """The same, with a warning of what training may do otherwise."""
-    doubts = found.doubts()
-    if found.batch_shape and doubts:
-        many = sum(bool(each.doubts()) for each in found.lanes())
-        warnings.warn(
-            f"{many} of {found.count.size} staircases may differ from training (`doubts()` lists "
-            f"how). {doubts[0]}",
-            stacklevel=4,
-        )
-    elif doubts:
-        warnings.warn(" ".join(doubts), stacklevel=4)
+    if doubts := found.doubts():
+        text = " ".join(doubts)
+        if found.batch_shape:
+            many = sum(bool(each.doubts()) for each in found.lanes())
+            text = f"{many} of {found.count.size} staircases may differ from training "
+            text += f"(`doubts()` lists how). {doubts[0]}"
+        warnings.warn(text, stacklevel=4)
     return found
 
 

@@ -12,7 +12,7 @@ import xarray as xr
 from jaxtyping import PRNGKeyArray
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from ....dynamics import gradient_flow
 from ....networks import DeepLinear, balanced, deep_linear
@@ -56,8 +56,7 @@ class Parameters(BaseParameters):
     stage: float = Field(default=30.0, gt=0)
     """How long each task is learned, in units of τ."""
 
-    @model_validator(mode="after")
-    def _possible(self) -> "Parameters":
+    def _check(self) -> None:
         if len(set(self.balances)) < len(self.balances):
             raise ValueError(
                 f"`other_balances` must differ from each other and from `balance` "
@@ -69,7 +68,6 @@ class Parameters(BaseParameters):
                 f"{self.balances}. Balanced at 0, half of all networks cannot learn a task that "
                 "follows another: the sign of their determinant is conserved."
             )
-        return self
 
     @property
     def balances(self) -> tuple[float, ...]:

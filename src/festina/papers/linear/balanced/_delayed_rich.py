@@ -14,7 +14,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import PRNGKeyArray
 from matplotlib.figure import Figure
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from ....diagnose import kernel_distance_from, neural_tangent_kernel, passage_time
 from ....networks import DeepLinear
@@ -50,8 +50,7 @@ class Parameters(BaseParameters):
     scale: float = Field(default=0.05, gt=0, le=0.3)
     """Two Gaussian layers of this standard deviation have the initial product."""
 
-    @model_validator(mode="after")
-    def _possible(self) -> "Parameters":
+    def _check(self) -> None:
         s, lam = self.singular_values, self.balances
         if self.inputs <= len(s):
             raise ValueError(
@@ -70,7 +69,6 @@ class Parameters(BaseParameters):
                 f"`balances` beyond 150 times the smallest singular value {min(s):g} take too long "
                 f"to train, got {lam[-1]:g}."
             )
-        return self
 
 
 @experiment("linear/delayed-rich")

@@ -13,7 +13,7 @@ import xarray as xr
 from jaxtyping import PRNGKeyArray
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from ....networks import balanced
 from ....theory.linear import unbalanced_weights
@@ -51,8 +51,7 @@ class Parameters(BaseParameters):
     initial_strength: float = Field(default=0.01, gt=0)
     """Strength a₀ of every mode of the initial map."""
 
-    @model_validator(mode="after")
-    def _possible(self) -> "Parameters":
+    def _check(self) -> None:
         if list(self.singular_values) != sorted(self.singular_values, reverse=True):
             raise ValueError(f"`singular_values` must not increase, got {self.singular_values}.")
         if self.initial_strength > 0.05 * min(self.singular_values):
@@ -60,7 +59,6 @@ class Parameters(BaseParameters):
                 f"`initial_strength` must be at most a twentieth of the singular values, got "
                 f"{self.initial_strength:g}: less than a tenth of a mode is to be there already."
             )
-        return self
 
 
 @experiment("linear/exponential-to-sigmoidal")

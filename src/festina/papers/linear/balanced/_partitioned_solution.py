@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import PRNGKeyArray
 from matplotlib.figure import Figure
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from ....networks import DeepLinear
 from ....theory.linear import ObstructionWarning, balanced_blocks, balanced_flow_from
@@ -48,10 +48,8 @@ class Parameters(BaseParameters):
     scale: float = Field(default=0.4, gt=0, le=2)
     """Two Gaussian layers of this standard deviation have the initial product."""
 
-    @model_validator(mode="after")
-    def _possible(self) -> "Parameters":
+    def _check(self) -> None:
         shapes.check_sizes(len(self.singular_values), self.wide)
-        return self
 
 
 @experiment("linear/partitioned-solution")

@@ -15,7 +15,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import PRNGKeyArray
 from matplotlib.figure import Figure
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from ....diagnose import kernel_distance, passage_time
 from ....dynamics import gradient_flow
@@ -57,11 +57,9 @@ class Parameters(BaseParameters):
     start: float = Field(default=1e-6, gt=0, le=1e-4)
     """Singular values of the map W₂W₁ that a network starts from."""
 
-    @model_validator(mode="after")
-    def _even(self) -> "Parameters":
+    def _check(self) -> None:
         if self.points % 2:
             raise ValueError(f"`points` must be even, half of them for λ < 0, got {self.points}.")
-        return self
 
 
 QUICK: dict[str, Any] = {"points": 24, "seeds": 8}

@@ -13,7 +13,7 @@ import xarray as xr
 from jaxtyping import PRNGKeyArray
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from ....diagnose import kernel_distance_from, neural_tangent_kernel
 from ....networks import DeepLinear
@@ -58,8 +58,7 @@ class Parameters(BaseParameters):
     scale: float = Field(default=0.05, gt=0, le=0.3)
     """Two Gaussian layers of this standard deviation have the initial product."""
 
-    @model_validator(mode="after")
-    def _possible(self) -> "Parameters":
+    def _check(self) -> None:
         s, lam = self.singular_values, self.balances
         if len(s) < 2:
             raise ValueError(
@@ -75,7 +74,6 @@ class Parameters(BaseParameters):
                 f"to train: ten times the largest singular value, a hundred times the smallest. "
                 f"Got {lam}."
             )
-        return self
 
 
 @experiment("linear/regimes")

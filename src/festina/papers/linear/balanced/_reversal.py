@@ -15,7 +15,7 @@ import xarray as xr
 from jaxtyping import PRNGKeyArray
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from pydantic import Field, PositiveFloat, model_validator
+from pydantic import Field, PositiveFloat
 
 from ...._types import Keys
 from ....diagnose import passage_time
@@ -55,14 +55,12 @@ class Parameters(BaseParameters):
     size: int = Field(default=4, ge=2, le=16)
     """Dimension of the map that is learned at balance 0, an even number."""
 
-    @model_validator(mode="after")
-    def _possible(self) -> "Parameters":
+    def _check(self) -> None:
         if self.size % 2:
             raise ValueError(
                 f"`size` must be even, got {self.size}: in odd dimensions −Σ has a determinant of "
                 "the other sign, and one mode is never relearned at balance 0."
             )
-        return self
 
 
 @experiment("linear/reversal")

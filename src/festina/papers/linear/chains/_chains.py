@@ -13,7 +13,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float, PRNGKeyArray
 from matplotlib.figure import Figure
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from ...._types import Array
 from ....diagnose import passage_time
@@ -56,8 +56,7 @@ class Parameters(BaseParameters):
     scales: Annotated[tuple[float, ...], falling(np.inf, 1e-12)] = (0.1, 0.01, 0.001)
     """Standard deviations of small random weights, the largest first."""
 
-    @model_validator(mode="after")
-    def _possible(self) -> "Parameters":
+    def _check(self) -> None:
         s, variances = np.array(self.singular_values), np.array(self.input_variances)
         if len(s) < 2 or (s <= 0).any() or (s[1:] > 0.8 * s[:-1]).any():
             raise ValueError(
@@ -82,7 +81,6 @@ class Parameters(BaseParameters):
                 f"`scales` must start below {np.sqrt(s[-1] / 8 / self.width):.2g}, or the weakest "
                 f"mode is half learned by chance, got {self.scales[0]:g}."
             )
-        return self
 
 
 @experiment("linear/chains")

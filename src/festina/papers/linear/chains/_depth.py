@@ -14,7 +14,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float, PRNGKeyArray
 from matplotlib.figure import Figure
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from ...._types import Array
 from ....diagnose import passage_time
@@ -78,8 +78,7 @@ class Parameters(BaseParameters):
     gain: float = Field(default=0.7, gt=0, lt=1)
     """Standard deviation of those matrices, times the root of their size."""
 
-    @model_validator(mode="after")
-    def _possible(self) -> "Parameters":
+    def _check(self) -> None:
         if self.layer_strength >= self.fraction * self.correlation:
             raise ValueError(
                 f"`layer_strength` must lie below `fraction` times `correlation`, "
@@ -91,7 +90,6 @@ class Parameters(BaseParameters):
                 f"`depths` reach {self.depths[-1]}, where weights of {self.layer_strength:g} take "
                 f"a time of about {wait:.1g}: use fewer layers or a larger `layer_strength`."
             )
-        return self
 
 
 @experiment("linear/depth")

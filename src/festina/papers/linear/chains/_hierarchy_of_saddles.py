@@ -14,7 +14,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float, PRNGKeyArray
 from matplotlib.figure import Figure
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from ...._types import Array
 from ....diagnose import plateaus
@@ -53,8 +53,7 @@ class Parameters(BaseParameters):
     variability: float = Field(default=2.0, ge=0)
     """Standard deviation of the logarithm of an individual's weights along a mode."""
 
-    @model_validator(mode="after")
-    def _possible(self) -> "Parameters":
+    def _check(self) -> None:
         s = self.singular_values
         if not 2 <= len(s) <= 6 or min(s) <= 0 or max(np.diff(s)) >= 0:
             raise ValueError(
@@ -74,7 +73,6 @@ class Parameters(BaseParameters):
                 "a₀ exp(4 variability) is below a hundredth of the smallest singular value "
                 f"{s[-1]:g}; got {largest:.3g}."
             )
-        return self
 
 
 PRESETS: dict[str, dict[str, Any]] = {

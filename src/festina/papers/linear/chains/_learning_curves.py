@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import PRNGKeyArray
 from matplotlib.figure import Figure
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from ...._objective import Convention
 from ....dynamics import gradient_flow
@@ -49,14 +49,12 @@ class Parameters(BaseParameters):
     depths: Annotated[tuple[int, ...], increasing(1, count=1)] = (1, 2, 3, 8, 32)
     """Depths to train, in increasing order."""
 
-    @model_validator(mode="after")
-    def _possible(self) -> "Parameters":
+    def _check(self) -> None:
         if self.initial_strength >= self.target / 2:
             raise ValueError(
                 f"`initial_strength` must lie below half the target s/λ_x = {self.target:g}, "
                 f"got {self.initial_strength:g}: nothing would be left to learn."
             )
-        return self
 
     @property
     def target(self) -> float:

@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import PRNGKeyArray
 from matplotlib.axes import Axes
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from ...._types import Keys
 from ....theory.decisions import Animals, draw_naive_animals, naive_animals
@@ -43,14 +43,12 @@ class AnimalParameters(BaseParameters):
     duration: float = Field(default=200.0, ge=50.0, le=2000.0)
     """How long they learn, in units of τ."""
 
-    @model_validator(mode="after")
-    def _a_range(self) -> "AnimalParameters":
+    def _check(self) -> None:
         if self.largest_gain < 10 * self.smallest_gain:
             raise ValueError(
                 "`largest_gain` must be at least ten times `smallest_gain`, got "
                 f"{self.largest_gain:g} and {self.smallest_gain:g}: all animals would be alike."
             )
-        return self
 
 
 def herd(parameters: AnimalParameters, key: PRNGKeyArray | None) -> tuple[Animals, Keys]:

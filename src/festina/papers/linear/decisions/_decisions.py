@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LinearSegmentedColormap, Normalize
 from matplotlib.figure import Figure
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from ...._types import Keys
 from ....theory import decisions
@@ -49,8 +49,8 @@ class Parameters(mice.AnimalParameters):
     learning_rate: float = Field(default=0.01, ge=1e-3, le=0.02)
     """Learning rate η of a trial; n trials are the time ηn in units of τ."""
 
-    @model_validator(mode="after")
-    def _many_trials_count(self) -> "Parameters":
+    def _check(self) -> None:
+        super()._check()
         most_of_it = _LARGEST_STEP / self.inverse_temperature**2
         if self.learning_rate > most_of_it:
             raise ValueError(
@@ -58,7 +58,6 @@ class Parameters(mice.AnimalParameters):
                 f"{self.inverse_temperature:g}, got {self.learning_rate:g}: the luck of a few "
                 "trials would decide which side is learned, and no mean field describe it."
             )
-        return self
 
 
 @experiment("linear/decisions")

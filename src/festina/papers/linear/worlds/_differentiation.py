@@ -14,7 +14,7 @@ import xarray as xr
 from jaxtyping import Float, PRNGKeyArray
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from ....dynamics import gradient_flow
 from ....networks import decoupled
@@ -50,15 +50,13 @@ class Parameters(Learning):
     sampled_features: int = Field(default=20_000, ge=1000)
     """Features that are drawn from the tree, to compare their singular vectors with."""
 
-    @model_validator(mode="after")
-    def _possible(self) -> "Parameters":
+    def _check(self) -> None:
         if not self.branching or min(self.branching) < 2:
             raise ValueError(
                 "`branching` must list two or more children for each level, like 2,2,2; got "
                 f"{self.branching}."
             )
         self.check([tree(self.branching, self.flip)])
-        return self
 
 
 @experiment("linear/differentiation")

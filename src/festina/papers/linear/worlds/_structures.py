@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from ....tasks.worlds import World, chain, clusters, grid, ring, torus, tree
 from ..._frame import experiment, keys_of, parameters_of
@@ -62,8 +62,7 @@ class Parameters(Learning):
     sampled_features: int = Field(default=40_000, ge=1000)
     """Features that are drawn from the world's process, to compare its spectrum with."""
 
-    @model_validator(mode="after")
-    def _possible(self) -> "Parameters":
+    def _check(self) -> None:
         if not self.cluster_sizes or min(self.cluster_sizes) < 1:
             raise ValueError(
                 "`cluster_sizes` must be one or more numbers of items from 1 up, got "
@@ -76,7 +75,6 @@ class Parameters(Learning):
                 f"{self.branching} and {self.cluster_sizes}: one alone has nothing to differ from."
             )
         self.check(worlds)
-        return self
 
     def worlds(self) -> dict[str, World]:
         field = {"coupling": self.coupling, "precision": self.precision}

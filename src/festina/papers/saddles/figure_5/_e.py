@@ -6,19 +6,26 @@ lets the query through to them, together with its correlation with the target, w
 of a finite data set. Two controls show it: without the residual, or on a data set in which each
 sequence also appears with the opposite sign of its task vector, nothing is learned in that time.
 
-When learning starts follows from that correlation and the initial weights: two waits, one after the
-other. First the residual connection. What it lets through is a two-layer linear network on the
-query. The correlation $c = \langle y\,x_q\rangle$ of the sample drives its one mode, $\dot a =
-2a\,|c|(1 - a/|p|)$, where $p = \Sigma_{qq}^{-1} c$ is what it learns. Initial weights w and W hold
-of the mode $a_0 = \frac14\sum_i (w_i + W_i\cdot\hat c)^2$, and it is half-way at
-$t_0 = \ln(|p|/a_0)/2|c|$. Then a head. It is read by p, as $(p\cdot V_i) X X^\top k_i\, q_i\cdot
-x_q$: a unit of three vectors $V_i^\top\hat p$, $k_i$ and $q_i$, driven by what p leaves of y, which
-reaches infinity after a time $T_i/|p|$. So
+The first drop follows from that correlation and the initial weights: two waits, one after the
+other. First the residual connection. With the two layers behind it, it is a two-layer linear
+network on the query. The correlation $c = \langle y\,x_q\rangle$ of the sample drives its one mode,
+$\dot a = 2a\,|c|(1 - a/|p|)$, towards the solution $p = \Sigma_{qq}^{-1} c$. Initial weights w and
+W have the amplitude $a_0 = |m|^2$ in this mode, $m_i = \frac12(w_i + W_i\cdot\hat c)$, and the mode
+is half-way at $t_0 = \ln(|p|/a_0)/2|c|$. Then a head. The two layers read it as
+$(p\cdot V_i) X X^\top k_i\, q_i\cdot x_q$: a unit of three vectors $V_i^\top\hat p$, $k_i$ and
+$q_i$, driven by the residual $y - p\cdot x_q$, which reaches infinity after a time $T_i/|p|$. So
 
-$$t = t_0 + \min_i T_i/|p|,$$
+$$t = t_0 + \min_i T_i/|p| - \delta,$$
 
-inversely proportional to the correlation but for a logarithm. What is left out is that heads of the
-size $\sqrt{|c|}$ make p grow in turn: a share of order $\epsilon/\sqrt{|c|}$ of the second wait.
+inversely proportional to the correlation but for a logarithm. Two terms are smaller by
+$\epsilon/\sqrt{|c|}$. The label of the query is zero, so that nothing drives the component of p
+along the label; it keeps the initial weights, $\sqrt{|p|}\,\hat m\cdot W_y$, and belongs to p when
+heads are read. And heads of size $\sqrt{|c|}$ make p grow in turn. In the clock $ds = a\,dt$ heads
+do not depend on a, and $da/ds = 2(|c| - \sigma a + D)$, where $\sigma = |c|/|p|$ and D is the
+correlation of the heads with the residual. A head that is at infinity after a further r has
+$D = \gamma^{-2} r^{-3}$, with $\gamma$ the drive along its direction, and adds
+$g = 2e^x E_3(x)/(\gamma r)^2$ to a, $x = 2\sigma r$. The drop is earlier by
+$\delta = \int_0^\infty (1/|p| - 1/(|p| + g))\,dr$. The rest is of order $\epsilon^2/|c|$.
 
 Times: flow of the loss in units of the paper's learning rate, t/η = n; descent is the same here.
 """
@@ -42,7 +49,7 @@ from ..panels import Panel, Reading
 from ._deep import DeepParameters, Found, deep, drawing
 
 _DIMENSION = 2
-_LARGEST_ERROR = 0.2  # of a first drop that is predicted at all
+_LARGEST_TERM = 0.1  # ε/√|c| up to which a first drop is predicted
 
 
 class Parameters(DeepParameters):
@@ -93,10 +100,15 @@ def _predict(parameters: Parameters, data: AbstractTask, network: Stack) -> dict
     query = data.x[:, :-1, -1]
     c = np.mean(data.y * query, axis=0)
     p = np.linalg.solve(query.T @ query / len(query), c)
-    drive, readout = np.linalg.norm(c), np.linalg.norm(p)
+    drive, readout = float(np.linalg.norm(c)), float(np.linalg.norm(p))
     _, _, inner, outer = (np.asarray(weight) for weight in network.weights)
-    amplitude = mode_amplitude(inner[..., :-1], outer[:, 0], c / drive)
-    times = np.log(readout / amplitude) / (2 * drive) + _first_head(data, network, p) / readout
+    m = growing_mode(inner[..., :-1], outer[:, 0], c / drive)
+    amplitude = np.linalg.norm(m, axis=1)
+    label = np.sqrt(readout) * np.sum(m * inner[..., -1], axis=1) / amplitude
+    reads = np.column_stack((np.broadcast_to(p, (len(label), p.size)), label))
+    heads, gamma = _heads(data, network, reads)
+    times = np.log(readout / amplitude**2) / (2 * drive) + heads.min(axis=1) / readout
+    times -= advance(heads, gamma, readout, drive / readout)
     first = times / (loss_factor(parameters.loss, data) * parameters.learning_rate)
     return {
         "drop_step": (("seed", "fall"), np.stack((first, np.full_like(first, np.nan)), axis=1)),
@@ -104,21 +116,24 @@ def _predict(parameters: Parameters, data: AbstractTask, network: Stack) -> dict
     }
 
 
-def mode_amplitude(
+def growing_mode(
     inner: Float[np.ndarray, "seed unit input"],
     outer: Float[np.ndarray, "seed unit"],
     direction: Float[np.ndarray, " input"],
-) -> Float[np.ndarray, " seed"]:
-    """a₀: of the sum and the difference of both layers only the sum grows."""
-    return np.sum((outer + inner @ direction) ** 2, axis=1) / 4
+) -> Float[np.ndarray, "seed unit"]:
+    """m, with a₀ = |m|²: of the sum and the difference of both layers only the sum grows."""
+    return (outer + inner @ direction) / 2
 
 
-def _first_head(data: Task, network: Stack, p: np.ndarray) -> Float[np.ndarray, " seed"]:
-    """min_i T_i: gradient flow of ⟨(y − p·x_q) (b·G k) (q·x_q)⟩ in b, k and q, with G = XXᵀ/N."""
+def _heads(
+    data: Task, network: Stack, reads: Float[np.ndarray, "seed token"]
+) -> tuple[Float[np.ndarray, "seed head"], Float[np.ndarray, "seed head"]]:
+    """T_i and γ_i: gradient flow of ⟨(y − p·x_q) (b·G k) (q·x_q)⟩ in b, k and q, with G = XXᵀ/N."""
     assert isinstance(network.unit, LinearHead)
     u, v = (np.asarray(weight) for weight in network.weights[:2])
     key, query = u[..., 0, 0, :], u[..., 1, 0, :-1]  # the query's label is zero and never read
-    value = np.einsum("sobi,o->sib", v[:, :-1], p / np.linalg.norm(p))
+    p = reads[0, :-1]
+    value = np.einsum("sobi,so->sib", v, reads / np.linalg.norm(p))
     x_q, tokens = data.x[:, :-1, -1], data.x.shape[2] - 1
     gram = data.x @ data.x.transpose(0, 2, 1) / (tokens if network.unit.per_token else 1)
     left = data.y[:, 0] - x_q @ p
@@ -132,8 +147,27 @@ def _first_head(data: Task, network: Stack, p: np.ndarray) -> Float[np.ndarray, 
         return np.concatenate((by_b, by_k, np.einsum("abc,ia,ib->ic", drive, b, k)), axis=1)
 
     heads = np.concatenate((value, key, query), axis=-1)
-    times, _ = blow_up(field, heads.reshape(-1, heads.shape[-1]), rtol=1e-6)
-    return times.reshape(heads.shape[:2]).min(axis=1)
+    times, passed = blow_up(field, heads.reshape(-1, heads.shape[-1]), rtol=1e-6)
+    n = passed[:, -1]
+    # θ = √3 u n at the end, where b, k and q have the same size u and u̇ = γu².
+    gamma = np.sqrt(3) * np.sum(n * field(n), axis=1)
+    return times.reshape(heads.shape[:2]), gamma.reshape(heads.shape[:2])
+
+
+def advance(
+    times: Float[np.ndarray, "seed head"],
+    gamma: Float[np.ndarray, "seed head"],
+    readout: float,
+    sigma: float,
+) -> Float[np.ndarray, " seed"]:
+    """δ, by the trapezoidal rule in ln r; beyond x = 500 the integrand is zero."""
+    from scipy.special import expn
+
+    log_r = np.log(250 / sigma) + np.linspace(-30, 0, 601)
+    r = np.exp(log_r) + (times - times.min(axis=1, keepdims=True))[..., None]
+    x = np.minimum(2 * sigma * r, 500)
+    g = np.sum(2 * np.exp(x) * expn(3, x) / (gamma[..., None] * r) ** 2, axis=1)
+    return np.trapezoid(np.exp(log_r) * (1 / readout - 1 / (readout + g)), log_r, axis=1)
 
 
 def _controls(
@@ -170,11 +204,11 @@ def _asserts(reading: Reading, say: Ledger) -> None:
             note=f"minimum {rest:.6g}; {listed(away, 2)} away",
         )
     size = float(reading.theory["correlation"])
-    error = float(f"{2 * reading.parameters.scale / np.sqrt(size):.2g}")  # what is left out
-    if error <= _LARGEST_ERROR:  # else heads are too large to wait for the residual connection
+    term = reading.parameters.scale / np.sqrt(size)
+    if term <= _LARGEST_TERM:  # else heads are too large to wait for the residual connection
         started = "escape starts from the correlation ⟨y x_q⟩ of the sample"
         at = "Figure 5E; Proposition 5 for heads that the residual reads"
-        panels.falls(reading, say, error, at, started)
+        panels.falls(reading, say, float(f"{term:.2g}"), at, started)  # below the last term kept
         controls = reading.run["controls"].ds
         note = f"in {controls.attrs['steps']:.3g} steps; |⟨y x_q⟩| = {size:.2g} as drawn"
         for name, what, corrected in (

@@ -12,7 +12,7 @@ import xarray as xr
 from jaxtyping import PRNGKeyArray
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from ....dynamics import gradient_flow
 from ....networks import seeds
@@ -45,15 +45,13 @@ class Parameters(BaseParameters):
     width: int = Field(default=6, ge=2, le=30)
     """Units of the network, more than there are modes."""
 
-    @model_validator(mode="after")
-    def _possible(self) -> "Parameters":
+    def _check(self) -> None:
         modes = min(self.inputs, self.outputs)
         if self.width <= modes:
             raise ValueError(
                 f"`width` must be above the number of modes, {modes}, got {self.width}: a unit has "
                 "to be left over to leave each saddle with."
             )
-        return self
 
 
 PRESETS: dict[str, dict[str, Any]] = {"more-outputs": {"inputs": 3, "outputs": 4}}

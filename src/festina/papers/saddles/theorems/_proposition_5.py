@@ -13,7 +13,7 @@ import xarray as xr
 from jaxtyping import PRNGKeyArray
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from ....diagnose import rests
 from ....dynamics import gradient_flow
@@ -63,14 +63,12 @@ class Parameters(BaseParameters):
     scales: Annotated[tuple[float, ...], falling(0.01, 1e-5)] = (5e-3, 1.5e-3, 5e-4)
     """Standard deviations ε of the trained networks' weights, falling."""
 
-    @model_validator(mode="after")
-    def _possible(self) -> "Parameters":
+    def _check(self) -> None:
         s = self.eigenvalues
         if len(s) < 2 or min(s) >= 0 or max(s) <= 0:
             raise ValueError(f"`eigenvalues` must have both signs, as it assumes, got {s}.")
         if np.min(np.abs(s)) < 0.1 * np.max(np.abs(s)):
             raise ValueError(f"`eigenvalues` must be within a factor of ten in size, got {s}.")
-        return self
 
 
 QUICK: dict[str, Any] = {"seeds": 4, "draws": 200}

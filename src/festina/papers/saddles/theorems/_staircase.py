@@ -13,7 +13,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import PRNGKeyArray
 from matplotlib.figure import Figure
-from pydantic import Field, PositiveFloat, model_validator
+from pydantic import Field, PositiveFloat
 
 from .... import networks
 from ....diagnose import passage_time, plateaus
@@ -92,8 +92,7 @@ class Parameters(BaseParameters):
     attention_scale: float = Field(default=1e-3, gt=0, le=1e-2)
     """Standard deviation of the heads' initial weights."""
 
-    @model_validator(mode="after")
-    def _possible(self) -> "Parameters":
+    def _check(self) -> None:
         if self.modes > self.dimension:
             raise ValueError(f"`modes` is {self.modes}, above the `dimension` {self.dimension}.")
         if not 1 <= len(self.coefficients) <= self.features or 0.0 in self.coefficients:
@@ -101,7 +100,6 @@ class Parameters(BaseParameters):
                 f"`coefficients` must be 1 to `features` ({self.features}) numbers, none zero, "
                 f"got {self.coefficients}."
             )
-        return self
 
     @property
     def token_variances(self) -> np.ndarray:

@@ -13,7 +13,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float, PRNGKeyArray
 from matplotlib.figure import Figure
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from .... import networks, tasks
 from ...._types import Array
@@ -60,8 +60,7 @@ class Parameters(BaseParameters):
     scale: float = Field(default=0.6, ge=0.3, le=1)
     """Standard deviation of the narrow network's weights."""
 
-    @model_validator(mode="after")
-    def _possible(self) -> "Parameters":
+    def _check(self) -> None:
         if self.width <= self.units:
             raise ValueError(f"`width` must be above `units` {self.units}, got {self.width}.")
         if self.samples < 16 * self.units:
@@ -69,7 +68,6 @@ class Parameters(BaseParameters):
                 f"`samples` must be at least 16 for each of the {self.units} `units`, got "
                 f"{self.samples}: else only a perfect fit is stationary."
             )
-        return self
 
 
 QUICK: dict[str, Any] = {"seeds": 2}

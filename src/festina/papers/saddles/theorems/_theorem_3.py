@@ -13,7 +13,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import PRNGKeyArray
 from matplotlib.figure import Figure
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from ...._types import Keys
 from ....dynamics import gradient_descent
@@ -113,13 +113,11 @@ class Parameters(BaseParameters):
     steps: int = Field(default=2000, ge=100)
     """Steps of training."""
 
-    @model_validator(mode="after")
-    def _long_enough(self) -> "Parameters":
+    def _check(self) -> None:
         if self.steps * self.learning_rate < 5:
             raise ValueError(
                 "`steps` times `learning_rate` is below 5: the controls have no time to leave."
             )
-        return self
 
 
 QUICK: dict[str, Any] = {"seeds": 2, "steps": 500}

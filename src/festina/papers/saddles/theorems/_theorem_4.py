@@ -13,7 +13,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import PRNGKeyArray
 from matplotlib.figure import Figure
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from ....diagnose import passage_time
 from ....dynamics import gradient_flow
@@ -50,8 +50,7 @@ class Parameters(BaseParameters):
     width: int = Field(default=50, ge=10)
     """Number of units H."""
 
-    @model_validator(mode="after")
-    def _possible(self) -> "Parameters":
+    def _check(self) -> None:
         if not self.ratios or not all(0.15 <= ratio <= 0.98 for ratio in self.ratios):
             raise ValueError(f"`ratios` must lie between 0.15 and 0.98, got {self.ratios}.")
         if len(self.multiplicities) != len(self.ratios) or min(self.multiplicities) < 1:
@@ -61,7 +60,6 @@ class Parameters(BaseParameters):
             )
         if self.scales[0] < 1e4 * self.scales[-1] * (1 - 1e-9):
             raise ValueError(f"`scales` must span four decades for an exponent: {self.scales}.")
-        return self
 
 
 QUICK: dict[str, Any] = {"ratios": (0.5, 0.2, 0.4), "multiplicities": (1, 1, 2), "width": 30}
