@@ -63,39 +63,31 @@ def test_xor_where_most_units_slide_is_learned_when_descent_learns_it(scale, wid
         assert drops[0] == pytest.approx(rate * drops[1], rel=error)
 
 
-def circle(points: int, seed: int):
-    angles = 2.0 * np.pi * np.arange(points) / points
+def circle(seed: int):
+    angles = 2.0 * np.pi * np.arange(8) / 8
     x = np.stack([np.cos(angles), np.sin(angles)], axis=1)
-    return task(x, np.random.default_rng(seed).normal(size=points))
+    return task(x, np.random.default_rng(seed).normal(size=8))
 
 
 def small(seed: int):
     return fully_connected(2, 20, activation="relu", scale=1e-3, key=jax.random.key(seed))
 
 
-def ends(points: int, seed: int) -> None:
-    flow = festina.gradient_flow(small(seed), circle(points, seed))
-    assert flow.endings[0].reason == "converged"
-    assert flow.evaluations <= 25_000
-
-
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    "seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(4, 20))]
+)
 def test_points_on_a_circle_are_cheap_at_the_default_tolerance(seed):
     """On a kink the gradient does not vanish; the flow ends when the loss no longer falls."""
-    ends(8, seed)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(4, 20))
-def test_other_points_on_a_circle_are_cheap(seed):
-    ends(8, seed)
+    flow = festina.gradient_flow(small(seed), circle(seed))
+    assert flow.endings[0].reason == "converged"
+    assert flow.evaluations <= 25_000
 
 
 def test_drop_times_of_a_slide_converge_with_the_tolerance():
     errors = []
     for seed in range(4):
         usual, finer, finest = (
-            festina.gradient_flow(small(seed), circle(8, seed), t_end=60.0, rtol=rtol)
+            festina.gradient_flow(small(seed), circle(seed), t_end=40.0, rtol=rtol)
             for rtol in (None, 1e-6, 1e-7)
         )
         levels = finest.loss[-1] + np.array([1.0, 0.8, 0.2]) * np.ptp(finest.loss)
@@ -108,23 +100,25 @@ def test_drop_times_of_a_slide_converge_with_the_tolerance():
 
 def test_the_end_is_where_descent_ends():
     """By an independent route: descent by tiny steps, for as long."""
-    flow = festina.gradient_flow(small(1), circle(8, 1))
+    flow = festina.gradient_flow(small(6), circle(6))
     rate = 2e-3
     steps = int(flow.time[-1] / rate)
-    descent = festina.gradient_descent(small(1), circle(8, 1), rate, steps, max_steps=steps)
+    descent = festina.gradient_descent(small(6), circle(6), rate, steps, max_steps=steps)
     assert flow.loss[-1] == pytest.approx(descent.loss[-1], rel=1e-4)
 
 
 def test_a_plateau_on_kinks_is_not_the_end():
-    """Its loss is at rest for hundreds of units of time, while two units grow slowly."""
-    flow = festina.gradient_flow(small(5), circle(16, 5))
-    passed = np.interp(500.0, flow.time, flow.loss)
-    assert flow.loss[-1] < passed - 1e-3
+    """Between times 80 and 128 the loss falls by less than a thousandth of itself."""
+    flow = festina.gradient_flow(small(9), circle(9))
+    early, late = np.interp([80.0, 128.0], flow.time, flow.loss)
+    assert early - late < 1e-3 * late
+    assert flow.endings[0].reason == "converged"
+    assert flow.loss[-1] < 0.95 * late
 
 
 def test_advice_on_a_slide_that_takes_too_many_steps_is_right():
     def flow(**options):
-        return festina.gradient_flow(small(2), circle(16, 2), **options)
+        return festina.gradient_flow(small(8), circle(8), **options)
 
     few = flow(max_steps=1000)
     assert few.endings[0].reason == "out of steps"
