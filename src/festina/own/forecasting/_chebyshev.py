@@ -25,7 +25,7 @@ _OF_THE_WAY = 25  # so many steps across kinks go as far as all before them
 _FAILURES = 20  # steps in a row that were given up, after which one is taken or all is over
 _RISE = 0.1  # of the loss, in a step: too much
 SAFETY = 1.2  # of the sharpness, which power iteration finds from below
-_ALIKE = 0.01  # of the loss, by which a step of the flow across kinks may miss the own steps
+_ALIKE = 0.01  # of the loss, by which a step of the flow may miss the optimiser's own
 _FIRST_ITERATIONS = 12
 
 
@@ -79,7 +79,9 @@ def integrate(
         floor = max(shortest, t / _OF_THE_WAY if kinked else 0.0)
         least = 0.0 if blown else max(_LEAST / rho, floor)
         h = max(min(h, (MOST_STAGES**2 - 1) / 1.54 / rho), least)
-        if own and not kinked and own.coast(w, f) > tolerance * h * f.norm:
+        size, drift = f.norm, own.coast(w, f) if own and not kinked else 0.0
+        noticed = drift * (size + 0.5 * rho * drift) > _ALIKE * abs(loss)
+        if own and noticed and drift > tolerance * h * size:
             w, loss, f, t, speed, _ = yield from _walk(own, w, f, t, speed, walk, sharpness)
             h, walk = shortest, 2 * walk
             continue
@@ -140,10 +142,11 @@ def _walk(
         time, w, loss, f = own(w, f)
         t, speed = t + time, speed + own.forgets * (f.square - speed)
         yield Ahead(t, loss, speed, 0.0, w, sharpness.value)
-        alike = alike or (k == SHORTEST and abs(loss - aim) < _ALIKE * abs(loss))
+        if k % SHORTEST == 0:
+            sharpness.renew(w, f)
+        alike = k == SHORTEST and abs(loss - aim) < _ALIKE * abs(loss)
         if alike:
             break
-    sharpness.renew(w, f)
     return w, loss, f, t, speed, alike
 
 
