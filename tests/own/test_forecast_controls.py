@@ -152,6 +152,14 @@ CONTROLS = (
         ("plateau",),
     ),
     Control(
+        "zero, three layers",
+        of(lambda: mlp(6, 9, 9, 1, scale=0.0), centred),
+        sgd(0.05),
+        0,
+        300,
+        ("plateau",),
+    ),
+    Control(
         "zero, bias alone",
         of(lambda: mlp(6, 9, 1, scale=0.0), lambda: (lambda x, y: (x, y + 2))(*centred())),
         sgd(0.05),

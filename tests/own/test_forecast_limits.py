@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -128,6 +129,95 @@ def test_momentum_raises_the_floor_as_a_larger_rate_does():
         problem, _ = problem_of(rule, batch=4)
         floors.append(noise_floor(rule, problem, problem.start))
     assert floors == pytest.approx([floors[0]] * 3)
+
+
+OWN = {
+    "descent": lambda p: torch.optim.SGD(p, lr=0.3),
+    "close to the limit": lambda p: torch.optim.SGD(p, lr=0.75),
+    "momentum": lambda p: torch.optim.SGD(p, lr=0.3, momentum=0.9),
+    "nesterov": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.8, nesterov=True),
+    "dampening": lambda p: torch.optim.SGD(p, lr=0.5, momentum=0.9, dampening=0.5),
+    "decay, two rates": lambda p: torch.optim.SGD(
+        [{"params": [next(p)], "lr": 0.4}, {"params": p}], 0.2, momentum=0.5, weight_decay=0.1
+    ),
+}
+
+
+def run(model, optimizer, steps, schedule=lambda k: 1.0):
+    """Losses of so many steps of PyTorch's own."""
+    (x, y), losses, lr = regression(), [], [group["lr"] for group in optimizer.param_groups]
+    for step in range(steps):
+        for group, rate in zip(optimizer.param_groups, lr, strict=True):
+            group["lr"] = rate * schedule(step)
+        optimizer.zero_grad()
+        loss = MSE(model(x), y)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+@pytest.mark.parametrize("before", [0, 3])
+@pytest.mark.parametrize("name", OWN)
+def test_training_that_settles_in_a_few_steps_is_run_step_by_step(name, before):
+    model = linear()
+    optimizer = OWN[name](model.parameters())
+    run(model, optimizer, before)
+    schedule = (lambda k: 1.0 if k < 5 else 0.5) if name == "descent" else None
+    seen = festina.forecast(model, MSE, optimizer, regression(), schedule=schedule)
+    steps = next(k for k, t in enumerate([*seen.course.time, math.inf]) if t > k + 0.01)
+    assert steps > 8, "steps of one"
+    true = run(model, optimizer, math.ceil(seen.ahead) + 1, schedule or (lambda k: 1.0))
+    assert seen.course.loss[:steps] == pytest.approx(true[:steps], rel=1e-6)
+    about = np.interp(seen.course.time, np.arange(len(true)), true)
+    assert seen.course.loss == pytest.approx(about, abs=0.02 * true[0])
+    assert seen.end == pytest.approx(true[-1], rel=0.01)
+    assert (seen.verdict, seen.left) == ("no staircase" if before == 0 else seen.verdict, None)
+
+
+@pytest.mark.parametrize("lr", [0.1, 0.3, 1.0])
+def test_adam_that_settles_in_a_few_steps_is_not_dilated_then(lr):
+    model = linear()
+    optimizer = torch.optim.Adam(model.parameters(), lr=lr)
+    seen = festina.forecast(model, MSE, optimizer, regression())
+    true = run(model, optimizer, math.ceil(seen.ahead) + 1)
+    about = np.interp(seen.course.time, np.arange(len(true)), true)
+    assert seen.course.loss == pytest.approx(about, abs=0.05 * true[0])
+    assert seen.verdict == "no staircase"
+
+
+def test_a_velocity_is_stated_as_it_is_read():
+    model = linear()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    run(model, optimizer, 4)
+    ask = lambda rule: festina.forecast(model, MSE, rule, regression(), max_gradients=40)
+    read = ask(optimizer).course.loss
+    state = [optimizer.state[p]["momentum_buffer"].numpy() for p in model.parameters()]
+    assert ask(SGD(0.05, momentum=0.9, velocity=state)).course.loss == read
+    assert ask(SGD(0.05, momentum=0.9)).course.loss != pytest.approx(read)
+    for wrong in (state[:1], [a[..., None] for a in state], "fast", [math.nan, 1.0]):
+        with pytest.raises(ValueError, match="`velocity` does not have the shapes"):
+            ask(SGD(0.05, momentum=0.9, velocity=wrong))
+
+
+@pytest.mark.parametrize(("layers", "bias"), [(3, False), (3, True), (4, True)])
+def test_saddles_of_higher_order_are_no_minima(layers, bias):
+    """Gradient and curvature vanish with the product of three layers or more."""
+    (x, y), widths = regression(), [4, *[6] * (layers - 1), 1]
+    model = nn.Sequential(*(nn.Linear(a, b, bias=bias) for a, b in pairwise(widths))).double()
+    for weight in model.parameters():
+        nn.init.zeros_(weight)
+    ask = lambda rule: festina.forecast(model, MSE, rule, (x, y - y.mean()))
+    seen = ask(SGD(0.05))
+    assert seen.verdict == "plateau"
+    assert "a saddle, not a minimum" in str(seen)
+    assert "within 0 steps" not in str(seen)
+    assert ask(SGD(0.05, weight_decay=0.1)).verdict == "minimum"
+
+
+def test_nothing_to_learn_is_a_minimum():
+    model, (x, y) = linear(zero=True), regression()
+    assert festina.forecast(model, MSE, SGD(0.05), (x, 0 * y)).verdict == "minimum"
 
 
 def test_a_budget_ends_where_training_on_would_be_cheaper():

@@ -18,6 +18,7 @@ from ._steps import SHORTEST, Steps
 from ._vectors import Vector, combination
 
 _DAMPING = 2 / 13
+_STAGES = 1.54  # the squared number of stages, over length and sharpness of a step
 MOST_STAGES = 60
 _LEAST = 0.2  # of the inverse sharpness: no step is shorter
 _SLACK, _KINKED = 2.0, 10  # of the tolerance, for so many steps after one across kinks
@@ -25,7 +26,7 @@ _OF_THE_WAY = 25  # so many steps across kinks go as far as all before them
 _FAILURES = 20  # steps in a row that were given up, after which one is taken or all is over
 _RISE = 0.1  # of the loss, in a step: too much
 SAFETY = 1.2  # of the sharpness, which power iteration finds from below
-_ALIKE = 0.01  # of the loss, by which a step of the flow across kinks may miss the own steps
+_ALIKE = 0.01  # of the loss, by which a step of the flow may miss the optimiser's own
 _FIRST_ITERATIONS = 12
 
 
@@ -56,8 +57,9 @@ def integrate(
     """The flow from `start`, one adaptive step after another, until it is no longer finite.
 
     `tolerance` is the error that a step may make, relative to the step itself: weights that rest
-    do not hide the error of those that grow. Where even a step of the length `own.shortest` is in
-    error, the optimiser does not follow the flow, and its `own` steps are taken instead.
+    do not hide the error of those that grow. Where even the shortest step that is cheaper than the
+    optimiser's `own` steps is in error, the optimiser does not follow the flow: its steps are
+    taken, twice as many each time.
 
     Rectifiers slide along their kinks, where a step of the flow is in error however short it is. A
     step that was shortened to little avail, or that agrees with the `own` steps, is taken as it
@@ -71,17 +73,21 @@ def integrate(
         return
     sharpness = _Sharpness(field, w, f)
     yield Ahead(t, loss, speed, 0.0, w, sharpness.value)
-    h, longer, kinked, failed, blown, walk = 1.0 / sharpness.value, None, 0, 0, False, SHORTEST
+    h, longer, kinked, failed, blown, walk = 1.0 / sharpness.value, None, 0, 0, False, 0
     while True:
         rho = SAFETY * sharpness.value
         # What blew up is tried again shorter than any other step: along a flow the loss falls.
-        shortest = own.shortest if own else 0.0
+        fewest = max(SHORTEST, math.ceil(_STAGES * rho * own.time)) if own else 0
+        shortest = fewest * own.time if own else 0.0
         floor = max(shortest, t / _OF_THE_WAY if kinked else 0.0)
         least = 0.0 if blown else max(_LEAST / rho, floor)
-        h = max(min(h, (MOST_STAGES**2 - 1) / 1.54 / rho), least)
-        if own and not kinked and own.coast(w, f) > tolerance * h * f.norm:
+        h = max(min(h, (MOST_STAGES**2 - 1) / _STAGES / rho), least)
+        size, drift = f.norm, own.coast(w, f) if own and not kinked else 0.0
+        noticed = drift * (size + 0.5 * rho * drift) > _ALIKE * abs(loss)
+        if own and noticed and drift > tolerance * h * size:
+            walk = max(2 * walk, fewest)
             w, loss, f, t, speed, _ = yield from _walk(own, w, f, t, speed, walk, sharpness)
-            h, walk = shortest, 2 * walk
+            h = shortest
             continue
         step = _step(field, w, f, h, rho)
         blown = not math.isfinite(step.error + step.loss) or step.loss > loss + _RISE * abs(loss)
@@ -103,10 +109,11 @@ def integrate(
             if longer is not None and longer.error < 1.0:
                 step = longer
             elif own and h <= shortest and not kinked:
+                walk = max(2 * walk, fewest)
                 w, loss, f, t, speed, alike = yield from _walk(
-                    own, w, f, t, speed, walk, sharpness, step.loss
+                    own, w, f, t, speed, walk, sharpness, fewest, step.loss
                 )
-                h, walk, longer, failed = shortest, 2 * walk, None, 0
+                h, longer, failed = shortest, None, 0
                 kinked = _KINKED if alike else 0
                 continue
             kinked, ratio = _KINKED, 0.64
@@ -116,7 +123,7 @@ def integrate(
         w, loss, f, t = step.w, step.loss, step.f, t + taken
         yield Ahead(t, loss, speed, growth, w, sharpness.value)
         h = step.length * min(4.0, 0.8 / math.sqrt(max(ratio, 1e-6)))
-        longer, kinked, walk = None, max(kinked - 1, 0), SHORTEST
+        longer, kinked, walk = None, max(kinked - 1, 0), 0
         sharpness.renew(w, f)
 
 
@@ -128,9 +135,10 @@ def _walk(
     speed: float,
     count: int,
     sharpness: "_Sharpness",
+    fewest: int = 0,
     aim: float = math.nan,
 ) -> Generator[Ahead, None, tuple[Vector, float, Vector, float, float, bool]]:
-    """So many of the optimiser's own steps, fewer if the first of them lead to the loss `aim`.
+    """So many of the optimiser's own steps, or the `fewest` if those lead to the loss `aim`.
 
     Gives weights, loss, flow, time and speed at their end, and whether they have led there. The
     speed is smoothed, because it vanishes where momentum carries the weights past a minimum.
@@ -140,10 +148,11 @@ def _walk(
         time, w, loss, f = own(w, f)
         t, speed = t + time, speed + own.forgets * (f.square - speed)
         yield Ahead(t, loss, speed, 0.0, w, sharpness.value)
-        alike = alike or (k == SHORTEST and abs(loss - aim) < _ALIKE * abs(loss))
+        if k % SHORTEST == 0:
+            sharpness.renew(w, f)
+        alike = k == fewest and abs(loss - aim) < _ALIKE * abs(loss)
         if alike:
             break
-    sharpness.renew(w, f)
     return w, loss, f, t, speed, alike
 
 
@@ -178,7 +187,7 @@ class _Step(NamedTuple):
 
 
 def _step(field: Gradient, w: Vector, f: Vector, h: float, rho: float) -> _Step:
-    stages = max(2, 1 + math.ceil(math.sqrt(1 + 1.54 * h * rho)))
+    stages = max(2, 1 + math.ceil(math.sqrt(1 + _STAGES * h * rho)))
     first, rows = _coefficients(stages)
     before, at = w, combination((1.0, w), (first * h, f))
     for mu, nu, mu_h, gamma_h in rows:

@@ -131,6 +131,10 @@ def look_until_drop(run: Run, judge: Judge | None, progress: Progress | None) ->
                 if not leaves:
                     break
                 rested = math.inf
+    if budget.dear and not budget.hopeless and seen.drop is None and isinstance(run.rule, SGD):
+        with budget.unlimited():
+            faster = 1.0 if run.schedule is None else run.schedule(course.time[-1])
+            seen.load, seen.rehearsed = _instability(run, course.weights, faster, course)
     return seen
 
 
@@ -191,7 +195,7 @@ def result(run: Run, seen: Seen, now: float, judge: Judge | None, since: float |
         if verdict == "minimum" and gave_up:
             with budget.unlimited():
                 seen.saddle, _ = saddle(run.rule, problem, course.weights)
-        if bound is not None and (falls or seen.saddle):
+        if bound is not None and (falls or (verdict == "minimum" and seen.saddle)):
             verdict, band = "plateau", (bound, math.inf)
     if dear and verdict != "unstable" and not course.resting():
         verdict, band = "undecided", None

@@ -18,6 +18,7 @@ _DILATION = 4.0  # of Adam's clock, and twice that once it has cost as many grad
 _PATIENCE = 100
 _OF_BEST = 1 / 3  # of the longest step: shorter ones are taken first, and some are given up
 _ZERO, _NUDGE = 1e-2, 0.1  # root mean square of weights that are all but zero, and of their nudge
+_FACTORS = 3  # a product of fewer that are zero has a slope or a curvature
 _NUDGED, _LOWER = 200, 1e-3  # gradients to see what follows, and by how much of it the loss falls
 _SHARES, _FEWEST_PRODUCTS = 4, 8  # of samples, and of Lanczos: a rough curvature is enough
 
@@ -84,7 +85,7 @@ def saddle(rule: SGD | Adam | None, problem: Problem, w: Vector) -> tuple[bool, 
     decay = parts(getattr(rule, "weight_decay", 0.0), len(problem.names))
     zero = lambda part: Vector((part,)).square < _ZERO**2 * math.prod(part.shape)
     free = [zero(part) and not each for part, each in zip(w.parts, decay, strict=True)]
-    if seen.saddle or not any(free):
+    if seen.saddle or sum(free) < _FACTORS:
         return seen.saddle, seen.leaves
     flow = lambda w: (lambda loss, g: (loss, g * -1.0))(*gradient(w))
     start = w + problem.random().scaled([_NUDGE * each for each in free])

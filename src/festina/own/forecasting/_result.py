@@ -134,7 +134,8 @@ class Forecast:
         return (
             f"{here}; training on is cheaper: a gradient takes as long as {_number(self.price)} "
             f"steps of the run, a forecast of about {TYPICAL} gradients as {whole}. "
-            f"It stopped {_steps(self.ahead)} ahead, at the cost of {_number(self.cost)}; "
+            f"It stopped {_steps(self.ahead)} ahead at {there}, at the cost of "
+            f"{_number(self.cost)}; "
             "`insist=True` looks on"
         )
 

@@ -30,7 +30,7 @@ class Steps:
 
     def __call__(self, w: Vector, f: Vector) -> tuple[float, Vector, float, Vector]:
         """Step from `w`, where the flow is `f`: its time, and weights, loss and flow there."""
-        mu, rate = self._rule.momentum, self._rate()
+        mu, rate, time = self._rule.momentum, self._rate(), self.time
         entering = 1.0 - self._rule.dampening if mu else 1.0
         before = self._velocity if w is self._at else f * self._steady
         # PyTorch does not dampen the first gradient.
@@ -38,12 +38,12 @@ class Steps:
         moved = combination((1.0, f), (mu, velocity)) if self._rule.nesterov else velocity
         w = combination((1.0, w), (rate * self._lr, moved))
         self._at, self._velocity = w, velocity
-        return rate * self._rule.pace, w, *self._flow(w)
+        return time, w, *self._flow(w)
 
     @property
-    def shortest(self) -> float:
-        """The time of `SHORTEST` steps."""
-        return SHORTEST * self._rate() * self._rule.pace
+    def time(self) -> float:
+        """The time of a step."""
+        return self._rate() * self._rule.pace
 
     def coast(self, w: Vector, f: Vector) -> float:
         """Distance between where the velocity carries the weights and where the flow does."""
