@@ -53,11 +53,11 @@ def test_a_planted_rank_is_found_and_the_error_falls_with_the_noise():
 @pytest.mark.parametrize("tune", [False, True])
 def test_neither_form_alone_is_smaller_than_the_answer(tune):
     torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(30, 40), nn.ReLU(), nn.Linear(40, 5))
+    model = nn.Sequential(nn.Linear(16, 24), nn.ReLU(), nn.Linear(24, 3))
     with torch.no_grad():
-        model[0].weight.mul_(torch.linspace(3.0, 0.0, 30))
-    x = torch.randn(400, 30)
-    options = {"tolerance": 0.2, "tune": tune, "steps": 60}
+        model[0].weight.mul_(torch.linspace(3.0, 0.0, 16))
+    x = torch.randn(200, 16)
+    options = {"tolerance": 0.2, "tune": tune, "steps": 30}
     best = festina.shrink(model, x, **options)
     forms = [festina.shrink(model, x, form=form, **options) for form in ("narrow", "low rank")]
     assert [each.form for each in forms] == ["narrow", "low rank"]

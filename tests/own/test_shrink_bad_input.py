@@ -38,7 +38,8 @@ def broken():
     [
         ("mlp", X, "must be a `torch.nn.Module`"),
         (nn.Linear(3, 2), X, "No hidden layer"),
-        (mlp(nn.LayerNorm(6)), X, "No hidden layer"),
+        (mlp(nn.LayerNorm(6)), X, "No hidden layer.*normalised over units"),
+        (mlp(nn.GroupNorm(2, 6)), X, "No hidden layer.*normalised over units"),
         (mlp(), X[:, :2], "does not take these inputs"),
         (mlp(), X[:1], "at least two samples"),
         (mlp(), X / 0, "not finite"),
@@ -118,6 +119,39 @@ def test_dropout_and_batch_norm_are_judged_in_evaluation_mode_and_stay_in_traini
     assert found.model.training
     assert found.model[1].num_features == len(found.model[1].running_var) == 3
     found.model(X)
+
+
+@pytest.mark.parametrize("norm", [nn.LayerNorm(6), nn.GroupNorm(2, 6), nn.RMSNorm(6)], ids=str)
+def test_units_that_are_normalised_together_are_left_alone(norm):
+    """The layer behind them is narrowed, and outputs stay what they were."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(3, 6), norm, nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 2))
+    with torch.no_grad():
+        for each in (model[2].weight, model[2].bias):
+            each[4:] = each[:4]  # every unit twice
+    found = festina.shrink(model, X, form="narrow", tolerance=1e-3, tune=False)
+    assert found.widths == {"2": 4}
+    assert torch.equal(found.model[0].weight, model[0].weight)
+    assert torch.allclose(found.model(X), model(X), atol=1e-4)
+    assert "units in front of a normalisation over units are left as they are" in found.notes
+
+
+@pytest.mark.parametrize("zero", ["weights", "inputs"])
+@pytest.mark.parametrize("look", [festina.shrink, widths])
+def test_outputs_that_never_change_need_one_unit_at_most_and_no_warning(look, zero):
+    """Warnings are errors here."""
+    model = mlp()
+    if zero == "weights":
+        for each in model.parameters():
+            each.data.zero_()
+    inputs = X if zero == "weights" else torch.full_like(X, 0.3)
+    found = look(model, inputs)
+    if look is widths:
+        assert found.layers[0][2] <= 1
+        return
+    assert found.widths == {"0": 1}
+    assert torch.allclose(found.model(inputs), model(inputs), atol=1e-6)
+    assert "the outputs are constant on these inputs" in str(found)
 
 
 def test_frozen_weights_stay_frozen_and_loaders_are_read():

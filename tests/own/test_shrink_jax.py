@@ -53,6 +53,9 @@ def test_a_dict_of_weights_is_read_from_its_program():
     }
     assert found.model["last"].dtype == jnp.float32
     assert np.allclose(apply(found.model, X), apply(model, X), atol=1e-4)
+    assert "narrow: the low-rank form is for PyTorch, and was not tried" in str(found)
+    with pytest.raises(ValueError, match="`form` must be 'narrow' or left out for a tree of JAX"):
+        festina.shrink(model, X, apply=apply, form="low rank")
 
 
 def test_contributions_are_those_of_pytorch():

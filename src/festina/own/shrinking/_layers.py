@@ -123,6 +123,7 @@ class AbstractModel(ABC):
     trained: frozenset[str]
     hidden: tuple[Hidden, ...] = ()
     ranks: Mapping[str, int] = {}
+    takes_low_rank = False
     notes: tuple[str, ...] = ()
 
     @abstractmethod
@@ -185,7 +186,7 @@ class AbstractModel(ABC):
     def low_ranks(self, samples: Samples) -> "Sequence[Callable[[], AbstractModel]]":
         """Return networks with layers of low rank, from the largest to the smallest, made on call.
 
-        Only networks of PyTorch have them.
+        Only networks that say `takes_low_rank` have them: those of PyTorch.
         """
         return ()
 

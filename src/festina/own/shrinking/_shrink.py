@@ -11,13 +11,14 @@ from ...dynamics._worker import Progress
 from ...networks._given import whole_number
 from .._pytorch import in_words
 from ._model import model_of
-from ._narrow import Narrow, Narrowest, rms
+from ._narrow import Narrow, Narrowest, rms, spread
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
 _CURVE = 8  # times as many units as the answer has: where the curve goes to
+_CONSTANT = "the outputs are constant on these inputs: errors are absolute, and any width will do"
 Form = Literal["narrow", "low rank"]
 """Fewer units, or all units and weights of low rank."""
 
@@ -167,6 +168,11 @@ def shrink(
     steps = whole_number("steps", steps)
     network = model_of(model, x, apply=apply)
     network.attempt(lambda: network.computed(network.original, network.samples.part(slice(2))))
+    if form == "low rank" and not network.takes_low_rank:
+        raise ValueError(
+            "`form` must be 'narrow' or left out for a tree of JAX's arrays, got 'low rank': "
+            "linear layers become two in models of PyTorch only."
+        )
     asked = None if widths is None else _asked(widths, {h.name: h.units for h in network.hidden})
     narrowest = Narrowest(network, steps=steps, progress=progress)
     if asked is None:
@@ -190,7 +196,7 @@ def shrink(
         pruned=narrowest.starts(beside)[1].error,
         curve=_curve(narrowest, beside),
         tolerance=float(tolerance) if asked is None else math.nan,
-        notes=network.notes,
+        notes=network.notes + (() if spread(narrowest.fit.y) else (_CONSTANT,)),
     )
 
 
@@ -198,8 +204,9 @@ def _within(
     narrowest: Narrowest, tolerance: float, form: Form | None, *, tune: bool
 ) -> tuple[Narrow, str]:
     """Return the smallest network within the tolerance, and why it has this form."""
-    if form == "narrow":
-        found, reason = narrowest.search(tolerance, tune=tune), "asked for"
+    if form == "narrow" or not narrowest.network.takes_low_rank:
+        found = narrowest.search(tolerance, tune=tune)
+        reason = "asked for" if form else "the low-rank form is for PyTorch, and was not tried"
     elif form == "low rank":
         found = narrowest.low_rank(tolerance, tune=tune) or narrowest.whole
         reason = "asked for" if found.network else "no low rank is within the tolerance"

@@ -31,6 +31,8 @@ class TorchModel(AbstractModel):
     `wide` is the network itself, or the one from which a network of low rank was made.
     """
 
+    takes_low_rank = True
+
     def __init__(self, model: nn.Module, x: Any, y: Any = None):
         tensors = [*model.parameters(), *model.buffers()]
         self._device = tensors[0].device if tensors else torch.device("cpu")
