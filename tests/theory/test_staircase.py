@@ -478,7 +478,7 @@ def test_the_convention_rescales_levels_and_clock():
         ({"covariance": np.array([[1.0, 0.5], [0.0, 1.0]])}, "symmetric"),
         ({"covariance": np.eye(3)}, r"`covariance` must have shape \(2, 2\)"),
         ({"covariance": np.diag([1.0, -1.0])}, "negative eigenvalues, one is -1"),
-        ({"correlation": np.ones(2)}, r"`correlation` must have shape \(output, input\)"),
+        ({"correlation": np.ones(2)}, r"`correlation` must be a matrix \(output, input\)"),
         ({"correlation": np.full((2, 2), np.inf)}, "`correlation` must be finite"),
         ({"u": np.ones((3, 3))}, "weights a unit"),
         ({"u": np.ones((2, 2))}, "as many units"),
