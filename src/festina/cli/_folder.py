@@ -5,7 +5,6 @@ import re
 from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 
 from festina._beside import held, hidden, left_over
 
@@ -68,12 +67,7 @@ class Building:
                 if not target.exists():
                     raise
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         with undisturbed():
             self._stack.close()
             if not self._finished:

@@ -4,7 +4,6 @@ import math
 import sys
 import time
 from contextlib import ExitStack
-from types import TracebackType
 
 _PLAIN_EVERY = 10.0
 """Seconds between lines where standard error is no terminal."""
@@ -49,13 +48,8 @@ class Progress:
         self._task = self._bar.add_task("starting", total=1.0)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._stack.__exit__(kind, error, trace)
+    def __exit__(self, *error: object) -> None:
+        self._stack.close()
 
     def stage(self, label: str, *, start: float = 0.0, share: float = 1.0) -> None:
         self._label, self._start, self._share = label, start, share

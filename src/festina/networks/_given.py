@@ -94,14 +94,21 @@ def real_array(name: str, given: object) -> Float[np.ndarray, "..."]:
     raise ValueError(f"`{name}` must be a number or an array of them, got {text}{_shown(given)}.")
 
 
-def check_size(name: str, value: object) -> None:
-    """Raises unless all of it is finite, and small enough to be multiplied."""
+def check_finite(name: str, value: object) -> None:
+    """Raise unless all values are finite. Values that JAX is tracing pass unseen."""
     if is_traced(value):
         return
     array = real_array(name, value)
     if bad := int(np.sum(~np.isfinite(array))):
         raise ValueError(f"`{name}` must be finite, {bad} of its {array.size} values are not.")
-    if (largest := np.abs(array).max(initial=0.0)) > LARGEST:
+
+
+def check_size(name: str, value: object) -> None:
+    """Raises unless all of it is finite, and small enough to be multiplied."""
+    check_finite(name, value)
+    if is_traced(value):
+        return
+    if (largest := np.abs(real_array(name, value)).max(initial=0.0)) > LARGEST:
         raise ValueError(f"`{name}` must be below {LARGEST:g} in size, got {largest:g}.")
 
 

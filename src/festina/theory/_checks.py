@@ -7,6 +7,7 @@ from jaxtyping import Float
 
 from .._precision import is_traced
 from .._types import ArrayLike
+from ..networks._given import check_finite as check_finite
 from ..networks._given import number as number
 from ..networks._given import real_array
 
@@ -26,15 +27,6 @@ def check_times(times: Any) -> None:
             f"`times` must not be negative, got {times.min():g}: learning starts at time 0, and "
             "the solution may not exist before it."
         )
-
-
-def check_finite(name: str, value: Any) -> None:
-    if is_traced(value):
-        return
-    value = real_array(name, value)
-    if not np.isfinite(value).all():
-        bad = int(np.sum(~np.isfinite(value)))
-        raise ValueError(f"`{name}` must be finite, {bad} of its {value.size} values are not.")
 
 
 def check_positive(name: str, value: Any) -> None:

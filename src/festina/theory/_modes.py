@@ -11,8 +11,8 @@ from .._pytree import pytree
 from .._types import Array, ArrayLike
 from ..networks._given import real_number
 from ..tasks import AbstractTask
-from ._checks import finite, number
-from ._statistics import covariance_of, moments
+from ._checks import number
+from ._statistics import correlation_of, covariance_of, moments
 
 
 @pytree
@@ -93,11 +93,7 @@ def modes_from(
     `Modes`, $\min(\text{outputs}, \text{inputs})$ of them, those without correlation included.
     """
     tolerance, degeneracy = real_number("tolerance", tolerance), number("degeneracy", degeneracy)
-    correlation = finite("correlation", correlation)
-    if correlation.ndim != 2 or 0 in correlation.shape:
-        raise ValueError(
-            f"`correlation` must be a matrix (output, input), got shape {correlation.shape}."
-        )
+    correlation = correlation_of(correlation)
     size = correlation.shape[1]
     covariance = np.eye(size) if covariance is None else covariance_of(covariance, size)
 

@@ -35,6 +35,14 @@ def moments(task: AbstractTask, loss: Convention = "half") -> Moments:
     return Moments(factor * seen.correlation, factor * seen.covariance, factor * seen.power)
 
 
+def correlation_of(value: ArrayLike) -> Float[np.ndarray, "output input"]:
+    """Σ_yz, a matrix with at least one output and one input."""
+    yz = finite("correlation", value)
+    if yz.ndim != 2 or not yz.size:
+        raise ValueError(f"`correlation` must be a matrix (output, input), got shape {yz.shape}.")
+    return yz
+
+
 def covariance_of(value: ArrayLike, inputs: int) -> Float[np.ndarray, "input input"]:
     """Σ_zz, symmetric and without negative eigenvalues."""
     zz = finite("covariance", value)

@@ -8,7 +8,7 @@ identical to the lazy one is that of linear networks as T → 0, where theory ma
 networks are sampled at falling T, and their distance from the lazy one is held against theory.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import jax
 import numpy as np
@@ -27,7 +27,7 @@ from .._parameters import falling
 from .._registry import Progress
 from ..claims import Ledger, above, agree, asserts, below, listed, most
 from ..figures import DOTS, THEORY, finish, sheet, styled
-from ._schemes import SCHEMES
+from ._schemes import SCHEMES, Activation
 
 _PARTS = ("bias", "variance", "accuracy")
 
@@ -47,12 +47,7 @@ class Parameters(BaseParameters):
     tests: int = Field(default=600, ge=100)
     """New images."""
 
-    activations: tuple[Literal["linear", "erf", "sigmoid", "relu"], ...] = (
-        "linear",
-        "erf",
-        "sigmoid",
-        "relu",
-    )
+    activations: tuple[Activation, ...] = ("linear", "erf", "sigmoid", "relu")
     """Nonlinearities."""
 
     width: int = Field(default=300, ge=50)
@@ -115,27 +110,11 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
         drawn, own = drawn_from(name, parameters.temperature, k)
         if name == "linear":
             linear[parameters.temperature] = own.mean
-        lazy = [
-            lazy_predictor(
-                task,
-                x,
-                readout_variance=variance,
-                activation=name,
-                temperature=parameters.temperature,
-            )
-            for variance in (1.0, 1 / parameters.examples)
-        ]
-        # Whatever ridge the lazy network has: that of another σ_a may be nearer.
-        any_ridge = [
-            lazy_predictor(
-                task,
-                x,
-                readout_variance=variance,
-                activation=name,
-                temperature=parameters.temperature,
-            ).mean
-            for variance in np.geomspace(1e-2, 1e4, 7)
-        ]
+        how = {"activation": name, "temperature": parameters.temperature}
+        # Beside σ_a² = 1 and 1/P, whatever ridge the lazy network has: another may be nearer.
+        variances = (1.0, 1 / parameters.examples, *np.geomspace(1e-2, 1e4, 7).tolist())
+        every = [lazy_predictor(task, x, readout_variance=each, **how) for each in variances]
+        lazy, any_ridge = every[:2], [each.mean for each in every[2:]]
         split = [[getattr(each.split(wanted), part) for part in _PARTS] for each in (own, *lazy)]
         which = np.asarray(task.labels["class"])
         verdicts = [code(h, which, inputs=task.x).verdict for h in drawn.activity()[:, -1]]

@@ -8,7 +8,7 @@ from the populations of equilibrium. Overlaps are those of a neuron's mean respo
 themselves some moves later, over neurons, centred.
 """
 
-from typing import Any, Literal
+from typing import Any
 
 import jax
 import numpy as np
@@ -25,6 +25,7 @@ from .._parameters import Parameters as BaseParameters
 from .._registry import Progress
 from ..claims import Ledger, above, asserts, below, most
 from ..figures import family, finish, sheet, styled
+from ._schemes import Activation
 
 _THIN = 10
 
@@ -35,11 +36,7 @@ class Parameters(BaseParameters):
     seeds: int = Field(default=2, ge=2)
     """How many chains are run for each activation."""
 
-    activations: tuple[Literal["linear", "sigmoid", "erf", "relu"], ...] = (
-        "linear",
-        "sigmoid",
-        "relu",
-    )
+    activations: tuple[Activation, ...] = ("linear", "sigmoid", "relu")
     """Nonlinearities."""
 
     sizes: tuple[int, int, int] = (40, 20, 20)

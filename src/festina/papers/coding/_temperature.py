@@ -8,7 +8,7 @@ Readouts of sampled networks show it: they are Gaussian above T_c (kurtosis 3), 
 gather at the readouts of three codewords (kurtosis 1.5).
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import jax
 import numpy as np
@@ -27,6 +27,7 @@ from .._parameters import increasing
 from .._registry import Progress
 from ..claims import Ledger, apart, asserts, falls, listed, most, same
 from ..figures import DOTS, GUIDE, THEORY, finish, sheet, styled
+from ._schemes import Activation
 
 _FINE = 25
 """Temperatures at which theory is drawn."""
@@ -44,11 +45,7 @@ class Parameters(BaseParameters):
     seeds: int = Field(default=2, ge=1)
     """How many chains are run for each activation and temperature."""
 
-    activations: tuple[Literal["linear", "sigmoid", "erf", "relu"], ...] = (
-        "linear",
-        "sigmoid",
-        "relu",
-    )
+    activations: tuple[Activation, ...] = ("linear", "sigmoid", "relu")
     """Nonlinearities."""
 
     temperatures: Annotated[tuple[float, ...], increasing(1e-3, 2.0)] = (0.01, 0.06, 0.15, 0.3, 0.6)

@@ -161,9 +161,9 @@ def check_process(precision: float, coupling: float = 1.0) -> tuple[float, float
     """Both in float64, whatever they came in."""
     precision = number("precision", precision)
     coupling = number("coupling", coupling)
-    if not (np.isfinite(coupling) and coupling > 0):
+    if coupling <= 0:
         raise ValueError(f"`coupling` must be positive, got {coupling}.")
-    if not (np.isfinite(precision) and precision > 0):
+    if precision <= 0:
         raise ValueError(
             f"`precision` must be positive, got {precision:g}: without it the graph's Laplacian is "
             "singular, and the overall level of a feature has no finite variance."

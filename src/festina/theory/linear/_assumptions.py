@@ -6,6 +6,7 @@ from jaxtyping import Bool, Float
 from ..._types import ArrayLike
 from ...networks import AbstractNetwork, DeepLinear, Layer, Neuron
 from .._checks import finite
+from .._statistics import correlation_of, covariance_of
 
 # Weights made to be balanced are so to rounding, which products of them amplify a little.
 _EXACT = 1e-10
@@ -114,24 +115,14 @@ def whitened(
 
     $\tilde W_1$ and $\tilde\Sigma_{yx}$, for `balanced_flow_from`.
     """
-    first, covariance = finite("first", first), finite("covariance", covariance)
-    correlation = finite("correlation", correlation)
-    if correlation.ndim != 2 or 0 in correlation.shape:
-        raise ValueError(
-            f"`correlation` must be a matrix (output, input), got shape {correlation.shape}."
-        )
+    first, correlation = finite("first", first), correlation_of(correlation)
     size = correlation.shape[-1]
     if first.ndim != 2 or first.shape[-1] != size:
         raise ValueError(
             f"`first` must be (hidden, input) with the {size} inputs of `correlation`, got shape "
             f"{first.shape}."
         )
-    if covariance.shape != (size, size) or not np.allclose(covariance, covariance.T):
-        raise ValueError(
-            f"`covariance` must be a symmetric matrix of {size} inputs, as `correlation` has, got "
-            f"shape {covariance.shape}."
-        )
-    variances, axes = np.linalg.eigh(covariance)
+    variances, axes = np.linalg.eigh(covariance_of(covariance, size))
     if variances[0] <= 1e-12 * variances[-1]:
         raise ValueError(
             f"`covariance` has variances from {variances[0]:.3g} to {variances[-1]:.3g}: inputs "

@@ -28,9 +28,9 @@ from ..._types import ArrayLike
 from ...networks import Layer, Neuron
 from ...networks._given import whole_number, whole_numbers
 from ...tasks import AbstractTask
-from .._checks import finite, number
+from .._checks import number
 from .._modes import equals
-from .._statistics import covariance_of, inverse_on
+from .._statistics import correlation_of, covariance_of, inverse_on
 from ._generator import generator
 
 
@@ -301,9 +301,7 @@ def linear_modes(
     correlation: ArrayLike, covariance: ArrayLike, target_power: float | None, degeneracy: float
 ) -> LinearModes:
     """The modes of these statistics, checked; arguments as in `linear_saddles_from`."""
-    yz = finite("correlation", correlation)
-    if yz.ndim != 2 or not yz.size:
-        raise ValueError(f"`correlation` must have shape (output, input), got {yz.shape}.")
+    yz = correlation_of(correlation)
     zz = covariance_of(covariance, yz.shape[1])
     inverse = inverse_on(zz, yz)
     if number("degeneracy", degeneracy) < 0:
