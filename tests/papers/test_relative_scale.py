@@ -180,8 +180,8 @@ def test_claims_are_json_and_follow_from_the_numbers():
     assert written(experiment, tiny())
     alone = "relative scale alone, function kept: sooner with a small embedding (median factor)"
     versus = (
-        "equal function: sooner with a small embedding than a small readout (mean factor, and two "
-        "standard errors)"
+        "equal function: no later with a small embedding than with a small readout (mean factor, "
+        "and two standard errors)"
     )
     balanced = "equal function: sooner with a small embedding than balanced (median factor)"
     apart = np.array([0.9, 1.0, 1.0, 1.0, 1.1])

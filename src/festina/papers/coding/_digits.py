@@ -86,8 +86,10 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
     warmer = warmer if "linear" in names else []
     count = len(names) + len(warmer)
 
-    def drawn_from(name: str, temperature: float, k: int) -> tuple[Posterior, Predictor]:
-        """Networks, and their predictions of the new images."""
+    def drawn_from(
+        name: str, temperature: float, k: int
+    ) -> tuple[Posterior, Predictor, list[np.ndarray]]:
+        """Networks, their predictions of the new images, and the mean of either half of them."""
         drawn = sample(
             task,
             width=parameters.width,
@@ -103,13 +105,15 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
             key=jax.random.fold_in(keys[0], k),
         )
         seen = drawn.predict(x, key=jax.random.fold_in(keys[0], 1000 + k))
-        return drawn, Predictor(seen.mean((0, 1)), seen.var((0, 1)), name)
+        halves = np.array_split(seen.reshape(-1, *seen.shape[2:]), 2)
+        predictor = Predictor(seen.mean((0, 1)), seen.var((0, 1)), name)
+        return drawn, predictor, [half.mean(0) for half in halves]
 
-    linear = dict[float, np.ndarray]()
+    linear = dict[float, list[np.ndarray]]()
     for k, name in enumerate(names):
-        drawn, own = drawn_from(name, parameters.temperature, k)
+        drawn, own, halves = drawn_from(name, parameters.temperature, k)
         if name == "linear":
-            linear[parameters.temperature] = own.mean
+            linear[parameters.temperature] = halves
         how = {"activation": name, "temperature": parameters.temperature}
         # Beside σ_a² = 1 and 1/P, whatever ridge the lazy network has: another may be nearer.
         variances = (1.0, 1 / parameters.examples, *np.geomspace(1e-2, 1e4, 7).tolist())
@@ -122,14 +126,14 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
             xr.Dataset(
                 {
                     "split": (("network", "part"), split),
-                    "apart": ((), min(_apart(own.mean, mean) for mean in any_ridge)),
+                    "apart": ((), min(_apart(*halves, mean) for mean in any_ridge)),
                     "verdict": ("chain", verdicts),
                 },
                 {"network": ["features", "lazy, σ_a² = 1", "lazy, σ_a² = 1/P"], "part": [*_PARTS]},
             )
         )
     for k, temperature in enumerate(warmer):
-        linear[temperature] = drawn_from("linear", temperature, len(names) + k)[1].mean
+        linear[temperature] = drawn_from("linear", temperature, len(names) + k)[2]
     tables = {"drawn": xr.concat(rows, xr.Variable("activation", list(names)))}
     return tables | ({"linear": _linear(parameters, task, x, wanted, linear)} if linear else {})
 
@@ -157,15 +161,15 @@ def _linear(
     task: Task,
     x: np.ndarray,
     wanted: np.ndarray,
-    sampled: dict[float, np.ndarray],
+    sampled: dict[float, list[np.ndarray]],
 ) -> xr.Dataset:
     """Mean predictors of linear networks and by theory, each beside the lazy one's at its T."""
     rows, distance, seen = [], [], []
     for temperature in sorted(sampled):
         theory = linear_code(task, temperature=temperature)
         lazy = lazy_predictor(task, x, readout_variance=1.0, temperature=temperature)
-        distance.append(_apart(theory.mean(x), lazy.mean))
-        seen.append(_apart(sampled[temperature], lazy.mean))
+        distance.append(_apart(theory.mean(x), theory.mean(x), lazy.mean))
+        seen.append(_apart(*sampled[temperature], lazy.mean))
         found = theory.predictor(x, width=parameters.width).split(wanted)
         rows.append([getattr(found, part) for part in _PARTS])
     return xr.Dataset(
@@ -178,8 +182,10 @@ def _linear(
     )
 
 
-def _apart(one: np.ndarray, other: np.ndarray) -> float:
-    return float(np.linalg.norm(one - other) / np.linalg.norm(other))
+def _apart(one: np.ndarray, half: np.ndarray, other: np.ndarray) -> float:
+    """Relative distance of a mean from another, from its halves: their noise does not add to it."""
+    squared = np.vdot(one - other, half - other)
+    return float(np.sqrt(max(squared, 0.0)) / np.linalg.norm(other))
 
 
 @asserts("van Meegen & Sompolinsky", "generalisation")
