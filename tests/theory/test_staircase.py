@@ -35,6 +35,8 @@ from festina.theory.saddles._stairs import warn_unless_ended
 
 WEIGHTS = np.array([[1.0, 0.5], [-0.5, 0.25]])  # a teacher whose modes mix those of the inputs
 COVARIANCE = np.array([[1.0, 1.0], [1.0, 4.0]])
+# Warnings that are right, of tests that look at something else.
+DOUBTED = pytest.mark.filterwarnings("ignore:.*times are uncertain", "ignore:The drop at")
 
 
 def rotation(size, rng):
@@ -81,7 +83,8 @@ def test_modes_that_mix_are_predicted_as_they_train(scale):
     np.testing.assert_allclose(found.levels, [3.25, 0.25, 0.0], atol=1e-9)
     assert found.active == ((), (0,), (0, 1))
     seen = passages(network, task, found, "mean-square")
-    np.testing.assert_allclose(found.times, seen, rtol=1e-4)
+    assert np.all(np.abs(found.times - seen) < found.uncertainty)
+    assert np.all(found.uncertainty < 1e-3 * found.times)
 
 
 def test_width_changes_nothing_but_the_initial_weights():
@@ -117,6 +120,7 @@ def test_a_mode_joins_when_it_is_learned_however_little_it_is_worth(strengths, s
 
 
 @pytest.mark.slow
+@DOUBTED
 def test_modes_that_are_ever_slower_end_as_not_followed_and_never_as_learned():
     network = fully_connected(3, 6, 3, scale=1e-6, key=seeds(2)[1])
     weights = network.u, network.v
@@ -184,6 +188,7 @@ def test_two_directions_over_units_learn_two_modes():
 
 
 @pytest.mark.slow
+@DOUBTED
 @pytest.mark.parametrize("scale", [1e-3, 1e-1])
 def test_units_that_wake_when_all_is_learned_end_the_staircase(scale):
     """Large weights of many units for few modes: dormant ones grow to the end, for nothing."""
@@ -330,6 +335,7 @@ def test_diagonal_networks_are_predicted_as_they_train():
 
 
 @pytest.mark.slow
+@DOUBTED
 @pytest.mark.parametrize("seed", [2, 11])
 def test_a_coordinate_that_wakes_within_a_jump_is_part_of_it(seed):
     rng = np.random.default_rng(100 + seed)
@@ -426,6 +432,7 @@ def test_directions_that_are_nearly_as_good_do_not_hold_up_the_first_jump(gap, s
 
 
 @pytest.mark.slow
+@DOUBTED
 def test_first_jump_and_unit_of_a_quadratic_network():
     """The saturated unit passes half of the drop O(1) after the time at which it would diverge."""
     task = quadratic_teacher(np.eye(2))
@@ -560,6 +567,7 @@ def test_large_weights_are_warned_of(scale):
 
 
 @pytest.mark.slow
+@DOUBTED
 def test_units_that_escape_together():
     """The second is about to escape as well when the first does, and must not grow for ever."""
     u = 1e-4 * np.array([[1.0, 0.3], [1.0 + 1e-9, 0.3], [0.2, -0.9]])
