@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 import festina
-from festina.diagnose import rests
 from festina.networks import fully_connected
 from festina.tasks import task
 
@@ -63,70 +62,23 @@ def test_xor_where_most_units_slide_is_learned_when_descent_learns_it(scale, wid
         assert drops[0] == pytest.approx(rate * drops[1], rel=error)
 
 
-def circle(seed: int):
+def test_points_on_a_circle_are_cheap_at_the_default_tolerance():
+    """Drop times are those of a tolerance a hundred times tighter, at a fraction of its cost."""
     angles = 2.0 * np.pi * np.arange(8) / 8
     x = np.stack([np.cos(angles), np.sin(angles)], axis=1)
-    return task(x, np.random.default_rng(seed).normal(size=8))
-
-
-def small(seed: int):
-    return fully_connected(2, 20, activation="relu", scale=1e-3, key=jax.random.key(seed))
-
-
-@pytest.mark.parametrize(
-    "seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(4, 20))]
-)
-def test_points_on_a_circle_are_cheap_at_the_default_tolerance(seed):
-    """On a kink the gradient does not vanish; the flow ends when the loss no longer falls."""
-    flow = festina.gradient_flow(small(seed), circle(seed))
-    assert flow.endings[0].reason == "converged"
-    assert flow.evaluations <= 25_000
-
-
-def test_drop_times_of_a_slide_converge_with_the_tolerance():
-    errors = []
-    for seed in range(4):
-        usual, finer, finest = (
-            festina.gradient_flow(small(seed), circle(seed), t_end=40.0, rtol=rtol)
-            for rtol in (None, 1e-6, 1e-7)
+    for seed in range(2):
+        data = task(x, np.random.default_rng(seed).normal(size=8))
+        network = fully_connected(2, 20, activation="relu", scale=1e-3, key=jax.random.key(seed))
+        usual, tight = (
+            festina.gradient_flow(network, data, t_end=100.0, rtol=rtol) for rtol in (None, 1e-7)
         )
-        levels = finest.loss[-1] + np.array([1.0, 0.8, 0.2]) * np.ptp(finest.loss)
-        drops = [rests(run, levels)["passage"].values for run in (usual, finer, finest)]
-        errors.append([np.abs(drop / drops[2] - 1.0).max() for drop in drops[:2]])
-    at_default, at_finer = np.max(errors, axis=0)
-    assert at_default < 1e-3
-    assert at_finer < at_default / 2
-
-
-def test_the_end_is_where_descent_ends():
-    """By an independent route: descent by tiny steps, for as long."""
-    flow = festina.gradient_flow(small(6), circle(6))
-    rate = 2e-3
-    steps = int(flow.time[-1] / rate)
-    descent = festina.gradient_descent(small(6), circle(6), rate, steps, max_steps=steps)
-    assert flow.loss[-1] == pytest.approx(descent.loss[-1], rel=1e-4)
-
-
-def test_a_plateau_on_kinks_is_not_the_end():
-    """Between times 80 and 128 the loss falls by less than a thousandth of itself."""
-    flow = festina.gradient_flow(small(9), circle(9))
-    early, late = np.interp([80.0, 128.0], flow.time, flow.loss)
-    assert early - late < 1e-3 * late
-    assert flow.endings[0].reason == "converged"
-    assert flow.loss[-1] < 0.95 * late
-
-
-def test_advice_on_a_slide_that_takes_too_many_steps_is_right():
-    def flow(**options):
-        return festina.gradient_flow(small(8), circle(8), **options)
-
-    few = flow(max_steps=1000)
-    assert few.endings[0].reason == "out of steps"
-    assert "sliding along kinks" in few.endings[0].message
-    assert few.evaluations < 4 * 1000  # a step along a kink takes two gradients, others six
-    assert "raise `max_steps`, or `rtol`" in few.endings[0].message
-    assert flow(max_steps=2000).time[-1] > 1.5 * few.time[-1]
-    assert flow(max_steps=1000, rtol=1e-4).time[-1] > 1.5 * few.time[-1]
+        assert usual.evaluations < 12_000
+        assert usual.evaluations < tight.evaluations / 3
+        levels = tight.loss[-1] + np.array([0.9, 0.5, 0.2]) * (tight.loss[0] - tight.loss[-1])
+        drops = [
+            np.interp(-levels, -np.minimum.accumulate(run.loss), run.time) for run in (usual, tight)
+        ]
+        np.testing.assert_allclose(*drops, rtol=2e-3)
 
 
 def test_flows_that_do_not_slide_get_no_advice_about_kinks():

@@ -79,8 +79,7 @@ def gradient_flow(
       implicit steps, with which the drop times of a quadratic network are right to about 1e-6 of
       themselves; and 1e-5 for units with a kink (ReLU), which other networks than those of theory
       slide along: both sides push towards it and every step crosses it. There the tolerance is
-      loosened step by step, up to ½√`rtol` but no more than 3e-3, and the ending says so. The error
-      of drop times then falls in proportion to √`rtol`.
+      loosened step by step, up to √`rtol` but no more than 3e-3, and the ending says so.
     - `resolution`: how far loss or gradient must move before the next step is saved; no finer than
       the steps themselves, which follow from `rtol`. Ask for `times` where you need more. Of
       a loss that moves to and fro without end, after some two thousand samples (by default) only
@@ -94,9 +93,7 @@ def gradient_flow(
     - `converged`: training has converged when the loss is above its lowest possible value by less
       than this fraction of the initial loss, or of that of a network without output where large
       weights start higher (never less than 100 `rtol`² of the initial one, which is noise, up to a
-      thousandth of what there is to learn), or when training as long again would gain no more. A
-      flow that slides along kinks, where the gradient does not vanish, has converged when the loss
-      falls by no more than its noise and no unit grows while the time grows by a quarter.
+      thousandth of what there is to learn), or when training as long again would gain no more.
     - `max_steps`: most steps for each network.
     - `progress`: called with words and the fraction done.
 

@@ -41,14 +41,10 @@ class State(NamedTuple):
     rate: Number  # |∂L/∂θ|² = −dL/dt
     peak: Number  # the largest rate so far
     step_size: Number
-    kinks: Number  # tries that met a kink lately
+    roughness: Number  # error of the last step tried over its square
+    kinks: Number  # how often it was a kink that stopped us lately
     slack: Number  # factor by which the tolerance is loosened there
     loosest: Number  # the largest of these so far
-    slides: Number  # steps along kinks, taken or thrown away
-    looked: Number  # time of the last look at whether the loss still falls
-    low: Number  # the lowest loss of all steps
-    low_before: Number  # the same at the last look
-    rise: Number  # the largest rise of the loss in a step since then
     path: Number  # length of the way through (loss, log rate), in samples
     sampled: Number  # time of the last sample
     lowest: Number  # and the smallest loss of all

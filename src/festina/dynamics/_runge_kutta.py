@@ -6,9 +6,9 @@ import numpy as np
 from jaxtyping import Float
 
 from .._lanes import accelerated
-from .._types import Array, Column, Flag, Number
+from .._types import Array, Column, Number
 from ._adaptive import next_step, relative_error, settle
-from ._program import RUNNING, STATIONARY, Controls, Field, State, over_weights
+from ._program import REJECTED, Controls, Field, State, over_weights
 
 # Dormand & Prince (1980). SciPy has the same table, but importing it costs more than a run. Row s
 # leads from the slopes 0 … s to the next point; the sixth is the solution, at which the last slope
@@ -26,17 +26,10 @@ _POINTS = np.array(
     ]
 )
 _ERROR = np.array((-71 / 57600, 0, 71 / 16695, -71 / 1920, 17253 / 339200, -22 / 525, 1 / 40))
-# The embedded error of a smooth field is of the order (hλ)⁴ of h times the change of the slope:
-# some 1e-6 of it. With a kink within the step it is 3e-3 and more, however short the step.
-_ROUGH = 1e-3
-# To cross a kink takes up to twenty tries, since the error falls only in proportion to the step. A
-# slide is more than two crossings in a row, with few smooth steps between them.
-_SLIDING, _FORGIVEN = 40.0, 2.0
-_AGAIN = 50  # steps along a kink before a step of the pair tests whether it still is there
-_LOOK = 1.25  # times the time of the last look: when there is the next
+_SLIDING = 3.0, -0.3  # kinks that make a slide: factor and power of rtol
+_FORGET = 0.05  # kinks forgotten in a step
 _FEW_PARTS = 4  # of a network: with more, six stages written out take too long to compile
-ALONG = 2  # gradients of a step along a kink
-_LOOSE, _LOOSEST = 0.5, 3e-3  # along a kink the tolerance is this times √rtol, or the second
+_LOOSE, _LOOSEST = 0.5, 3e-3  # along a kink the tolerance is rtol to this power, or the second
 
 
 def kinked_runge_kutta_step(state: State, field: Field, controls: Controls) -> State:
@@ -49,7 +42,7 @@ def runge_kutta_step(
 ) -> State:
     """Try a step; accept it if the embedded error estimate is within rtol·|θ| + atol."""
     h, lands = next_step(state, controls)
-    sliding = state.kinks > _SLIDING
+    sliding = state.kinks > _slide_from(controls)
 
     def across() -> tuple[Array, ...]:
         return _dormand_prince(state, h, field, controls)
@@ -67,33 +60,24 @@ def runge_kutta_step(
         reached = jax.lax.cond(sliding, along, across)
     else:
         reached = jax.lax.cond(sliding.any(), both, across)
-    weights, loss, velocity, error, rough = reached
+    weights, loss, velocity, error = reached
     there = state._replace(weights=weights, loss=loss, velocity=velocity)
-    if not kinked:
-        return settle(
-            state, there, controls, h, lands, error, error <= 1.0, exponent=0.2, safety=0.9
-        )
-    accepted = error <= state.slack
-    kinks, slack = _slide(state, controls, rough, accepted)
-    # Along a kink the error is proportional to the step; one that happens not to cross it has next
-    # to none, and says nothing about the next.
-    wanted = jnp.where(sliding, jnp.maximum(error / slack, 0.6) ** 5, error / slack)
-    settled = settle(state, there, controls, h, lands, wanted, accepted, exponent=0.2, safety=0.9)
-    settled = settled._replace(kinks=kinks, slack=slack, slides=state.slides + sliding)
-    return _look(state, settled, controls)
+    accepted = error <= (state.slack if kinked else 1.0)
+    slides = _slide(state, controls, error / (h * h), accepted) if kinked else {}
+    allowed = slides.get("slack", 1.0)
+    settled = settle(
+        state, there, controls, h, lands, error / allowed, accepted, exponent=0.2, safety=0.9
+    )
+    return settled._replace(**slides)
 
 
 def _dormand_prince(state: State, h: Array, field: Field, controls: Controls) -> tuple[Array, ...]:
-    """Return weights, loss, velocity and relative error after a step, and whether it met a kink."""
+    """Return weights, loss, velocity and relative error after a step of the pair."""
     alone = state.loss.ndim == 0 and len(field.structure.shapes) <= _FEW_PARTS
     stages = _written_out if alone or accelerated() else _in_a_loop
     weights, loss, slopes = stages(state, h, field)
-    difference = h * _combine(_ERROR, slopes)
-    error = relative_error(state, controls, weights, difference, loss)
-    turned = h * (slopes[-1] - state.velocity)
-    scale = (controls.atol + controls.rtol * jnp.abs(weights)) ** -2
-    rough = over_weights(scale * difference**2) > _ROUGH**2 * over_weights(scale * turned**2)
-    return weights, loss, slopes[-1], error, rough
+    error = relative_error(state, controls, weights, h * _combine(_ERROR, slopes), loss)
+    return weights, loss, slopes[-1], error
 
 
 def _along_a_kink(state: State, h: Array, field: Field, controls: Controls) -> tuple[Array, ...]:
@@ -111,49 +95,37 @@ def _along_a_kink(state: State, h: Array, field: Field, controls: Controls) -> t
     loss, velocity = field(weights)
     scale = controls.atol + controls.rtol * jnp.abs(weights)
     error = jnp.sqrt(over_weights(off**2) / over_weights(scale**2))
-    error = jnp.where(jnp.isfinite(error + loss), error, jnp.inf)
-    return weights, loss, velocity, error, state.kinks > _SLIDING
+    return weights, loss, velocity, jnp.where(jnp.isfinite(error + loss), error, jnp.inf)
 
 
-def _slide(state: State, controls: Controls, rough: Flag, accepted: Flag) -> tuple[Number, Number]:
-    """Count tries at kinks, and loosen the tolerance where a trajectory slides along one.
+def _slide(
+    state: State, controls: Controls, roughness: Array, accepted: Array
+) -> dict[str, Number]:
+    """Count kinks, and loosen the tolerance where a trajectory slides along one.
 
     Where both sides of a kink push towards it, as they do for ReLU units, the flow stays on it and
     crosses it with every step. Its error then falls in proportion to the step, not with the sixth
-    power of it, and the tolerance asked for would take 1/rtol steps for one unit of time. From
-    there on steps are short and simple ones (`_along_a_kink`), and now and then one across.
+    power of it, and the tolerance asked for would take 1/rtol steps for one unit of time. To cross
+    a kink once takes some ten such steps, which is no reason to give up accuracy; ten times in a
+    row is at rtol 1e-5, and eighty times at 1e-8, since a tight tolerance asks for accuracy at some
+    cost. From then on steps are short and simple ones (`_along_a_kink`).
     """
-    sliding = state.kinks > _SLIDING
-    more = jnp.where(sliding, -1.0 / _AGAIN, jnp.where(accepted, -_FORGIVEN, 0.0))
-    more = jnp.where(rough & ~sliding, 1.0, more)
-    kinks = jnp.clip(state.kinks + more, 0.0, _SLIDING + 1.0)
-    loose = jnp.minimum(_LOOSE * jnp.sqrt(controls.rtol), _LOOSEST)
-    loosest = jnp.maximum(loose / controls.rtol, 1.0)
-    tighter = jnp.where(accepted & ~rough, jnp.maximum(0.5 * state.slack, 1.0), state.slack)
-    slack = jnp.where(kinks > _SLIDING, jnp.minimum(2.0 * state.slack, loosest), tighter)
-    return kinks, slack
+    crosses = (state.event == REJECTED) & ~accepted & (roughness > state.roughness)
+    most = _slide_from(controls)
+    kinks = jnp.where(crosses, jnp.minimum(state.kinks + 1.0, most + 10.0), state.kinks)
+    kinks = jnp.where(accepted, jnp.maximum(kinks - _FORGET, 0.0), kinks)
+    sliding = kinks > most
+    loosest = jnp.maximum(jnp.minimum(controls.rtol**_LOOSE, _LOOSEST) / controls.rtol, 1.0)
+    looser = jnp.minimum(2.0 * state.slack, loosest)
+    slack = jnp.where(sliding, looser, state.slack)
+    slack = jnp.where(accepted & ~sliding, jnp.maximum(0.5 * slack, 1.0), slack)
+    return {"roughness": roughness, "kinks": kinks, "slack": slack}
 
 
-def _look(before: State, after: State, controls: Controls) -> State:
-    """Stop a lane that has slid for the host to judge, if the loss no longer falls.
-
-    On a kink the gradient does not vanish, and says nothing about the gain that is left. So now and
-    then, when the time has grown by a quarter, the lowest loss is compared with that of the time
-    before: it must have fallen by more than its noise, the largest rise since then.
-    """
-    time = controls.elapsed + after.time
-    rise = jnp.maximum(before.rise, after.loss - before.loss)
-    low = jnp.minimum(before.low, after.loss)
-    due = time >= _LOOK * before.looked
-    rests = before.low_before - low <= jnp.maximum(rise, controls.gain_tolerance)
-    rests &= due & (after.loosest > 1.0) & (after.status == RUNNING) & (controls.gain_tolerance > 0)
-    return after._replace(
-        status=jnp.where(rests, STATIONARY, after.status),
-        looked=jnp.where(due, time, before.looked),
-        low=low,
-        low_before=jnp.where(due, low, before.low_before),
-        rise=jnp.where(due, 0.0, rise),
-    )
+def _slide_from(controls: Controls) -> Number:
+    """Return the number of kinks from which on a trajectory slides."""
+    factor, power = _SLIDING
+    return factor * controls.rtol**power
 
 
 def _written_out(state: State, h: Array, field: Field) -> tuple[Array, Array, list[Array]]:

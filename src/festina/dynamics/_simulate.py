@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from .._objective import Objective, objective
 from ..networks import AbstractNetwork
@@ -15,7 +15,6 @@ from ._drive import drive, initial_state
 from ._logbook import Logbook, Resolution
 from ._observe import Observation
 from ._program import NEVER, Controls, Start, State, start
-from ._runge_kutta import ALONG
 from ._trajectory import Samples, Trajectory
 from ._verdict import Verdict, first_status
 from ._width import Widen, condense
@@ -102,7 +101,7 @@ def simulate(beginning: Beginning, method: Method, course: Course) -> Trajectory
         saves=saves.reshape(batch),
         endings=verdict.endings(book.last, book.initial, losses, saves),
         floor=problem.floor,
-        evaluations=_evaluations(method, book).reshape(batch),
+        evaluations=(1 + method.evaluations * book.steps).reshape(batch),
         convention=loss,
         method=method.name,
         solver=method.solver,
@@ -114,12 +113,6 @@ def simulate(beginning: Beginning, method: Method, course: Course) -> Trajectory
         labels=network.labels,
         past=_past(past, book.last, controls).over(batch),
     )
-
-
-def _evaluations(method: Method, book: Logbook) -> Int[np.ndarray, " lane"]:
-    """Return how many gradients each lane took; a step along a kink takes fewer than others."""
-    spared = (method.evaluations - ALONG) * book.last.slides.astype(int)
-    return 1 + method.evaluations * book.steps - spared
 
 
 def _recalled(

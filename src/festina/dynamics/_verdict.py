@@ -11,7 +11,6 @@ from jaxtyping import Bool, Float, Int
 
 from .._objective import Objective
 from .._precision import float64
-from ..networks._structure import AbstractStructure, Structure
 from ._course import Method
 from ._curvature import extreme_curvatures, gain_of_slow_weights, slow_way_out
 from ._program import AT_FLOOR, FINISHED, NOT_FINITE, STATIONARY, STEP_UNDERFLOW, Controls, State
@@ -20,7 +19,6 @@ from ._stability import cause_of_divergence, restlessness, stability_limit, too_
 from ._trajectory import Ending
 
 _RECENT = 8  # samples
-_LONGER = 1.2  # times the time of the last look at a slide: when there is the next
 
 
 @np.errstate(invalid="ignore")  # of weights that are far too large
@@ -93,13 +91,10 @@ class Verdict:
     method: Method
     controls: Controls
     standstills: dict[int, Ending] = field(default_factory=dict)
-    looks: dict[int, tuple[float, Float[np.ndarray, "side unit"]]] = field(default_factory=dict)
 
     def goes_on(self, lane: int, state: State) -> bool:
         """Whether a lane that stands still is on the way past a saddle."""
         ending = self._at_standstill(lane, state)
-        if ending is None and state.loosest > 1.0:
-            ending = self._after_a_slide(lane, state)
         if ending is not None:
             self.standstills[lane] = ending
         return ending is None
@@ -178,29 +173,6 @@ class Verdict:
             f"{more} to see it.",
         )
 
-    def _after_a_slide(self, lane: int, state: State) -> Ending | None:
-        """Judge a lane on kinks, whose loss no longer falls: does a unit still grow?
-
-        Curvature does not tell there. But the size of a unit moves smoothly along its kinks, and a
-        saddle is left by units that grow long before the loss shows it.
-        """
-        now = float(state.time + self.controls.elapsed[lane])
-        squares = _squares(self.problem.structure, np.asarray(state.weights))
-        since, before = self.looks.get(lane, (now, squares))
-        if lane in self.looks and now < _LONGER * since:
-            return None
-        self.looks[lane] = now, squares
-        # Squares on both sides of a unit grow by the same amount; what only one does is noise.
-        noise = 2.0 * float(state.loosest) * self.method.rtol  # of a size now, and of one before
-        grown = np.min(squares - before, axis=0) > 2.0 * noise * np.min(before, axis=0)
-        if now == since or grown.any():
-            return None
-        return Ending(
-            "converged",
-            f"At rest on kinks: from time {since:.6g} to {now:.6g} the loss fell by no more than "
-            f"its noise there, and no unit grew by more than {noise:.1%}.",
-        )
-
     def _ending(
         self,
         state: State,
@@ -254,11 +226,9 @@ class Verdict:
     ) -> str:
         """Why so many steps did not suffice, and what would."""
         if state.loosest > 1.0:
-            fall = 1.0 - (state.low + self.problem.floor) / (state.low_before + self.problem.floor)
             return (
-                "sliding along kinks, where steps are short. In the last part of that time, from "
-                f"{state.looked:.6g} on, the loss fell by {fall:.2%}. If that matters, raise "
-                "`max_steps`, or `rtol` for longer steps; if not, set an earlier `t_end`."
+                "short ones, because of kinks: a looser `rtol` gets further than more `max_steps`, "
+                "and `t_end` ends a slide that has nothing left to gain."
             )
         if not self.method.continuous and _rises(losses):
             rate, momentum = pace
@@ -291,18 +261,6 @@ class Verdict:
                 f"{state.loosest:.3g}-fold."
             )
         return remarks
-
-
-def _squares(
-    structure: AbstractStructure, weights: Float[np.ndarray, " weight"]
-) -> Float[np.ndarray, "side unit"]:
-    """Return the squared norms of the weights into and out of each unit of a layer.
-
-    For other networks, return those of the weights into each unit, in one row.
-    """
-    parts = [part.reshape(len(part), -1) for part in structure.arrays(weights)]
-    squares = [np.sum(part**2, axis=1) for part in parts]
-    return np.stack(squares if isinstance(structure, Structure) else [np.concatenate(squares)])
 
 
 def _rises(losses: Float[np.ndarray, " save"]) -> bool:
