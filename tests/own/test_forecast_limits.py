@@ -157,8 +157,7 @@ def run(model, optimizer, steps, schedule=lambda k: 1.0):
     return losses
 
 
-@pytest.mark.parametrize("before", [0, 3])
-@pytest.mark.parametrize("name", OWN)
+@pytest.mark.parametrize(("name", "before"), [*((name, 0) for name in OWN), ("momentum", 3)])
 def test_training_that_settles_in_a_few_steps_is_run_step_by_step(name, before):
     model = linear()
     optimizer = OWN[name](model.parameters())
@@ -175,7 +174,7 @@ def test_training_that_settles_in_a_few_steps_is_run_step_by_step(name, before):
     assert (seen.verdict, seen.left) == ("no staircase" if before == 0 else seen.verdict, None)
 
 
-@pytest.mark.parametrize("lr", [0.1, 0.3, 1.0])
+@pytest.mark.parametrize("lr", [0.1, 1.0])
 def test_adam_that_settles_in_a_few_steps_is_not_dilated_then(lr):
     model = linear()
     optimizer = torch.optim.Adam(model.parameters(), lr=lr)
@@ -200,7 +199,7 @@ def test_a_velocity_is_stated_as_it_is_read():
             ask(SGD(0.05, momentum=0.9, velocity=wrong))
 
 
-@pytest.mark.parametrize(("layers", "bias"), [(3, False), (3, True), (4, True)])
+@pytest.mark.parametrize(("layers", "bias"), [(3, False), (4, True)])
 def test_saddles_of_higher_order_are_no_minima(layers, bias):
     """Gradient and curvature vanish with the product of three layers or more."""
     (x, y), widths = regression(), [4, *[6] * (layers - 1), 1]

@@ -39,10 +39,10 @@ def forecast(
     The forecast integrates the training dynamics ahead of the run, using gradients on all `samples`
     at once. For descent it integrates gradient flow by Runge–Kutta–Chebyshev steps, on a clock that
     knows momentum: a mode that grows as $e^{at}$ along the flow grows by the larger root of
-    $\zeta^2 - (1+\mu+\eta a)\zeta + \mu = 0$ a step. Where descent does not follow the flow, because
-    it settles within a few steps or has another velocity, its own steps are taken. Adam and AdamW
-    run themselves on a dilated clock, from the state that they are in. Linearising once at the plateau is not enough, because
-    units turn while the loss rests.
+    $\zeta^2 - (1+\mu+\eta a)\zeta + \mu = 0$ a step. Where descent does not follow the flow, since
+    it settles within a few steps or has another velocity, the forecast takes its own steps. Adam
+    and AdamW run themselves on a dilated clock, from the state that they are in. Linearising once
+    at the plateau is not enough, because units turn while the loss rests.
 
     A plateau is left when a tenth of the coming drop is made, where the drop is from the loss where
     it is flattest from now on to where it rests next. The band is twice what half of the samples

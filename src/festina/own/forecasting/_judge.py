@@ -176,7 +176,7 @@ def result(run: Run, seen: Seen, now: float, judge: Judge | None, since: float |
     """The verdict on what was seen, and the band, for which the run is looked ahead of again."""
     problem, budget, course, drop = run.problem, run.problem.budget, seen.course, seen.drop
     if not course.time:
-        course.add(Ahead(0.0, now, 0.0, 0.0, problem.start), judge)
+        course.add(Ahead(0.0, now, math.nan, 0.0, problem.start), judge)
     notes, most, end = problem.notes, budget.most, course.end
     gave_up = budget.gradients >= most
     dear = budget.dear and drop is None

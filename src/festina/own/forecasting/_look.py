@@ -80,17 +80,17 @@ def saddle(rule: SGD | Adam | None, problem: Problem, w: Vector) -> tuple[bool, 
     that is a saddle is seen from weights nearby, from where the loss falls below its level or not.
     Weight decay makes it a minimum.
     """
-    gradient = decayed(rule, problem)
-    seen = ritz(gradient, w, problem.random())
+    seen = ritz(decayed(rule, problem), w, problem.random())
     decay = parts(getattr(rule, "weight_decay", 0.0), len(problem.names))
     zero = lambda part: Vector((part,)).square < _ZERO**2 * math.prod(part.shape)
     free = [zero(part) and not each for part, each in zip(w.parts, decay, strict=True)]
     if seen.saddle or sum(free) < _FACTORS:
         return seen.saddle, seen.leaves
-    flow = lambda w: (lambda loss, g: (loss, g * -1.0))(*gradient(w))
     start = w + problem.random().scaled([_NUDGE * each for each in free])
     before = problem.budget.gradients
-    for here in integrate(flow, start, tolerance=_TOLERANCE):
+    for here in integrate(
+        _flow(SGD(1.0, weight_decay=decay), problem), start, tolerance=_TOLERANCE
+    ):
         if here.loss < seen.loss - _LOWER * abs(seen.loss):
             return True, False
         if problem.budget.gradients - before > _NUDGED:

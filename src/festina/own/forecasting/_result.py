@@ -120,9 +120,9 @@ class Forecast:
             case "no staircase":
                 return f"{here} falls to {there} without a rest"
             case "plateau":
-                known = self.band is not None and self.band[0] > 0.0
-                within = f"is not left within {_steps(self.band[0])}" if known else ""
-                return f"{here} {within or 'is not left, as far as was seen'}"
+                until = self.band[0] if self.band else 0.0
+                within = f"within {_steps(until)}" if until else "as far as was seen"
+                return f"{here} is not left {within}"
             case "noise floor":
                 return (
                     f"{here} stays about {there}: the noise of mini-batches of {self.batch} holds "
