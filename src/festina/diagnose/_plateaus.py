@@ -13,7 +13,7 @@ from ..networks._given import real_array
 from ._at_rest import at_rest
 from ._passage import Passages, passages
 from ._pieces import Denoised, denoised
-from ._plateaus_loss import from_loss
+from ._plateaus_loss import Options, from_loss
 from ._plateaus_result import AT_SPEED, Plateaus
 from ._rises import between_rises, flanks, lasting_rises, runs
 
@@ -134,8 +134,8 @@ def plateaus(
         noise hides whether the loss rests there, an exponential approach being less than twenty
         times likelier than $(1 + T/s)^{-3/2}$, its strength is NaN.
     """
-    options = prominence, merge, edge, levels, floor, bins, smoothing, median
-    return answered([judged(*_curves(time, loss, squared_gradient, slope), *options)])[0]
+    options = Options(prominence, merge, edge, levels, floor, bins, smoothing, median)
+    return answered([judged(*_curves(time, loss, squared_gradient, slope), options)])[0]
 
 
 def answered(asking: Sequence[Judging]) -> list[Plateaus]:
@@ -158,17 +158,11 @@ def judged(
     loss: ArrayLike,
     squared_gradient: ArrayLike | None,
     slope: ArrayLike | None,
-    prominence: float = PROMINENCE,
-    merge: float = MERGE,
-    edge: float = 0.05,
-    levels: Literal["linear", "log"] = "linear",
-    floor: float = 1e-6,
-    bins: int = 1000,
-    smoothing: float = 1.5,
-    median: int = 9,
+    options: Options,
 ) -> Judging:
     """Find the plateaus of one curve, and ask for the times at which it passes levels."""
-    _check_options(prominence, merge, edge, levels, floor, bins, smoothing, median)
+    _check_options(options)
+    prominence, merge, edge, levels, floor, _, _, median = options
     t, l, r, dl = _check_curve(time, loss, squared_gradient, slope)  # noqa: E741
     kept = np.flatnonzero(np.diff(t, prepend=-np.inf) > 0)
     t, l = t[kept], l[kept]  # noqa: E741
@@ -201,11 +195,8 @@ def judged(
             clock,
             curve[~risen],
             Denoised(*(each[~risen] for each in seen)),
-            prominence,
             least[~risen],
-            relative=relative,
-            bins=bins,
-            smoothing=smoothing,
+            options,
         )
         index, curve = np.flatnonzero(~risen)[index], falling[np.cumsum(~risen) - 1]
         smooth = np.allclose(curve[~risen], l[~risen], rtol=0.0, atol=1e-12 * scale)
@@ -276,28 +267,21 @@ def _curves(
     return lane.time, lane.loss, None if slope is None else lane.squared_gradient, slope
 
 
-def _check_options(
-    prominence: float,
-    merge: float,
-    edge: float,
-    levels: str,
-    floor: float,
-    bins: int,
-    smoothing: float,
-    median: int,
-) -> None:
-    for name, value, kind, good, wanted in (
-        ("prominence", prominence, Real, lambda x: x > 0, "a positive number of decades, as 0.5"),
-        ("merge", merge, Real, lambda x: 0 <= x < 1, "a fraction of the initial loss, as 1e-3"),
-        ("edge", edge, Real, lambda x: 0 < x < 0.5, "a fraction between 0 and one half, as 0.05"),
-        ("levels", levels, str, lambda x: x in ("linear", "log"), 'either "linear" or "log"'),
-        ("floor", floor, Real, lambda x: 0 < x < 1, "a fraction of the initial loss, as 1e-6"),
-        ("bins", bins, Integral, lambda x: x >= 2, "at least two steps, as 1000"),
-        ("smoothing", smoothing, Real, lambda x: 0 <= x < np.inf, "a width in bins, 0 for none"),
-        ("median", median, Integral, lambda x: x > 0 and x % 2, "an odd number, 1 for none"),
-    ):
+def _check_options(options: Options) -> None:
+    wanted = dict(
+        prominence=(Real, lambda x: x > 0, "a positive number of decades, as 0.5"),
+        merge=(Real, lambda x: 0 <= x < 1, "a fraction of the initial loss, as 1e-3"),
+        edge=(Real, lambda x: 0 < x < 0.5, "a fraction between 0 and one half, as 0.05"),
+        levels=(str, lambda x: x in ("linear", "log"), 'either "linear" or "log"'),
+        floor=(Real, lambda x: 0 < x < 1, "a fraction of the initial loss, as 1e-6"),
+        bins=(Integral, lambda x: x >= 2, "at least two steps, as 1000"),
+        smoothing=(Real, lambda x: 0 <= x < np.inf, "a width in bins, 0 for none"),
+        median=(Integral, lambda x: x > 0 and x % 2, "an odd number, 1 for none"),
+    )
+    for name, (kind, good, words) in wanted.items():
+        value = getattr(options, name)
         if not isinstance(value, kind) or not good(value):
-            raise ValueError(f"`{name}` is {value!r}, expected {wanted}.")
+            raise ValueError(f"`{name}` is {value!r}, expected {words}.")
 
 
 def _check_curve(

@@ -2,10 +2,11 @@
 
 import itertools
 from collections.abc import Callable
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-from .._drops import RATE_FLOOR, log_rate, split, strength
+from .._drops import MERGE, PROMINENCE, RATE_FLOOR, log_rate, split, strength
 from ._pieces import CERTAIN, Denoised
 from ._scatter import grain, last_digit
 
@@ -30,16 +31,25 @@ Error = Callable[[np.ndarray], np.ndarray]
 """Standard error of the curve at a level."""
 
 
+class Options(NamedTuple):
+    """Options of `plateaus`, with its defaults."""
+
+    prominence: float = PROMINENCE
+    merge: float = MERGE
+    edge: float = 0.05
+    levels: Literal["linear", "log"] = "linear"
+    floor: float = 1e-6
+    bins: int = 1000
+    smoothing: float = 1.5
+    median: int = 9
+
+
 def from_loss(
     t: np.ndarray,
     loss: np.ndarray,
     seen: Denoised,
-    prominence: float,
     least: np.ndarray,
-    *,
-    relative: bool,
-    bins: int,
-    smoothing: float,
+    options: Options,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Samples on the plateaus, their strengths, and the monotone curve they were read from.
 
@@ -60,18 +70,19 @@ def from_loss(
         middle = int(np.argmin(np.abs(t - 0.5 * (t[0] + t[-1]))))
         return np.array([middle]), np.array([np.nan]), envelope
 
-    edges = _edges(envelope[0], envelope[-1], error, bins=bins, relative=relative)
+    edges = _edges(envelope[0], envelope[-1], error, options)
     passage = _passages(t, envelope, edges, _RESOLUTION * error(edges))
     stay, fall = np.diff(passage), -np.diff(edges)
     rate = fall / np.maximum(stay, RATE_FLOOR * stay.max())
     rest = log_rate(rate)
-    speed = gaussian_filter1d(rest, smoothing, mode="nearest") if smoothing > 0 else rest
+    width = options.smoothing
+    speed = gaussian_filter1d(rest, width, mode="nearest") if width > 0 else rest
 
     # The sample in the middle of the stay stands for the step.
     middle = 0.5 * (passage[1:] + passage[:-1])
     sample = np.searchsorted(0.5 * (t[1:] + t[:-1]), middle)
     level = envelope[sample]
-    bottoms, drops = split(speed, rest, level, prominence, smallest[sample])
+    bottoms, drops = split(speed, rest, level, options.prominence, smallest[sample])
 
     told = np.maximum(_ROUND_OFF * scale, last_digit(loss, envelope))
     told = np.maximum(np.maximum(told, unit), seen.scatter)
@@ -85,21 +96,14 @@ def from_loss(
     return sample[bottoms], strength(peaks, valleys), envelope
 
 
-def _edges(
-    top: float,
-    end: float,
-    error: Error,
-    *,
-    bins: int,
-    relative: bool,
-) -> np.ndarray:
+def _edges(top: float, end: float, error: Error, options: Options) -> np.ndarray:
     """Levels from `top` to `end`, as close as the curve can tell them apart.
 
     With steps of the size $δ(L)$ there are $∫dL/δ$ of them.
     """
-    height = top - end
+    height, bins = top - end, options.bins
     left = np.append(0.0, np.geomspace(1e-3 * _FINEST / bins, 1.0, 2000))  # to fall, of the height
-    if relative:
+    if options.levels == "log":
         step = np.log(top / end) / bins * (end / height + left)
     else:
         step = np.clip(_GRADE * left, _FINEST / bins, 1.0 / bins)

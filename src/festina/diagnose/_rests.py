@@ -10,6 +10,7 @@ from ..dynamics import Trajectory
 from ._given import check_trajectory
 from ._passage import passage_time
 from ._plateaus import Judging, answered, judged, slope_of
+from ._plateaus_loss import Options
 from ._plateaus_result import Plateaus
 
 if TYPE_CHECKING:
@@ -111,7 +112,9 @@ def _judged(
     upto = (*index, slice(0, int(trajectory.saves[index])))
     gradient = None if slope is None else trajectory.squared_gradient[upto]
     slopes = None if slope is None else slope[upto]
-    return judged(trajectory.time[upto], trajectory.loss[upto], gradient, slopes, merge=merge)
+    return judged(
+        trajectory.time[upto], trajectory.loss[upto], gradient, slopes, Options(merge=merge)
+    )
 
 
 def _middles(levels: ArrayLike) -> Float[np.ndarray, " middle"]:
