@@ -11,6 +11,7 @@ from rich.console import Console
 from festina.cli._perform import Done, save_figure
 from festina.cli._table import claims_table, print_results
 from festina.papers.claims import Claim, Judgement, Ledger, agree, headline
+from festina.papers.figures._fit import covers_data
 
 WORDS = {
     "holds": (True, {}),
@@ -80,3 +81,12 @@ def test_a_figure_is_laid_out_once_whatever_matplotlib_was_told(tmp_path):
         save_figure(figure, tmp_path / "figure")
         layout = figure.get_layout_engine()
     assert layout is None or layout.__class__.__name__ == "PlaceHolderLayoutEngine"
+
+
+def test_a_legend_of_a_figure_in_its_own_size_covers_no_data(tmp_path):
+    figure = Figure(layout="constrained")
+    ax = figure.subplots()
+    ax.plot([0, 1, 1], [0, 0, 1], label="below and right")
+    ax.legend(loc="lower right")
+    save_figure(figure, tmp_path / "figure", formats=("png",))
+    assert not covers_data(ax)

@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from experiments import are_apart, is_whole
 from festina.papers.figures import finish, fit, sheet
@@ -47,10 +48,10 @@ def test_a_slide_shows_all_data_and_words(panels, curve):
     assert tuple(figure.get_size_inches()) == (8, 4.5)
     assert is_whole(figure, slack=0.02)
     assert not any(covers_data(ax) for ax in figure.axes)
-    legends = [ax.get_legend().get_window_extent() for ax in figure.axes]
     frames = [ax.get_window_extent() for ax in figure.axes]
-    for k, legend in enumerate(legends):
-        assert not any(legend.overlaps(frame) for j, frame in enumerate(frames) if j != k)
+    for legend in (*filter(None, (ax.get_legend() for ax in figure.axes)), *figure.legends):
+        box = legend.get_window_extent()
+        assert not any(box.overlaps(ax.bbox) for ax in figure.axes if ax is not legend.axes)
     assert are_apart([ax.title.get_window_extent() for ax in figure.axes])
     assert min(frame.width for frame in frames) > 1.2 * figure.dpi
 
@@ -71,6 +72,151 @@ def test_a_legend_with_its_own_place_stays():
     fit(figure, 8, 4.5)
     figure.draw_without_rendering()
     assert ax.get_legend().get_window_extent().y0 >= ax.bbox.y1 - 1
+
+
+def panel(**how):
+    figure, ax = sheet("A figure", width=4, height=3)
+    ax.set(xlim=(0, 1), ylim=(0, 1), **how)
+    return figure, ax
+
+
+def full_of(kind, ax):
+    """Fill the axes with something of this kind, but for the upper left corner."""
+    x, y = (each.ravel() for each in np.meshgrid(*[np.linspace(0.02, 0.98, 25)] * 2))
+    x, y = np.transpose([(a, b) for a, b in zip(x, y, strict=True) if a > 0.6 or b < 0.6])
+    if kind == "markers":
+        ax.plot(x, y, "o", ms=4)
+    elif kind == "dots":
+        ax.scatter(x, y, s=16)
+    elif kind == "error bars":
+        ax.errorbar(x, y, 0.01, ls="none")
+    elif kind == "words":
+        for a, b in zip(x[::3], y[::3], strict=True):
+            ax.text(a, b, "ab")
+    elif kind == "insets":
+        ax.inset_axes((0.5, 0.0, 0.5, 1.0))
+        ax.inset_axes((0.0, 0.0, 0.5, 0.6))
+    else:
+        ax.fill_between([0.5, 1], [1, 1])
+        ax.fill_between([0, 0.5], [0.6, 0.6])
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "words",
+        *(
+            pytest.param(kind, marks=pytest.mark.slow)
+            for kind in ("markers", "dots", "error bars", "insets", "filled areas")
+        ),
+    ],
+)
+def test_a_legend_moves_to_the_free_corner(kind):
+    figure, ax = panel()
+    full_of(kind, ax)
+    ax.plot([], [], label="data")
+    ax.legend(loc="lower right")
+    fit(figure, 4, 3)
+    box, middle = ax.get_legend().get_window_extent(), ax.bbox.p0 + ax.bbox.size / 2
+    assert box.x1 < middle[0] + 0.1 * ax.bbox.width
+    assert box.y0 > middle[1]
+    assert ax.get_ylim() == (0, 1)
+
+
+def test_dots_that_no_line_joins_leave_room_between_them():
+    figure, ax = panel()
+    ax.plot([0.1, 0.9], [0.9, 0.9], "o", ls="none", label="dots")
+    ax.legend(loc="upper center")
+    fit(figure, 4, 3)
+    box = ax.get_legend().get_window_extent()
+    assert (box.x0 + box.x1) / 2 == pytest.approx((ax.bbox.x0 + ax.bbox.x1) / 2, abs=2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scale", ["linear", "log"])
+def test_axes_that_are_raised_for_a_legend_have_no_ticks_beside_it(scale):
+    figure, axes = sheet("A figure", 2, width=3, height=3, sharey=True)
+    t = np.linspace(0, 1, 200)
+    for ax in axes:
+        for k in range(3):
+            ax.plot(t, 0.55 + 0.45 * np.sin(50 * t + k), label=f"curve {k}")
+        ax.set(yscale=scale, ylim=(0.1, 1.0))
+        ax.legend()
+    fit(figure, 6, 3)
+    assert not any(covers_data(ax) for ax in axes)
+    low, high = axes[0].yaxis.get_transform().transform(axes[0].get_ylim())
+    unit = np.ptp(axes[0].yaxis.get_transform().transform([0.1, 1.0]))
+    assert 1.1 < (high - low) / unit < 1.7  # once for both
+    assert all((ax.get_yticks(minor=minor) <= 1.0).all() for ax in axes for minor in (False, True))
+
+
+@pytest.mark.slow
+def test_legends_that_find_no_room_stand_below_with_their_marks():
+    figure, axes = sheet("A figure", 3, width=3, height=3)
+    t = np.linspace(0, 1, 300)
+    for k, ax in enumerate(axes):
+        for j in range(7):
+            curve = ax.errorbar if j == 0 else ax.plot
+            marks = {"ls": "none", "marker": "o"} if j == 0 else {}
+            curve(t, np.sin(60 * t + j), **marks, label=f"one curve of panel {k}, number {j}")
+        ax.legend(loc="center")
+    fit(figure, 8, 4.5)
+    assert not any(ax.get_legend() for ax in axes)
+    (legend,) = figure.legends
+    assert len(legend.get_texts()) == 21
+    assert is_whole(figure, slack=0.02)
+    box = legend.get_window_extent()
+    assert not any(box.overlaps(ax.get_window_extent()) for ax in axes)
+    assert sum(line.get_marker() == "o" for line in legend.findobj(Line2D)) == 3
+
+
+def labels_of(ax):
+    low, high = ax.get_xlim()
+    ticks = [tick for tick in ax.xaxis.get_major_ticks() if low <= tick.get_loc() <= high]
+    return [tick.label1 for tick in ticks if tick.label1.get_text()]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["outputs of labels", "outputs of mixed", "units of modular", "maps of modular"] * 2,
+        [f"{k}.000001" for k in range(-12, 13)],
+    ],
+    ids=["words", "numbers"],
+)
+def test_tick_labels_are_apart(words):
+    figure, ax = sheet("A figure", width=8, height=3)
+    ax.set_xticks(range(len(words)), words)
+    fit(figure, 4, 3)
+    labels = labels_of(ax)
+    assert are_apart([label.get_window_extent() for label in labels])
+    if words[0][0] == "o":
+        assert [label.get_text().replace("\n", " ") for label in labels] == words
+    else:
+        assert [label.get_text() for label in labels] == words[:: len(words) // (len(labels) - 1)]
+
+
+def test_words_below_all_panels_are_broken_into_lines():
+    figure, ax = panel()
+    handles = [ax.plot([], [], label=f"distinctions at level {k}")[0] for k in range(5)]
+    figure.legend(handles=handles, loc="outside lower center", ncols=5)
+    fit(figure, 4.2, 3)
+    assert is_whole(figure, slack=0.02)
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == [
+        each.get_label() for each in handles
+    ]
+
+
+@pytest.mark.slow
+def test_rows_say_once_what_their_axes_are():
+    figure, axes = sheet("A figure", 2, 3, width=3, height=3)
+    for k, ax in enumerate(axes.ravel()):
+        finish(ax, "time", "loss" if k != 3 else "share")
+    fit(figure, 8, 4.5)
+    assert [[ax.get_xlabel() for ax in row] for row in axes] == [[""] * 2] * 2 + [["time"] * 2]
+    said = [[ax.get_ylabel() for ax in row] for row in axes]
+    assert said == [["loss", ""], ["loss", "share"], ["loss", ""]]
 
 
 @pytest.mark.slow

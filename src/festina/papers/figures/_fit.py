@@ -93,7 +93,8 @@ def covers_data(ax: Axes) -> bool:
         return False
     box = legend.get_window_extent()
     middle = (box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2
-    return ax.bbox.contains(*middle) and (box.width > ax.bbox.width or _hides(ax, box))
+    inside = bool(ax.bbox.contains(*middle))
+    return inside and (bool(box.width > ax.bbox.width) or _hides(ax, box))
 
 
 def _hides(ax: Axes, box: Bbox) -> bool:
@@ -205,7 +206,7 @@ def _entries(legend: Legend, owner: Axes | Figure) -> list[tuple[str, Any]]:
 
 
 def _is_low(legend: Legend, figure: Figure) -> bool:
-    return legend.get_window_extent().y0 < figure.bbox.height / 2
+    return bool(legend.get_window_extent().y0 < figure.bbox.height / 2)
 
 
 def _narrow_legends(figure: Figure) -> bool:

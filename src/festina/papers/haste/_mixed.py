@@ -309,7 +309,7 @@ def draw(run: xr.DataTree) -> Figure:
     The bars of the areas name the colours of the losses.
     """
     counts = parameters_of(run, Parameters).contexts
-    title = "Mixed against modular: ReLU units are on in all contexts but one"
+    title = "Mixed against modular (dashed: theory): ReLU units are on in all contexts but one"
     figure, rows = sheet(title, 3, len(counts), squeeze=False, width=3.8, height=2.9)
     for count, (loss, units, area) in zip(counts, rows, strict=True):
         data, where = run[f"contexts_{count}"].ds, f"{count} contexts"
@@ -325,12 +325,11 @@ def draw(run: xr.DataTree) -> Figure:
             1, floor, "linear network", transform=right, ha="right", va="bottom", size="small"
         )
         words = "time $t/τ$", "loss over its start", f"loss, {where}"
-        theory = "theory" * (count == counts[0])
-        finish(loss, *words, theory=theory, yscale="log", ylim=(3e-3, 1.3), legend="lower left")
+        finish(loss, *words, yscale="log", ylim=(3e-3, 1.3), legend=None)
         for on, shade, label in family(range(1, count + 1), "on in"):
             seen = data["share"].sel(on=on).mean("seed")
             both(units, data["time"], seen, color=shade, label=label)
-        words = "time $t/τ$", "share of strength", f"ReLU units, {where}"
+        words = "time $t/τ$", "share of strength", f"ReLU, {where}"
         finish(units, *words, ylim=(-0.02, 1.02), legend="beside")
         mean = data["area"].mean("seed")
         area.barh(np.arange(4), mean, color=list(_COLORS.values()), alpha=0.6)

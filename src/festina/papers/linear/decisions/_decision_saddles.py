@@ -247,8 +247,9 @@ def _draw_cube(ax: Axes, points: xr.Dataset) -> None:
         at = ax.transData.transform((x[point], loss[point]))
         across, up = ax.transAxes.inverted().transform(at)
         small = ax.inset_axes((across + aside, up + above, 0.1, 0.095), zorder=4)
-        middle, leader = (across + aside + 0.05, up + above + 0.05), {"arrowstyle": "-", "lw": 0.5}
-        ax.annotate("", (x[point], loss[point]), middle, "data", ax.transAxes, arrowprops=leader)
+        if above > 0.1:  # The curve stands apart from its point: join both.
+            middle, how = (across + aside + 0.05, up + above), {"arrowstyle": "-", "lw": 0.5}
+            ax.annotate("", (x[point], loss[point]), middle, "data", ax.transAxes, arrowprops=how)
         small.plot(points["contrast"], points["right_probability"][point], color="black", lw=1.3)
         small.axhline(0.5, color="0.85", lw=0.6, zorder=0)
         small.set(ylim=(-0.08, 1.08), xticks=[], yticks=[])
