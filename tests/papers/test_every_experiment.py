@@ -77,13 +77,18 @@ def test_its_figure_can_be_read(name):
     assert is_whole(figure, slack=0.02)
     shown = [ax for ax in figure.axes if ax.axison and ax.get_label() != "<colorbar>"]
     for ax in shown:
-        beside = [other for other in ax.get_shared_y_axes().get_siblings(ax)]
+        beside = [*ax.get_shared_y_axes().get_siblings(ax), *in_row(ax, shown)]
         below = [other for other in ax.get_shared_x_axes().get_siblings(ax)]
         assert any(other.get_ylabel() for other in beside)
         assert any(other.get_xlabel() or other.get_title() for other in below)
         assert len({text.get_text() for text in (legend(ax) or [])}) == len(legend(ax) or [])
     titles = [ax.title.get_window_extent() for ax in shown if ax.get_title()]
     assert are_apart(titles)
+
+
+def in_row(ax, shown):
+    """Panels beside this one, of which the first may say what all show."""
+    return [other for other in shown if np.isclose(other.get_position().y0, ax.get_position().y0)]
 
 
 def legend(ax):

@@ -30,6 +30,7 @@ from ..figures import DOTS, THEORY, finish, sheet, styled
 from ._schemes import SCHEMES, Activation
 
 _PARTS = ("bias", "variance", "accuracy")
+_Halves = tuple[np.ndarray, np.ndarray]  # means of independent samples
 
 
 class Parameters(BaseParameters):
@@ -86,9 +87,7 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
     warmer = warmer if "linear" in names else []
     count = len(names) + len(warmer)
 
-    def drawn_from(
-        name: str, temperature: float, k: int
-    ) -> tuple[Posterior, Predictor, list[np.ndarray]]:
+    def drawn_from(name: str, temperature: float, k: int) -> tuple[Posterior, Predictor, _Halves]:
         """Networks, their predictions of the new images, and the mean of either half of them."""
         drawn = sample(
             task,
@@ -105,11 +104,11 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
             key=jax.random.fold_in(keys[0], k),
         )
         seen = drawn.predict(x, key=jax.random.fold_in(keys[0], 1000 + k))
-        halves = np.array_split(seen.reshape(-1, *seen.shape[2:]), 2)
+        one, half = np.array_split(seen.reshape(-1, *seen.shape[2:]), 2)
         predictor = Predictor(seen.mean((0, 1)), seen.var((0, 1)), name)
-        return drawn, predictor, [half.mean(0) for half in halves]
+        return drawn, predictor, (one.mean(0), half.mean(0))
 
-    linear = dict[float, list[np.ndarray]]()
+    linear = dict[float, _Halves]()
     for k, name in enumerate(names):
         drawn, own, halves = drawn_from(name, parameters.temperature, k)
         if name == "linear":
@@ -161,7 +160,7 @@ def _linear(
     task: Task,
     x: np.ndarray,
     wanted: np.ndarray,
-    sampled: dict[float, list[np.ndarray]],
+    sampled: dict[float, _Halves],
 ) -> xr.Dataset:
     """Mean predictors of linear networks and by theory, each beside the lazy one's at its T."""
     rows, distance, seen = [], [], []

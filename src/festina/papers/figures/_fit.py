@@ -92,8 +92,7 @@ def covers_data(ax: Axes) -> bool:
     if legend is None:
         return False
     box = legend.get_window_extent()
-    middle = (box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2
-    inside = bool(ax.bbox.contains(*middle))
+    inside = bool(ax.bbox.padded(-3).overlaps(box))
     return inside and (bool(box.width > ax.bbox.width) or _hides(ax, box))
 
 
@@ -235,8 +234,8 @@ def _part_ticks(figure: Figure) -> bool:
             continue
         named = isinstance(ax.xaxis.get_major_formatter(), FixedFormatter)
         words = [label.get_text() for _, label in ticks]
-        if any(re.search("[a-z]{2}", word) for word in words):
-            lines = [word.replace(" ", "\n") for word in words]
+        if any(re.search("[a-z]{2}", re.sub(r"\$.*?\$", "", word)) for word in words):
+            lines = [word if "$" in word else word.replace(" ", "\n") for word in words]
             small = min(label.get_fontsize() for _, label in ticks)
             size = small if lines != words else min(small, _SMALLEST)
             parted |= lines != words or size != small

@@ -338,5 +338,5 @@ def draw(run: xr.DataTree) -> Figure:
             seeds = data["area"].sel(network=name)
             area.plot(seeds, np.full(len(seeds), k), ".", color="black", ms=3)
         area.invert_yaxis()
-        finish(area, "area below the loss", title=f"loss, {where}")
+        finish(area, "area below the loss", "network", f"loss, {where}")
     return figure
