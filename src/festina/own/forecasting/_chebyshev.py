@@ -74,14 +74,15 @@ def integrate(
     sharpness = _Sharpness(field, w, f)
     yield Ahead(t, loss, speed, 0.0, w, sharpness.value)
     h, longer, kinked, failed, blown, walk = 1.0 / sharpness.value, None, 0, 0, False, 0
-    while True:
+    while math.isfinite(loss):
         rho = SAFETY * sharpness.value
         # What blew up is tried again shorter than any other step: along a flow the loss falls.
-        fewest = max(SHORTEST, math.ceil(_STAGES * rho * own.time)) if own else 0
+        cheaper = min(_STAGES * rho * own.time, MOST_STAGES) if own else 0.0
+        fewest = max(SHORTEST, math.ceil(cheaper)) if own else 0
         shortest = fewest * own.time if own else 0.0
         floor = max(shortest, t / _OF_THE_WAY if kinked else 0.0)
         least = 0.0 if blown else max(_LEAST / rho, floor)
-        h = max(min(h, (MOST_STAGES**2 - 1) / _STAGES / rho), least)
+        h = min(max(h, least), (MOST_STAGES**2 - 1) / _STAGES / rho)
         size, drift = f.norm, own.coast(w, f) if own and not kinked else 0.0
         noticed = drift * (size + 0.5 * rho * drift) > _ALIKE * abs(loss)
         if own and noticed and drift > tolerance * h * size:
@@ -146,6 +147,9 @@ def _walk(
     loss, alike = math.nan, False
     for k in range(1, count + 1):
         time, w, loss, f = own(w, f)
+        if not math.isfinite(loss + f.square):  # diverged: the course ends here
+            yield Ahead(t + time, math.inf, math.inf, 0.0, w, sharpness.value)
+            return w, math.inf, f, t, speed, False
         t, speed = t + time, speed + own.forgets * (f.square - speed)
         yield Ahead(t, loss, speed, 0.0, w, sharpness.value)
         if k % SHORTEST == 0:
