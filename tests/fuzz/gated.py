@@ -191,6 +191,7 @@ def _(found, g):
         *(w[w != 0] for w in edges(network).values()),
         task.x[task.x != 0],
         task.y[task.y != 0],
+        network.gating.table[network.gating.table != 0],
         size=20,
     ):
         return finite(found.data_residual, found.weight_residual)

@@ -41,6 +41,8 @@ class Gating:
 
 def gating(gates: Mapping[str, ArrayLike | Rule], examples: ArrayLike | None, plan: Plan) -> Gating:
     """Gates as they were given for a graph, checked."""
+    if not isinstance(gates, Mapping):
+        raise ValueError(f"`gates` must be by name of node or edge, got {gates!r}.")
     known = (*plan.widths, *(f"{source}-{target}" for source, target in plan.edges))
     if unknown := [name for name in gates if name not in known]:
         raise ValueError(

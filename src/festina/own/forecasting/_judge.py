@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...dynamics._worker import Progress
-from ._budget import Exhausted
+from ._budget import ALWAYS, Exhausted
 from ._chebyshev import SAFETY, Ahead
 from ._course import HIDDEN, LEAST_OF_ALL, LEFT, Course, Drop, Judge
 from ._every import run_ahead
@@ -197,7 +197,9 @@ def result(run: Run, seen: Seen, now: float, judge: Judge | None, since: float |
                 seen.saddle, _ = saddle(run.rule, problem, course.weights)
         if bound is not None and (falls or (verdict == "minimum" and seen.saddle)):
             verdict, band = "plateau", (bound, math.inf)
-    if dear and verdict != "unstable" and not course.resting():
+    # Gradients are noisiest where there is most to learn: some steps ahead show no floor.
+    short = verdict == "noise floor" and (dear or gave_up) and course.time[-1] < ALWAYS
+    if short or (dear and verdict != "unstable" and not course.resting()):
         verdict, band = "undecided", None
     if verdict == "plateau" and seen.saddle:
         notes.append(_SADDLE)

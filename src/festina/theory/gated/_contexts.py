@@ -235,7 +235,7 @@ def linear_residual(task: Task) -> Task:
         raise ValueError("`task` must be finite, with vectors as inputs.")
     root = np.sqrt(task.weight)[:, None]
     x, y = np.asarray(task.x, float), np.asarray(task.y, float)
-    best = np.linalg.lstsq(root * x, root * y, rcond=None)[0]
+    best = np.linalg.lstsq(root * x, root * y, rcond=1e-13)[0]
     return replace(task, y=y - x @ best)
 
 

@@ -14,7 +14,7 @@ from scipy.integrate import solve_ivp
 from scipy.special import exprel, logsumexp
 
 from ..._types import ArrayLike
-from ...networks._given import finite_array, real_array
+from ...networks._given import finite_array, real_array, whole_number
 from .._checks import check_positive, check_times, number
 from ..linear import chain_strength
 
@@ -71,8 +71,8 @@ def late_fusion(
     """
     a = _rates("amplitudes", amplitudes)
     start = _starts(initial, len(a))
-    check_positive("classes", classes)
-    clock = _clock(times, np.log(a) + np.log(start), 2 * a, number("classes", classes) * _tau(tau))
+    slower = whole_number("classes", classes) * _tau(tau)
+    clock = _clock(times, np.log(a) + np.log(start), 2 * a, slower)
     return start * np.exp(2 * a * clock[..., None])
 
 
@@ -207,6 +207,11 @@ def late_comer(
     slow = int(np.argmin(left))
     if (rest := left[slow]) >= m / 4:
         return math.nan
+    if rest <= 0:
+        raise ValueError(
+            f"`amplitudes` {a[0]:.3g} and {a[1]:.3g} are too far apart: the first view leaves the "
+            "second nothing that a double-precision number can hold."
+        )
     along = lambda c: (
         math.log(c / (m - 2 * c)) / a[slow] + math.log((m - c) / (m - 2 * c)) / (a[1 - slow])
     )

@@ -246,13 +246,16 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         instead=mean(equal, 0.0, equal.std(ddof=1)),
         note="of the logarithm of the factor",
     )
-    kept = start / smallest.sel(way="exchange", drop=True)
+    exchanged = smallest.sel(way="exchange", drop=True)
+    kept = (start / exchanged).where(np.minimum(start, exchanged) < parameters.t_end, drop=True)
+    if kept.size < _ENOUGH:  # where neither has grokked by the end, nothing is compared
+        return
     say(
         "relative scale alone, function kept: sooner with a small embedding (median factor)",
         above(kept.median(), 1),
         wrong="fits sooner but groks later",
         instead=below(kept.median(), 1 / _NO_LESS),
-        note=f"sooner in {int((kept > 1).sum())} of {seeds} seeds",
+        note=f"sooner in {int((kept > 1).sum())} of {kept.size} seeds",
     )
 
 
