@@ -1,6 +1,7 @@
 """What limits a forecast: stability, the noise of mini-batches, its cost, and what it is given."""
 
 import math
+import time
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -231,10 +232,18 @@ def test_a_budget_ends_where_training_on_would_be_cheaper():
     budget.charge(100, 1.0)
 
 
+class Waits(nn.Module):
+    """A layer that takes a fixed time for each sample, whatever the machine does."""
+
+    def forward(self, x):
+        time.sleep(3e-5 * len(x))
+        return x
+
+
 def test_a_forecast_that_cannot_be_cheaper_is_refused_with_an_estimate():
     torch.manual_seed(0)
-    x = torch.randn(16_384, 256)
-    model = nn.Sequential(nn.Linear(256, 64), nn.Tanh(), nn.Linear(64, 1))
+    x = torch.randn(1024, 256)
+    model = nn.Sequential(Waits(), nn.Linear(256, 64), nn.Tanh(), nn.Linear(64, 1))
     ask = lambda **options: festina.forecast(
         model, MSE, Adam(1e-3), (x, x[:, :1]), batch=1, max_gradients=20, **options
     )
@@ -421,6 +430,7 @@ def test_a_noise_floor_is_not_read_from_a_few_steps():
     torch.manual_seed(0)
     x = torch.randn(1024, 256)
     model = nn.Sequential(nn.Linear(256, 64), nn.Tanh(), nn.Linear(64, 1))
-    seen = festina.forecast(model, MSE, Adam(1e-3), (x, x[:, :1]), batch=1, max_gradients=20)
+    how = {"batch": 1, "max_gradients": 20, "insist": True}
+    seen = festina.forecast(model, MSE, Adam(1e-3), (x, x[:, :1]), **how)
     assert seen.noise > 0.1 * seen.loss
     assert seen.verdict == "undecided"
