@@ -4,7 +4,7 @@ Steps with and without a watch take turns in one process on one thread, in bunch
 median over bunches of the ratio of their processor time counts: a shared machine changes its speed
 from second to second, and two runs one after the other would measure that. Memory is what the
 process takes more after 5,000 watched steps than after 1,000; snapshots may take 64 MB. All of it
-takes about half a minute.
+takes one to two minutes.
 """
 
 import itertools
