@@ -5,7 +5,7 @@ contexts. A network with a part for each context, a modular one, could learn tha
 come to have units that are on in all contexts but one. Beside them are trained gated networks, all
 of as many units: one for each context (modular), and a common pathway with one for each context, or
 with one for all contexts but each. Loss ½⟨‖y − f‖²⟩, τ Ẇ = −∂L/∂W with τ = 1; the published runs
-sum over samples, of which there are P, so that a step of η is flow time ηP.
+sum over P samples, and a step of η there is flow time ηP.
 
 The source has ReLU networks at a lower loss than modular ones. Their curves cross: what is less is
 the area below them. In the end modular networks are ahead.
