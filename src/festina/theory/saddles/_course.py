@@ -18,6 +18,8 @@ from ._stairs import Members, Staircase, joining_times, root
 # Decades by which the rate of training and that of its prediction may differ: samples of training
 # miss peaks and valleys by some hundredths.
 _DOUBT = 0.1
+# Part of what there is to learn. Errors of the flow move smaller drops by several times their time.
+_FAINT = 1e-5
 
 
 class Saddle(NamedTuple):
@@ -52,11 +54,13 @@ class Course(NamedTuple):
         middles = 0.5 * (middles[:, :-1] + middles[:, 1:])
         times, early, late = (np.array([self.passage(m) for m in row]) for row in middles.tolist())
         slack = np.cumsum([saddle.slack for saddle in saddles[:-1]])
+        error = np.maximum(times - early, late - times) + slack
+        faint = -np.diff(exact) < _FAINT * exact[0]
         active = [saddle.active for saddle in saddles]
         return Staircase(
             levels=floor + exact,
             times=times,
-            uncertainty=np.maximum(times - early, late - times) + slack,
+            uncertainty=np.where(faint, np.maximum(error, times), error),
             active=tuple(active),
             joined=joining_times(active, times.tolist(), count),
             members=members,
