@@ -5,6 +5,11 @@ import os
 from importlib.metadata import version
 from pathlib import Path
 
+# Threads of PyTorch and BLAS would wait for cores on which other workers run: small products then
+# take ten times as long, and forecasts count what a gradient costs. Before they are imported.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 # Workers compile nothing that another one has, nor does the next run. Before JAX is imported.
 os.environ.setdefault(
     "JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "xla")

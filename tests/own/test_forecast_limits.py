@@ -425,6 +425,16 @@ def test_one_sample_is_enough():
     assert seen.verdict in ("no staircase", "settling")
 
 
+def test_a_budget_may_end_before_the_first_sample():
+    torch.manual_seed(0)
+    x = torch.randn(1024, 16)
+    model = nn.Sequential(Waits(), nn.Linear(16, 1))
+    seen = festina.forecast(model, MSE, SGD(1e-6), (x, x[:, :1]), batch=1)
+    assert seen.verdict == "undecided"
+    assert (seen.ahead, seen.end) == (0.0, pytest.approx(seen.loss))
+    assert seen.price > 10.0
+
+
 def test_a_noise_floor_is_not_read_from_a_few_steps():
     """Gradients are noisiest at the start of a run, whose loss falls thirtyfold in 2,000 steps."""
     torch.manual_seed(0)

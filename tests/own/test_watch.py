@@ -24,14 +24,6 @@ OPTIMIZERS = {
 }
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def problem(dtype=torch.float32, seed=0):
     """Two directions of different strength, learned one after the other."""
     torch.manual_seed(seed)

@@ -40,7 +40,7 @@ class Ahead:
     - `growth`: rate at which the flow's length has grown since the last one.
     - `weights`: there.
     - `sharpness`: the largest curvature, of either sign, on the clock of the flow, or as a share
-      of the largest stable one; `None` if it must be asked for.
+      of the largest stable one.
     """
 
     time: float
@@ -48,7 +48,7 @@ class Ahead:
     speed: float
     growth: float
     weights: Vector
-    sharpness: float | None = 0.0
+    sharpness: float = 0.0
 
 
 def integrate(

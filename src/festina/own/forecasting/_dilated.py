@@ -76,6 +76,6 @@ def dilate(
         if rule.decoupled and any(decay):
             moved = moved - w.scaled([now * a * b for a, b in zip(lr, decay, strict=True)])
         if taken == 0:
-            speed = max(-g.dot(moved) / c, 0.0)
-        yield Ahead(time, loss, speed, 0.0, w, 0.0 if taken else None)
+            speed = abs(g.dot(moved)) / c  # memory may carry it uphill
+        yield Ahead(time, loss, speed, 0.0, w)
         w, time, taken = w + moved, time + c, taken + 1

@@ -39,4 +39,4 @@ def run_ahead(
             for group, rate in zip(own.param_groups, rates, strict=True):
                 group["lr"] = rate * schedule(step)
         own.step()
-        yield Ahead(float(step), loss, max(-g.dot(here() - w), 0.0), 0.0, w)
+        yield Ahead(float(step), loss, abs(g.dot(here() - w)), 0.0, w)

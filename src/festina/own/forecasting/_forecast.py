@@ -114,7 +114,7 @@ def forecast(
     problem.budget.most, problem.budget.insist = most, insist
     run = Run(rule, model, optimizer, problem, followed, scale)
     judge = metric and (lambda w: _number(metric(problem.restore(w))))
-    seen = look_until_drop(run, judge, progress)
+    seen = look_until_drop(run, now, judge, progress)
     return result(run, seen, now, judge, None if watch is None else watch.rests_since)
 
 

@@ -31,6 +31,7 @@ _NOTICED = 1e-3  # of the loss: noise that holds it up by less is not spoken of
 _SOON = 100.0  # steps: training that turns unstable before is so now,
 _FAR = 0.5  # and so is training whose loss falls by less than this share before
 _BLOWN_UP = 10.0  # times the loss: a look-ahead that ends so high has diverged
+_EDGE = 1.0 / SAFETY  # of the largest stable curvature, from which on training may be unstable
 _AGAIN = 1.2  # times the curvature that was not unstable, before it is looked at again
 _STEADY = (
     0.3  # of the time to half of the way, to a tenth: .15 to .2 in a fall that never speeds up
@@ -86,14 +87,14 @@ class Seen:
     saddle: bool = False
 
 
-def look_until_drop(run: Run, judge: Judge | None, progress: Progress | None) -> Seen:
-    """Look ahead until the first drop or the metric's way is made, or the loss is at rest.
+def look_until_drop(run: Run, now: float, judge: Judge | None, progress: Progress | None) -> Seen:
+    """Look ahead until the first drop or the metric's way is made, or the loss, `now`, is at rest.
 
     The look-ahead also ends where the optimiser turns unstable, and where the budget does.
     """
     problem, budget = run.problem, run.problem.budget
     course = Course(run.scale, noisy=isinstance(run.rule, Adam))
-    seen, rested, steady = Seen(course), None, 1.0 / SAFETY
+    seen, rested, steady = Seen(course), None, _EDGE
     tell = progress or (lambda words, share: None)
     price = budget.price(problem.samples)
     tell(f"a gradient takes as long as {price:.3g} steps of the run", 0.0)
@@ -108,13 +109,13 @@ def look_until_drop(run: Run, judge: Judge | None, progress: Progress | None) ->
             if not math.isfinite(here.time):
                 break
             faster = 1.0 if run.schedule is None else run.schedule(here.time)
-            if here.sharpness is None or faster * here.sharpness > steady:
+            if faster * here.sharpness > steady:
                 with budget.unlimited():
                     seen.load, seen.rehearsed = _instability(run, here.weights, faster, course)
                 if seen.load is not None:
                     seen.drop = course.drop(ended=True)
                     break
-                steady = _AGAIN * max(steady, faster * (here.sharpness or 0.0))
+                steady = _AGAIN * max(steady, faster * here.sharpness)
             seen.drop = course.drop()
             if course.metric_rests if judge else seen.drop is not None:
                 break
@@ -131,6 +132,8 @@ def look_until_drop(run: Run, judge: Judge | None, progress: Progress | None) ->
                 if not leaves:
                     break
                 rested = math.inf
+    if not course.time:
+        course.add(Ahead(0.0, now, math.nan, 0.0, problem.start), judge)
     if budget.dear and not budget.hopeless and seen.drop is None and isinstance(run.rule, SGD):
         with budget.unlimited():
             faster = 1.0 if run.schedule is None else run.schedule(course.time[-1])
@@ -143,15 +146,17 @@ def _instability(
 ) -> tuple[float | None, list[float]]:
     """Curvature over the largest stable one, and the losses of some steps, if it is unstable.
 
-    The denominators of Adam grow with its gradients. Its instability counts if the loss rises.
+    At the edge of stability the curvature fluctuates about the stable one, and the denominators of
+    Adam grow with its gradients: there instability counts if the loss rises.
     """
     assert run.rule is not None
     found = load(run.rule, run.problem, w, faster)
-    if not found > 1.0:
+    if not found > _EDGE:
         return None, []
     losses = rehearse(run.rule, replace(run.problem, start=w), REHEARSED, faster)
     rises = len(losses) < REHEARSED or max(losses) > losses[0] + course.least(losses[0])
-    return (found, losses) if rises or isinstance(run.rule, SGD) else (None, [])
+    certain = found > 1.0 and isinstance(run.rule, SGD)
+    return (found, losses) if rises or certain else (None, [])
 
 
 def _without_drop(seen: Seen) -> Verdict:
@@ -175,8 +180,6 @@ def _without_drop(seen: Seen) -> Verdict:
 def result(run: Run, seen: Seen, now: float, judge: Judge | None, since: float | None) -> Forecast:
     """The verdict on what was seen, and the band, for which the run is looked ahead of again."""
     problem, budget, course, drop = run.problem, run.problem.budget, seen.course, seen.drop
-    if not course.time:
-        course.add(Ahead(0.0, now, math.nan, 0.0, problem.start), judge)
     notes, most, end = problem.notes, budget.most, course.end
     gave_up = budget.gradients >= most
     dear = budget.dear and drop is None

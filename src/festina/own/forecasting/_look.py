@@ -31,8 +31,7 @@ def look(
     `coarser` multiplies the tolerance of the flow, or the dilation.
     """
     if isinstance(rule, Adam):
-        dilation = lambda taken: coarser * _DILATION * (1.0 if taken < _PATIENCE else 2.0)
-        return dilate(rule, problem, dilation, schedule)
+        return _adam(rule, problem, coarser * _DILATION, schedule)
     return _descent(rule, problem, coarser * _TOLERANCE, schedule)
 
 
@@ -140,6 +139,18 @@ def _flow(rule: SGD, problem: Problem) -> Gradient:
     return field
 
 
+def _adam(
+    rule: Adam, problem: Problem, dilation: float, schedule: Schedule | None
+) -> Iterator[Ahead]:
+    stiff = load(rule, problem, problem.start)
+    # A clock that is dilated beyond the edge of stability would oscillate by itself.
+    fastest = 1.0 / stiff if stiff > 0.0 else math.inf
+    slower = lambda taken: min(dilation * (1.0 if taken < _PATIENCE else 2.0), fastest)
+    course = dilate(rule, problem, slower, schedule)
+    yield from (replace(here, sharpness=stiff) for here in itertools.islice(course, 1))
+    yield from course
+
+
 def _descent(
     rule: SGD, problem: Problem, tolerance: float, schedule: Schedule | None
 ) -> Iterator[Ahead]:
@@ -154,7 +165,7 @@ def _descent(
             steps += ahead * rule.steps(here.growth)
         else:
             steps = _scheduled(rule, schedule, steps, ahead, here.growth)
-        sharpness = (here.sharpness or 0.0) * rule.pace / rule.bound
+        sharpness = here.sharpness * rule.pace / rule.bound
         speed = here.speed * per_step
         yield Ahead(steps, here.loss, speed, here.growth, here.weights, sharpness)
 

@@ -153,9 +153,10 @@ class Forecast:
     def _limit(self) -> str:
         assert self.curvature is not None
         largest, limit = self.curvature
+        exceeds = "exceeds" if largest > limit else "is close to"
         return (
-            f"the largest curvature of {largest:.3g} exceeds that which is stable at this learning "
-            f"rate, {limit:.3g}"
+            f"the largest curvature of {largest:.3g} {exceeds} that which is stable at this "
+            f"learning rate, {limit:.3g}"
         )
 
     def next_level(
