@@ -24,7 +24,7 @@ Evaluate = Callable[[tuple[Array, ...], Samples], tuple[float, tuple[Array, ...]
 """Loss and its gradient by the parts of the weights."""
 
 _SAME = 1e-4  # of a loss: accelerators do not add in the same order twice
-_TIMED = 2, 0.02  # gradients at least, and seconds, of which the fastest counts
+_TIMED = 3  # gradients, of which the fastest counts: the first compiles
 _NOTHING = 1e-3  # of the loss without a network, which is not looked at closer
 
 
@@ -133,10 +133,9 @@ class Problem:
 
 
 def _seconds(problem: Problem, samples: int) -> float:
-    """Shortest of a few times that a gradient of so many samples takes: the first compiles."""
+    """Shortest of a few times that a gradient of so many samples takes."""
     data, times = problem.data.part(slice(0, samples)), []
-    fewest, seconds = _TIMED
-    while len(times) < fewest or sum(times) < seconds:
+    for _ in range(_TIMED):
         start = time.perf_counter()
         _, parts = problem.evaluate(problem.start.parts, data)
         float(parts[0].sum())  # accelerators have not computed it before
