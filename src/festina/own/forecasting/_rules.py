@@ -47,10 +47,11 @@ class SGD:
     @property
     def pace(self) -> float:
         r"""Largest rate at which weights follow a steady gradient: $\eta/(1-\mu)$."""
-        return max(parts(self.lr)) * self._enters / (1.0 - self.momentum)
+        return max(parts(self.lr)) * self.enters / (1.0 - self.momentum)
 
     @property
-    def _enters(self) -> float:
+    def enters(self) -> float:
+        """Share of a gradient that enters the momentum."""
         return 1.0 - self.dampening if self.momentum else 1.0
 
     @property
@@ -78,7 +79,7 @@ class SGD:
         before $\mu$ as well. `rate` is by how much the learning rate is another one by now.
         """
         mu = self.momentum
-        eta = rate * max(parts(self.lr)) * self._enters
+        eta = rate * max(parts(self.lr)) * self.enters
         slow = (1.0 - mu) / eta
         a = eta * growth
         b, c = ((1 + mu) * (1 + a), mu * (1 + a)) if self.nesterov else (1 + mu + a, mu)
