@@ -359,5 +359,5 @@ def _hidden(
 def _each_of_each(
     networks: AbstractNetwork, x: Float[Array, "example ..."]
 ) -> tuple[Float[Array, "lane example ..."], ...]:
-    """Activities of the hidden layers of every network for every example."""
+    """Return the activities of the hidden layers of every network for every example."""
     return jax.vmap(lambda network: jax.vmap(network.hidden)(x))(networks)

@@ -222,12 +222,12 @@ def _path(path: Any) -> Path:
 
 
 def _rank(dtype: Any) -> int | None:
-    """Place of a type among truth values, whole, real and complex numbers; None for others."""
+    """Return the rank of a type: truth values, whole, real, complex numbers; None for others."""
     return next((k for k, kind in enumerate(_RANKS) if jnp.issubdtype(dtype, kind)), None)
 
 
 def _numpy(value: Any) -> np.ndarray:
-    """An array in the machine's byte order; bfloat16, which NumPy lacks, is that of JAX."""
+    """Return an array in the machine's byte order; bfloat16, which NumPy lacks, is that of JAX."""
     if is_tensor(value):
         value = value.detach().cpu()
         if value.dtype == torch().bfloat16:

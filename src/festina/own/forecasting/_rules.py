@@ -65,7 +65,7 @@ class SGD:
         return 2.0 * (1 + mu) / (1 - mu) / (1 + 2 * mu if self.nesterov else 1.0)
 
     def rates(self, square: Vector) -> Vector:
-        """Rate of every weight, `pace` with each part's own learning rate."""
+        """Return the rate of every weight, `pace` with each part's own learning rate."""
         lr = parts(self.lr, len(square.parts))
         relative = [self.pace * each / max(lr) for each in lr]
         return square.with_(lambda a: a * 0.0 + 1.0).scaled(relative)
@@ -132,7 +132,7 @@ class Adam:
         return 2.0 * (1 + self.betas[0]) / (1 - self.betas[0])
 
     def rates(self, square: Vector) -> Vector:
-        r"""Rate of every weight, $\eta/(\sqrt v + \epsilon)$; v is `square` before any step."""
+        r"""Return the rate of every weight, $\eta/(\sqrt v + \epsilon)$; v is `square` at first."""
         if self.moments is not None and self.step > 0:
             square = self.moments[1] * (1.0 / (1.0 - self.betas[1] ** self.step))
         lr = parts(self.lr, len(square.parts))

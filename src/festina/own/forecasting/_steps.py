@@ -45,7 +45,7 @@ class Steps:
         return self._rate() * self._rule.pace
 
     def coast(self, w: Vector, f: Vector) -> float:
-        """Distance between where the velocity carries the weights and where the flow does."""
+        """Return the distance between where the velocity and where the flow carry the weights."""
         if not self._coasting or w is not self._at:
             return 0.0
         steady = f * self._steady

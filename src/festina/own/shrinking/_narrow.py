@@ -263,7 +263,7 @@ class Narrowest:
 
 
 class _Said:
-    """Says what is going on: to a callback, or on standard error once it has taken two seconds."""
+    """Progress reports: to a callback, or on standard error once two seconds have passed."""
 
     def __init__(self, progress: Progress | None):
         self._progress = progress
