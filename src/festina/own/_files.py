@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from ._pytorch import is_module, is_tensor, required, torch
+from .._optional import required
+from ._pytorch import is_module, is_tensor, torch
 from ._trees import Tree
 
 _TORCH = (".pt", ".pth", ".ckpt", ".bin")
