@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .._code import code, versions
+from .._optional import required
 from ..papers import Progress
 from ..papers._invalid import nearest
 from ._grid import Grid, Index
@@ -38,26 +39,20 @@ def connected(
 
 
 def _client(scheduler: Any, jobs: int, stack: contextlib.ExitStack) -> Any:
-    try:
-        from dask.distributed import Client
-
-        if isinstance(scheduler, Client):
-            return scheduler
-        if scheduler == "slurm":
-            from dask_jobqueue.slurm import SLURMCluster
-
-            if shutil.which("sbatch") is None:
-                raise ValueError("There is no SLURM on this machine: `sbatch` is not found.")
-            scheduler = stack.enter_context(SLURMCluster())
-            scheduler.scale(jobs=max(1, jobs))
-    except ImportError as error:
-        raise ValueError(
-            "A scheduler needs Dask, which is not installed: pip install 'festina[cluster]'."
-        ) from error
+    dask = lambda name: required(name, "Dask", "'festina[cluster]'", what="A scheduler")
+    client = dask("dask.distributed").Client
+    if isinstance(scheduler, client):
+        return scheduler
+    if scheduler == "slurm":
+        cluster = dask("dask_jobqueue.slurm").SLURMCluster
+        if shutil.which("sbatch") is None:
+            raise ValueError("There is no SLURM on this machine: `sbatch` is not found.")
+        scheduler = stack.enter_context(cluster())
+        scheduler.scale(jobs=max(1, jobs))
     try:
         if isinstance(scheduler, str):  # Dask would try for long, and print words of its own
             _knock(scheduler)
-        return stack.enter_context(Client(scheduler, timeout=_PATIENCE, set_as_default=False))
+        return stack.enter_context(client(scheduler, timeout=_PATIENCE, set_as_default=False))
     except (OSError, ValueError, OverflowError, TypeError) as error:
         slurm = nearest(scheduler, "'slurm'") if isinstance(scheduler, str) else ""
         raise ValueError(

@@ -144,11 +144,11 @@ def _stem(experiment: Experiment, home: Path) -> str:
 
 
 def _refuse_to_overwrite(folder: Path, stem: str, kinds: tuple[str, ...]) -> None:
-    there = (path for kind in kinds if (path := folder / f"{stem}.{kind}").exists())
-    if (path := next(there, None)) is not None:
-        raise Complaint(
-            f"'{path}' exists already. Overwrite it with `--force`, or choose another `--out`."
-        )
+    for path in (folder / f"{stem}.{kind}" for kind in kinds):
+        if path.exists():
+            raise Complaint(
+                f"'{path}' exists already. Overwrite it with `--force`, or choose another `--out`."
+            )
 
 
 def _inches(size: str) -> tuple[float, float]:

@@ -190,20 +190,21 @@ def gating(
     on, strength = pick(active), pick(weights)
     clusters = lambda on: cluster(on, strength, count, most)
     found, rng, examples = clusters(on), np.random.default_rng(seed), on.shape[1]
+    shuffled = lambda: rng.permuted(on, axis=1)  # every unit on for as many examples, but for any
     looks: dict[str, list[float]] = {}
     chance = np.nan
     if examples > 3 and len(found.share) == 1:
         # Halves of the examples may see more where there is less to see.
         one = lambda on: cluster(on, strength, 1, 1)
         looks["units"] = [found.held * found.common.any()]
-        chance = float(np.mean([one(_shuffled(on, rng)).held for _ in range(_SHUFFLES)]))
+        chance = float(np.mean([one(shuffled()).held for _ in range(_SHUFFLES)]))
     elif examples > 3:
         others_sets = [_sets(h, threshold * factor) for factor in _AROUND if threshold * factor < 1]
         looks["thresholds"] = [_alike(found, clusters(pick(other))) for other in others_sets]
         split = lambda on: _split(on, clusters, rng)
-        shuffles = [split(_shuffled(on, rng)) for _ in range(_SHUFFLES // 4)]
+        shuffles = [split(shuffled()) for _ in range(_SHUFFLES // 4)]
         if max(shuffles) > _LOW:
-            shuffles += [split(_shuffled(on, rng)) for _ in range(_SHUFFLES - len(shuffles))]
+            shuffles += [split(shuffled()) for _ in range(_SHUFFLES - len(shuffles))]
         chance = float(np.mean(shuffles))
         looks["examples"] = _splits(lambda: split(on), chance)
         lanes = places[:, :-1]
@@ -263,13 +264,6 @@ def _split(
         halves = order, order[: -(examples // 4)]
     pair = [clusters(on[:, half]) for half in halves]
     return _alike(*pair) if any(len(each.share) > 1 for each in pair) else 0.0
-
-
-def _shuffled(
-    on: Bool[np.ndarray, "unit example"], rng: np.random.Generator
-) -> Bool[np.ndarray, "unit example"]:
-    """Every unit on for as many examples as before, but for any."""
-    return rng.permuted(on, axis=1)
 
 
 def _sets(
@@ -365,5 +359,5 @@ def _hidden(
 def _each_of_each(
     networks: AbstractNetwork, x: Float[Array, "example ..."]
 ) -> tuple[Float[Array, "lane example ..."], ...]:
-    """Activities of the hidden layers of every network for every example."""
+    """Return the activities of the hidden layers of every network for every example."""
     return jax.vmap(lambda network: jax.vmap(network.hidden)(x))(networks)

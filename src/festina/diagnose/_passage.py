@@ -68,7 +68,7 @@ class Passages(NamedTuple):
     """Whether the last passage counts, not the first."""
 
     def before(self) -> Int[np.ndarray, " passage"]:
-        """The samples before the passages."""
+        """Return the sample before each passage."""
         found = []
         for one, i, j in zip(self.level, self.first, self.last, strict=True):
             above = self.loss[i : j + 1] > one
@@ -79,7 +79,7 @@ class Passages(NamedTuple):
 
 
 def passages(asked: Sequence[Passages]) -> list[Float[np.ndarray, " passage"]]:
-    """Answer such questions of many curves at once."""
+    """Return the times of the passages of many curves, which are computed at once."""
     if any(ask.slope is None for ask in asked):  # parabolas through neighbours take whole curves
         return [_alone(ask) for ask in asked]
     before = [ask.before() for ask in asked]

@@ -186,10 +186,10 @@ def _ends(
 def _joined(
     fit: _Fit, ends: np.ndarray, slope: np.ndarray, price: float
 ) -> tuple[Float[np.ndarray, "piece 2"], Float[np.ndarray, "piece 2"], np.ndarray]:
-    """Where pieces end, their values there, and which of them come apart.
+    """Return where pieces end, their values there, and which of them come apart.
 
-    Apart by as much as breaks cost, and the way of the whole pieces: a line through a bend
-    overshoots at both ends. The others meet halfway between two samples.
+    Pieces come apart if the jump is larger than the price of a break and goes the way of their
+    means: a line through a bend overshoots at both ends. Others meet halfway between two samples.
     """
     middle = (ends[:-1, 1] + ends[1:, 0]) / 2
     at = np.stack([np.append(ends[0, 0], middle), np.append(middle, ends[-1, 1])], axis=1)
@@ -207,15 +207,9 @@ def _joined(
     jump = right - left
     apart = (jump**2 > price * (before + after)) & (jump * np.diff(fit.mean) > 0)
     meet = (left * after + right * before) / (before + after)
-    own = values(ends)[0]
-    value[:-1, 1], value[1:, 0] = (
-        np.where(apart, own[:-1, 1], meet),
-        np.where(apart, own[1:, 0], meet),
-    )
-    at[:-1, 1], at[1:, 0] = (
-        np.where(apart, ends[:-1, 1], middle),
-        np.where(apart, ends[1:, 0], middle),
-    )
+    for joined, torn, shared in ((value, values(ends)[0], meet), (at, ends, middle)):
+        joined[:-1, 1] = np.where(apart, torn[:-1, 1], shared)
+        joined[1:, 0] = np.where(apart, torn[1:, 0], shared)
     return at, value, apart
 
 

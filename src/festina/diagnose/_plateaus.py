@@ -51,15 +51,16 @@ def plateaus(
     final loss a step is at most a twentieth of what is left to fall (with `levels="log"`, `bins`
     equal steps in $\log L$).
 
-    A curve that scatters is first replaced by the fewest straight pieces that its scatter allows,
-    which is estimated along the record and as a function of the loss: least squares, with a price
-    for each piece at which a straight line in white noise is broken in no more than one record of
-    twenty. A level is then known to the standard error of its piece, which widens steps and
-    smoothing, and a drop by less than four of them does not count. Noise that goes the same way for
-    some time counts as more of it, if there are twenty such times. Four levels with 500 samples
-    each are found in nine records of ten if each sample scatters by half of its level (χ² of 8). A
-    fall without a rest, be it straight, exponential or by a power, shows one in no more than one
-    record of twenty. Losses written with few decimals are known to a unit of the last one.
+    A curve that scatters is first replaced by the fewest straight pieces that its scatter allows.
+    The scatter is estimated along the record and as a function of the loss. The pieces are fitted
+    by least squares, with a price for each at which a straight line in white noise is broken in no
+    more than one record of twenty. A level is then known to the standard error of its piece, which
+    widens steps and smoothing, and a drop by less than four of them does not count. Noise that goes
+    the same way for some time counts as more of it, if there are twenty such times. Four levels
+    with 500 samples each are found in nine records of ten if each sample scatters by half of its
+    level (χ² of 8). A fall without a rest, be it straight, exponential or by a power, shows one in
+    no more than one record of twenty. Losses written with few decimals are known to a unit of the
+    last one.
 
     A lasting rise, of a test loss that overfits, or the hump of a warm-up, is no part of the
     staircase: its samples are passed over, and the text says so. The fall from a hump is no drop
@@ -139,7 +140,7 @@ def plateaus(
 
 
 def answered(asking: Sequence[Judging]) -> list[Plateaus]:
-    """Plateaus of many curves, whose passages are computed together."""
+    """Return the plateaus of many curves. Their passages are computed together."""
     found = dict[int, Plateaus]()
     asks = {k: next(each) for k, each in enumerate(asking)}
     while asks:

@@ -30,8 +30,8 @@ class Plateaus:
     - `time`: the time of that sample.
     - `start`, `end`: the trajectory is on the plateau between these; see `plateaus`.
     - `strength`: decades by which it moves more slowly there than at the slower of the two
-      neighbouring drops (the only one, for the first and the last plateau). Zero: the
-      record begins or ends within a drop. NaN: there is no drop to compare with, or noise hides
+      neighbouring drops (the only one, for the first and the last plateau). It is zero if the
+      record begins or ends within a drop, and NaN if the curve has one level only or noise hides
       whether the loss rests at the last level. Judged by the loss alone, strengths are lower,
       because scatter and round-off hide the slowest motion.
     - `drop_time`: when the loss passes the middle between two adjacent levels.

@@ -108,7 +108,7 @@ def _judged(
     index: tuple[int, ...],
     merge: float,
 ) -> Judging:
-    """Plateaus of one network, by its gradient or, without a slope, by its loss."""
+    """Find the plateaus of one network, by its gradient or, without a slope, by its loss."""
     upto = (*index, slice(0, int(trajectory.saves[index])))
     gradient = None if slope is None else trajectory.squared_gradient[upto]
     slopes = None if slope is None else slope[upto]

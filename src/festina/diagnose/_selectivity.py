@@ -133,9 +133,9 @@ _WORDS = (
     *("conjunctive", "interaction"),
 )
 _LEVEL = 0.01
-"""Of F-tests: the share of units without an effect for which one is found."""
+"""Level of F-tests: the share of units without an effect that pass by chance."""
 _AT_REST = 0.05
-"""Of all units and examples of a rectified layer, at least so many are at zero."""
+"""Smallest fraction of activities that are zero in a rectified layer, over units and examples."""
 
 
 def selectivity(

@@ -87,13 +87,14 @@ def pair_tests(
 ) -> tuple[Float[np.ndarray, "test unit"], Float[np.ndarray, " unit"]]:
     r"""Test whether pairs of object and context differ, and whether the two labels interact.
 
-    F-tests of the linear models with every pair, with both labels, and with a constant, by least
-    squares for any numbers of examples; and the share of variance that is due to the interaction
-    beyond what noise gives, $\omega^2 = (S_I - d_I s^2)/(S + s^2)$, for the sum of squares $S_I$ of
-    the interaction with $d_I$ degrees of freedom, $S$ of all, and the variance $s^2$ within pairs.
+    F-tests compare three linear models, fitted by least squares for any numbers of examples: one
+    number for every pair, the sum of both labels, and a constant. The share of variance due to the
+    interaction, less what noise gives, is $\omega^2 = (S_I - d_I s^2)/(S + s^2)$. Here $S_I$ is the
+    sum of squares of the interaction, with $d_I$ degrees of freedom, $S$ is the sum of all squares,
+    and $s^2$ is the variance within pairs.
 
-    **Returns:** probabilities by chance, of pairs and of the interaction, and ω². NaN where there
-    are no two examples of any pair, or a unit does not vary.
+    **Returns:** probabilities by chance, of pairs and of the interaction, and ω². They are NaN if
+    every pair has one example at most, and for units that do not vary.
     """
     from scipy.stats import f as f_distribution
 
@@ -125,7 +126,7 @@ def split_levels(
     objects: Int[np.ndarray, " example"],
     contexts: Int[np.ndarray, " example"],
 ) -> tuple[Float[np.ndarray, " unit"], Float[np.ndarray, " unit"]]:
-    """Cut each unit's means of pairs in the two groups that explain most of their variance.
+    """Cut each unit's means over pairs into the two groups that explain most of their variance.
 
     **Returns:** the mean of the lower group, where a unit rests, and the middle between the groups,
     above which it is on.
@@ -208,9 +209,9 @@ def _kappa(
     patterns: Bool[np.ndarray, "pattern candidate"],
     size: Int[np.ndarray, " pattern"],
 ) -> tuple[Float[np.ndarray, "candidate unit"], Float[np.ndarray, "candidate unit"]]:
-    """Agreement beyond chance, of what could be, and agreement.
+    """Return Cohen's κ, the agreement beyond chance of the largest possible one, and agreement.
 
-    Where both never change, they agree fully; where one never changes, they do not beyond chance.
+    κ is 1 if neither changes and they are equal, and 0 if only one of them never changes.
     """
     total = size.sum()
     both = patterns.T @ inside / total

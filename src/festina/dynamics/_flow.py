@@ -75,11 +75,12 @@ def gradient_flow(
       implicit ones would cost; `solver` of the trajectory says which it was.
     - `rtol`, `atol`: error allowed per step, relative to each weight and absolute (`rtol` times the
       size of a typical initial weight by default). Leaving a saddle amplifies errors: the drop
-      times move by about `rtol` over the rate of escape. `rtol` is 1e-8 by default; 1e-6 for
-      implicit steps, with which the drop times of a quadratic network are right to about 1e-6 of
-      themselves; and 1e-5 for units with a kink (ReLU), which other networks than those of theory
-      slide along: both sides push towards it and every step crosses it. There the tolerance is
-      loosened step by step, up to √`rtol` but no more than 3e-3, and the ending says so.
+      times move by about `rtol` over the rate of escape. `rtol` is 1e-8 by default. For implicit
+      steps it is 1e-6, with which the drop times of a quadratic network are right to about 1e-6 of
+      themselves. For units with a kink (ReLU) it is 1e-5, because other networks than those of
+      theory slide along it: both sides push towards it and every step crosses it. There the
+      tolerance is loosened step by step, up to √`rtol` but no more than 3e-3, and the ending says
+      so.
     - `resolution`: how far loss or gradient must move before the next step is saved; no finer than
       the steps themselves, which follow from `rtol`. Ask for `times` where you need more. Of
       a loss that moves to and fro without end, after some two thousand samples (by default) only

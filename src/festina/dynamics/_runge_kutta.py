@@ -1,5 +1,7 @@
 """One adaptive step of the Dormand–Prince 5(4) pair."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -44,11 +46,8 @@ def runge_kutta_step(
     h, lands = next_step(state, controls)
     sliding = state.kinks > _slide_from(controls)
 
-    def across() -> tuple[Array, ...]:
-        return _dormand_prince(state, h, field, controls)
-
-    def along() -> tuple[Array, ...]:
-        return _along_a_kink(state, h, field, controls)
+    across = functools.partial(_dormand_prince, state, h, field, controls)
+    along = functools.partial(_along_a_kink, state, h, field, controls)
 
     def both() -> tuple[Array, ...]:
         pairs = zip(along(), across(), strict=True)

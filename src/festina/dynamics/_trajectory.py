@@ -37,17 +37,8 @@ Reason = Literal[
 TakenSolver = Literal["explicit", "implicit", "descent"]
 
 LAST = slice(-1, None)
-NAMES = (
-    "loss",
-    "squared_gradient",
-    "time",
-    "save",
-    "saves",
-    "evaluations",
-    "ending",
-    "message",
-)
-"""What every data set of a trajectory holds."""
+NAMES = ("loss", "squared_gradient", "time", "save", "saves", "evaluations", "ending", "message")
+"""Names of variables and axes in every data set of a trajectory."""
 
 
 @dataclass(frozen=True)

@@ -197,7 +197,7 @@ def check_keys(key: Keys) -> Key[jax.Array, "..."]:
 
 
 def check_key(key: Keys) -> Key[jax.Array, ""]:
-    """One random key, of JAX's newer kind; raises at a batch of keys."""
+    """Return one random key, of JAX's newer kind; raises at a batch of keys."""
     if (found := check_keys(key)).shape:
         raise ValueError(
             f"`key` must be one key, got a batch {found.shape}: festina.seeds(1)[0] is one."

@@ -211,7 +211,7 @@ def gated(
       broadcast against each other.
     """
     plan = _plan(nodes, paths, inputs)
-    rules = gating({} if gates is None else gates, examples, plan)
+    rules = gating(gates, examples, plan)
     weights, labels = random_parts(plan.shapes, scale, key)
     return Gated(weights, plan, rules).remembering(labels)
 
@@ -245,9 +245,7 @@ def gated_from(
     if len({array.shape[:-2] for array in arrays.values()}) > 1:
         raise ValueError("`weights` must have the same batch axes for every edge.")
     plan = _plan(nodes, list(arrays), inputs)
-    return Gated(
-        tuple(arrays.values()), plan, gating({} if gates is None else gates, examples, plan)
-    )
+    return Gated(tuple(arrays.values()), plan, gating(gates, examples, plan))
 
 
 def _plan(

@@ -39,8 +39,11 @@ class Gating:
         return jnp.concatenate((jnp.zeros(0), *gates))
 
 
-def gating(gates: Mapping[str, ArrayLike | Rule], examples: ArrayLike | None, plan: Plan) -> Gating:
-    """Gates as they were given for a graph, checked."""
+def gating(
+    gates: Mapping[str, ArrayLike | Rule] | None, examples: ArrayLike | None, plan: Plan
+) -> Gating:
+    """Return the gates that were given for a graph, checked; None if all are open."""
+    gates = {} if gates is None else gates
     if not isinstance(gates, Mapping):
         raise ValueError(f"`gates` must be by name of node or edge, got {gates!r}.")
     known = (*plan.widths, *(f"{source}-{target}" for source, target in plan.edges))

@@ -46,7 +46,7 @@ def real_number(name: str, value: object) -> float:
 
 
 def number(name: str, value: object) -> float:
-    """Raises unless it is a finite number."""
+    """Return a finite number as a float; raises at anything else."""
     try:
         found = real_number(name, value)
     except ValueError:
@@ -104,7 +104,7 @@ def check_finite(name: str, value: object) -> None:
 
 
 def check_size(name: str, value: object) -> None:
-    """Raises unless all of it is finite, and small enough to be multiplied."""
+    """Raise unless all values are finite, and small enough to be multiplied."""
     check_finite(name, value)
     if is_traced(value):
         return
@@ -124,7 +124,7 @@ def finite_array(name: str, given: object) -> Float[np.ndarray, "..."]:
 
 
 def check_memory(numbers: int) -> None:
-    """Raises if so many weights, and the copies that drawing them takes, exceed the memory."""
+    """Raise if so many weights, and the copies that drawing them takes, exceed the memory."""
     needed, there = 8 * _COPIES * numbers, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if needed > there:
         raise ValueError(

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from ._pytorch import is_module, is_tensor, required, torch
+from .._optional import required
+from ._pytorch import is_module, is_tensor, torch
 from ._trees import Tree
 
 _TORCH = (".pt", ".pth", ".ckpt", ".bin")
@@ -78,8 +79,8 @@ def read_losses(path: str | Path) -> tuple[list[float], list[float]]:
     """Return steps and losses of a table, `.csv` or `.tsv`.
 
     The columns are found by their names in the first line, 'step' and 'loss' or names alike. A
-    table without names has the losses alone, or steps and losses. Rows without a loss are left out;
-    where there are no steps, rows are counted.
+    table without names has the losses alone, or steps and losses. Rows without a loss are skipped.
+    Without a column of steps, the step is the number of the row.
     """
     path = Path(path).expanduser()
     _check_suffix(path, TABLES)
@@ -130,9 +131,7 @@ def _columns(path: Path, names: list[str], width: int) -> tuple[int, int | None]
             )
         return width - 1, 0 if width == 2 else None
     when = next((names.index(name) for name in _STEPS if name in names), None)
-    train = lambda name: (
-        "loss" in name and not any(each in name for each in ("val", "test", "eval"))
-    )
+    train = lambda name: "loss" in name and "val" not in name and "test" not in name
     likely = [k for k, name in enumerate(names) if name in (*_LOSSES, "train/loss")]
     likely = likely or [k for k, name in enumerate(names) if train(name)]
     likely = likely or [k for k in range(len(names)) if k != when and names[k] != "wall time"]
@@ -195,15 +194,20 @@ def save_weights(path: str | Path, model: Any) -> None:
             {n: a if is_tensor(a) else _tensor(_numpy(a)) for n, a in weights.items()}, path
         )
         return
-    arrays = {name: np.asarray(_numpy(each), order="C") for name, each in weights.items()}
     if path.suffix == ".safetensors":
+        arrays = {name: np.asarray(_numpy(each), order="C") for name, each in weights.items()}
         required(*_SAFETENSORS).save_file(arrays, path)
         return
     with zipfile.ZipFile(path, "w") as archive:  # `np.savez` does not take all names
-        for name, each in arrays.items():
-            known = each if each.dtype.isbuiltin == 1 else each.astype(np.float32)
+        for name, each in plain_weights(model).items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
-                np.lib.format.write_array(file, known, allow_pickle=False)
+                np.lib.format.write_array(file, each, allow_pickle=False)
+
+
+def plain_weights(model: Any) -> dict[str, np.ndarray]:
+    """Return weights by their names as arrays of NumPy's own types; bfloat16 becomes float32."""
+    arrays = {name: np.asarray(_numpy(w), order="C") for name, w in named_weights(model).items()}
+    return {n: a if a.dtype.isbuiltin == 1 else a.astype(np.float32) for n, a in arrays.items()}
 
 
 def _check_numbers(name: str, value: Any, origin: str) -> None:
@@ -219,12 +223,12 @@ def _path(path: Any) -> Path:
 
 
 def _rank(dtype: Any) -> int | None:
-    """Place of a type among truth values, whole, real and complex numbers; None for others."""
+    """Return the rank of a type: truth values, whole, real, complex numbers; None for others."""
     return next((k for k, kind in enumerate(_RANKS) if jnp.issubdtype(dtype, kind)), None)
 
 
 def _numpy(value: Any) -> np.ndarray:
-    """An array in the machine's byte order; bfloat16, which NumPy lacks, is that of JAX."""
+    """Return an array in the machine's byte order; bfloat16, which NumPy lacks, is that of JAX."""
     if is_tensor(value):
         value = value.detach().cpu()
         if value.dtype == torch().bfloat16:

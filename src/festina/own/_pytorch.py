@@ -1,20 +1,11 @@
 """PyTorch, which is asked for only where it is needed."""
 
-import importlib
 import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
 
-
-def required(module: str, package: str, extra: str) -> Any:
-    """A module of a package, or one line that says how to get it."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise ValueError(
-            f"This needs {package}, which is not installed: pip install {extra}."
-        ) from error
+from .._optional import required
 
 
 def torch() -> Any:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from .._optional import required
 from . import coding, haste, linear, race, saddles
 from ._entry import Entry
 from ._own import entry_of, is_file, module_of, shown_by
@@ -63,13 +64,7 @@ class Experiment:
     def check_packages(self) -> None:
         """Raise `ValueError` if a package that the run imports is not installed."""
         for package in self.entry.packages:
-            try:
-                importlib.import_module(package)
-            except ImportError as error:
-                raise ValueError(
-                    f"This experiment needs {package}, which is not installed: "
-                    f"pip install 'festina[{self.entry.extra}]'."
-                ) from error
+            required(package, package, f"'festina[{self.entry.extra}]'", what="This experiment")
 
 
 def names() -> tuple[str, ...]:

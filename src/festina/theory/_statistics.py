@@ -36,7 +36,7 @@ def moments(task: AbstractTask, loss: Convention = "half") -> Moments:
 
 
 def correlation_of(value: ArrayLike) -> Float[np.ndarray, "output input"]:
-    """Σ_yz, a matrix with at least one output and one input."""
+    """Return Σ_yz, a matrix with at least one output and one input."""
     yz = finite("correlation", value)
     if yz.ndim != 2 or not yz.size:
         raise ValueError(f"`correlation` must be a matrix (output, input), got shape {yz.shape}.")

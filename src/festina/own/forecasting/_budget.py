@@ -9,7 +9,7 @@ ALWAYS = 300.0  # steps of the run that a forecast may cost, however little it s
 
 
 class Exhausted(Exception):
-    """The look-ahead has spent what it was allowed."""
+    """Raised if the look-ahead has spent what it was allowed."""
 
 
 @dataclass
@@ -42,7 +42,7 @@ class Budget:
         self.steps += self.price(samples)
 
     def price(self, samples: int) -> float:
-        """Steps of the run that take as long as a gradient of so many samples."""
+        """Return the steps of the run that take as long as a gradient of so many samples."""
         return self.fixed + self.per_sample * samples
 
     @property

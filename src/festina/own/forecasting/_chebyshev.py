@@ -139,9 +139,9 @@ def _walk(
     fewest: int = 0,
     aim: float = math.nan,
 ) -> Generator[Ahead, None, tuple[Vector, float, Vector, float, float, bool]]:
-    """So many of the optimiser's own steps, or the `fewest` if those lead to the loss `aim`.
+    """Take `count` of the optimiser's own steps, or the `fewest` if these lead to the loss `aim`.
 
-    Gives weights, loss, flow, time and speed at their end, and whether they have led there. The
+    Return weights, loss, flow, time and speed at their end, and whether they have led there. The
     speed is smoothed, because it vanishes where momentum carries the weights past a minimum.
     """
     loss, alike = math.nan, False
@@ -243,7 +243,7 @@ class _Sharpness:
                 break
 
     def renew(self, w: Vector, f: Vector, *, longer: bool = False) -> None:
-        """One more turn, at new weights; by `longer` nudges where short ones have drowned."""
+        """Iterate once more, at new weights; `longer` moves these farther, above rounding."""
         if longer:
             self._bend.lengthen(w)
         length = self._direction.norm

@@ -49,7 +49,7 @@ class Bend:
         return nudge, there - g
 
     def __call__(self, w: Vector, g: Vector, v: Vector) -> Vector:
-        """The derivative at `w`, where the gradient is `g`, times `v`."""
+        """Return the derivative at `w`, where the gradient is `g`, times `v`."""
         nudge, change = self._change(w, g, v)
         return change * (v.norm / nudge)
 
@@ -83,7 +83,7 @@ def ritz(
     root: Vector | None = None,
     products: int = PRODUCTS,
 ) -> Spectrum:
-    r"""Curvatures as Lanczos finds them, from the gradient and a `random` direction.
+    r"""Return curvatures as Lanczos finds them, from the gradient and a `random` direction.
 
     With `root`, those of $D^{1/2} H D^{1/2}$, where the entries of `root` are $D^{1/2}$: the
     curvature that an optimiser with the rates $D$ sees.

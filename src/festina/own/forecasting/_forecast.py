@@ -48,8 +48,8 @@ def forecast(
     it is flattest from now on to where it rests next. The band is twice what half of the samples
     (half of the difference between the halves) and a coarser look-ahead change, and a twentieth of
     the time (a tenth in mini-batches, which differ from run to run). Losses are measured against
-    that of a network whose weights are all zero: a fall of less than a thousandth of that is no
-    drop.
+    that of a network whose weights are all zero: a fall by less than a thousandth of that loss does
+    not count as a drop.
 
     Two limits end the look-ahead. Where the largest curvature exceeds $2(1+\mu)/\eta$, or the
     preconditioned one $2(1+\beta_1)/((1-\beta_1)\eta)$ for Adam, training oscillates or diverges
@@ -137,7 +137,7 @@ def _set_up(
     batch: int | None,
     every_gradient: bool,
 ) -> tuple[Problem, SGD | Adam | None]:
-    """The problem, and the rule by which its weights move; `None` for the optimiser itself."""
+    """Return the problem and the rule that moves its weights; `None` for the optimiser itself."""
     groups = getattr(optimizer, "param_groups", None) if is_module(model) else None
     if every_gradient and groups is None:
         raise ValueError("`every_gradient` runs an optimiser of PyTorch on a module: give both.")

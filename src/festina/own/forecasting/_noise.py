@@ -8,7 +8,7 @@ _PIECES = 8  # shares of the samples, from which the variance of gradients is me
 
 
 def mini_batch(problem: Problem, w: Vector) -> tuple[float, Vector, list[Vector]]:
-    """Loss, gradient, and vectors whose outer products sum to the covariance of a mini-batch's."""
+    """Return loss, gradient, and vectors whose outer products sum to a mini-batch's covariance."""
     n, batch = problem.samples, problem.batch
     if batch is None or batch >= n:
         return *problem(w), []
@@ -20,7 +20,7 @@ def mini_batch(problem: Problem, w: Vector) -> tuple[float, Vector, list[Vector]
 
 
 def noise_floor(rule: SGD | Adam, problem: Problem, w: Vector) -> float:
-    r"""How far above a minimum mini-batches hold the loss.
+    r"""Return how far above a minimum mini-batches hold the loss.
 
     Along a direction of curvature $\lambda$ the noise of variance $c$ heats the loss by
     $\tfrac12\lambda\eta^2c$ a step and descent cools its excess $\epsilon$ by
@@ -34,7 +34,7 @@ def noise_floor(rule: SGD | Adam, problem: Problem, w: Vector) -> float:
 
 
 def excess(rule: SGD | Adam, g: Vector, shares: list[Vector]) -> float:
-    """`noise_floor` of a gradient and of vectors that make up its covariance."""
+    """Return the `noise_floor` for a gradient and vectors that make up its covariance."""
     if not shares:
         return 0.0
     variance = sum((each * each for each in shares[1:]), shares[0] * shares[0])

@@ -34,9 +34,9 @@ class Problem:
 
     - `start`: the weights as they are.
     - `samples`: how many there are in `data`.
-    - `budget`: counts gradients; shared by the halves. Where it is `Exhausted` it says so, also in
-      the middle of a step.
-    - `share`: of all samples, how many are here.
+    - `budget`: counts gradients; shared by the halves. It raises `Exhausted` when it is spent, also
+      in the middle of a step.
+    - `share`: fraction of all samples that are in `data`.
     - `restore`: somebody's model again, with other weights in it.
     - `array`: numbers as an array like one that is given.
     - `names`: of the parts of the weights, in the words of their owner.
@@ -133,7 +133,7 @@ class Problem:
 
 
 def _seconds(problem: Problem, samples: int) -> float:
-    """Shortest of a few times that a gradient of so many samples takes."""
+    """Return the shortest of a few times that a gradient of so many samples takes."""
     data, times = problem.data.part(slice(0, samples)), []
     for _ in range(_TIMED):
         start = time.perf_counter()
@@ -146,7 +146,7 @@ def _seconds(problem: Problem, samples: int) -> float:
 def torch_problem(
     model: Any, loss: Any, data: Any, trained: set[int], *, most: int, batch: int | None
 ) -> Problem:
-    """`loss(model(x), y)` of a module, or its own loss if that is `None`.
+    """Return the problem of a module: `loss(model(x), y)`, or its own loss if `loss` is `None`.
 
     Only the parameters whose ids are in `trained` move.
     """
@@ -203,7 +203,7 @@ def torch_problem(
 
 
 def tree_problem(model: Any, loss: Any, data: Any, *, most: int, batch: int | None) -> Problem:
-    """`loss(model, x, y)` of any tree with arrays of real numbers among its leaves."""
+    """Return the problem `loss(model, x, y)` of a tree with arrays of real numbers as leaves."""
     value_of = _callable(loss)
     samples = _with_targets(arrays, data, most=most, place=jnp.asarray)
     tree = Tree(model)
@@ -259,7 +259,7 @@ def _with_targets(take: Callable[..., Samples], data: Any, **options: Any) -> Sa
 
 
 def _with_labels(samples: Samples, model: Any, *, own: bool) -> Samples:
-    """Samples by names, with the targets among them if the module takes them as an argument.
+    """Return samples by names, with the targets if the module takes them as an argument.
 
     Models with their `own` loss compute it from these.
     """

@@ -47,10 +47,11 @@ class SGD:
     @property
     def pace(self) -> float:
         r"""Largest rate at which weights follow a steady gradient: $\eta/(1-\mu)$."""
-        return max(parts(self.lr)) * self._enters / (1.0 - self.momentum)
+        return max(parts(self.lr)) * self.enters / (1.0 - self.momentum)
 
     @property
-    def _enters(self) -> float:
+    def enters(self) -> float:
+        """Share of a gradient that enters the momentum."""
         return 1.0 - self.dampening if self.momentum else 1.0
 
     @property
@@ -64,7 +65,7 @@ class SGD:
         return 2.0 * (1 + mu) / (1 - mu) / (1 + 2 * mu if self.nesterov else 1.0)
 
     def rates(self, square: Vector) -> Vector:
-        """Rate of every weight, `pace` with each part's own learning rate."""
+        """Return the rate of every weight, `pace` with each part's own learning rate."""
         lr = parts(self.lr, len(square.parts))
         relative = [self.pace * each / max(lr) for each in lr]
         return square.with_(lambda a: a * 0.0 + 1.0).scaled(relative)
@@ -78,7 +79,7 @@ class SGD:
         before $\mu$ as well. `rate` is by how much the learning rate is another one by now.
         """
         mu = self.momentum
-        eta = rate * max(parts(self.lr)) * self._enters
+        eta = rate * max(parts(self.lr)) * self.enters
         slow = (1.0 - mu) / eta
         a = eta * growth
         b, c = ((1 + mu) * (1 + a), mu * (1 + a)) if self.nesterov else (1 + mu + a, mu)
@@ -131,7 +132,7 @@ class Adam:
         return 2.0 * (1 + self.betas[0]) / (1 - self.betas[0])
 
     def rates(self, square: Vector) -> Vector:
-        r"""Rate of every weight, $\eta/(\sqrt v + \epsilon)$; v is `square` before any step."""
+        r"""Return the rate of every weight, $\eta/(\sqrt v + \epsilon)$; v is `square` at first."""
         if self.moments is not None and self.step > 0:
             square = self.moments[1] * (1.0 / (1.0 - self.betas[1] ** self.step))
         lr = parts(self.lr, len(square.parts))

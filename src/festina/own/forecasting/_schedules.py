@@ -15,7 +15,7 @@ CONSTANT = "the learning rate has a scheduler, which was not given: it is taken 
 
 
 def read_schedule(given: Any, optimizer: Any, notes: list[str], epoch: int) -> Schedule | None:
-    """The learning rate so many steps from now, in units of the present one; `None` if constant."""
+    """Return the learning rate by steps from now, over the present one; `None` if constant."""
     if given is None:
         groups = getattr(optimizer, "param_groups", ())
         if any("initial_lr" in group for group in groups):

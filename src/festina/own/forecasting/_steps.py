@@ -12,8 +12,8 @@ SHORTEST = 8  # steps of the optimiser that a step of the flow stands for, or it
 class Steps:
     """Steps of the optimiser, one gradient each, on the clock of the flow.
 
-    From the weights `start` they go on with the velocity of the rule, and from others with that of
-    a steady gradient. `rate` returns the present learning rate in units of the first.
+    Steps from the weights `start` continue with the velocity of the rule, steps from other weights
+    with that of a steady gradient. `rate` returns the present learning rate in units of the first.
     """
 
     def __init__(
@@ -29,12 +29,11 @@ class Steps:
         self.forgets = 1.0 - mu**0.5  # of an oscillation, in a step
 
     def __call__(self, w: Vector, f: Vector) -> tuple[float, Vector, float, Vector]:
-        """Step from `w`, where the flow is `f`: its time, and weights, loss and flow there."""
+        """Step from `w`, where the flow is `f`; return time, and weights, loss and flow there."""
         mu, rate, time = self._rule.momentum, self._rate(), self.time
-        entering = 1.0 - self._rule.dampening if mu else 1.0
         before = self._velocity if w is self._at else f * self._steady
         # PyTorch does not dampen the first gradient.
-        velocity = f if before is None else combination((mu, before), (entering, f))
+        velocity = f if before is None else combination((mu, before), (self._rule.enters, f))
         moved = combination((1.0, f), (mu, velocity)) if self._rule.nesterov else velocity
         w = combination((1.0, w), (rate * self._lr, moved))
         self._at, self._velocity = w, velocity
@@ -42,11 +41,11 @@ class Steps:
 
     @property
     def time(self) -> float:
-        """The time of a step."""
+        """Time of the flow that a step takes."""
         return self._rate() * self._rule.pace
 
     def coast(self, w: Vector, f: Vector) -> float:
-        """Distance between where the velocity carries the weights and where the flow does."""
+        """Return the distance between where the velocity and where the flow carry the weights."""
         if not self._coasting or w is not self._at:
             return 0.0
         steady = f * self._steady

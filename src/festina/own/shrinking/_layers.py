@@ -204,7 +204,7 @@ class AbstractModel(ABC):
         """What a network of the same kind gives as it is, in its own precision."""
 
     def contributions(self, samples: Samples) -> dict[str, np.ndarray]:
-        """Of each unit to the squared outputs, to first order: ⟨(r ∂f/∂r)²⟩, by layer.
+        """Return ⟨(r ∂f/∂r)²⟩ by layer: what each unit adds to the squared outputs, to first order.
 
         See `probes` for the directions of the outputs.
         """
@@ -235,7 +235,7 @@ class AbstractModel(ABC):
             ) from error
 
     def check(self) -> None:
-        """Raises where there is nothing to compare, or nothing that is the same twice."""
+        """Raise if there are too few samples, or if outputs are not finite or not reproducible."""
         if len(self.samples) < 2:
             raise ValueError(
                 f"`x` must have at least two samples, got {len(self.samples)}: one says nothing."

@@ -8,8 +8,8 @@ the leading eigenvectors of $G^{1/2} C G^{1/2}$. The eigenvalues are the mean sq
 
 import copy
 import functools
-import math
 from collections.abc import Mapping
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -43,7 +43,7 @@ class Spectrum(NamedTuple):
     mean: Float[np.ndarray, " unit"] | None
 
     def factors(self, rank: int, bias: np.ndarray | None) -> list[np.ndarray | None]:
-        """Weights of both layers, and the bias of the second."""
+        """Return the weights of both layers, and the bias of the second."""
         into, back, out = self.into[:rank], self.back[:rank], self.out[:, :rank]
         if bias is None or self.mean is None:
             return [into, out, None]
@@ -105,16 +105,10 @@ def _add(
         seen[name] = z, nothing
         return z + nothing
 
-    hooks = [
-        layer.register_forward_hook(functools.partial(after, name))
-        for name, layer in layers.items()
-    ]
-    try:
-        with torch.enable_grad():
-            y = network.run(network.weights, samples).reshape(len(samples), -1)
-    finally:
-        for hook in hooks:
-            hook.remove()
+    with ExitStack() as hooks, torch.enable_grad():
+        for name, layer in layers.items():
+            hooks.enter_context(layer.register_forward_hook(functools.partial(after, name)))
+        y = network.run(network.weights, samples).reshape(len(samples), -1)
     rows = lambda tensor: tensor.detach().reshape(-1, tensor.shape[-1]).cpu().double().numpy()
     for name, (each, _) in seen.items():
         z, held = rows(each), moments[name]
@@ -142,7 +136,7 @@ def rank_choices(found: Mapping[str, Spectrum]) -> list[dict[str, int]]:
         ranks = {}
         for name, each in found.items():
             rank = max(1, int(np.sum(each.energy > cut * each.price)))
-            if rank * each.price < math.prod((each.into.shape[1], len(each.out))):
+            if rank * each.price < each.into.shape[1] * len(each.out):
                 ranks[name] = rank
         if ranks and ranks not in choices[-1:]:
             choices.append(ranks)

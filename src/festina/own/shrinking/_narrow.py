@@ -45,7 +45,7 @@ class Narrow(NamedTuple):
 
 
 class Narrowest:
-    """Smaller networks of every size that is asked for; errors are those of held-out inputs.
+    """Search for smaller networks. Errors are those of held-out inputs.
 
     Layers are merged in the order of what that costs at the outputs, whichever they are in. Targets
     of the samples are the outputs of the wide network.
@@ -93,7 +93,7 @@ class Narrowest:
         return sum(map(math.prod, shapes.values()))
 
     def starts(self, widths: Widths) -> tuple[Narrow, Narrow]:
-        """Before tuning: by merging, and by magnitude pruning with the same refit."""
+        """Return networks before tuning: by merging, and by magnitude pruning, both refitted."""
         key = tuple(widths.values())
         if key not in self._starts:
             merged, pruned = self.merging.merged(widths), self.merging.pruned(widths)
@@ -102,11 +102,11 @@ class Narrowest:
         return self._starts[key]
 
     def start(self, widths: Widths) -> Narrow:
-        """The better of both."""
+        """Return the better one of both starts."""
         return min(self.starts(widths), key=_error)
 
     def tuned(self, widths: Widths, goal: float) -> Narrow:
-        """After tuning to the wide network's outputs, until the error is `goal`."""
+        """Return the network after tuning until its error is within `goal`, if that is in reach."""
         key = tuple(widths.values())
         if key not in self._tuned:
             self._say(f"widths {'–'.join(map(str, key))}")
@@ -126,24 +126,28 @@ class Narrowest:
         return self.tune(found) if found.error <= _ENOUGH * goal else found
 
     def _say(self, words: str) -> None:
-        """How many of the networks that may be asked for have been."""
+        """Report words, and the fraction of all possible requests that have been made."""
         self._asked += 1
         self._progress(words, min(self._asked / self._all, 1.0))
 
     def path(self, merges: int) -> dict[str, int]:
-        """How wide layers are after so many merges, the cheapest first."""
+        """Return the widths of layers after so many merges, the cheapest first."""
         widths = dict(self.merging.full)
         for _, name in self._order[:merges]:
             widths[name] -= 1
         return widths
 
+    def merges_to(self, size: int) -> int:
+        """Return the fewest merges that leave no more than `size` weights, or else all merges."""
+        most = len(self._order)
+        return next((k for k in range(most) if self.size(self.path(k)) <= size), most)
+
     def smaller(self, size: int, tolerance: float, *, tune: bool = True) -> Narrow | None:
         """Return the narrowest network within the tolerance that has fewer weights than `size`."""
-        few = (k for k in range(len(self._order) + 1) if self.size(self.path(k)) < size)
-        merges = next(few, None)
-        if merges is None:
-            return None
+        merges = self.merges_to(size - 1)
         widths = self.path(merges)
+        if self.size(widths) >= size:
+            return None
         found = self.tuned(widths, tolerance) if tune else self.start(widths)
         if found.error > tolerance:
             return None
@@ -152,7 +156,7 @@ class Narrowest:
     def search(
         self, tolerance: float, *, tune: bool = True, known: tuple[int, Narrow] | None = None
     ) -> Narrow:
-        """The narrowest within the tolerance that is found; the network itself if none is.
+        """Return the narrowest network found within the tolerance; the network itself if none is.
 
         `known`: a number of merges after which the error is within the tolerance, and the network.
         """
@@ -259,7 +263,7 @@ class Narrowest:
 
 
 class _Said:
-    """Says what is going on: to a callback, or on standard error once it has taken two seconds."""
+    """Progress reports: to a callback, or on standard error once two seconds have passed."""
 
     def __init__(self, progress: Progress | None):
         self._progress = progress

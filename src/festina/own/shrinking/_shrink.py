@@ -131,8 +131,8 @@ def shrink(
     In PyTorch the low-rank form is tried too: a linear layer becomes two of a smaller rank, without
     an activation between them, $W \approx G^{-1/2} U_r U_r^T G^{1/2} W$. The directions $U_r$ are
     the leading eigenvectors of $G^{1/2} C G^{1/2}$, where C is the covariance of the outputs of the
-    layer and $G = \langle J^T J \rangle$ says how much they move the outputs of the network. Of
-    both forms the one with fewer weights is returned.
+    layer and $G = \langle J^T J \rangle$ says how much they move the outputs of the network. The
+    form with fewer weights is returned.
 
     **Arguments:**
 
@@ -182,7 +182,9 @@ def shrink(
     made_by = found.network or network
     built = made_by.built(found.weights)
     here, there = (network.computed(each, narrowest.held) for each in (network.original, built))
-    beside = _as_large(narrowest, found)
+    beside = found.widths
+    if found.network is not None:  # the widest layers that have no more weights
+        beside = narrowest.path(narrowest.merges_to(found.size))
     return Shrunk(
         model=built,
         form="low rank" if found.network else "narrow",
@@ -245,19 +247,8 @@ def _of_size(
     return narrowest.best(asked) if narrow else narrowest.start(asked), "`widths` ask for it"
 
 
-def _as_large(narrowest: Narrowest, found: Narrow) -> dict[str, int]:
-    """Return the widest layers that have no more weights than a network; one unit at least."""
-    if found.network is None:
-        return found.widths
-    merges = range(sum(found.widths.values()) - len(found.widths) + 1)
-    paths = map(narrowest.path, merges)
-    return next(
-        (each for each in paths if narrowest.size(each) <= found.size), narrowest.path(merges[-1])
-    )
-
-
 def _curve(narrowest: Narrowest, chosen: dict[str, int]) -> tuple[Point, ...]:
-    """From one unit in each layer on, twice as many at a time, and the whole network."""
+    """Return errors from one unit in each layer on, doubling, and of the whole network."""
     total, least = sum(narrowest.merging.full.values()), len(chosen)
     most = min(total, _CURVE * sum(chosen.values()))
     doubled = [least * 2**k for k in range(total.bit_length()) if least * 2**k < most]

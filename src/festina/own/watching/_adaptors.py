@@ -3,7 +3,7 @@
 import importlib
 from typing import Any
 
-from .._pytorch import required
+from ..._optional import required
 from ._watch import Watch
 
 

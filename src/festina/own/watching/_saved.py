@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..._run import save
-from .._files import named_weights
-from .._pytorch import is_tensor
+from .._files import plain_weights
 
 
 def save_run(run: Any, path: str | os.PathLike[str], *, overwrite: bool) -> Path:
@@ -35,16 +34,10 @@ def _weights(run: Any) -> Any:
     import xarray as xr
 
     steps = list(run.steps_with_weights)
-    named = [_arrays(run.network(step)) for step in steps]
+    named = [plain_weights(run.network(step)) for step in steps]
     variables = {}
     for number, name in enumerate(named[0] if named else ()):
         values = np.stack([each[name] for each in named])
         axes = [f"axis_{number}_{axis}" for axis in range(values.ndim - 1)]
         variables[f"array_{number}"] = ("step", *axes), values, {"name": name}
     return xr.Dataset(variables, {"step": steps})
-
-
-def _arrays(network: Any) -> dict[str, np.ndarray]:
-    here = lambda each: each.detach().cpu() if is_tensor(each) else each
-    plain = lambda each: each.float() if str(each.dtype) == "torch.bfloat16" else each
-    return {name: np.asarray(plain(here(w))) for name, w in named_weights(network).items()}

@@ -222,20 +222,18 @@ def _unreal(array: Any) -> bool:
 
 
 def _one_number(loss: Any) -> float:
-    """Return a loss that is no tensor, or raise ValueError."""
+    """Return the number of a loss that `log` does not take as it is, or raise ValueError."""
     if isinstance(loss, Real) and not isinstance(loss, bool):
         return float(loss)
     shape = getattr(loss, "shape", None)
     if shape is not None and hasattr(loss, "dtype"):
         if all(size == 1 for size in shape) and not _unreal(loss):
             return float(loss.reshape(()))
-        got = f"shape {tuple(shape)}: log its mean"
-        if _unreal(loss):
-            got = f"the type {loss.dtype}"
+        got = f"the type {loss.dtype}" if _unreal(loss) else f"shape {tuple(shape)}: log its mean"
+    elif hasattr(loss, "loss"):
+        got = f"{type(loss).__name__}: log its `.loss`"
     else:
         got = f"{type(loss).__name__} {str(loss)[:40]!r}"
-        if hasattr(loss, "loss"):
-            got = f"{type(loss).__name__}: log its `.loss`"
     raise ValueError(f"`loss` must be one number, got {got}.")
 
 

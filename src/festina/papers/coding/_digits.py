@@ -88,7 +88,7 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
     count = len(names) + len(warmer)
 
     def drawn_from(name: str, temperature: float, k: int) -> tuple[Posterior, Predictor, _Halves]:
-        """Networks, their predictions of the new images, and the mean of either half of them."""
+        """Return networks, their predictions of new images, and the means of both halves."""
         drawn = sample(
             task,
             width=parameters.width,
@@ -162,7 +162,7 @@ def _linear(
     wanted: np.ndarray,
     sampled: dict[float, _Halves],
 ) -> xr.Dataset:
-    """Mean predictors of linear networks and by theory, each beside the lazy one's at its T."""
+    """Compare mean predictors, sampled and by theory, with the lazy one at each temperature."""
     rows, distance, seen = [], [], []
     for temperature in sorted(sampled):
         theory = linear_code(task, temperature=temperature)
@@ -182,7 +182,7 @@ def _linear(
 
 
 def _apart(one: np.ndarray, half: np.ndarray, other: np.ndarray) -> float:
-    """Relative distance of a mean from another, from its halves: their noise does not add to it."""
+    """Return the relative distance of two means, free of noise: from both halves of the first."""
     squared = np.vdot(one - other, half - other)
     return float(np.sqrt(max(squared, 0.0)) / np.linalg.norm(other))
 

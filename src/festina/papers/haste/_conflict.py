@@ -119,7 +119,7 @@ def _network(parameters: Parameters, data: Task, unit: str, keys: Keys) -> Abstr
 
 
 def _index(network: AbstractNetwork, data: Task) -> Float[np.ndarray, "..."]:
-    """Mean output for the class asked for minus that for the other, where the two differ."""
+    """Return the mean output for the class asked for less that for the other, if they differ."""
     first, second, cue = (data.labels[name] for name in ("first", "second", "cue"))
     wanted = np.where(cue == 0, first, second)
     other = np.where(cue == 0, second, first)

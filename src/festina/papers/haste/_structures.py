@@ -148,7 +148,7 @@ def _units(network: AbstractNetwork, task: Task) -> tuple[np.ndarray, np.ndarray
 
 
 def _starts(task: Task, contexts: tuple[int, ...], keys: Keys) -> float:
-    """How fast trained pathways start that are open in some contexts and see objects."""
+    """Return the rate at which pathways that are open in some contexts start to learn objects."""
     objects = replace(task, x=task.x[:, : len(task.x) // _COUNT])
     return growth_rate(objects, np.isin(task.labels["context"], contexts), keys, slowest=0.01)
 

@@ -86,7 +86,7 @@ def _gate(task: Task, chosen: tuple[int, ...]) -> Float[np.ndarray, " sample"]:
 
 
 def _spectrum(parameters: Parameters, count: int, keys: Keys) -> xr.Dataset:
-    """How fast pathways for k contexts start to tell objects apart, in trained networks."""
+    """Measure how fast pathways for k contexts start to tell objects apart in training."""
     n, task = parameters.objects, contextual(parameters.objects, count)
     contrast = task.x[:, :n] - 1 / n  # between objects
     found = np.zeros((2, count))
@@ -265,7 +265,7 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
 
 
 def _near(measured: Any, predicted: Any) -> Judgement:
-    """Growth in trained networks: when it is measured 2 % or less is learned already."""
+    """Compare growth in trained networks, measured when at most 2 % has been learned."""
     return agree(measured, predicted, within=float(f"{0.02 * np.max(predicted):.2g}"))
 
 

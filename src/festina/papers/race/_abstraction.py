@@ -75,7 +75,7 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
 
 
 def _half_times(parameters: Parameters, key: PRNGKeyArray) -> xr.Dataset:
-    """When the first mode is half learned: theory, its reduction, and trained shared trunks."""
+    """Return half times of the first mode: theory, its reduction, and trained shared trunks."""
     sizes = [(m, k) for m in parameters.domains for k in parameters.trained if k <= m]
     found = {name: np.zeros((len(sizes), len(_WAYS))) for name in ("reduced", "theory")}
     seen = np.zeros(len(sizes))

@@ -149,7 +149,7 @@ def _race(strength: Float[np.ndarray, "*batch 6"], margin: float) -> Float[np.nd
 
 
 def _row(kappa: np.ndarray, margin: float, chi: np.ndarray) -> xr.Dataset:
-    """Outcomes at one margin, and what theory needs of its units.
+    """Return the outcomes at one margin, and what theory needs of its units.
 
     - `per_unit`: mean strength of a pathway over the number of units.
     - `varies`: standard deviation of the lead of linear pathways over networks whose units are
@@ -261,7 +261,7 @@ def _against(chi: xr.DataArray) -> xr.DataArray:
 
 
 def _theory(data: xr.Dataset, width: int) -> tuple[xr.DataArray, xr.DataArray]:
-    """The boundary at each scale, where pathways of mean strength tie, and its spread."""
+    """Return the boundary at each scale, where pathways of mean strength tie, and its spread."""
     pi = width * data["scale"] ** 2 * data["per_unit"].transpose("margin", "pathway")
     pi = pi.transpose("margin", "scale", "pathway")
     rows = zip(pi.values[..., :1], pi.values[..., 1:], data["margin"].values, strict=True)

@@ -122,7 +122,7 @@ def _growth(
     start: Int[np.ndarray, " seed"],
     times: Float[np.ndarray, " time"],
 ) -> Float[np.ndarray, "seed 2"]:
-    """Rates s of both parts, which grow as e^{2st}, between units having turned and `start`."""
+    """Return the rates s of both parts, e^{2st}, from when units have turned up to `start`."""
     parts, seed = np.stack((alone, whole - alone), axis=-1), np.arange(len(start))
     turned = (_TURNED * start).astype(int)
     with np.errstate(invalid="ignore", divide="ignore"):

@@ -306,7 +306,7 @@ def _listed(values: np.ndarray, kind: str = ".4f") -> str:
 
 
 def _differences(kernel: np.ndarray) -> np.ndarray:
-    """E(φ̄_c − φ̄_d)² of all pairs of classes from E[φ̄_c φ̄_d]."""
+    """Return E(φ̄_c − φ̄_d)² of all pairs of classes from E[φ̄_c φ̄_d]."""
     own = np.diag(kernel)
     return np.maximum(own[:, None] + own - 2 * kernel, 0.0)
 

@@ -20,7 +20,7 @@ def temperature_of(value: object) -> float:
 
 
 def sizes_of(sizes: ArrayLike) -> Float[np.ndarray, " group"]:
-    """Examples of each class; raises unless they are whole numbers from 1 up."""
+    """Return how many examples each class has; raises unless these are whole numbers ≥ 1."""
     found = np.array(whole_numbers("sizes", sizes, 0), float)
     if not found.size or not found.all():
         raise ValueError(

@@ -43,13 +43,13 @@ def _vectors(name: str, value: ArrayLike, size: int | None = None) -> np.ndarray
 
 
 def _kernel(unit: Tilt, x: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """E[φφ′] of all pairs of inputs."""
+    """Return E[φφ′] of all pairs of inputs."""
     own = lambda x: (x**2).mean(axis=1)
     return _average(unit, x @ other.T / x.shape[1], own(x)[:, None], own(other))
 
 
 def _average(unit: Tilt, both: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """E[φφ′] from E[zz′] and the variances of z and of z′, which broadcast."""
+    """Return E[φφ′] from E[zz′] and the variances of z and of z′, which broadcast."""
     if unit.name == "linear":
         return both
     if unit.function in (erf, sigmoid):

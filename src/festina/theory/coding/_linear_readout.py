@@ -95,18 +95,18 @@ def readout_covariance(
 
 
 def _coldest(g: float | np.ndarray, variance: float) -> Float[np.ndarray, "..."]:
-    """The root u of u²/σ_a² = u + g: a level at T = 0."""
+    """Return the root u of u²/σ_a² = u + g, a level at T = 0."""
     return np.asarray(variance / 2 * (1 + np.sqrt(1 + 4 * g / variance)))
 
 
 def _level(g: float, temperature: float, variance: float) -> float:
-    """The root u of 1/u + g/(u + T)² = 1/σ_a²."""
-    share = lambda u: u / (u + temperature)
-    return _root(lambda u: 1 - u / variance + g / (u + temperature) * share(u), g, variance)
+    """Return the root u of 1/u + g/(u + T)² = 1/σ_a²."""
+    pulled = lambda u: g / (u + temperature) * (u / (u + temperature))
+    return _root(lambda u: 1 - u / variance + pulled(u), g, variance)
 
 
 def _root(off: Callable[[float], float], g: float, variance: float) -> float:
-    """A level between its values without targets, σ_a², and for one layer at T = 0."""
+    """Return the level between its values without targets, σ_a², and for one layer at T = 0."""
     least, most = variance * (1 - 1e-9), float(_coldest(g, variance)) * (1 + 1e-9)  # rounding
     return float(root_scalar(off, bracket=(least, most), xtol=1e-15 * variance).root)
 

@@ -140,7 +140,7 @@ def gaussian_kernel(
 
 
 def _parallel(function: Scalar, edges: np.ndarray, first: float, second: float) -> float:
-    """E[φ(σz)φ(σ′z)]: one integral, with the panels of both."""
+    """Return E[φ(σz)φ(σ′z)]: one integral, with the panels of both."""
     z, weight = rule(np.r_[edges / first, edges / np.abs(second)])
     values = evaluated(function, np.stack([first * z, second * z]))
     return float(weight @ values.prod(axis=0))
@@ -149,7 +149,7 @@ def _parallel(function: Scalar, edges: np.ndarray, first: float, second: float) 
 def _coefficients(
     function: Scalar, edges: np.ndarray, deviation: float, degree: int
 ) -> Float[np.ndarray, " degree"]:
-    """c_n of φ(σz) for standard normal z, from n = 0 up."""
+    """Return c_n of φ(σz) for standard normal z, from n = 0 up."""
     # Panels as narrow as the waves of the polynomials, too.
     z, weight = rule(np.r_[edges / deviation, np.arange(-_REACH, _REACH + _EVERY, _EVERY)])
     now = np.exp(-(z**2) / 4)  # times He_n/√n!, which would overflow alone

@@ -70,7 +70,9 @@ class Course(NamedTuple):
         )
 
     def _stages(self, prominence: float) -> dict[int, Saddle]:
-        """Rows at which the flow rests, by so many decades, with the saddles that they are near.
+        """Return the rows at which the flow rests, with the nearest saddles.
+
+        A rest is slower by `prominence` decades than the drops beside it.
 
         Two rests in a row near the same saddle are one.
         """
@@ -85,7 +87,7 @@ class Course(NamedTuple):
         return dict(zip(rows, saddles, strict=True))
 
     def _slow(self, row: int) -> tuple[float, float]:
-        """The highest and the lowest loss at which the flow is about as slow as at this row."""
+        """Return the highest and lowest loss around a row at which the flow is about as slow."""
         speed = log_rate(self.squared_gradient)
         apart = np.flatnonzero(np.abs(speed - speed[row]) > _DOUBT)
         bounds = np.concatenate([[-1], apart, [len(speed)]])
@@ -107,6 +109,6 @@ def passage(
 
 
 def refined(steps: Float[np.ndarray, " step"], parts: int = 4) -> Float[np.ndarray, " row"]:
-    """The steps of an integration with times in between, at which no rest is missed."""
+    """Return the steps of an integration with times in between, so that no rest is missed."""
     between = steps[:-1, None] + np.arange(parts) / parts * np.diff(steps)[:, None]
     return np.append(between.ravel(), steps[-1])

@@ -235,18 +235,18 @@ class LinearModes:
     def drive(
         self, active: Float[np.ndarray, "*time weight unit"]
     ) -> Float[np.ndarray, "*time output input"]:
-        """Σ̃ = Σ_yz − WΣ_zz."""
+        """Return Σ̃ = Σ_yz − WΣ_zz for the product W of these weights."""
         outputs = len(self.correlation)
         return self.left(active[..., :outputs, :] @ active[..., outputs:, :].swapaxes(-1, -2))
 
     def left(
         self, learned: Float[np.ndarray, "*time output input"]
     ) -> Float[np.ndarray, "*time output input"]:
-        """The same from W itself."""
+        """Return Σ̃ for the product W itself."""
         return self.correlation - learned @ self.covariance
 
     def excess(self, drive: Float[np.ndarray, "*time output input"]) -> Float[np.ndarray, "*time"]:
-        """Loss above that of least squares, which Σ̃ tells without cancellation."""
+        """Return the loss above that of least squares, from Σ̃ without cancellation."""
         return np.asarray(0.5 * np.sum((drive @ self.inverse) * drive, axis=(-1, -2)))
 
     @property
@@ -262,7 +262,7 @@ class LinearModes:
 
     @property
     def rate(self) -> float:
-        """At which the fastest weights grow from zero."""
+        """Rate at which the fastest weights grow from zero."""
         return float(np.linalg.norm(self.correlation, 2))
 
 

@@ -86,7 +86,7 @@ def staircase(
 
 
 def _predict(network: AbstractNetwork, task: AbstractTask) -> Staircase:
-    """The staircase of one network, for the loss `"half"`."""
+    """Return the staircase of one network, for the loss `"half"`."""
     layer = as_layer(network)
     seen = task.statistics(network.view)
     if isinstance(network, DiagonalLinear):

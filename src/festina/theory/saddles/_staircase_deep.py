@@ -138,9 +138,8 @@ def _jump(
     """Follow all weights until the learned directions rest, so many in every layer.
 
     Return the jump, and the weights at its end. `steepest` is about the gradient of the jump,
-    `fastest` its rate. In frames in which each layer is diagonal at the
-    start: there errors of the integration are those of what is small and what is large, each for
-    itself.
+    `fastest` its rate. The flow is integrated in frames in which each layer is diagonal at the
+    start, so that errors are relative to small and to large entries separately.
     """
     from scipy.integrate import solve_ivp
 

@@ -79,7 +79,7 @@ def diagonal_staircase(
     best = np.linalg.pinv(c, rcond=1e-13 * len(b), hermitian=True) @ b
 
     def parts(s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The positive and the negative part of β, bounded for steps that are tried too far."""
+        """Return the positive and negative part of β, bounded for trial steps that are too long."""
         return np.exp(np.minimum(2.0 * (up + s), 50.0)), np.exp(np.minimum(2.0 * (down - s), 50.0))
 
     def beta(s: np.ndarray) -> Float[np.ndarray, "*time input"]:
@@ -137,7 +137,7 @@ def diagonal_staircase(
 
 
 def _near(b: np.ndarray, c: np.ndarray, beta: np.ndarray) -> Float[np.ndarray, " input"]:
-    """Least squares on the coordinates that have half of their value there or more."""
+    """Return least squares on the coordinates that have at least half of their value there."""
     signs = np.sign(beta)
     while True:
         saddle = _least_squares(b, c, signs)
@@ -148,7 +148,10 @@ def _near(b: np.ndarray, c: np.ndarray, beta: np.ndarray) -> Float[np.ndarray, "
 
 
 def _least_squares(b: np.ndarray, c: np.ndarray, signs: np.ndarray) -> Float[np.ndarray, " input"]:
-    """Least squares on coordinates with these signs; zero is none. Twice as many are both signs."""
+    """Return least squares on coordinates of these signs, where zero leaves a coordinate out.
+
+    With two signs for each coordinate, the second ones after all first ones, either is allowed.
+    """
     from scipy.optimize import nnls
 
     which = np.flatnonzero(signs)

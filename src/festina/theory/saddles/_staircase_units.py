@@ -162,7 +162,7 @@ class _Stage(NamedTuple):
         return np.sum(dormant * self.pull(active, dormant), axis=0) / self.degree
 
     def large(self, active: np.ndarray) -> float:
-        """The gain of a unit that becomes active."""
+        """Return the gain at which a unit becomes active."""
         return _SEED * self.excess(active)
 
     def correlation(self, active: np.ndarray) -> Float[np.ndarray, "..."]:
@@ -202,9 +202,10 @@ class _Stage(NamedTuple):
     def settle(
         self, active: np.ndarray, unit: int, escape: Escape
     ) -> tuple[Float[np.ndarray, "weight unit"], float, float]:
-        """The saddle that the active units flow to, and when half is learned, after the escape.
+        """Return the saddle that the active units flow to, and when half of it is learned.
 
-        Also the time from when the unit becomes active to its escape.
+        That time counts from the escape. The third number is the time from when the unit becomes
+        active to its escape.
         """
         from scipy.integrate import solve_ivp
 
@@ -257,7 +258,7 @@ class _Stage(NamedTuple):
 
 
 def _apart(escape: Escape, other: Escape | None, shift: float) -> float:
-    """Time between two predictions of an escape, of which one began later by `shift`."""
+    """Return the time between two predictions of an escape, of which one began `shift` later."""
     if other is None:
         return np.inf
     return abs(escape.time - other.time - shift)

@@ -79,7 +79,7 @@ class Staircase:
         return np.asarray(np.sum(~np.isnan(self.levels), axis=-1))
 
     def lane(self, *index: int) -> "Staircase":
-        """The staircase of one network of a batch, without padding."""
+        """Return the staircase of one network of a batch, without padding."""
         check_lane(index, self.batch_shape, alone="staircase")
         own: dict[str, Any] = {name: np.asarray(getattr(self, name)[index]) for name in _ARRAYS}
         own["active"] = functools.reduce(lambda nested, i: nested[i], index, self.active)
@@ -89,13 +89,13 @@ class Staircase:
         return replace(self, **own)
 
     def lanes(self) -> "list[Staircase]":
-        """The staircases of all networks of a batch in one list."""
+        """Return the staircases of all networks of a batch in one list."""
         if not self.batch_shape:
             return [self]
         return [self.lane(*index) for index in np.ndindex(*self.batch_shape)]
 
     def doubts(self) -> tuple[str, ...]:
-        """Sentences on where training may differ: its plateaus, its times, its start.
+        """Return sentences on where training may differ: its plateaus, its times, its start.
 
         For a batch, the doubts about each network that has any, with the number of the network.
         """
@@ -193,25 +193,20 @@ def stacked(found: list[Staircase], batch: tuple[int, ...]) -> Staircase:
 
     def padded(name: str) -> np.ndarray:
         rows = [getattr(each, name) for each in found]
-        length = max(row.size for row in rows)
         if not rows[0].ndim:
             return np.reshape(rows, batch)
+        length = max(row.size for row in rows)
         ends = [np.append(row, np.full(length - row.size, np.nan)) for row in rows]
         return np.reshape(ends, (*batch, length))
 
-    def nested(rows: list[Any], shape: tuple[int, ...]) -> tuple[Any, ...]:
-        if len(shape) == 1:
-            return tuple(rows)
-        each = len(rows) // shape[0]
-        parts = (rows[i * each : (i + 1) * each] for i in range(shape[0]))
-        return tuple(nested(part, shape[1:]) for part in parts)
-
-    active = nested([each.active for each in found], batch)
-    return replace(found[0], active=active, **{name: padded(name) for name in _ARRAYS})
+    active: list[Any] = [each.active for each in found]
+    for size in reversed(batch[1:]):
+        active = [tuple(active[i : i + size]) for i in range(0, len(active), size)]
+    return replace(found[0], active=tuple(active), **{name: padded(name) for name in _ARRAYS})
 
 
 def warned(found: Staircase) -> Staircase:
-    """The same, with a warning of what training may do otherwise."""
+    """Return the same staircase, and warn if training may differ from it."""
     if doubts := found.doubts():
         text = " ".join(doubts)
         if found.batch_shape:

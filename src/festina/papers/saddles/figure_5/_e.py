@@ -121,7 +121,7 @@ def growing_mode(
     outer: Float[np.ndarray, "seed unit"],
     direction: Float[np.ndarray, " input"],
 ) -> Float[np.ndarray, "seed unit"]:
-    """m, with a₀ = |m|²: of the sum and the difference of both layers only the sum grows."""
+    """Return m, with a₀ = |m|²: of the sum and the difference of both layers only the sum grows."""
     return (outer + inner @ direction) / 2
 
 
@@ -160,7 +160,7 @@ def advance(
     readout: float,
     sigma: float,
 ) -> Float[np.ndarray, " seed"]:
-    """δ, by the trapezoidal rule in ln r; beyond x = 500 the integrand is zero."""
+    """Return δ, by the trapezoidal rule in ln r; beyond x = 500 the integrand is zero."""
     from scipy.special import expn
 
     log_r = np.log(250 / sigma) + np.linspace(-30, 0, 601)

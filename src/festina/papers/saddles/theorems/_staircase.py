@@ -296,7 +296,7 @@ def _errors(table: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
 def growth(
     say: Ledger, name: str, table: xr.Dataset, deep: xr.DataArray | bool = True, more: int = 1
 ) -> None:
-    """Predictions get better as 1/ln(1/ε); how good they are is judged between deep plateaus.
+    """Claim that predictions get better as 1/ln(1/ε); errors are judged between deep plateaus.
 
     A jump's time is ln(1/ε) e-foldings of the weights, and the error a part of one, of either sign,
     which no single jump need approach steadily.
