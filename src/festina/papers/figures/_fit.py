@@ -239,7 +239,7 @@ def _part_ticks(figure: Figure) -> bool:
         words = [label.get_text() for _, label in ticks]
         if any(re.search("[a-z]{2}", re.sub(_FORMULA, "", word)) for word in words):
             lines = [word if "$" in word else word.replace(" ", "\n") for word in words]
-            small = min(label.get_fontsize() for _, label in ticks)
+            small = min(float(label.get_fontsize()) for _, label in ticks)
             how: dict[str, Any] = {"fontsize": small if lines != words else _SMALLEST}
             if lines == words and small <= _SMALLEST:
                 lines = [word.replace("\n", " ") for word in words]
