@@ -196,6 +196,24 @@ def test_tick_labels_are_apart(words):
         assert [label.get_text() for label in labels] == words[:: len(words) // (len(labels) - 1)]
 
 
+def test_long_words_below_narrow_axes_are_tilted():
+    figure, ax = sheet("A figure", width=8, height=3)
+    words = [f"{kind} embedding" for kind in ("smaller", "larger", "equal")]
+    ax.set_xticks(range(3), words)
+    fit(figure, 1.8, 3)
+    assert [(label.get_text(), label.get_rotation()) for label in labels_of(ax)] == [
+        (word, 30) for word in words
+    ]
+    assert is_whole(figure, slack=0.02)
+
+
+@pytest.mark.parametrize("letters", range(90, 108, 3))
+def test_a_title_ends_at_the_edge_of_the_page(letters):
+    figure, _ = panel(title=("longer than the page by a little " * 4)[:letters])
+    fit(figure, 8, 4.5)
+    assert is_whole(figure, slack=0.02)
+
+
 def test_words_below_all_panels_are_broken_into_lines():
     figure, ax = panel()
     handles = [ax.plot([], [], label=f"distinctions at level {k}")[0] for k in range(5)]

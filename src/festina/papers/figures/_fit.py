@@ -36,6 +36,7 @@ _PLACES = {
     10: (0.5, 0.5),
 }
 """Where the codes of matplotlib put a legend in its axes, the best place first."""
+_FORMULA = r"\$.*?\$"
 _SMALLEST = 7.0
 """Points of tick labels that would touch in their own size."""
 _ROUNDS = 8
@@ -47,7 +48,7 @@ def fit(figure: Figure, width: float | int, height: float | int) -> None:
 
     Panels that stand in one row are spread over several rows if that makes them larger. Titles and
     labels that are longer than their axes are broken into lines. Tick labels that touch are broken
-    at spaces or made smaller if they are words; of numbers every second one stays.
+    at spaces, made smaller or tilted if they are words; of numbers every second one stays.
 
     A legend that covers data moves to a free corner of its axes. If there is none, the axes get
     room for it at the top, the legend moves to their right, or it moves below all panels.
@@ -223,27 +224,30 @@ def _narrow_legends(figure: Figure) -> bool:
 
 
 def _part_ticks(figure: Figure) -> bool:
-    """Part the tick labels of x axes that touch: break words at spaces, drop half the numbers."""
+    """Part the tick labels of x axes that touch: break or tilt words, drop half the numbers."""
     parted = False
     for ax in figure.axes:
         low, high = sorted(ax.get_xlim())
         shown = [(tick.get_loc(), tick.label1) for tick in ax.xaxis.get_major_ticks()]
         ticks = [(x, label) for x, label in shown if low <= x <= high and _is_seen(label)]
         boxes = sorted((label.get_window_extent() for _, label in ticks), key=lambda box: box.x0)
-        if not any(right.x0 - left.x1 < 2 for left, right in itertools.pairwise(boxes)):
+        tilted = any(label.get_rotation() for _, label in ticks)
+        if tilted or not any(b.x0 - a.x1 < 2 for a, b in itertools.pairwise(boxes)):
             continue
+        parted = True
         named = isinstance(ax.xaxis.get_major_formatter(), FixedFormatter)
         words = [label.get_text() for _, label in ticks]
-        if any(re.search("[a-z]{2}", re.sub(r"\$.*?\$", "", word)) for word in words):
+        if any(re.search("[a-z]{2}", re.sub(_FORMULA, "", word)) for word in words):
             lines = [word if "$" in word else word.replace(" ", "\n") for word in words]
-            small = min(label.get_fontsize() for _, label in ticks)
-            size = small if lines != words else min(small, _SMALLEST)
-            parted |= lines != words or size != small
-            ax.set_xticks([x for x, _ in ticks], lines, fontsize=size)
+            small = min(float(label.get_fontsize()) for _, label in ticks)
+            how: dict[str, Any] = {"fontsize": small if lines != words else _SMALLEST}
+            if lines == words and small <= _SMALLEST:
+                lines = [word.replace("\n", " ") for word in words]
+                how = {"fontsize": small, "rotation": 30, "ha": "right", "rotation_mode": "anchor"}
+            ax.set_xticks([x for x, _ in ticks], lines, **how)
         else:
             first = next((k % 2 for k, (x, _) in enumerate(ticks) if x == 0), 0)
             ax.set_xticks([x for x, _ in ticks[first::2]], words[first::2] if named else None)
-            parted = True
     return parted
 
 
@@ -265,17 +269,25 @@ def _wrap(figure: Figure) -> bool:
     """Break titles and labels that are longer than their axes into lines of similar length."""
     wrapped = False
     for ax in figure.axes:
-        across, up = 1.1 * ax.bbox.width, 1.1 * ax.bbox.height
+        middle, up = (ax.bbox.x0 + ax.bbox.x1) / 2, 1.1 * ax.bbox.height
+        across = min(1.1 * ax.bbox.width, 2 * middle, 2 * (figure.bbox.x1 - middle))
         for text, room in ((ax.title, across), (ax.xaxis.label, across), (ax.yaxis.label, up)):
             box, words = text.get_window_extent(), text.get_text()
             long = (box.height if text is ax.yaxis.label else box.width) / room
             if long > 1:
-                most = max(14, int(max(map(len, words.split("\n"))) / long))
-                whole = re.sub(r"\$.*?\$", lambda math: math[0].replace(" ", "\0"), words)
-                lines = [each for line in whole.split("\n") for each in _broken(line, most)]
-                text.set_text("\n".join(lines).replace("\0", " "))
+                text.set_text(_in_lines(words, long))
                 wrapped |= text.get_text() != words
     return wrapped
+
+
+def _in_lines(words: str, long: float) -> str:
+    """Return words in lines that are shorter by a factor of `long`, with formulas unbroken."""
+    letters = lambda formula: len(re.sub(r"\\[a-z]+ ?|[${}_^]", "", formula)) or 1
+    formulas = iter(re.findall(_FORMULA, words))
+    plain = re.sub(_FORMULA, lambda each: "\0" * letters(each[0]), words).split("\n")
+    most = max(14, int(max(map(len, plain)) / long))
+    lines = [each for line in plain for each in _broken(line, most)]
+    return re.sub("\0+", lambda _: next(formulas), "\n".join(lines))
 
 
 def _broken(line: str, most: int) -> list[str]:

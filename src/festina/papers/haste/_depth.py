@@ -203,9 +203,8 @@ def draw(run: xr.DataTree) -> Figure:
     }
     for k, (name, layer) in enumerate(bars.items()):
         kept.bar(k, layer["kept"].mean(), 0.6, color=f"C{k}")
-        kept.plot(
-            k, layer["on"].mean(), "_", ms=26, mew=2, color="0.2", label="gates open" * (k == 0)
-        )
+        how = {"color": "0.2", "lw": 2, "label": "gates open" * (k == 0)}
+        kept.hlines(layer["on"].mean(), k - 0.15, k + 0.15, **how)
         cost.bar(k, layer["loss"].mean(), 0.6, color=f"C{k}")
         shares = layer["contexts_on"].mean(("scale", "seed"))
         place = np.arange(len(shares)) + 0.27 * (k - 1)

@@ -246,10 +246,10 @@ def draw(run: xr.DataTree) -> Figure:
     on.bar(k + 0.27, data["random"], 0.25, color="0.85", label="random features")
     words = "contexts in which a unit is on", "share of strength", "ReLU units"
     finish(on, *words, xticks=k, ylim=(0, 1))
-    names = [str(each).replace(" ", "\n") for each in data["set"].values]
+    names = [str(each) for each in data["set"].values]
     for shift, name, color in ((-0.2, "same", "0.45"), (0.2, "different", "C0")):
         mean = run[name].ds["set_share"].mean("seed")
         sets.bar(np.arange(len(names)) + shift, mean, 0.38, color=color)
-    sets.set_xticks(np.arange(len(names)), names, fontsize="x-small")
+    sets.set_xticks(np.arange(len(names)), names)
     finish(sets, "contexts that fit best", "share of strength", "ReLU units, same colours")
     return figure

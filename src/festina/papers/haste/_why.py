@@ -314,8 +314,8 @@ def draw(run: xr.DataTree) -> Figure:
     left = run[f"residual_{count}"].ds
     for on, color in zip(left["on"].values, ("C1", "C2"), strict=True):
         seen = left["loss"].sel(on=on)
-        how = {"lw": 5.0} if on == 1 else {"lw": 2.0}
-        both(alone, left["time"], seen, color=color, label=f"open in {on}", **how)
+        width = 8.0 if on == 1 else 4.0
+        both(alone, left["time"], seen, color=color, label=f"open in {on}", lw=width)
     alone.plot(left["time"], left["loss_theory"], **THEORY)
     finish(alone, "time $t/τ$", "loss", f"the residual alone, C = {count}", theory="closed form")
     count = counts[-1]

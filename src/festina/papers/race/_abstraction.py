@@ -13,6 +13,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import PRNGKeyArray
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogFormatterSciNotation
 from pydantic import Field
 
 from ...diagnose import passage_time
@@ -284,7 +285,8 @@ def draw(run: xr.DataTree) -> Figure:
     times.set_ylim(top=3 * float(table["theory"].max()))  # room for the legend
     finish(times, *words, theory="theory", xscale="log", yscale="log")
     times.set_xticks(parameters.domains, [f"{each}" for each in parameters.domains])
-    times.minorticks_off()
+    times.xaxis.minorticks_off()
+    times.yaxis.set_minor_formatter(LogFormatterSciNotation(minor_thresholds=(2, 0.5)))
     one = race.isel(start=0)
     for way, colors in (("shared", "C3"), ("dedicated", "C0")):
         for mode in range(len(one["mode"])):

@@ -85,6 +85,7 @@ def draw_ways(ax: Axes, x: np.ndarray, y: np.ndarray) -> None:
     for animal in reversed(range(len(x))):
         look: dict[str, Any] = {"color": "0.6", "lw": 0.8, "zorder": 2}
         if animal < DRAWN:
-            look = {**PALE, "color": COLORS[animal], "zorder": 3, "label": MADE_ON_PURPOSE[animal]}
+            look = {"color": COLORS[animal], "zorder": 3, "label": MADE_ON_PURPOSE[animal]}
+            look |= {**PALE, "lw": 2.0 + animal}  # all are seen where they are the same
         ax.plot(x[animal], y[animal], **look, alpha=0.8)
     ax.plot([], [], color="0.6", lw=0.8, label="drawn at random")

@@ -220,7 +220,7 @@ _OBLIQUE = np.array([-1.0, 1.0, 0.45])
 # Where the curve of a point is drawn, in fractions of the panel: away from paths and edges.
 _BESIDE = (
     *((-0.05, 0.03), (-0.125, -0.03), (0.025, -0.03), (0.09, 0.13)),
-    *((-0.2, -0.05), (-0.115, -0.15), (0.015, -0.15), (-0.05, -0.135)),
+    *((-0.2, -0.05), (-0.115, -0.15), (0.015, -0.15), (-0.05, -0.15)),
 )
 
 _SMALL_PRINT = {"fontsize": 6.5, "color": "0.45", "zorder": 3.5, "ha": "center", "va": "center"}

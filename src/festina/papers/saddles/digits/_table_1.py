@@ -216,10 +216,10 @@ def _draw_rates(ax: Axes, data: xr.Dataset) -> None:
     second = data["predicted_growth"].sel(mode=1).values
     look = {**THEORY, "label": "second singular value of $\\Sigma_{yx}$"}
     ax.hlines(second, places - 0.38, places + 0.38, **look)
-    ax.plot(places, recipe, "D", color="C1", ms=6, mew=0, label="the text's recipe")
+    ax.plot(places, recipe, "D", color="C1", ms=11, mew=0, label="the text's recipe")
     printed = np.array([PRINTED.get(pair, (np.nan, np.nan))[1] for pair in pairs])
     if np.isfinite(printed).any():
-        ax.plot(places, printed, "X", color="C3", ms=8, mew=0, label="Table 1, second row")
+        ax.plot(places, printed, "X", color="C3", ms=6, mew=0, label="Table 1, second row")
     top = 1.45 * np.nanmax([printed, measured, recipe])
     finish(ax, "digits", "rate on the second plateau", legend="upper right", ylim=(0, top))
     ax.set_xticks(places, pairs)

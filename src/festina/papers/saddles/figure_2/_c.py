@@ -130,6 +130,7 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
 def draw(run: xr.DataTree) -> Figure:
     """A curve for each rank of the initial weights."""
     figure, ax = sheet("2C   Near an invariant manifold, away from saddles", width=5.6)
-    title = "linear network; rank 0: small isotropic weights"
+    title = "linear network; rank 0: small isotropic weights; losses above 1.5 are cut off"
     draw_sweep(ax, run["linear"].ds, "rank", "rank", title=title, theory="theory:\nloss, or drops")
+    ax.set_ylim(-0.06, 1.5)
     return figure

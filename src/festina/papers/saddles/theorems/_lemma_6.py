@@ -189,12 +189,13 @@ def draw(run: xr.DataTree) -> Figure:
     for index, distance in enumerate(leaving["distance"]):
         rate, first = float(distance["rate"]), float(distance[0])
         label = None if many else f"{distance['point'].item()}: {rates[index]:.3f} / {rate:.3f}"
-        right.plot(time, distance, **PALE, color=f"C{index}", alpha=0.45, label=label)
+        how = {**PALE, "lw": 9.0 - index if not many else 3.0}  # those below are seen at the edges
+        right.plot(time, distance, **how, color=f"C{index}", alpha=0.45, label=label)
         clock = np.array([0.0, min(np.log(2.0 / first) / rate, time[-1])])
         right.plot(clock, first * np.exp(rate * clock), **THEORY)
     right.set(yscale="log", xlim=(0, time[-1]))
     words = "time $t$ since the start, close to a saddle", "distance from the saddle"
-    title = r"how each is left: at the largest singular value $\tilde s_1$ of $\tildeΣ_{yz}$"
+    title = r"how each is left: largest singular value $\tilde s_1$ of $\tildeΣ_{yz}$"
     heading = None if many else r"modes learned: measured / $\tilde s_1$"
     rate = r"$e^{\tilde s_1 t}$"
     finish(right, *words, title, theory=rate, legend="beside", legend_title=heading)
@@ -212,9 +213,9 @@ def _lattice(ax: Axes, points: xr.Dataset) -> None:
     ax.hlines(loss, size - 0.13, size + 0.13, color="black", lw=1, ls="--", label="Lemma 6")
     for name, *at, ways in zip(names, size, loss, points["index"].values, strict=True):
         if len(sets) <= 8:
-            words = f"{name}  {ways} ways down" if ways else f"{name}  minimum"
+            words = f"{name}: {ways or 'minimum'}"
             ax.annotate(words, tuple(at), (10, 5), textcoords="offset points", fontsize=7)
     ax.set(xlim=(-0.3, size.max() + 1.1), ylim=np.array([-0.06, 1.12]) * loss.max())
     ax.set_xticks(np.unique(size))
     words = "number of modes learned", r"loss $\frac{1}{2}\langle\|y - f\|^2\rangle$"
-    finish(ax, *words, "losses of all fixed points", legend="upper right")
+    finish(ax, *words, "losses of all fixed points: ways down", legend="upper right")

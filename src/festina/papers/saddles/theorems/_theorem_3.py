@@ -305,7 +305,7 @@ def draw(run: xr.DataTree) -> Figure:
     left.text(end, 1.6 * floor, "exactly zero", ha="right", size=8, color="0.3")
     left.set(yscale="log", ylim=(0.3 * floor, 30))
     right.set(xscale="log", xlim=(0.3 * floor, 30))
-    left.legend(loc="center", bbox_to_anchor=(0.5, 0.66))
+    left.legend(loc="center right", bbox_to_anchor=(1.0, 0.66))
     listed = [f"{case.name}  {case.group if case.group[0] == '(' else ''}" for case in cases]
     right.set_yticks(range(len(cases)), listed)
     right.tick_params(axis="y", labelsize=7.5, length=0)
