@@ -297,6 +297,7 @@ def test_no_drop_is_promised_where_none_comes(control, seed):
     if seen.verdict == "noise floor":
         assert abs(seen.end - rest.mean()) < 3 * seen.noise
         assert rest.min() > seen.end - 3 * seen.noise
+        assert rest.mean() < 2 * seen.end
     if seen.verdict == "minimum":
         assert abs(rest - seen.loss).max() < 0.03 * seen.loss
     if seen.verdict == "unstable":
@@ -304,3 +305,14 @@ def test_no_drop_is_promised_where_none_comes(control, seed):
         assert ("diverges" in str(seen)) == diverges or seen.ahead > 0
     if seen.verdict == "no staircase":
         assert losses[-1] < 0.7 * seen.loss
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_the_floor_of_a_network_that_could_fit_is_that_of_its_noise(seed):
+    """Where it would end without noise, its gradients are not noisy either."""
+    make = of(lambda: mlp(6, 40, 1, unit=nn.ReLU), lambda: wiggly(noise=0.3))
+    control = Control("", make, sgd(0.05), 1500, 6000, FLOOR, 4)
+    seen, losses = asked(control, seed, insist=True)
+    assert seen.verdict in control.right, str(seen)
+    assert 0.5 < losses[len(losses) // 2 :].mean() / seen.end < 2.0

@@ -3,7 +3,7 @@
 import math
 import time
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -144,9 +144,9 @@ OWN = {
 }
 
 
-def run(model, optimizer, steps, schedule=lambda k: 1.0):
+def run(model, optimizer, steps, schedule=lambda k: 1.0, data=None):
     """Losses of so many steps of PyTorch's own."""
-    (x, y), losses, lr = regression(), [], [group["lr"] for group in optimizer.param_groups]
+    (x, y), losses, lr = data or regression(), [], [group["lr"] for group in optimizer.param_groups]
     for step in range(steps):
         for group, rate in zip(optimizer.param_groups, lr, strict=True):
             group["lr"] = rate * schedule(step)
@@ -423,6 +423,84 @@ def test_one_sample_is_enough():
     x, y = regression(1)
     seen = festina.forecast(linear(), MSE, SGD(0.05), (x, y), batch=1)
     assert seen.verdict in ("no staircase", "settling")
+
+
+ENDING = {
+    "cosine": lambda k: 0.5 * (1 + math.cos(math.pi * min(k, 20) / 20)),
+    "linear": lambda k: max(0.0, 1 - k / 40),
+    "steps": lambda k: 0.1 ** (k // 10),
+    "exponential": lambda k: 0.9**k,
+    "off": lambda k: float(k < 10),
+    "off and on": lambda k: float(k < 10 or 300 <= k < 310),
+}
+
+
+TRAINED = {
+    "fast": lambda p: torch.optim.SGD(p, lr=0.03),
+    "slow": lambda p: torch.optim.SGD(p, lr=0.003),
+    "momentum": lambda p: torch.optim.SGD(p, lr=0.003, momentum=0.9),
+    "Adam": lambda p: torch.optim.Adam(p, lr=0.05),
+}
+# Adam's dilated clock steps over bursts that are short beside the time.
+PAIRS = [pair for pair in product(ENDING, TRAINED) if pair != ("off and on", "Adam")]
+
+
+@pytest.mark.parametrize(("name", "optimiser"), PAIRS)
+def test_training_ends_with_its_schedule(name, optimiser):
+    model = linear(zero=True)
+    own = TRAINED[optimiser](model.parameters())
+    seen = festina.forecast(model, MSE, own, regression(), schedule=ENDING[name], insist=True)
+    assert "the learning rate has all but ended" in str(seen)
+    assert 10 <= seen.ahead < 400
+    end = run(model, own, 400, ENDING[name])[-1]
+    assert abs(seen.end - end) < 0.1 * (seen.loss - end)
+
+
+def test_a_schedule_that_ends_on_a_plateau_leaves_it_one():
+    torch.manual_seed(0)
+    x = torch.randn(100, 4)
+    model = nn.Sequential(nn.Linear(4, 10, bias=False), nn.Linear(10, 1, bias=False))
+    for weight in model.parameters():
+        weight.data *= 1e-4
+    own = torch.optim.SGD(model.parameters(), lr=0.01)
+    seen = festina.forecast(model, MSE, own, (x, x[:, :1]), schedule=lambda k: float(k < 100))
+    assert seen.verdict == "plateau"
+    assert seen.band == (100.0, math.inf)
+
+
+def test_a_scheduler_without_more_steps_ends_training():
+    model = linear()
+    own = torch.optim.SGD(model.parameters(), lr=0.001)
+    cycle = lambda **given: torch.optim.lr_scheduler.OneCycleLR(own, 0.05, total_steps=30, **given)
+    ask = lambda scheduler: festina.forecast(
+        model, MSE, own, regression(), schedule=scheduler, insist=True
+    )
+    seen = ask(cycle(cycle_momentum=False))
+    assert "the learning rate has all but ended after 31 steps" in str(seen)
+    assert seen.ahead == 31
+    assert "momentum" not in str(seen)
+    assert "the scheduler changes the momentum too, which is taken to be constant" in str(
+        ask(cycle())
+    )
+
+
+def test_instability_behind_a_drop_is_noted():
+    """Training reaches the next level, and oscillates there back to half of the drop."""
+    torch.manual_seed(0)
+    x = torch.randn(200, 6)
+    y = torch.sin(2 * x[:, :1]) + x[:, 1:2] * x[:, 2:3] + 2 * x[:, 3:4]
+    for lr, unstable in ((0.02, False), (0.5, True)):
+        torch.manual_seed(1)
+        model = nn.Sequential(nn.Linear(6, 40), nn.ReLU(), nn.Linear(40, 1))
+        for weight in model.parameters():
+            weight.data *= 0.01
+        own = torch.optim.SGD(model.parameters(), lr=lr)
+        seen = festina.forecast(model, MSE, own, (x, y))
+        assert seen.verdict == "plateau"
+        assert ("behind the drop the learning rate is too large" in str(seen)) == unstable
+        losses = run(model, own, int(seen.ahead) + 40, data=(x, y))
+        half = 0.5 * (seen.plateau + seen.level)
+        assert (max(losses[math.ceil(seen.half) + 1 :]) > half) == unstable
 
 
 def test_a_budget_may_end_before_the_first_sample():

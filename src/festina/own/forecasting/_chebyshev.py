@@ -7,7 +7,7 @@ that this is the difference between a forecast and training on.
 """
 
 import math
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import count
@@ -52,10 +52,16 @@ class Ahead:
 
 
 def integrate(
-    field: Gradient, start: Vector, *, tolerance: float, own: Steps | None = None
+    field: Gradient,
+    start: Vector,
+    *,
+    tolerance: float,
+    own: Steps | None = None,
+    left: Callable[[float], float] | None = None,
 ) -> Iterator[Ahead]:
     """The flow from `start`, one adaptive step after another, until it is no longer finite.
 
+    `left` cuts a step to the time that a schedule leaves; the flow ends where nothing is left.
     `tolerance` is the error that a step may make, relative to the step itself: weights that rest
     do not hide the error of those that grow. Where even the shortest step that is cheaper than the
     optimiser's `own` steps is in error, the optimiser does not follow the flow: its steps are
@@ -83,6 +89,9 @@ def integrate(
         floor = max(shortest, t / _OF_THE_WAY if kinked else 0.0)
         least = 0.0 if blown else max(_LEAST / rho, floor)
         h = min(max(h, least), (MOST_STAGES**2 - 1) / _STAGES / rho)
+        h = left(h) if left else h
+        if h == 0.0:
+            return
         size, drift = f.norm, own.coast(w, f) if own and not kinked else 0.0
         noticed = drift * (size + 0.5 * rho * drift) > _ALIKE * abs(loss)
         if own and noticed and drift > tolerance * h * size:

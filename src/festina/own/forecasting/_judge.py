@@ -18,6 +18,7 @@ from ._noise import noise_floor
 from ._problem import Problem
 from ._result import REHEARSED, Forecast, Verdict
 from ._rules import SGD, Adam, Schedule
+from ._schedules import is_over
 from ._vectors import Vector
 
 _COARSER = 2.0  # of tolerance and dilation, to see what they do
@@ -106,7 +107,7 @@ def look_until_drop(run: Run, now: float, judge: Judge | None, progress: Progres
             course.add(here, judge)
             budget.ahead = here.time
             tell(f"{here.time:,.0f} steps ahead", min(budget.gradients / budget.most, 1.0))
-            if not math.isfinite(here.time):
+            if is_over(run.schedule, here.time):
                 break
             faster = 1.0 if run.schedule is None else run.schedule(here.time)
             if faster * here.sharpness > steady:
@@ -181,7 +182,7 @@ def result(run: Run, seen: Seen, now: float, judge: Judge | None, since: float |
     """The verdict on what was seen, and the band, for which the run is looked ahead of again."""
     problem, budget, course, drop = run.problem, run.problem.budget, seen.course, seen.drop
     notes, most, end = problem.notes, budget.most, course.end
-    gave_up = budget.gradients >= most
+    gave_up, over = budget.gradients >= most, is_over(run.schedule, course.time[-1])
     dear = budget.dear and drop is None
     verdict: Verdict = "plateau" if drop is not None else _without_drop(seen)
     left = half = band = reached = ends = None
@@ -191,14 +192,20 @@ def result(run: Run, seen: Seen, now: float, judge: Judge | None, since: float |
             f"all {most:.0f} gradients allowed were spent in looking {course.time[-1]:,.0f} steps "
             f"ahead{as_dear}, and what comes behind is not known: `max_gradients` allows more"
         )
+    if over:
+        notes.append(
+            f"the learning rate has all but ended after {course.time[-1]:,.0f} steps: the weights "
+            "stay as they are then"
+        )
     budget.most, budget.insist = 2.0 * most, budget.insist or not dear
     falls = verdict in ("settling", "no staircase", "plateau")
-    if drop is None and judge is None and (gave_up or seen.saddle or since is not None):
+    if drop is None and judge is None and (gave_up or over or seen.saddle or since is not None):
         bound = course.bound()
-        if verdict == "minimum" and gave_up:
+        if verdict == "minimum" and (gave_up or over):
             with budget.unlimited():
                 seen.saddle, _ = saddle(run.rule, problem, course.weights)
-        if bound is not None and (falls or (verdict == "minimum" and seen.saddle)):
+        rests = verdict == "minimum" and seen.saddle
+        if bound is not None and (rests or (falls and not over)):
             verdict, band = "plateau", (bound, math.inf)
     # Gradients are noisiest where there is most to learn: some steps ahead show no floor.
     short = verdict == "noise floor" and (dear or gave_up) and course.time[-1] < ALWAYS
@@ -219,6 +226,7 @@ def result(run: Run, seen: Seen, now: float, judge: Judge | None, since: float |
         left, half = (course.passage(drop.flattest, share * drop.height) for share in (LEFT, 0.5))
         if course.loss[0] - drop.above > _SETTLING * drop.height:
             verdict = "settling"
+        notes += _behind(run, seen, drop.above - 0.5 * drop.height)
     if left is not None and reached is not None:
         spread = _spread(run, judge, reached, left)
         spread += (_NARROW if problem.batch is None else _NARROW_IN_BATCHES) * left
@@ -230,8 +238,10 @@ def result(run: Run, seen: Seen, now: float, judge: Judge | None, since: float |
         notes.append(f"it rests since step {since:.0f}")
     held_up = 0.0
     if course.noise and not course.noisy:
+        # A run at its noise floor stays where its gradients are as noisy as now.
         with budget.unlimited():
-            held_up = min(run.noise(course.weights), course.noise)
+            there = course.noise if verdict == "noise floor" else run.noise(course.weights)
+            held_up = min(there, course.noise)
     return Forecast(
         verdict,
         left,
@@ -254,6 +264,22 @@ def result(run: Run, seen: Seen, now: float, judge: Judge | None, since: float |
         curvature=_curvature(run, seen),
         rehearsed=tuple(seen.rehearsed),
     )
+
+
+def _behind(run: Run, seen: Seen, half: float) -> list[str]:
+    """Return a note if the optimiser is unstable behind the drop, half of which it loses again."""
+    course = seen.course
+    if seen.load is not None or not isinstance(run.rule, SGD):
+        return []
+    with run.problem.budget.unlimited():
+        faster = 1.0 if run.schedule is None else run.schedule(course.time[-1])
+        found, losses = _instability(run, course.weights, faster, course)
+    if found is None or (len(losses) == REHEARSED and max(losses) < half):
+        return []
+    return [
+        "behind the drop the learning rate is too large for the curvature: the loss rises to "
+        f"{max(losses):.4g} in {len(losses)} steps"
+    ]
 
 
 def _curvature(run: Run, seen: Seen) -> tuple[float, float] | None:

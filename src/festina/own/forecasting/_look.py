@@ -10,6 +10,7 @@ from ._curvature import FEW_PRODUCTS, Gradient, ritz
 from ._dilated import dilate
 from ._problem import Problem
 from ._rules import SGD, Adam, Schedule, parts
+from ._schedules import strides
 from ._steps import Steps
 from ._vectors import Vector
 
@@ -159,26 +160,34 @@ def _descent(
     # Mini-batches have kicked the velocity, which a steady gradient has on average.
     start = problem.start if problem.batch is None else None
     own = Steps(rule, field, start, rate)
-    for here in integrate(field, problem.start, tolerance=tolerance, own=own):
+    left = None if schedule is None else lambda most: _left(rule, schedule, steps, most)
+    for here in integrate(field, problem.start, tolerance=tolerance, own=own, left=left):
         ahead, before = here.time - before, here.time
         if schedule is None:
             steps += ahead * rule.steps(here.growth)
         else:
-            steps = _scheduled(rule, schedule, steps, ahead, here.growth)
+            # Own steps end on whole ones, where a schedule may jump.
+            steps = round(_scheduled(rule, schedule, steps, ahead, here.growth), 6)
         sharpness = here.sharpness * rule.pace / rule.bound
         speed = here.speed * per_step
         yield Ahead(steps, here.loss, speed, here.growth, here.weights, sharpness)
 
 
+def _left(rule: SGD, schedule: Schedule, steps: float, most: float) -> float:
+    """Return the flow time that the schedule leaves after so many steps, at most `most`."""
+    time = 0.0
+    for _, stride, rate in strides(schedule, steps):
+        time += stride / rule.steps(0.0, rate)
+        if time >= most:
+            return most
+    return time
+
+
 def _scheduled(rule: SGD, schedule: Schedule, steps: float, ahead: float, growth: float) -> float:
-    """Steps after that much more flow time, at rates that change; infinite where they end."""
-    stride = max(1.0, 0.02 * ahead * rule.steps(growth))
-    for _ in range(10_000):
-        rate = schedule(steps)
-        if not rate > 0:
-            return math.inf
+    """Return the steps after that much more flow time, or those at which the schedule ends."""
+    for at, stride, rate in strides(schedule, steps):
         taken = stride / rule.steps(growth, rate)
         if taken >= ahead:
-            return steps + ahead * rule.steps(growth, rate)
-        steps, ahead = steps + stride, ahead - taken
-    return math.inf
+            return at + ahead * rule.steps(growth, rate)
+        steps, ahead = at + stride, ahead - taken
+    return steps

@@ -3,12 +3,15 @@
 import copy
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ._rules import Schedule
 
 _FARTHEST = 100_000  # steps of a scheduler that are read; the rate stays as it is then
+_HORIZON = 10_000  # steps after which a schedule that has ended does not begin again
+_OVER = 1e-6  # of the present rate, which moves nothing
+_LONGER = 0.02  # of the steps so far, in a stride
 _ALIKE = 1e-6  # relative difference of the rates of two groups
 
 CONSTANT = "the learning rate has a scheduler, which was not given: it is taken to be constant"
@@ -30,6 +33,25 @@ def read_schedule(given: Any, optimizer: Any, notes: list[str], epoch: int) -> S
             "or a scheduler of PyTorch."
         )
     return _checked(given)
+
+
+def strides(schedule: Schedule, steps: float) -> Iterator[tuple[float, float, float]]:
+    """Yield begin, length and rate of stretches of a schedule from `steps` on, short ones first.
+
+    Stretches without a rate to speak of are left out.
+    """
+    at, end = steps, steps + _HORIZON
+    while at < end:
+        stride = math.floor(at) + 1.0 - at if at == steps else max(1.0, _LONGER * (at - steps))
+        rate = schedule(at)
+        if rate > _OVER:
+            yield at, stride, rate
+        at += stride
+
+
+def is_over(schedule: Schedule | None, steps: float) -> bool:
+    """Whether the weights stay where they are from then on."""
+    return schedule is not None and not any(strides(schedule, steps))
 
 
 def _checked(given: Callable[[float], Any]) -> Schedule:
@@ -54,6 +76,8 @@ def _of_scheduler(given: Any, optimizer: Any, notes: list[str], epoch: int) -> S
     if type(given).__name__ == "ReduceLROnPlateau":
         notes.append("the scheduler waits for the loss: the learning rate is taken to be constant")
         return None
+    if getattr(given, "cycle_momentum", False):
+        notes.append("the scheduler changes the momentum too, which is taken to be constant")
     import torch
 
     kept = [{k: v for k, v in group.items() if k != "params"} for group in optimizer.param_groups]
@@ -69,7 +93,11 @@ def _of_scheduler(given: Any, optimizer: Any, notes: list[str], epoch: int) -> S
         while len(known) <= wanted:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # that no optimiser has stepped in between
-                twin.step()
+                try:
+                    twin.step()
+                except ValueError:  # OneCycleLR has no more steps, and training has not either
+                    known.append(0.0)
+                    continue
             relative = [now / before for now, before in zip(rates(), first, strict=True)]
             if max(relative) - min(relative) > _ALIKE * max(relative):
                 raise ValueError(
