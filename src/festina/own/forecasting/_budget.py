@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-ALWAYS = 300.0  # steps of the run that a forecast may cost, however little it sees ahead
+ALWAYS = 300.0  # steps of the run that a look-ahead may cost, however little it sees ahead
 
 
 class Exhausted(Exception):
@@ -22,6 +22,7 @@ class Budget:
     - `gradients`: spent so far, in passes through all samples.
     - `steps`: their price so far.
     - `ahead`: steps of the run that have been looked ahead for it.
+    - `begun`: price at the first sample, before which the look-ahead cannot be called dear.
     - `hopeless`: whether no look-ahead can be cheaper than training on.
     """
 
@@ -32,6 +33,7 @@ class Budget:
     gradients: float = 0.0
     steps: float = 0.0
     ahead: float = 0.0
+    begun: float = math.inf
     hopeless: bool = False
 
     def charge(self, samples: int, share: float) -> None:
@@ -48,7 +50,9 @@ class Budget:
     @property
     def dear(self) -> bool:
         """Whether training on would have been cheaper so far."""
-        return not self.insist and (self.hopeless or self.steps > max(ALWAYS, self.ahead))
+        return not self.insist and (
+            self.hopeless or self.steps > max(self.begun + ALWAYS, self.ahead)
+        )
 
     @contextmanager
     def unlimited(self) -> Iterator[None]:

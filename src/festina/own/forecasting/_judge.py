@@ -105,7 +105,7 @@ def look_until_drop(run: Run, now: float, judge: Judge | None, progress: Progres
         course.noise = run.noise(problem.start)
         for here in run.ahead(1.0, problem):
             course.add(here, judge)
-            budget.ahead = here.time
+            budget.ahead, budget.begun = here.time, min(budget.begun, budget.steps)
             tell(f"{here.time:,.0f} steps ahead", min(budget.gradients / budget.most, 1.0))
             if is_over(run.schedule, here.time):
                 break
