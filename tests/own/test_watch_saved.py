@@ -147,6 +147,9 @@ def test_tables(text, tmp_path):
         ("step,loss\n1,abc\n", "got 'abc' in line 2"),
         ("1,2,3\n", "3 columns without names"),
         ("step,a,b\n1,2,3\n", "one column of losses, got 'step', 'a', 'b'"),
+        ("epoch,step,loss\n0,0,3\n0,99,2\n1,0,1\n", "got 0 after 99 of 'step' in line 4"),
+        ("epoch,loss\n0,3\n0,2\n", "got 0 after 0 of 'epoch' in line 3"),
+        ("5,3\n4,2\n", "got 4 after 5 in line 2"),
     ],
 )
 def test_bad_tables(text, words, tmp_path):
