@@ -87,6 +87,17 @@ def test_watch_reads_losses_from_files(festina, here):
     assert float(last[0]) == 0.0
 
 
+def test_watch_refuses_steps_that_restart_or_repeat(festina, here):
+    (here / "epoch.csv").write_text("step,loss\n" + "0,2\n1,1\n" * 2)
+    assert "got 0 after 1 of 'step' in line 4" in festina("watch", "epoch.csv").err
+    for epoch in (1, 2):
+        saved = {"model": {"w": torch.zeros(1)}, "step": 7, "loss": 1.0}
+        torch.save(saved, here / f"epoch_{epoch}.pt")
+    outcome = festina("watch", "epoch_1.pt", "epoch_2.pt")
+    assert outcome.status != 0
+    assert "'epoch_1.pt' and 'epoch_2.pt' are both of step 7" in outcome.err
+
+
 OPTIMISERS = {
     "SGD": {"momentum": 0.8, "dampening": 0.1, "weight_decay": 0.3},
     "Adam": {"betas": (0.8, 0.95), "weight_decay": 0.3},

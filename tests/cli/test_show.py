@@ -189,6 +189,16 @@ def test_two_runs_in_one_folder_keep_their_figures(made, festina, here):
     assert (here / "slides" / "toy-one-a.png").read_bytes() != kept["toy-one-a.png"]
 
 
+def test_out_is_a_folder_and_no_file(made, festina, here):
+    outcome = festina("show", "a", "--out", "slides/x.png")
+    assert outcome.status == 2
+    assert outcome.complaint == (
+        "`--out` must be a folder, got the file 'slides/x.png': figures get names of their own. "
+        "Use `--out slides`."
+    )
+    assert not (here / "slides").exists()
+
+
 def test_out_may_be_the_folder_of_the_run(made, festina):
     assert festina("show", "a", "--out", "./a/../a", "--format", "png").status == 0
     assert not list(made.glob("toy-one*"))

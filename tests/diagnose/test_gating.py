@@ -90,6 +90,23 @@ def test_rare_and_dense_noise_is_compared_with_chance(examples, rate):
         assert found.stability < 0.5
 
 
+@pytest.mark.parametrize(("examples", "units"), [(4, 3), (5, 3), (12, 3), (8, 5)])
+def test_noise_of_few_units_is_seldom_stable(examples, units):
+    stable = []
+    for seed in range(25):
+        on = (np.random.default_rng(seed).random((examples, units)) < 0.5) * 1.0
+        found = gating(on)
+        stable.append(found.stable)
+        assert not found.stability < -1
+    assert sum(stable) <= 2  # expected: a half; before the test of `p_value`: up to 12
+
+
+def test_units_that_are_always_on_tell_nothing():
+    found = gating(np.ones((20, 10)))
+    assert found.p_value == 1
+    assert not found.stable
+
+
 @pytest.mark.parametrize("examples", [1, 2, 3])
 def test_nothing_is_known_of_fewer_than_four_examples(examples):
     for on in (np.ones((examples, 10)), np.eye(examples)[:, np.arange(10) % examples]):
@@ -186,7 +203,11 @@ def test_xor_units_along_examples_are_four_pathways():
     found = gating(layer("relu", turn, np.ones((12, 1))), data.x)
     np.testing.assert_array_equal(np.sort(found.sets.sum(axis=1)), [1] * 4)
     np.testing.assert_allclose(found.strength, np.linalg.norm(turn, axis=1))
-    assert found.stable
+    # Any units that are on for one of four examples make such pathways: more examples are needed.
+    assert found.chance > 0.99
+    assert not found.stable
+    assert "no more than by chance" in str(found)
+    assert gating(layer("relu", turn, np.ones((12, 1))), np.repeat(data.x, 3, axis=0)).stable
 
 
 def test_every_hidden_layer_has_its_gates():

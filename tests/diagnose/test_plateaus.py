@@ -819,6 +819,18 @@ def test_rest_after_a_drop_shows_as_far_as_noise_allows(scatter, seen):
         assert str(found).startswith("2 plateaus," if seen else "1 plateau and one in doubt,")
 
 
+@pytest.mark.parametrize("scatter", [0.0, 0.001, 0.003, 0.01, 0.03])
+def test_noise_makes_no_rest_that_a_clean_record_has_not(scatter):
+    """The record ends four time constants after the drop begins: too early to be a rest."""
+    times = np.arange(180.0)
+    loss = np.where(times < 108, 2.29, 0.45 + 1.84 * np.exp(-(times - 108) / 18))
+    for seed in range(4):
+        noise = scatter * np.random.default_rng(seed).standard_normal(times.size)
+        found = plateaus(times, loss + noise)
+        assert found.strength[-1] == 0
+        assert "the record ends within a drop" in str(found)
+
+
 def test_a_fast_start_in_little_noise_is_a_drop():
     """Curvature of the first samples counts as noise, and yet the loss falls to a hundredth."""
     times = np.arange(1.0, 1001.0)
@@ -983,6 +995,7 @@ def test_curves_that_are_none(arguments, message, as_a_user):
         {"bins": 1},
         {"smoothing": -1.0},
         {"median": 4},
+        {"median": True},
         {"prominence": "half"},
         {"merge": None},
         {"edge": "0.05"},

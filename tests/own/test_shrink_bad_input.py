@@ -224,6 +224,17 @@ def test_batches_may_be_dicts():
     assert found.loss == pytest.approx(expected, rel=1e-5)
 
 
+def test_two_batches_are_no_inputs_and_targets():
+    batch = {"inputs": X, "scale": torch.ones(40, 1), "labels": torch.ones(40, dtype=torch.long)}
+    message = r"two dicts with the same names \['inputs', 'scale', 'labels'\], as batches are"
+    with pytest.raises(ValueError, match=message):
+        widths(Named(), batch, y=batch)
+    model = Named()
+    rule = torch.optim.SGD(model.parameters(), lr=0.1)
+    with pytest.raises(ValueError, match=message):
+        festina.forecast(model, nn.functional.cross_entropy, rule, [batch, batch])
+
+
 def test_classes_may_have_weights_in_single_precision():
     labels = (X[:, 0] > 0).long()
     loss = nn.CrossEntropyLoss(weight=torch.tensor([0.2, 0.8]))

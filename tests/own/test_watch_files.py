@@ -259,6 +259,8 @@ def test_checkpoints_that_do_not_fit(as_a_user):
         festina.own.watched([0, 1], [1.0, 0.5], steps=[0, 1, 2])
     with pytest.raises(ValueError, match="`at` has the step 0 more than once"):
         festina.own.watched([0, 1], [1.0, 0.5], at=[0, 0])
+    with pytest.raises(ValueError, match="`steps` has the step 1 more than once, expected one los"):
+        festina.own.watched([0], [3.0, 2.0, 1.0], at=[0], steps=[0, 1, 1])
     with pytest.raises(ValueError, match="`steps` must be finite, got nan"):
         festina.own.watched([0, 1], [1.0, 0.5], steps=[0, np.nan])
     with pytest.raises(ValueError, match="`checkpoints` must be a list of networks, got dict"):

@@ -59,9 +59,11 @@ def test_a_saved_watch_comes_back(seen, tmp_path):
     assert str(alone.plateaus()) == str(seen.plateaus())
     norms = festina.load(tmp_path / "run.zarr")["gradient_norm"]["gradient_norm"].values
     assert np.array_equal(norms, seen.gradient_norm[1])
-    wrong = torch.nn.Linear(3, 4)
-    with pytest.raises(ValueError, match="is of another model"):
-        festina.own.read_watch(tmp_path / "run.zarr", wrong).network(0)
+    with pytest.raises(ValueError, match="is of another model: it lacks 'bias'"):
+        festina.own.read_watch(tmp_path / "run.zarr", torch.nn.Linear(3, 4))
+    wrong = torch.nn.Sequential(torch.nn.Linear(3, 5), torch.nn.Tanh(), torch.nn.Linear(5, 1))
+    with pytest.raises(ValueError, match=r"'0.weight' has shape \(4, 3\) there and \(5, 3\) in"):
+        festina.own.read_watch(tmp_path / "run.zarr", wrong)
 
 
 def test_weights_in_short_precision_come_back(tmp_path):
@@ -147,6 +149,9 @@ def test_tables(text, tmp_path):
         ("step,loss\n1,abc\n", "got 'abc' in line 2"),
         ("1,2,3\n", "3 columns without names"),
         ("step,a,b\n1,2,3\n", "one column of losses, got 'step', 'a', 'b'"),
+        ("epoch,step,loss\n0,0,3\n0,99,2\n1,0,1\n", "got 0 after 99 of 'step' in line 4"),
+        ("epoch,loss\n0,3\n0,2\n", "got 0 after 0 of 'epoch' in line 3"),
+        ("5,3\n4,2\n", "got 4 after 5 in line 2"),
     ],
 )
 def test_bad_tables(text, words, tmp_path):

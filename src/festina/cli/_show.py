@@ -16,6 +16,7 @@ from ._own_file import found
 if TYPE_CHECKING:
     import xarray as xr
 
+_PICTURES = (".png", ".pdf", ".svg", ".gif", ".mp4")
 _NAMED = 8  # runs, at most, in one line
 _LARGEST = 200.0  # inches, of a sheet
 _FINEST = 2400.0  # dots per inch
@@ -40,7 +41,9 @@ def show(
             "its size in points."
         ),
     ] = None,
-    dpi: Annotated[Number, Parameter(help="Dots per inch of the PNG.")] = "150",
+    dpi: Annotated[
+        Number, Parameter(help="Dots per inch of the PNG; an animation always has 130.")
+    ] = "150",
     format: Annotated[
         tuple[Literal["png", "pdf", "svg"], ...],
         Parameter(help="One or more of them.", consume_multiple=1, negative_iterable=()),
@@ -62,6 +65,11 @@ def show(
     """
     sheet = None if size is None else _inches(size)
     fine = _between(dpi, 1.0, _FINEST, "--dpi", "dots per inch")
+    if out is not None and out.suffix in _PICTURES and not out.is_dir():
+        raise Complaint(
+            f"`--out` must be a folder, got the file '{out}': figures get names of their own. Use "
+            f"`--out {out.parent}`."
+        )
     data, made_by = stored(run, experiment)
     from ._animation import moving_picture
     from ._endings import unconverged

@@ -89,7 +89,7 @@ def watch(
         losses = [_loss(read(file), criterion, x, y) for file in files]
     else:
         losses = _losses(files, seen)
-    run = watched(files, losses, steps=_steps(seen), epoch=steps_each, read=read)
+    run = watched(files, losses, steps=_steps(files, seen), epoch=steps_each, read=read)
     whole = None if given is None else given[0] if given[1] is None else given
     # Of a tree the loss is one of weights, and not of outputs: nothing is confirmed.
     print(run.stairs(whole, loss=criterion if is_module(network) else None, **close))
@@ -108,10 +108,21 @@ def _losses(files: tuple[Path, ...], seen: "list[Checkpoint]") -> list[float]:
     return losses
 
 
-def _steps(seen: "list[Checkpoint]") -> list[float]:
-    """When each was taken, in the order given where files do not say, or say the same."""
-    steps = [float(each.step) for each in seen if each.step is not None]
-    return steps if len(set(steps)) == len(seen) else [float(k) for k in range(len(seen))]
+def _steps(files: tuple[Path, ...], seen: "list[Checkpoint]") -> list[float]:
+    """Return the step of each file, or the place of each file if some have no step."""
+    if any(each.step is None for each in seen):
+        return [float(k) for k in range(len(seen))]
+    known = dict[int, Path]()
+    for file, each in zip(files, seen, strict=True):
+        assert each.step is not None
+        if each.step in known:
+            raise Complaint(
+                f"'{known[each.step]}' and '{file}' are both of step {each.step}, expected one "
+                "checkpoint for each step: leave one of them out, or rename one if the step is "
+                "that in its name."
+            )
+        known[each.step] = file
+    return [float(step) for step in known]
 
 
 def _loss(model: Any, criterion: Any, x: Any, y: Any) -> float:

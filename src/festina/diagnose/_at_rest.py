@@ -10,7 +10,7 @@ _FACTORS = (1.5, 2.0)  # by which time grows between falls to compare
 _FEWEST = 8  # samples of a noisy curve that are compared with powers
 _LATE = 0.75  # of the time since the drop, in which a curve that does not rest falls
 _CELLS = 200  # of equal ratios of time, over which a noisy curve is averaged
-_SCALES = 40  # times that are tried, of powers and exponentials
+_SCALES = 100  # times that are tried, of powers and exponentials
 
 
 def at_rest(
@@ -56,12 +56,13 @@ def _in_noise(
 ) -> float:
     r"""Compare the likelihoods of $e^{-T/s}$ and $(1 + T/s)^{-a}$, with `_STEEPEST` as $a$.
 
-    Each at its best level, height and $s$. The curve rests if an exponential is `ALARM` times
-    likelier from some time on. It does not if it is seen to fall in the last `_LATE` of the time.
+    Each at its best level, height and $s$. If an exponential is `ALARM` times likelier from some
+    time on, the curve rests if this exponential would rest without noise. It does not rest if it is
+    seen to fall in the last `_LATE` of the time.
     """
     if t.size < _FEWEST:
         return np.nan
-    elapsed = t - t[0]
+    elapsed = since = t - t[0]
     cells = np.geomspace(elapsed[1], elapsed[-1], _CELLS)
     starts = np.unique(np.append(0, np.searchsorted(elapsed, cells * (1 - 1e-9))))
     total = lambda values: np.add.reduceat(weight * values, starts)
@@ -75,22 +76,23 @@ def _in_noise(
     explained = lambda shapes, first: _explained(shapes, loss[first:], weight[first:])
     better = [
         explained(np.exp((elapsed[first] - elapsed[first:]) / scale), first)
-        - explained(powers[:, first:], first)
+        - explained(powers[:, first:], first).max()
         for first in [0, *np.searchsorted(elapsed, doubled).tolist()]
     ]
     certain, late = 2 * np.log(ALARM), int(np.searchsorted(elapsed, (1 - _LATE) * elapsed[-1]))
-    if max(better) > certain:
-        return 1.0
-    return 0.0 if explained(powers[:, late:], late) > certain else np.nan
+    if np.max(better) > certain:
+        best = scale[np.argmax(np.max(better, axis=0))]
+        return float(_clean(t, np.exp(-since / best)))
+    return 0.0 if explained(powers[:, late:], late).max() > certain else np.nan
 
 
 def _explained(
     shapes: Float[np.ndarray, "shape sample"],
     loss: Float[np.ndarray, " sample"],
     weight: Float[np.ndarray, " sample"],
-) -> float:
-    """Return the weighted squares around the mean that the best of some falling shapes explains."""
+) -> Float[np.ndarray, " shape"]:
+    """Return the weighted squares around the mean that each of some falling shapes explains."""
     off = loss - np.average(loss, weights=weight)
     shapes = shapes - np.average(shapes, axis=-1, weights=weight)[:, None]
     shared, spread = shapes @ (weight * off), shapes**2 @ weight
-    return float(np.max(np.maximum(shared, 0.0) ** 2 / np.maximum(spread, 1e-300)))
+    return np.maximum(shared, 0.0) ** 2 / np.maximum(spread, 1e-300)

@@ -29,6 +29,7 @@ _CERTAIN = 3.0  # standard errors from the limit at which it is
 _LIKELY = 0.15  # standard deviation of agreement between splits, where few look all alike
 _SHUFFLES, _LOW = 16, 0.3  # of the gates, for what chance gives; a quarter is enough if that is low
 _ENOUGH = 2000  # examples in a half
+_LEVEL, _TESTS, _TESTED = 0.02, 99, 500  # of the test that units go together: shuffles, examples
 _MOMENTS = 12  # of a trajectory
 
 
@@ -51,6 +52,9 @@ class Gating:
       Empty with fewer than four examples, which tell nothing.
     - `chance`: what the agreement between `examples`, or of `units`, would be if every unit were on
       for as many examples as it is, but for any: the mean over shuffled gates.
+    - `p_value`: of the hypothesis that each unit is on for any examples. It is the rank of the mean
+      squared correlation between units among 99 times shuffled gates. NaN with fewer than four
+      examples.
     """
 
     active: Bool[np.ndarray, "*batch unit example"]
@@ -61,6 +65,7 @@ class Gating:
     share: Float[np.ndarray, " pathway"]
     agreement: Mapping[str, Float[np.ndarray, " look"]]
     chance: float
+    p_value: float
 
     def __len__(self) -> int:
         return len(self.share)
@@ -70,7 +75,7 @@ class Gating:
         """Return the mean agreement with the kind of looks that agrees least.
 
         1 if it is always the same. For `examples` and `units`, 0 is the agreement that `chance`
-        gives. NaN if nothing is known.
+        gives, and what is far below is −1. NaN if nothing is known.
         """
         return min((self._beyond(name) for name in self.agreement), default=np.nan)
 
@@ -82,12 +87,14 @@ class Gating:
     def stable(self) -> bool:
         """Whether these are pathways, or what a threshold, a sample or a seed made of no such.
 
-        True for a `stability` of at least 0.8, by more than splits of the examples leave uncertain.
-        False for fewer than four examples. Networks trained on few examples often have the pathways
-        that one expects and are unstable.
+        True for a `stability` of at least 0.8, by more than splits of the examples leave uncertain,
+        and a `p_value` of at most 0.02. False where nothing is known: for fewer than four examples,
+        or for few units that shuffled gates would bring together as well. Networks trained on few
+        examples often have the pathways that one expects and are unstable.
         """
         splits = self.agreement.get("examples", ())
-        return self.stability >= STABLE and (not len(splits) or certain(splits, self.chance))
+        sure = not len(splits) or certain(splits, self.chance)
+        return self.stability >= STABLE and sure and self.p_value <= _LEVEL
 
     def by(self, labels: ArrayLike) -> Bool[np.ndarray, "*batch unit example"]:
         """Gates that depend on a label alone: open where a unit is on for half of its examples.
@@ -111,6 +118,7 @@ class Gating:
 
     def __str__(self) -> str:
         words = "stable" if self.stable else "unstable"
+        told = f"; units go together no more than by chance (p = {self.p_value:.2f})"
         looks = ", ".join(f"{np.mean(each):.2f} {name}" for name, each in self.agreement.items())
         lines = [f"{'pathway':<9}{'units':>6}{'share':>8}{'examples on':>13}"]
         for k, (share, chosen) in enumerate(zip(self.share, self.sets, strict=True)):
@@ -118,6 +126,7 @@ class Gating:
             lines.append(f"{k:<9}{units:>6}{share:>8.3f}{np.mean(chosen):>12.0%}")
         lines.append(f"{int(self.dead.sum())} of {self.dead.size} units are dead")
         chance = "" if np.isnan(self.chance) else f" ({self.chance:.2f} by chance)"
+        chance += told * (self.p_value > _LEVEL)
         looks = f"agreement {looks}{chance}" if looks else "fewer than four examples"
         return "\n".join([*lines, f"{words}: {looks}"])
 
@@ -215,6 +224,7 @@ def gating(
             looks.setdefault("seeds", []).append(agreed)
         if others:
             looks["times"] = [_alike(found, clusters(pick(_sets(o, threshold)))) for o in others]
+    p_value = _chance_of_ties(on, strength, rng) if examples > 3 else np.nan
     pathway = np.full(dead.shape, -1)
     pathway[tuple(places.T)] = found.label
     return Gating(
@@ -226,12 +236,13 @@ def gating(
         found.share,
         {name: np.array(each) for name, each in looks.items()},
         chance,
+        p_value,
     )
 
 
 def beyond(agreement: float, chance: float) -> float:
-    """Return agreement on a scale where 0 is chance and 1 is perfect."""
-    return 1.0 if agreement >= 1 else (agreement - chance) / max(1 - chance, 1e-12)
+    """Return agreement on a scale where 0 is chance and 1 is perfect; −1 if it is far below."""
+    return 1.0 if agreement >= 1 else max((agreement - chance) / max(1 - chance, 1e-12), -1.0)
 
 
 def certain(splits: Sequence[float] | np.ndarray, chance: float) -> bool:
@@ -239,6 +250,24 @@ def certain(splits: Sequence[float] | np.ndarray, chance: float) -> bool:
     off = abs(beyond(float(np.mean(splits)), chance) - STABLE) * (1 - chance)
     spread = np.hypot(np.std(splits), _LIKELY * (1 - chance))
     return bool(off >= _CERTAIN * spread / np.sqrt(len(splits)))
+
+
+def _chance_of_ties(
+    on: Bool[np.ndarray, "unit example"],
+    strength: Float[np.ndarray, " unit"],
+    rng: np.random.Generator,
+) -> float:
+    """Return how often shuffled gates correlate as much as these do, by the squares of all pairs.
+
+    Each unit counts by its strength.
+    """
+    some = on[:, rng.permutation(on.shape[1])[:_TESTED]]
+    off = strength[:, None] * (some - some.mean(axis=1, keepdims=True))
+    off /= np.maximum(some.std(axis=1, keepdims=True), 1e-12)
+    turned = off.shape[0] > off.shape[1]
+    tied = lambda z: float(np.linalg.norm(z.T @ z if turned else z @ z.T))
+    seen = tied(off) * (1 - 1e-9)
+    return float(np.mean([1, *(tied(rng.permuted(off, axis=1)) >= seen for _ in range(_TESTS))]))
 
 
 def _splits(split: Callable[[], float], chance: float) -> list[float]:

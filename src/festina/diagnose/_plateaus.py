@@ -80,8 +80,9 @@ def plateaus(
     exponential decay is fastest at its very start, so its first plateau alone has strength zero.
     A power law $t^{-a}$ with $a$ up to 3/2 has no time at which it comes to rest: its last plateau
     has strength zero too, as has any that is approached no faster than that after the last drop.
-    In noise that is so if the loss is seen to fall in the last three quarters of the time.
-    Printed, each of them says so in words.
+    In noise that is so if the exponential that fits best would have strength zero without noise, or
+    if the loss is seen to fall in the last three quarters of the time. Printed, each of them says
+    so in words.
 
     **Arguments:**
 
@@ -277,11 +278,11 @@ def _check_options(options: Options) -> None:
         floor=(Real, lambda x: 0 < x < 1, "a fraction of the initial loss, as 1e-6"),
         bins=(Integral, lambda x: x >= 2, "at least two steps, as 1000"),
         smoothing=(Real, lambda x: 0 <= x < np.inf, "a width in bins, 0 for none"),
-        median=(Integral, lambda x: x > 0 and x % 2, "an odd number, 1 for none"),
+        median=(Integral, lambda x: x > 0 and x % 2, "an odd whole number, 1 for none"),
     )
     for name, (kind, good, words) in wanted.items():
         value = getattr(options, name)
-        if not isinstance(value, kind) or not good(value):
+        if isinstance(value, bool) or not isinstance(value, kind) or not good(value):
             raise ValueError(f"`{name}` is {value!r}, expected {words}.")
 
 

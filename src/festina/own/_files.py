@@ -80,6 +80,7 @@ def read_losses(path: str | Path) -> tuple[list[float], list[float]]:
 
     The columns are found by their names in the first line, 'step' and 'loss' or names alike. A
     table without names has the losses alone, or steps and losses. Rows without a loss are skipped.
+    Raises `ValueError` if steps do not rise.
     Without a column of steps, the step is the number of the row.
     """
     path = Path(path).expanduser()
@@ -107,8 +108,16 @@ def read_losses(path: str | Path) -> tuple[list[float], list[float]]:
                 f"'{path}' must have a number for each step and loss, got {cells[0]!r} in line "
                 f"{number + 1 + named}."
             )
+        step = float(number) if when is None else step
+        if when is not None and steps and not step > steps[-1]:
+            column = f" of '{names[when]}'" if names else ""
+            raise ValueError(
+                f"'{path}' must have steps that rise from line to line, got {step:g} after "
+                f"{steps[-1]:g}{column} in line {number + 1 + named}. If they restart in each "
+                "epoch, give steps that count on, or drop that column: rows are then counted."
+            )
         losses.append(loss)
-        steps.append(float(number) if when is None else step)
+        steps.append(step)
     if not losses:
         raise ValueError(f"'{path}' has no losses: expected one number in each line.")
     return steps, losses

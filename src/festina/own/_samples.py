@@ -41,6 +41,12 @@ def arrays(
     x: Any, y: Any = None, *, most: int = MOST, place: Callable[[Any], Any] = np.asarray
 ) -> Samples:
     """Those of arrays; `place` puts what was taken to where it is needed."""
+    names = list(x) if isinstance(x, dict) and isinstance(y, dict) and x.keys() == y.keys() else []
+    if set(names) & set(TARGETS):
+        raise ValueError(
+            f"The data are two dicts with the same names {names}, as batches are: expected inputs "
+            "and targets. Join the batches to one dict of arrays, or give a Dataset or DataLoader."
+        )
     n, *others = map(len, leaves(x))
     if any(other != n for other in others):
         counts = ", ".join(map(str, (n, *others)))

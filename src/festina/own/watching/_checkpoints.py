@@ -32,7 +32,7 @@ def watched(
     - `checkpoints`: networks along the run, whatever they are: trees of arrays, modules, or, with
       `read`, what it makes networks of.
     - `losses`: the loss at each checkpoint, or at more steps than there are checkpoints.
-    - `steps`: when these losses were; 0, 1, 2 … unless said.
+    - `steps`: the step of each loss, in any order, each step once; 0, 1, 2 … unless said.
     - `at`: when the checkpoints were taken; where losses are, unless said.
     - `epoch`: steps in an epoch, as in `watch`.
     - `read`: makes a network of a checkpoint (a file's name, say) when it is needed.
@@ -60,12 +60,13 @@ def watched(
             f"There are {len(checkpoints)} checkpoints and {taken.size} steps at which they were "
             "taken. With `at=[…]` there may be fewer checkpoints than losses."
         )
-    single, counts = np.unique(taken, return_counts=True)
-    if counts.size and counts.max() > 1:
-        raise ValueError(
-            f"`{'steps' if at is None else 'at'}` has the step {single[counts.argmax()]:g} more "
-            "than once: expected one checkpoint for each."
-        )
+    for name, each, what in (("steps", when, "loss"), ("at", taken, "checkpoint")):
+        single, counts = np.unique(each, return_counts=True)
+        if counts.size and counts.max() > 1:
+            raise ValueError(
+                f"`{name}` has the step {single[counts.argmax()]:g} more than once, expected one "
+                f"{what} for each step. If steps restart in each epoch, give steps that count on."
+            )
     order = np.argsort(when, kind="stable")
     return Watched(
         dict(zip(taken.tolist(), checkpoints, strict=True)),

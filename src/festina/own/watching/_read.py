@@ -38,5 +38,7 @@ def read_watch(path: str | os.PathLike[str], model: Any = None) -> Watched:
         return load_weights(model, weights, origin=f"'{path}'")
 
     steps = kept["step"].values.astype(float).tolist() if model is not None else []
+    if steps:
+        read(0)  # refuses another model now, not when its weights are asked for
     curve = losses["step"].values.astype(float), losses["loss"].values
     return Watched({step: k for k, step in enumerate(steps)}, curve, tree.attrs.get("epoch"), read)
