@@ -1094,3 +1094,17 @@ def test_round_numbers_are_no_rounding():
     """A staircase of few levels does not pass through what is between them."""
     found = plateaus(np.arange(400.0), np.repeat([3.0, 2.0, 1.0, 0.0], 100))
     np.testing.assert_allclose(found.level, [3.0, 2.0, 1.0, 0.0])
+
+
+def test_the_foot_of_a_steep_drop_is_no_rise():
+    """In slow noise few straight pieces are fitted, and they overshoot where a drop ends."""
+    t = np.arange(0.0, 1000.0, 10.0)
+    falls = lambda at, width: 1 / (1 + np.exp((t - at) / width))
+    clean = 0.16 + 0.37 * falls(470, 22) + 0.47 * falls(107, 4) - 5e-5 * np.minimum(t, 350)
+    for seed in range(32):
+        noise, rng = np.zeros(t.size), np.random.default_rng(seed)
+        for k in range(1, t.size):
+            noise[k] = 0.9 * noise[k - 1] + 2e-4 * rng.normal()
+        found = plateaus(t, clean + noise, prominence=1.0)
+        assert len(found) == 3
+        assert (found.rises[:, 0] > 600).all()  # later the noise itself wanders

@@ -189,7 +189,7 @@ def judged(
         seen = denoised(t, curve, median)
         scatter = seen.scatter
         least = merge * (seen.curve if relative else np.full_like(curve, scale))
-        risen = lasting_rises(seen.curve, least, seen.error)
+        risen = lasting_rises(curve, seen.curve, least, seen.error)
         flank = flanks(seen.curve, risen, edge)
         least, seen = np.maximum(least, flank), seen._replace(scatter=seen.scatter + flank)
         clock = np.cumsum(np.diff(t, prepend=t[0])[~risen])  # it stands still on a rise

@@ -10,18 +10,20 @@ _BRIEF = 0.1  # of a rise: where the loss rests for less beside it, it only pass
 
 
 def lasting_rises(
-    curve: np.ndarray, negligible: np.ndarray, error: np.ndarray
+    loss: np.ndarray, curve: np.ndarray, negligible: np.ndarray, error: np.ndarray
 ) -> Bool[np.ndarray, " sample"]:
     """The samples at which a curve, having fallen, lies above its lowest so far.
 
     By more than is `negligible` and more than its standard error there, for certain somewhere, and
-    lastingly so: one from the start to the end hides nothing.
+    lastingly so: one from the start to the end hides nothing. The samples of the `loss` must rise
+    too, because a curve of few pieces overshoots where a drop ends.
     """
     lowest = np.minimum.accumulate(curve)
     above = curve - lowest
     risen = above > np.maximum(np.maximum(negligible, error), _MINOR * above.max())
     for first, end in runs(risen):
-        risen[first:end] = (above > CERTAIN * error)[first:end].any()
+        certain = (above > CERTAIN * error)[first:end].any()
+        risen[first:end] = certain and loss[first:end].mean() > loss[:first].min()
     comes_back = np.arange(risen.size) < np.max(np.flatnonzero(~risen), initial=-1)
     return risen & ((curve[0] - lowest > negligible) | comes_back)
 
