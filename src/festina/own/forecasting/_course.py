@@ -67,7 +67,11 @@ class Course:
 
     def least(self, level: float) -> float:
         """The least fall from a level that is a drop."""
-        return max(LEAST_DROP * abs(level), LEAST_OF_ALL * self.scale, HIDDEN * self.noise)
+        return max(self.seen(level), LEAST_OF_ALL * self.scale)
+
+    def seen(self, level: float) -> float:
+        """The least fall from a level that is seen at all, whether it is a drop or not."""
+        return max(LEAST_DROP * abs(level), HIDDEN * self.noise)
 
     def drop(self, *, ended: bool = False) -> Drop | None:
         """The first drop ahead, once it has been made; what is left of it is extrapolated.
@@ -138,7 +142,7 @@ class Course:
         """
         ends = 0.0, 0.5 * self.time[-1], self.time[-1]
         first, second, third = np.interp(ends, self.time, self.loss)
-        if first - third < self.least(first):
+        if first - third < self.seen(first):
             return self.time[-1]
         if second - third < first - second:
             return None

@@ -173,9 +173,10 @@ def _without_drop(seen: Seen) -> Verdict:
         return "noise floor"
     if unstable and fallen < _FAR * abs(first):
         return "unstable"
-    if fallen <= course.least(first):
+    if fallen <= course.seen(first):
         return "plateau" if seen.saddle else "minimum"
-    return "no staircase" if fallen > _RESTLESS * abs(first) else "settling"
+    steep = fallen > max(_RESTLESS * abs(first), course.least(first))
+    return "no staircase" if steep else "settling"
 
 
 def result(run: Run, seen: Seen, now: float, judge: Judge | None, since: float | None) -> Forecast:

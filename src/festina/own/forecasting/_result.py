@@ -11,7 +11,7 @@ from ..._axes import axes, styled
 from ..shrinking._descent import descend
 from ..shrinking._model import model_of
 from ..shrinking._narrow import Narrowest
-from ._course import Course
+from ._course import LEAST_OF_ALL, Course
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -111,6 +111,11 @@ class Forecast:
         if self.metric is not None and self.verdict != "undecided":
             here = f"the metric of {self.metric[0]:.4g} stays; {here}"
         match self.verdict:
+            case "minimum" if abs(self.loss) <= LEAST_OF_ALL * self.course.scale:
+                return (
+                    f"{here} is less than a thousandth of {self.course.scale:.4g}, that of a "
+                    "network of zeros: no drop that counts is left"
+                )
             case "minimum":
                 return f"{here} rests, no drop is coming"
             case "settling":
