@@ -271,8 +271,9 @@ class Verdict:
             near = times[np.argmax(losses <= 1.01 * state.loss)]
             return (
                 "short ones, because the flow slides along kinks. The loss came within 1 % of this "
-                f"value at time {near:.4g}: if that is enough, set `t_end` there. To follow the "
-                "slide further takes more `max_steps`; a looser `rtol` hardly helps."
+                f"value at time {near:.4g}: if that is enough, set `t_end` there. The loss may "
+                "still drop later. More `max_steps` follow the slide further, a looser `rtol` "
+                "hardly does."
             )
         if not self.method.continuous and _rises(losses):
             rate, momentum = pace
