@@ -153,7 +153,7 @@ def test_advice_on_slides_that_run_out_of_steps_is_right():
     assert near < few.time[0, -1] / 5
     assert on_circle(1, t_end=near).loss[0, -1] == pytest.approx(few.loss[0, -1], rel=0.011)
     assert twice.time[0, -1] > 1.5 * loose.time[0, -1]
-    at_times = on_circle(1, times=[50.0, 200.0, 1e5], max_steps=1000)
+    at_times = on_circle(1, times=np.array([50.0, 200.0, 1e5]), max_steps=1000)
     assert "value at time 200:" in at_times.endings[0].message
 
 
