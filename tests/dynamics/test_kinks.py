@@ -81,6 +81,82 @@ def test_points_on_a_circle_are_cheap_at_the_default_tolerance():
         np.testing.assert_allclose(*drops, rtol=2e-3)
 
 
+ANGLES = 2.0 * np.pi * np.arange(8) / 8
+CIRCLE = task(
+    np.stack([np.cos(ANGLES), np.sin(ANGLES)], 1), np.random.default_rng(0).normal(size=8)
+)
+
+
+def on_circle(seeds, **options):
+    network = fully_connected(2, 20, activation="relu", scale=0.01, key=festina.seeds(seeds))
+    return festina.gradient_flow(network, CIRCLE, **options)
+
+
+@pytest.mark.parametrize("seeds", [4, pytest.param(10, marks=pytest.mark.slow)])
+def test_a_slide_ends_when_loss_and_weights_rest(seeds):
+    """Three of four used to go on for 50,000 steps, and 300,001 gradients."""
+    flow = on_circle(seeds)
+    assert [ending.reason for ending in flow.endings] == ["converged"] * seeds
+    assert "At rest on kinks" in flow.endings[0].message
+    assert flow.evaluations.max() < 40_000
+    longer = on_circle(seeds, t_end=3.0 * flow.time.max())
+    np.testing.assert_allclose(flow.loss[:, -1], longer.loss[:, -1], rtol=1e-4)
+
+
+def test_a_slide_that_is_given_a_last_time_goes_there():
+    flow = on_circle(1, t_end=10_000.0)
+    assert flow.endings[0].reason == "finished"
+    assert flow.time[0, -1] == 10_000.0
+
+
+@pytest.mark.slow
+def test_a_slide_comes_to_rest_where_descent_does():
+    rate, steps = 0.02, 100_000
+    network = fully_connected(2, 20, activation="relu", scale=0.01, key=festina.seeds(4))
+    descent = festina.gradient_descent(network, CIRCLE, rate, steps, max_steps=steps)
+    np.testing.assert_allclose(on_circle(4).loss[:, -1], descent.loss[:, -1], rtol=0.01)
+
+
+@pytest.mark.parametrize("scale", [1e-2, 1e-3, 1e-5])
+def test_a_slide_does_not_end_before_a_feature_that_is_learned_much_later(scale):
+    """The gradient of the third input is a hundred times smaller than that of the others."""
+    x, y = np.zeros((10, 3)), np.random.default_rng(201).normal(size=10)
+    x[:8, :2], x[8:, 2], y[8:] = CIRCLE.x, (0.1, -0.1), (0.1, -0.07)
+    network = fully_connected(3, 12, activation="relu", scale=scale, key=festina.seeds(2)[1])
+    flow = festina.gradient_flow(network, task(x, y))
+    assert "At rest on kinks" in flow.endings[0].message
+    np.testing.assert_allclose(flow.final.predict(x)[8:, 0], y[8:], rtol=1e-4)
+
+
+@pytest.mark.slow
+def test_a_slide_does_not_end_before_its_last_drop():
+    """From time 1,000 to 16,000 the loss stays within 1 %; at 27,000 the network fits the data."""
+    rng = np.random.default_rng(0)
+    rng.normal(size=16)
+    x = rng.normal(size=(15, 3))
+    late = task(x, np.sin(2 * x[:, :1]) + 0.1 * rng.normal(size=(15, 1)))
+    network = fully_connected(3, 20, activation="relu", scale=0.01, key=festina.seeds(3)[2])
+    early = festina.gradient_flow(network, late, t_end=4_000.0)
+    assert np.interp(2_000.0, early.time, early.loss) == pytest.approx(early.loss[-1], rel=0.02)
+    flow = festina.gradient_flow(network, late, max_steps=100_000)
+    assert flow.endings[0].reason == "out of steps" or flow.loss[-1] < 1e-6
+
+
+def test_advice_on_slides_that_run_out_of_steps_is_right():
+    few, twice, loose = (
+        on_circle(1, **options)
+        for options in ({"max_steps": 1000}, {"max_steps": 2000}, {"max_steps": 1000, "rtol": 1e-3})
+    )
+    message = few.endings[0].message
+    assert few.endings[0].reason == "out of steps"
+    near = float(message.split("value at time ")[1].split(":")[0])
+    assert near < few.time[0, -1] / 5
+    assert on_circle(1, t_end=near).loss[0, -1] == pytest.approx(few.loss[0, -1], rel=0.011)
+    assert twice.time[0, -1] > 1.5 * loose.time[0, -1]
+    at_times = on_circle(1, times=np.array([50.0, 200.0, 1e5]), max_steps=1000)
+    assert "value at time 200:" in at_times.endings[0].message
+
+
 def test_flows_that_do_not_slide_get_no_advice_about_kinks():
     network = fully_connected(2, 20, activation="relu", scale=0.01, key=jax.random.key(0))
     ending = festina.gradient_flow(network, own_data(0), max_steps=10).endings[0]

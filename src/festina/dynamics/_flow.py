@@ -94,7 +94,12 @@ def gradient_flow(
     - `converged`: training has converged when the loss is above its lowest possible value by less
       than this fraction of the initial loss, or of that of a network without output where large
       weights start higher (never less than 100 `rtol`² of the initial one, which is noise, up to a
-      thousandth of what there is to learn), or when training as long again would gain no more.
+      thousandth of what there is to learn), or when training as long again would gain no more. A
+      flow that slides along kinks, where the gradient does not vanish, has converged when the loss
+      changes by less than 1e-4 of itself, and no unit's weights by more than 1e-3 of theirs, while
+      the time doubles. With `t_end`, a slide runs up to that time. Many slides never come to such a
+      rest: without `t_end` they run out of steps, and the ending says when the loss came within 1 %
+      of its last value.
     - `max_steps`: most steps for each network.
     - `progress`: called with words and the fraction done.
 

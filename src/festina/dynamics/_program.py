@@ -17,6 +17,9 @@ from ..networks._structure import AbstractStructure
 RUNNING, AT_FLOOR, STATIONARY, FINISHED, NOT_FINITE, STEP_UNDERFLOW, OUT_OF_STEPS = range(7)
 """Status of a lane; all but the first end it."""
 
+SLIDING = 7
+"""Status of a lane on kinks for the host to judge; it returns whenever the time has doubled."""
+
 REJECTED, ACCEPTED, AT_STOP = range(3)
 """What a step is: thrown away, taken, taken and landing on a requested time."""
 
@@ -218,7 +221,8 @@ def advance(
         count, pool, kept = carry
         state = pool.state
         runs = _runs(state, kept)
-        waits = ~runs & ((state.status == RUNNING) | (state.status == STATIONARY))
+        judged = (state.status == STATIONARY) | (state.status == SLIDING)
+        waits = ~runs & ((state.status == RUNNING) | judged)
         return (count < limit) & (jnp.sum(runs) > jnp.maximum(enough, jnp.sum(waits)))
 
     pool, kept = jax.tree.map(jnp.asarray, (pool, kept))

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from .._lanes import accelerated
 from .._types import Array, Column, Number
 from ._adaptive import next_step, relative_error, settle
-from ._program import REJECTED, Controls, Field, State, over_weights
+from ._program import REJECTED, RUNNING, SLIDING, Controls, Field, State, over_weights
 
 # Dormand & Prince (1980). SciPy has the same table, but importing it costs more than a run. Row s
 # leads from the slopes 0 … s to the next point; the sixth is the solution, at which the last slope
@@ -67,7 +67,16 @@ def runge_kutta_step(
     settled = settle(
         state, there, controls, h, lands, error / allowed, accepted, exponent=0.2, safety=0.9
     )
-    return settled._replace(**slides)
+    if not kinked:
+        return settled
+    doubled = _doublings(settled, controls) > _doublings(state, controls)
+    looks = doubled & (state.loosest > 1.0) & (settled.status == RUNNING)
+    looks &= jnp.isinf(controls.stops[-1])  # a flow that was given a last time runs up to it
+    return settled._replace(**slides, status=jnp.where(looks, SLIDING, settled.status))
+
+
+def _doublings(state: State, controls: Controls) -> Number:
+    return jnp.floor(jnp.log2(controls.elapsed + state.time))
 
 
 def _dormand_prince(state: State, h: Array, field: Field, controls: Controls) -> tuple[Array, ...]:

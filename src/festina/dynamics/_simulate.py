@@ -99,7 +99,7 @@ def simulate(beginning: Beginning, method: Method, course: Course) -> Trajectory
         squared_gradient=rate.reshape(over),
         weights=Samples(network, problem.structure, widen, known, last.T[:, None]),
         saves=saves.reshape(batch),
-        endings=verdict.endings(book.last, book.initial, losses, saves),
+        endings=verdict.endings(book.last, book.initial, time.reshape(losses.shape), losses, saves),
         floor=problem.floor,
         evaluations=(1 + method.evaluations * book.steps).reshape(batch),
         convention=loss,

@@ -11,14 +11,27 @@ from jaxtyping import Bool, Float, Int
 
 from .._objective import Objective
 from .._precision import float64
+from ..networks._structure import AbstractStructure
 from ._course import Method
 from ._curvature import extreme_curvatures, gain_of_slow_weights, slow_way_out
-from ._program import AT_FLOOR, FINISHED, NOT_FINITE, STATIONARY, STEP_UNDERFLOW, Controls, State
+from ._program import (
+    AT_FLOOR,
+    FINISHED,
+    NOT_FINITE,
+    SLIDING,
+    STATIONARY,
+    STEP_UNDERFLOW,
+    Controls,
+    State,
+)
 from ._runge_kutta import runge_kutta_step
 from ._stability import cause_of_divergence, restlessness, stability_limit, too_large
 from ._trajectory import Ending
 
 _RECENT = 8  # samples
+# A slide rests if loss and weights change by no more than these fractions while the time grows by
+# the first. A unit that grows exponentially would then take a thousand times the time to matter.
+_LONGER, _SAME_LOSS, _SAME_WEIGHTS = 1.9, 1e-4, 1e-3
 
 
 @np.errstate(invalid="ignore")  # of weights that are far too large
@@ -91,10 +104,12 @@ class Verdict:
     method: Method
     controls: Controls
     standstills: dict[int, Ending] = field(default_factory=dict)
+    looks: dict[int, tuple[float, float, np.ndarray]] = field(default_factory=dict)
 
     def goes_on(self, lane: int, state: State) -> bool:
         """Whether a lane that stands still is on the way past a saddle."""
-        ending = self._at_standstill(lane, state)
+        judged = self._on_kinks if state.status == SLIDING else self._at_standstill
+        ending = judged(lane, state)
         if ending is not None:
             self.standstills[lane] = ending
         return ending is None
@@ -103,6 +118,7 @@ class Verdict:
         self,
         last: State,
         initial: Float[np.ndarray, "weight lane"],
+        times: Float[np.ndarray, "lane save"],
         losses: Float[np.ndarray, "lane save"],
         saves: Int[np.ndarray, " lane"],
     ) -> Endings:
@@ -115,7 +131,8 @@ class Verdict:
                 ending = self.standstills[lane]
             else:
                 seen = np.append(losses[lane, : saves[lane]], state.loss)
-                ending = self._ending(state, pace, seen, initial[:, lane])
+                when = np.append(times[lane, : saves[lane]], state.time)
+                ending = self._ending(state, pace, when, seen, initial[:, lane])
             return Ending(ending.reason, ending.message + self._remarks(state))
 
         return Endings(len(saves), ended)
@@ -173,10 +190,34 @@ class Verdict:
             f"{more} to see it.",
         )
 
+    def _on_kinks(self, lane: int, state: State) -> Ending | None:
+        """Judge a lane that slides along kinks, where the gradient does not vanish.
+
+        It rests if neither its loss nor any row or column of its weights has moved while the time
+        doubled. A unit that still grows keeps it going, however slow and however small it is.
+        """
+        now = float(state.time + self.controls.elapsed[lane])
+        loss, weights = float(state.loss), np.array(state.weights)
+        since, loss_before, weights_before = self.looks.setdefault(lane, (now, loss, weights))
+        if now < _LONGER * since:
+            return None
+        self.looks[lane] = now, loss, weights
+        change = abs(loss - loss_before)
+        move = _largest_move(self.problem.structure, weights_before, weights)
+        if not (change <= _SAME_LOSS * loss and move <= _SAME_WEIGHTS):
+            return None
+        return Ending(
+            "converged",
+            f"At rest on kinks: from time {since:.6g} to {now:.6g} the loss changed by "
+            f"{change / loss:.1g} of itself, and no unit's weights by more than {move:.1g} of "
+            "theirs. A `t_end` makes it go on.",
+        )
+
     def _ending(
         self,
         state: State,
         pace: tuple[float, float],  # learning rate and momentum
+        times: Float[np.ndarray, " save"],
         losses: Float[np.ndarray, " save"],
         start: Float[np.ndarray, " weight"],
     ) -> Ending:
@@ -204,7 +245,7 @@ class Verdict:
         return Ending(
             "out of steps",
             f"Stopped after {state.steps:.0f} steps at {where}, loss {loss:.6g}, "
-            + self._what_goes_on(state, pace, losses, start),
+            + self._what_goes_on(state, pace, times, losses, start),
         )
 
     def _restless(
@@ -221,14 +262,18 @@ class Verdict:
         self,
         state: State,
         pace: tuple[float, float],
+        times: Float[np.ndarray, " save"],
         losses: Float[np.ndarray, " save"],
         start: Float[np.ndarray, " weight"],
     ) -> str:
         """Why so many steps did not suffice, and what would."""
         if state.loosest > 1.0:
+            near = times[np.argmax(losses <= 1.01 * state.loss)]
             return (
-                "short ones, because of kinks: a looser `rtol` gets further than more `max_steps`, "
-                "and `t_end` ends a slide that has nothing left to gain."
+                "short ones, because the flow slides along kinks. The loss came within 1 % of this "
+                f"value at time {near:.4g}: if that is enough, set `t_end` there. The loss may "
+                "still drop later. More `max_steps` follow the slide further, a looser `rtol` "
+                "hardly does."
             )
         if not self.method.continuous and _rises(losses):
             rate, momentum = pace
@@ -261,6 +306,21 @@ class Verdict:
                 f"{state.loosest:.3g}-fold."
             )
         return remarks
+
+
+def _largest_move(
+    structure: AbstractStructure,
+    before: Float[np.ndarray, " weight"],
+    now: Float[np.ndarray, " weight"],
+) -> float:
+    """Return the largest change of a row or column of weights, relative to its norm."""
+    most = 0.0
+    for old, new in zip(structure.arrays(before), structure.arrays(now), strict=True):
+        for axis in range(new.ndim):
+            over = tuple(other for other in range(new.ndim) if other != axis)
+            change, norm = (np.sqrt(np.sum(part**2, axis=over)) for part in (new - old, new))
+            most = max(most, np.max(change / np.where(change > 0, norm, 1.0), initial=0.0))
+    return float(most)
 
 
 def _rises(losses: Float[np.ndarray, " save"]) -> bool:

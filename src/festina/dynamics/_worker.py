@@ -25,6 +25,7 @@ from ._program import (
     FINISHED,
     OUT_OF_STEPS,
     RUNNING,
+    SLIDING,
     STATIONARY,
     Controls,
     Kept,
@@ -184,7 +185,7 @@ class Worker:
         self.pool = self.pool._replace(numbers=np.array(on_host(self.pool.numbers)))
         book, status = self.shared.book, self.pool.state.status
         book.glance(self.lanes, self.running, self.pool)
-        still = self.running & (status == STATIONARY)
+        still = self.running & np.isin(status, (STATIONARY, SLIDING))
         if still.any():
             book.follow(self.lanes, still, self.pool)
         for slot in np.flatnonzero(still):
@@ -204,7 +205,8 @@ class Worker:
         """Whoever may go on but has no step or no time left is over as well."""
         if not self.shared.goes_on(lane, state):
             return STATIONARY
-        self.shared.each[_GAIN_TOLERANCE, lane] *= 1e-2  # ask again at a tenth of this gradient
+        if state.status == STATIONARY:
+            self.shared.each[_GAIN_TOLERANCE, lane] *= 1e-2  # ask again at a tenth of this gradient
         if state.stop >= len(self.shared.controls.stops):
             return FINISHED
         return OUT_OF_STEPS if state.steps >= self.shared.controls.most_steps else RUNNING
