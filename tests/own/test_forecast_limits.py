@@ -506,6 +506,18 @@ def test_instability_behind_a_drop_is_noted():
         assert (max(losses[math.ceil(seen.half) + 1 :]) > half) == unstable
 
 
+def test_slow_falls_below_a_thousandth_are_no_rest():
+    """No drop that counts, but not a rest either: the loss halves in some thousand steps."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(400, 2, generator=generator, dtype=torch.float64) * torch.tensor([1.0, 0.04])
+    y = x.sum(1, keepdim=True) + 0.0265 * torch.randn(400, 1, generator=generator, dtype=x.dtype)
+    model = nn.Linear(2, 1, bias=False).double()
+    for second, words in ((0.3, "still falls to 0.0008"), (0.9, "less than a thousandth of")):
+        model.weight.data[:] = torch.tensor([1.0, second])
+        own = torch.optim.SGD(model.parameters(), lr=0.05)
+        assert words in str(festina.forecast(model, MSE, own, (x, y)))
+
+
 def test_dear_gradients_of_a_slow_run_are_worth_their_cost():
     """Gradients that take as long as a hundred steps, and see thousands of them ahead."""
     torch.manual_seed(0)

@@ -200,7 +200,7 @@ def read(optimizer: Any, model: Any, problem: Problem) -> SGD | Adam:
     if kind not in ("SGD", "Adam", "AdamW"):
         raise ValueError(
             f"`optimizer` is {kind}, which is not known; {_KNOWN} are. With `every_gradient=True` "
-            "it is run ahead itself, one gradient a step."
+            "it is run ahead itself, one gradient a step, unless its steps need a closure."
         )
     named = dict(model.named_parameters())
     moving = [named[name] for name in problem.names]
