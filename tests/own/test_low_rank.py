@@ -16,6 +16,7 @@ nn = torch.nn
 
 def planted(rank=3, *, inputs=30, units=40, noise=0.0, seed=0):
     """A network whose first weights have a low rank; its units are all different."""
+    torch.manual_seed(seed)  # of the readouts
     g = torch.Generator().manual_seed(seed)
     draw = lambda *shape: torch.randn(*shape, generator=g, dtype=torch.double)
     model = nn.Sequential(nn.Linear(inputs, units), nn.Tanh(), nn.Linear(units, 2)).double()
