@@ -112,8 +112,8 @@ def curve(rng):
 @row("passage_time", curve, level=(2.0, 1.0, 5.0, 0.1))
 def _(found, g):
     below = np.flatnonzero(g.loss <= g.level)
-    if not below.size or below[0] == 0:
-        return holds("it never passes", np.isnan(found))
+    if not below.size or below[0] == 0 or np.isnan(g.loss[below[0] - 1]):
+        return holds("it never passes, or nobody knows where", np.isnan(found))
     first, last = g.time[below[0] - 1 : below[0] + 1]
     inside = (first <= found) & (found <= last + 1e-12 * abs(last))
     return holds("it passes between the samples", inside)
