@@ -148,16 +148,17 @@ def _instability(
     """Curvature over the largest stable one, and the losses of some steps, if it is unstable.
 
     At the edge of stability the curvature fluctuates about the stable one, and the denominators of
-    Adam grow with its gradients: there instability counts if the loss rises. Below the limit the
-    first half of the steps does not count, in which oscillations of momentum die out.
+    Adam grow with its gradients: there instability counts if the loss rises. Below the limit it
+    must rise higher in the second half of the steps, because oscillations of momentum die out.
     """
     assert run.rule is not None
     found = load(run.rule, run.problem, w, faster)
     if not found > _EDGE:
         return None, []
     losses = rehearse(run.rule, replace(run.problem, start=w), REHEARSED, faster)
-    late = losses[0 if found > 1.0 else REHEARSED // 2 :]
-    rises = len(losses) < REHEARSED or max(late) > losses[0] + course.least(losses[0])
+    rises = len(losses) < REHEARSED or max(losses) > losses[0] + course.least(losses[0])
+    if found <= 1.0 and len(losses) == REHEARSED:
+        rises = rises and int(np.argmax(losses)) >= REHEARSED // 2
     certain = found > 1.0 and isinstance(run.rule, SGD)
     return (found, losses) if rises or certain else (None, [])
 
