@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 import festina
-import festina.papers
+import festina.experiments
 from small import SMALL
 
 
@@ -25,7 +25,7 @@ def once(parameters):
 @functools.cache
 def at_small_parameters(name):
     """An experiment and its run in seconds, which all tests of a process share."""
-    experiment = festina.papers.load(name)
+    experiment = festina.experiments.load(name)
     return experiment, experiment.run(experiment.parameters(**SMALL[name]))
 
 

@@ -8,7 +8,7 @@ import pytest
 import festina
 from experiments import is_labelled, is_whole, reloaded
 from festina.cli._main import carry_out
-from festina.papers import load
+from festina.experiments import load
 
 PAGE = Path(__file__).parents[1] / "docs" / "contributing.md"
 

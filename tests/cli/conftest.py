@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import pytest
 
+from festina import papers
 from festina.cli._main import carry_out
-from festina.papers import _registry
 
 from . import toy
 
@@ -38,7 +38,7 @@ def here(tmp_path, monkeypatch):
 @pytest.fixture
 def festina(here, monkeypatch, capsys):
     """The command line, in this process, on the toy experiments."""
-    monkeypatch.setattr(_registry, "ENTRIES", toy.ENTRIES)
+    monkeypatch.setattr(papers, "ENTRIES", toy.ENTRIES)
     monkeypatch.setenv("COLUMNS", "140")  # whatever the terminal has
 
     def command(*tokens: str) -> Outcome:

@@ -5,7 +5,7 @@ import sys
 import pytest
 from PIL import Image
 
-from festina.papers import save_animation
+from festina.experiments import save_animation
 
 from . import toy
 from .conftest import everything
@@ -95,7 +95,7 @@ def test_a_failure_in_the_middle_leaves_the_old_one(festina, here, monkeypatch):
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("festina.papers.figures._animation.PillowWriter.grab_frame", full)
+    monkeypatch.setattr("festina.experiments.figures._animation.PillowWriter.grab_frame", full)
     outcome = festina("show", "a", "--animation")
     assert "No space left on device" in outcome.complaint
     assert (here / "a" / "animation.gif").read_bytes() == before

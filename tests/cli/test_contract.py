@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from festina import load, papers
 from festina.cli._flags import application
 from festina.cli._parameters import resolve, setting, to_toml
-from festina.papers import _registry, load
 
 
-@pytest.mark.parametrize("entry", _registry.ENTRIES, ids=lambda entry: entry.name)
+@pytest.mark.parametrize("entry", papers.ENTRIES, ids=lambda entry: entry.name)
 def test_an_experiment_is_ready_for_the_command_line(entry, tmp_path, capsys):
     if importlib.util.find_spec(entry.module) is None:
         pytest.skip("not written yet")

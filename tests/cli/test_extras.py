@@ -6,8 +6,9 @@ import sys
 import jax
 import pytest
 
+from festina import papers
 from festina.cli._complaint import describe
-from festina.papers import _registry, find, load
+from festina.experiments import find, load
 
 from . import toy
 from .conftest import everything
@@ -20,7 +21,7 @@ def lacking(festina, monkeypatch):
     """Let the first toy experiment need a package that is not installed."""
     one, *others = toy.ENTRIES
     needs = dataclasses.replace(one, extra="x", packages=("numpy", "no_such_package"))
-    monkeypatch.setattr(_registry, "ENTRIES", (needs, *others))
+    monkeypatch.setattr(papers, "ENTRIES", (needs, *others))
 
 
 @pytest.mark.usefixtures("lacking")
@@ -50,7 +51,7 @@ def test_reproduce_takes_over_a_run_that_was_made_with_the_package(festina, here
     festina("reproduce", "toy", "--quick", "--quiet")
     one, *others = toy.ENTRIES
     needs = dataclasses.replace(one, extra="x", packages=("no_such_package",))
-    monkeypatch.setattr(_registry, "ENTRIES", (needs, *others))
+    monkeypatch.setattr(papers, "ENTRIES", (needs, *others))
     outcome = festina("reproduce", "toy", "--quick", "--quiet")
     assert outcome.status == 0, outcome.err
     assert "2 of them were there already" in " ".join(outcome.out.split())
@@ -62,7 +63,7 @@ def test_every_experiment_on_codes_needs_the_extra_posterior(package, monkeypatc
     experiment = load("coding/schemes")
     with pytest.raises(ValueError, match=rf"needs {package}.*pip install 'festina\[posterior\]'"):
         experiment.check_packages()
-    names = [entry.name for entry in _registry.ENTRIES if entry.name.startswith("coding/")]
+    names = [entry.name for entry in papers.ENTRIES if entry.name.startswith("coding/")]
     assert all(find(name).extra == "posterior" for name in names)
 
 

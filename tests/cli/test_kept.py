@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from festina._beside import held, hidden
+from festina._run._beside import held, hidden
 
 from . import toy
 from .conftest import everything

@@ -6,8 +6,8 @@ import shutil
 import pytest
 
 import festina as library
-from festina._code import code
-from festina.papers import load
+from festina._run._code import code
+from festina.experiments import load
 
 from .conftest import TOY, everything
 from .test_run import FILES

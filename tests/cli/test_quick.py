@@ -4,8 +4,8 @@ import tomllib
 
 import pytest
 
+from festina import load, papers
 from festina.cli._parameters import resolve
-from festina.papers import _registry, load
 
 from . import toy
 
@@ -55,7 +55,7 @@ def test_quick_is_no_name_for_a_parameter():
             quick: bool = True
 
 
-@pytest.mark.parametrize("entry", _registry.ENTRIES, ids=lambda entry: entry.name)
+@pytest.mark.parametrize("entry", papers.ENTRIES, ids=lambda entry: entry.name)
 def test_quick_parameters_of_every_experiment_are_valid(entry):
     experiment = load(entry.name)
     for preset in (None, *experiment.presets):

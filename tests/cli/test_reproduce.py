@@ -7,7 +7,7 @@ import types
 
 import pytest
 
-from festina.papers import _registry
+from festina import papers
 
 from . import toy
 from .conftest import everything
@@ -27,7 +27,7 @@ def second(monkeypatch):
         vars(module).update(changes)
         one, two = toy.ENTRIES
         entries = (one, dataclasses.replace(two, module="toy_two"))
-        monkeypatch.setattr(_registry, "ENTRIES", entries)
+        monkeypatch.setattr(papers, "ENTRIES", entries)
 
     return replace
 
@@ -42,7 +42,7 @@ def fail(error):
 def test_several_sources_are_one_job(festina, here, monkeypatch):
     one, two = toy.ENTRIES
     entries = (one, dataclasses.replace(two, name="other/two"))
-    monkeypatch.setattr(_registry, "ENTRIES", entries)
+    monkeypatch.setattr(papers, "ENTRIES", entries)
     outcome = festina("reproduce", "toy/one", "other", "toy", "--quick", "--seeds", "2")
     top = here / "runs" / "reproduce-toy-one-other-toy" / "001"
     assert outcome.status == 0
@@ -116,7 +116,7 @@ def test_one_that_fails_does_not_stop_the_others(error, festina, second, here):
 def test_one_that_cannot_be_loaded_does_not_stop_the_others(festina, monkeypatch, here):
     one, two = toy.ENTRIES
     entries = (dataclasses.replace(one, module="no_such_module"), two)
-    monkeypatch.setattr(_registry, "ENTRIES", entries)
+    monkeypatch.setattr(papers, "ENTRIES", entries)
     outcome = festina("reproduce", "toy", "--out", "a")
     assert outcome.status == 1
     assert "no_such_module" in outcome.err

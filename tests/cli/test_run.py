@@ -6,7 +6,7 @@ import tomllib
 import pytest
 
 from festina.cli._parameters import in_force, resolve
-from festina.papers import load
+from festina.experiments import load
 
 from . import toy
 

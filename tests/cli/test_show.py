@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from festina.papers import _references, _registry
+from festina import papers
+from festina.papers import _references
 
 from . import toy
 
-REAL = _registry.ENTRIES
+REAL = papers.ENTRIES
 
 
 @pytest.fixture
@@ -82,7 +83,7 @@ def test_a_run_of_another_version_says_how_to_make_it_again(made, festina, monke
 
 
 def test_every_reference_of_every_experiment_exists():
-    for entry in _registry.ENTRIES:
+    for entry in papers.ENTRIES:
         assert entry.references
         for key in entry.references:
             assert f"{{{key}," in _references.BIBTEX[key]
@@ -98,7 +99,7 @@ def test_list_shows_every_experiment(festina):
 
 @pytest.mark.parametrize("width", [40, 60, 80, 109])
 def test_a_narrow_list_breaks_lines_between_words(width, festina, monkeypatch):
-    monkeypatch.setattr(_registry, "ENTRIES", REAL)
+    monkeypatch.setattr(papers, "ENTRIES", REAL)
     monkeypatch.setenv("COLUMNS", str(width))
     outcome = festina("list")
     assert outcome.status == 0, outcome.err
@@ -111,7 +112,7 @@ def test_a_narrow_list_breaks_lines_between_words(width, festina, monkeypatch):
 
 
 def test_a_table_in_a_pipe_has_a_line_for_each_row(festina, monkeypatch):
-    monkeypatch.setattr(_registry, "ENTRIES", REAL)
+    monkeypatch.setattr(papers, "ENTRIES", REAL)
     monkeypatch.delenv("COLUMNS")
     outcome = festina("list")
     assert outcome.status == 0, outcome.err

@@ -10,8 +10,8 @@ from rich.console import Console
 
 from festina.cli._perform import Done, save_figure
 from festina.cli._table import claims_table, print_results
-from festina.papers.claims import Claim, Judgement, Ledger, agree, headline
-from festina.papers.figures._fit import covers_data
+from festina.experiments.claims import Claim, Judgement, Ledger, agree, headline
+from festina.experiments.figures._fit import covers_data
 
 WORDS = {
     "holds": (True, {}),

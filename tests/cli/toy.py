@@ -14,9 +14,10 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from pydantic import Field, PositiveFloat, model_validator
 
-from festina.papers import Entry, _registry
-from festina.papers import Parameters as Common
-from festina.papers.claims import Ledger, agree, same
+from festina import papers
+from festina.experiments import Entry
+from festina.experiments import Parameters as Common
+from festina.experiments.claims import Ledger, agree, same
 
 
 class Parameters(Common):
@@ -154,5 +155,5 @@ ENTRIES = (
 if __name__ == "__main__":
     from festina.cli import main
 
-    _registry.ENTRIES = ENTRIES
+    papers.ENTRIES = ENTRIES
     main()

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.optimize import lsq_linear
 
+from festina._numerics._bfgs import bfgs
 from festina.diagnose import confirm, effective_width
-from festina.theory.saddles._bfgs import bfgs
 from festina.theory.saddles._subgradient import smallest_subgradient
 
 

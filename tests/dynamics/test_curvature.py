@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import festina
-from festina import _hessian
-from festina._hessian import hessian
+from festina._numerics import _hessian
+from festina._numerics._hessian import hessian
 from festina._objective import excess_loss, objective
 from festina._precision import float64
 from festina.dynamics import _curvature

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from festina.papers.claims import (
+from festina.experiments.claims import (
     CHANCE,
     Judgement,
     Ledger,

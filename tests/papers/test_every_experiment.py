@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from experiments import are_apart, at_small_parameters, is_whole, pixels, reloaded
-from festina.papers import names
+from festina.experiments import names
 from small import SMALL
 
 NEED_MNIST = {"coding/digits", "haste/scale", "saddles/figure-3", "saddles/table-1"}

@@ -11,7 +11,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from experiments import altered, are_apart, is_whole
-from festina.papers import load, names
+from festina.experiments import load, names
 from festina.tasks import convolutional_teacher
 from festina.theory.saddles import linear_saddles_from
 

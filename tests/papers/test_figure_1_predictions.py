@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from festina.papers import load
+from festina.experiments import load
 
 B, G = load("saddles/figure-1b"), load("saddles/figure-1g")
 

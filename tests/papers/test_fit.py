@@ -8,8 +8,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from experiments import are_apart, is_whole
-from festina.papers.figures import finish, fit, sheet
-from festina.papers.figures._fit import covers_data
+from festina.experiments.figures import finish, fit, sheet
+from festina.experiments.figures._fit import covers_data
 
 WORDS = "time until the last of all the modes of the network is learned, in units of τ"
 CURVES = {

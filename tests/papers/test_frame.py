@@ -10,9 +10,9 @@ import xarray as xr
 from jaxtyping import PRNGKeyArray
 
 from festina import seeds
-from festina.papers import Progress
-from festina.papers._frame import experiment, keys_of, parameters_of, part_of
-from festina.papers._parameters import Parameters
+from festina.experiments import Progress
+from festina.experiments._frame import experiment, keys_of, parameters_of, part_of
+from festina.experiments._parameters import Parameters
 
 
 @experiment("toy")

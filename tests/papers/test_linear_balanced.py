@@ -7,7 +7,7 @@ import scipy.integrate
 from pydantic import ValidationError
 
 from experiments import broken
-from festina.papers import load
+from festina.experiments import load
 from festina.papers.linear.balanced import _continual as continual
 from festina.papers.linear.balanced import _shapes as shapes
 from festina.papers.linear.balanced._exponential_to_sigmoidal import time_to

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from experiments import broken
-from festina.papers import load
+from festina.experiments import load
 from festina.papers.linear.decisions._animals import herd
 from festina.theory.decisions import DecisionModel, mean_field, naive_animals, stationary_points
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from festina.papers import load
+from festina.experiments import load
 from festina.papers.linear._passage import half_times
 from festina.papers.linear.worlds import _structures as structures
 from small import SMALL

@@ -4,8 +4,8 @@ from typing import Annotated
 
 import pytest
 
-from festina.papers import Parameters
-from festina.papers._parameters import falling, increasing
+from festina.experiments import Parameters
+from festina.experiments._parameters import falling, increasing
 
 
 class Wide(Parameters):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from festina.papers import load, save_animation
+from festina.experiments import load, save_animation
 from festina.papers.race import _transition, _xor
 from festina.tasks import xor
 from small import SMALL

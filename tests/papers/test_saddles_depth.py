@@ -10,8 +10,8 @@ from pydantic import ValidationError
 from experiments import broken
 from festina.diagnose import rests
 from festina.dynamics import gradient_descent
+from festina.experiments import load
 from festina.networks import seeds
-from festina.papers import load
 from festina.papers.saddles.figure_5._e import advance, growing_mode
 from plain_descent import furthest, plain_drops
 

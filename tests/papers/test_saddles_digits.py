@@ -2,7 +2,7 @@
 
 import pytest
 
-from festina.papers import load
+from festina.experiments import load
 
 NAMES = ("saddles/figure-3", "saddles/table-1")
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from festina.papers.claims import Ledger
+from festina.experiments.claims import Ledger
 from festina.papers.saddles.panels import Reading, falls
 
 

@@ -8,8 +8,8 @@ import pytest
 from scipy import integrate, optimize
 
 import festina
+from festina.experiments import load
 from festina.networks import Neuron, layer
-from festina.papers import load
 from festina.papers.saddles.figure_4 import _g as cubic
 from festina.papers.saddles.figure_4._one_unit import population, width_one
 from festina.papers.saddles.figure_4._panel import fixed_points, named, student, teacher_task

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from experiments import altered, at_small_parameters, broken
-from festina.papers import load
+from festina.experiments import load
 from festina.papers.saddles.digits._figure_3 import passage
 
 pytestmark = pytest.mark.skipif(

@@ -7,8 +7,8 @@ import pytest
 import xarray as xr
 
 from experiments import altered, broken
-from festina.papers import load
-from festina.papers.claims import Ledger
+from festina.experiments import load
+from festina.experiments.claims import Ledger
 from festina.papers.saddles.theorems._staircase import growth, later
 from small import SMALL
 

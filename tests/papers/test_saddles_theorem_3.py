@@ -3,7 +3,7 @@
 import pytest
 
 from experiments import altered, broken
-from festina.papers import load
+from festina.experiments import load
 
 NAME = "saddles/theorem-3"
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from experiments import altered
-from festina.papers import load
+from festina.experiments import load
 
 TYPES = {"b": 7, "c": 7, "d": 6, "e": 6, "f": 5, "g": 5}
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import festina
+from festina.experiments import load
 from festina.networks import Neuron, layer
 from festina.networks._activations import activation
-from festina.papers import load
 from festina.papers.saddles.figure_4 import _f as z_tanh
 from festina.papers.saddles.figure_4._one_unit import population, width_one
 from festina.papers.saddles.figure_4._panel import named

@@ -7,7 +7,7 @@ import pytest
 
 import festina
 from festina.diagnose import rests
-from festina.papers import load
+from festina.experiments import load
 from festina.papers.saddles.figure_2._models import ATTENTION, LINEAR, spectrum
 from festina.theory.saddles import winner_from
 from same_weights import drawn, heads, seen, two_layers

@@ -10,7 +10,7 @@ import pytest
 
 import festina
 from festina.diagnose import rays_from
-from festina.papers import load
+from festina.experiments import load
 from festina.papers.saddles import _figure_6 as skips
 from same_weights import drawn, seen, sequences
 

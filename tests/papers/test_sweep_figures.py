@@ -5,7 +5,7 @@ import pytest
 import xarray as xr
 from matplotlib.figure import Figure
 
-from festina.papers.figures import collapse, distribution, phase_diagram
+from festina.experiments.figures import collapse, distribution, phase_diagram
 
 SIGNED = np.concatenate((-np.geomspace(0.1, 10, 5)[::-1], np.geomspace(0.1, 10, 5)))
 

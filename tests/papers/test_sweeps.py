@@ -6,8 +6,8 @@ import xarray as xr
 from pydantic import ValidationError
 
 import festina
+from festina.experiments import load
 from festina.networks import balanced, fully_connected
-from festina.papers import load
 from festina.papers.linear.balanced import _regime_map as regime_map
 from festina.papers.linear.balanced import _shapes as shapes
 from festina.papers.race import _outcomes as outcomes

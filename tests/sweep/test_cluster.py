@@ -18,8 +18,8 @@ import pytest
 import xarray as xr
 
 import festina
-from festina._sweep import _dask
-from festina._sweep._work import Outcome, packed
+from festina.sweeps import _dask
+from festina.sweeps._work import Outcome, packed
 
 from . import functions
 

@@ -15,10 +15,10 @@ import pytest
 import xarray as xr
 
 import festina
-from festina._sweep import _local, _store, _sweep, _work
-from festina._sweep._grid import TEXT, Grid, axis, length
-from festina._sweep._store import open_store
-from festina._sweep._work import Outcome
+from festina.sweeps import _local, _store, _sweep, _work
+from festina.sweeps._grid import TEXT, Grid, axis, length
+from festina.sweeps._store import open_store
+from festina.sweeps._work import Outcome
 
 from . import functions
 
@@ -337,7 +337,7 @@ def test_a_claim_whose_prediction_is_words_keeps_what_was_measured(monkeypatch):
         run=lambda *args, **how: xr.Dataset(),
         claims=lambda run: [claim],
     )
-    monkeypatch.setattr("festina.papers.load", lambda name: stub)
+    monkeypatch.setattr("festina.experiments.load", lambda name: stub)
     found = _work.claims_at("stub")
     assert found["measured"].values.tolist() == [[0.9]]
     assert np.isnan(found["predicted"].values).tolist() == [[True]]

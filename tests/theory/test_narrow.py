@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.optimize
 
+from festina._numerics._bfgs import bfgs
 from festina.networks import (
     Kernel,
     Layer,
@@ -28,7 +29,6 @@ from festina.tasks import (
     student_teacher,
 )
 from festina.theory.saddles import _narrow_minima, narrow_minima
-from festina.theory.saddles._bfgs import bfgs
 from helpers import half_loss, random_covariance
 
 RELU = activation("relu")

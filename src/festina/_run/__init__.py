@@ -14,8 +14,18 @@ A tree becomes files in memory (`_to_files.py`), and these a folder that appears
 said once for both ways (`_values.py`, `_attributes.py`), as is the list of files (`_manifest.py`).
 """
 
-from ._error import RunError as RunError
-from ._load import attributes as attributes
-from ._load import load as load
-from ._manifest import FORMAT_VERSION as FORMAT_VERSION
-from ._save import save as save
+from typing import TYPE_CHECKING
+
+from .._lazy import attach
+
+if TYPE_CHECKING:
+    from ._error import RunError as RunError
+    from ._load import attributes as attributes
+    from ._load import load as load
+    from ._manifest import FORMAT_VERSION as FORMAT_VERSION
+    from ._save import save as save
+
+# Zarr and xarray come when a run is read or written.
+_HOMES = {"RunError": "._error", "attributes": "._load", "load": "._load", "save": "._save"}
+_HOMES["FORMAT_VERSION"] = "._manifest"
+__getattr__, __dir__ = attach(__name__, _HOMES)

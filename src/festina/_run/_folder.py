@@ -5,7 +5,7 @@ import os
 import shutil
 from pathlib import Path
 
-from .._beside import hidden_beside
+from ._beside import hidden_beside
 from ._manifest import MANIFEST
 
 

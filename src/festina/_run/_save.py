@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .._beside import hidden
+from ._beside import hidden
 from ._folder import check_target, make_folder, put_in_place
 from ._manifest import write_files
 from ._to_files import to_files

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._code import origin
 from ._attributes import encode_attribute
+from ._code import origin
 from ._error import RunError
 from ._manifest import MANIFEST, stamp
 from ._values import as_bytes, encode_values, layout

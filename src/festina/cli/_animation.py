@@ -1,7 +1,7 @@
 """Whether a moving picture can be made, before anything is run for it."""
 
-from festina.papers import Experiment
-from festina.papers.figures._ffmpeg import ffmpeg
+from festina.experiments import Experiment
+from festina.experiments.figures._ffmpeg import ffmpeg
 
 from ._complaint import Complaint
 

@@ -5,7 +5,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from festina.papers import bibtex, find, names, sources, unknown
+from festina.experiments import find, names, sources, unknown
+from festina.papers import bibtex
 
 from ._complaint import Complaint
 from ._options import Debug

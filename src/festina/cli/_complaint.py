@@ -24,7 +24,7 @@ def notes(error: BaseException) -> list[str]:
 
 
 def _words(error: BaseException) -> str:
-    from festina.papers._invalid import told
+    from festina.experiments._invalid import told
 
     text = one_line(told(error))
     if isinstance(error, OSError) and error.strerror:

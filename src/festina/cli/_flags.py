@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
 import cyclopts
 from cyclopts import Group, Parameter
 
-from festina.papers import Experiment
-from festina.papers._invalid import BOUNDS
+from festina.experiments import Experiment
+from festina.experiments._invalid import BOUNDS
 
 from ._options import Animation, Claims, Debug, Json, Mp4, Number, Out, Quick, Quiet, Whole
 from ._parameters import flag_name, setting, shown

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
 
-from festina._beside import held, hidden, left_over
+from festina._run._beside import held, hidden, left_over
 
 from ._complaint import Complaint
 from ._signals import undisturbed

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from festina.papers import _registry, sources, unknown
+from festina.experiments import _registry, sources, unknown
 
 from ._complaint import Complaint
 from ._options import Debug
@@ -29,7 +29,7 @@ def list_experiments(
     """
     if source is not None and source not in sources():
         raise Complaint(unknown("source", source, sources()))
-    chosen = [e for e in _registry.ENTRIES if source is None or e.name.startswith(f"{source}/")]
+    chosen = [e for e in _registry.entries() if source is None or e.name.startswith(f"{source}/")]
     if json:
         fields = ("name", "source", "shows", "seconds", "references")
         listed = [{field: getattr(entry, field) for field in fields} for entry in chosen]

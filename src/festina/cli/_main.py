@@ -87,7 +87,7 @@ def application() -> "cyclopts.App":
     import cyclopts
 
     import festina
-    from festina.papers import unknown
+    from festina.experiments import unknown
 
     from ._cite import cite
     from ._forecast import forecast

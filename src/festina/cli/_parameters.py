@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from festina.papers import Entry, Experiment, unknown
+from festina.experiments import Entry, Experiment, unknown
 
 from ._complaint import Complaint, describe
 
 if TYPE_CHECKING:
-    from festina.papers import Parameters
+    from festina.experiments import Parameters
 
 
 def resolve(
@@ -26,7 +26,7 @@ def resolve(
     """What the run is made with: flags before file before preset before quick before defaults."""
     import pydantic
 
-    from festina.papers._invalid import invalid
+    from festina.experiments._invalid import invalid
 
     flags = flags or {}
     if preset is not None and preset not in experiment.presets:

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from festina._beside import replacing
-from festina._code import code
-from festina.papers import Claim, Experiment, Parameters, Progress
+from festina._run._beside import replacing
+from festina._run._code import code
+from festina.experiments import Claim, Experiment, Parameters, Progress
 
 from ._complaint import Complaint
 from ._endings import unconverged
@@ -168,7 +168,7 @@ def save_figure(
     """
     from matplotlib import rc_context
 
-    from festina.papers.figures import fit
+    from festina.experiments.figures import fit
 
     fit(figure, *(size or figure.get_size_inches()))
     # `fit` has laid the figure out; left to `savefig`, this is done again for each file.
@@ -194,7 +194,7 @@ def save_picture(
 
     Drawing its frames is what takes time, and writing draws them.
     """
-    from festina.papers import save_animation
+    from festina.experiments import save_animation
 
     assert experiment.animate is not None, "`moving_picture` has refused this before"
     animation = experiment.animate(run)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from festina._beside import held
-from festina.papers import Experiment, find, load, names, sources, unknown
+from festina._run._beside import held
+from festina.experiments import Experiment, find, load, names, sources, unknown
 
 from ._complaint import Complaint, complain, describe
 from ._folder import free, make, numbered, remove_empty, shorter, sweep, unwritable
@@ -19,7 +19,7 @@ from ._progress import Progress
 from ._signals import interruptible, status, undisturbed
 
 if TYPE_CHECKING:
-    from festina.papers import Parameters
+    from festina.experiments import Parameters
 
     from ._perform import Done
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from festina.papers import Experiment, find, load, names, sources
+from festina.experiments import Experiment, find, load, names, sources
 
 from ._complaint import Complaint, complain
 from ._folder import free, sweep
@@ -14,9 +14,9 @@ from ._help import page
 
 
 def _completed(_: Any) -> list[tuple[str, str]]:
-    from festina.papers import _registry
+    from festina.experiments import _registry
 
-    return [(entry.name, entry.shows) for entry in _registry.ENTRIES]
+    return [(entry.name, entry.shows) for entry in _registry.entries()]
 
 
 def run(

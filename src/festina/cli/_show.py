@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from festina.papers import Experiment, load
+from festina.experiments import Experiment, load
 
 from ._complaint import Complaint
 from ._folder import sweep, unwritable

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Group, Parameter
 
-from festina.papers import Experiment, load, names
+from festina.experiments import Experiment, load, names
 
 from ._complaint import Complaint
 from ._flags import application, command_of, keywords
@@ -97,7 +97,7 @@ def _arguments(function: Callable[..., Any]) -> dict[str, Any]:
     """A flag for each argument, which may be the same at all points."""
     from inspect import Parameter as Argument
 
-    from festina._sweep._plan import named_arguments
+    from festina.sweeps._plan import named_arguments
 
     arguments = named_arguments(function)
     if taken := [name for name in arguments if name in (*_OF_FUNCTIONS, "help")]:
@@ -116,7 +116,7 @@ def _arguments(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _sweep_function(function: Callable[..., Any], **given: Any) -> int:
-    from festina._sweep._grid import read
+    from festina.sweeps._grid import read
 
     own = [name for name in given if name not in _OF_FUNCTIONS]
     fixed = {name: read(" ".join(given.pop(name))) for name in own}
@@ -153,7 +153,7 @@ def _sweep(
     **options: Any,
 ) -> int:
     import festina
-    from festina._sweep._grid import read
+    from festina.sweeps._grid import read
 
     from ._progress import Progress
 
@@ -182,7 +182,7 @@ def _axes(over: list[str] | None) -> dict[str, str]:
         name, equals, values = each.partition("=")
         name = name.strip().lstrip("-").replace("-", "_")
         if not equals or name in axes:
-            from festina._sweep._grid import WAYS
+            from festina.sweeps._grid import WAYS
 
             raise Complaint(f"`--over` takes NAME=VALUES, each NAME once, by {WAYS}; got '{each}'.")
         axes[name] = values
@@ -203,7 +203,7 @@ def _failures(data: "xr.Dataset") -> list[dict[str, Any]]:
 
 def _report(data: "xr.Dataset", title: str, store: str, failures: list[dict[str, Any]]) -> None:
     """What is in the store now."""
-    from festina._sweep._grid import duration
+    from festina.sweeps._grid import duration
 
     from ._table import console
 

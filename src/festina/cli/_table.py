@@ -15,7 +15,7 @@ from rich.text import Text
 from ._folder import shorter
 
 if TYPE_CHECKING:
-    from festina.papers import Claim
+    from festina.experiments import Claim
 
     from ._perform import Done
 
@@ -91,7 +91,7 @@ def print_results(
 
 def _print_lines(screen: Console, results: "Sequence[Done]") -> None:
     """What each experiment shows, its headline, and its verdicts; two lines on a narrow screen."""
-    from festina.papers.claims import headline
+    from festina.experiments.claims import headline
 
     table = plain_table("experiment", "shows", "predicted", "measured", "claims")
     for done in results:

@@ -5,8 +5,8 @@ from typing import get_args
 
 import cyclopts
 
-from festina.papers import unknown
-from festina.papers._invalid import nearest
+from festina.experiments import unknown
+from festina.experiments._invalid import nearest
 
 
 def usage(error: cyclopts.CycloptsError, commands: Sequence[str]) -> str:

@@ -7,8 +7,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from .._axes import axes
+from .._checks import finite_array, whole_number
 from .._types import ArrayLike
-from ..networks._given import finite_array, whole_number
 from ._given import groups
 
 if TYPE_CHECKING:

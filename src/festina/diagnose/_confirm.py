@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .._checks import whole_number
+from .._numerics._bfgs import bfgs
 from .._objective import Convention, loss_formula, objective
 from .._precision import float64
 from .._types import ArrayLike
 from ..networks import Layer
-from ..networks._given import whole_number
 from ..networks._units import UnitLike
 from ..tasks import AbstractTask
-from ..theory.saddles._bfgs import bfgs
 from ..theory.saddles._loss_function import loss_function, natural_size, relative_slope
 from ..theory.saddles._subgradient import slope_at_rest
 from ._fitted import FittedWidth

@@ -9,12 +9,12 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from .._numerics._bfgs import Point, bfgs
 from .._objective import Data
 from .._precision import float64
 from .._types import ArrayLike
 from ..networks import Layer
 from ..tasks import AbstractTask
-from ..theory.saddles._bfgs import Point, bfgs
 from ..theory.saddles._loss_function import loss_function, relative_slope
 from ..theory.saddles._manifolds import unit_rows
 from ..theory.saddles._responses import OnData

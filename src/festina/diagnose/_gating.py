@@ -8,12 +8,12 @@ import jax
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from .._checks import finite_array, real_number, whole_number
 from .._lanes import over_lanes
 from .._precision import float64
 from .._types import ArrayLike
 from ..dynamics import Trajectory
 from ..networks import AbstractNetwork, Layer, Stack
-from ..networks._given import finite_array, real_number, whole_number
 from ._gating_clusters import Clusters, canonical, cluster, rand_index
 
 if TYPE_CHECKING:

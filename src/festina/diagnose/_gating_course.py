@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
+from .._checks import check_type
 from .._objective import loss_factor
 from .._precision import float64
 from ..dynamics import Trajectory
 from ..networks import gates_of
 from ..networks._as_gated import layers_of
-from ..networks._given import check_type
 from ..tasks import Task
 from ._given import check_trajectory
 

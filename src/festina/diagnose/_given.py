@@ -5,10 +5,10 @@ import warnings
 import numpy as np
 from jaxtyping import Float, Int
 
+from .._checks import check_alone, real_array
 from .._types import ArrayLike
 from ..dynamics import Trajectory
 from ..networks import AbstractNetwork, AbstractUnit, Layer, layer
-from ..networks._given import check_alone, real_array
 from ..networks._units import UnitLike, unit_of
 from ..tasks import AbstractTask, Task, task
 

@@ -7,11 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from .._checks import real_array, whole_number
 from .._precision import compiled, is_traced
 from .._types import Array, ArrayLike
 from ..dynamics import Trajectory
 from ..networks import AbstractNetwork
-from ..networks._given import real_array, whole_number
 from ..tasks import AbstractTask, Task
 from ._given import check_trajectory, networks_of
 

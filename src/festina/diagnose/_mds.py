@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
+from .._checks import check_size, real_array, whole_number
 from .._types import ArrayLike
-from ..networks._given import check_size, real_array, whole_number
 
 
 @dataclass(frozen=True, eq=False)

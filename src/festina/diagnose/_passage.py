@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
+from .._checks import real_array
 from .._types import ArrayLike
-from ..networks._given import real_array
 
 
 def passage_time(

@@ -6,10 +6,10 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from .._checks import real_array
 from .._drops import MERGE, PROMINENCE, log_rate, split, strength
 from .._types import ArrayLike
 from ..dynamics import Trajectory
-from ..networks._given import real_array
 from ._at_rest import at_rest
 from ._passage import Passages, passages
 from ._pieces import Denoised, denoised

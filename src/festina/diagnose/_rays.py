@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
+from .._checks import acute, real_array, real_number
 from .._types import ArrayLike
 from ..dynamics import Trajectory
 from ..networks import AbstractNetwork, Layer
-from ..networks._given import acute, real_array, real_number
 from ..theory.saddles._clusters import directions, rays_of
 from ._given import networks_of
 

@@ -12,10 +12,7 @@ import xarray as xr
 from jaxtyping import Float, Int
 
 from .._axes import axes
-from .._precision import float64
-from .._types import ArrayLike
-from ..networks import AbstractNetwork, Gated, Layer, Stack
-from ..networks._given import (
+from .._checks import (
     check_alone,
     check_type,
     finite_array,
@@ -23,6 +20,9 @@ from ..networks._given import (
     real_number,
     whole_number,
 )
+from .._precision import float64
+from .._types import ArrayLike
+from ..networks import AbstractNetwork, Gated, Layer, Stack
 from ..tasks import Task
 from ._given import groups
 from ._selectivity_measures import (

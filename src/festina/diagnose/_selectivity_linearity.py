@@ -6,9 +6,9 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
+from .._checks import check_alone, check_type
 from .._precision import float64
 from ..networks import AbstractNetwork, Layer, Neuron, Stack, activation
-from ..networks._given import check_alone, check_type
 from ..tasks import Task
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from .._checks import real_array
 from .._types import ArrayLike
-from ..networks._given import real_array
 
 
 def shared_by(

@@ -5,9 +5,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from .._checks import real_number
 from .._types import ArrayLike
 from ..networks import Layer
-from ..networks._given import real_number
 from ..networks._units import UnitLike
 from ..tasks import AbstractTask
 from ..theory.saddles._kinds import EQUATION, Kind

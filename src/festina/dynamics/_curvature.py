@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from .._hessian import between, hessian, hessian_product
-from .._lanczos import lanczos
+from .._numerics._hessian import between, hessian, hessian_product
+from .._numerics._lanczos import lanczos
 from .._objective import Data
 from .._types import Array
 from ..networks._structure import AbstractStructure

@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 from jaxtyping import Float
 
+from .._checks import real_array, real_number, whole_number
 from .._objective import Convention, check_kinds
 from .._precision import float64
 from .._types import Keys
 from ..networks import AbstractNetwork
-from ..networks._given import real_array, real_number, whole_number
 from ..networks._network import Network
 from ..tasks import AbstractTask
 from ._course import Course, Method

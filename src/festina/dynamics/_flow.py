@@ -6,10 +6,10 @@ import dataclasses
 import numpy as np
 from jaxtyping import Float
 
+from .._checks import real_number, whole_number
 from .._objective import Convention
 from .._precision import float64
 from ..networks import AbstractNetwork
-from ..networks._given import real_number, whole_number
 from ..networks._network import Network
 from ..tasks import AbstractTask
 from ._course import Course, Method

@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int, Key, UInt32
 
+from .._checks import whole_number
 from .._lanes import over_keys, over_lanes, places
 from .._objective import Data, descent, loss_factor, objective
 from .._types import Array, Keys
-from ..networks._given import whole_number
 from ..networks._network import Network
 from ..networks._structure import AbstractStructure
 from ..tasks import AbstractTask, Task

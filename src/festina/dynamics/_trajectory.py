@@ -10,8 +10,8 @@ import jax
 import numpy as np
 from jaxtyping import Float, Int
 
+from .._checks import check_lane
 from .._types import Array
-from ..networks._given import check_lane
 from ..networks._labels import Labels, axis_names, coordinates, lane_labels
 from ..networks._network import Network
 from ..networks._past import FINAL, MEMORY, Past

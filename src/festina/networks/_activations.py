@@ -11,10 +11,10 @@ import jax.scipy.special as special
 import numpy as np
 from typing_extensions import TypeAliasType
 
+from .._checks import whole_number
 from .._precision import float64
 from .._types import Array
 from ._algebra import Algebra, Kink, measure_algebra
-from ._given import whole_number
 from ._kinks import POINTS, kinks
 
 Scalar = Callable[[Array], Array]

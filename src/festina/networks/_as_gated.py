@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from .._checks import finite_array
 from .._precision import float64
 from .._types import ArrayLike
 from ._gated import Gated, gated_from
-from ._given import finite_array
 from ._layer import Layer
 from ._network import AbstractNetwork
 from ._stack import Stack

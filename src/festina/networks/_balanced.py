@@ -5,12 +5,12 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float
 
+from .._checks import real_array
 from .._precision import float64
 from .._types import ArrayLike, Keys
 from ._build import check_batch, check_scale, normals
 from ._deep import DeepLinear, check_widths
 from ._frames import haar, joined, needed_key, orthonormal
-from ._given import real_array
 from ._labels import seed_labels
 
 

@@ -9,13 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from .._checks import real_number, whole_number
 from .._precision import float64
 from .._pytree import pytree
 from .._types import Array, Keys
 from ._activations import Scalar
 from ._build import check_key
 from ._code_activations import CodeActivation, code_activation
-from ._given import real_number, whole_number
 
 Scaling = Literal["non-lazy", "lazy"]
 

@@ -8,11 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Key, PRNGKeyArray
 
+from .._checks import check_memory, number, real_array, whole_number
 from .._lanes import over_keys
 from .._precision import float64
 from .._types import Array, ArrayLike, Keys
 from ._activations import ActivationLike, activation
-from ._given import check_memory, number, real_array, whole_number
 from ._labels import seed_labels
 from ._layer import Layer
 from ._units import AbstractUnit, Kernel, LinearHead, Neuron, SoftmaxHead

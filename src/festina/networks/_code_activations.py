@@ -5,9 +5,9 @@ import jax.numpy as jnp
 import jax.scipy.special as jsp
 from typing_extensions import TypeAliasType
 
+from .._checks import real_array
 from .._types import Array
 from ._activations import Activation, Scalar
-from ._given import real_array
 
 CodeActivation = TypeAliasType("CodeActivation", str | Activation | Scalar)
 """`"linear"`, `"erf"`, `"sigmoid"`, `"relu"` as this page defines them, or a bounded function."""

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from jaxtyping import Float
 
+from .._checks import finite_array, real_array
 from .._precision import float64
 from .._types import ArrayLike, Keys
 from ._build import check_keys
 from ._deep import DeepLinear, check_widths
 from ._frames import check_frame, haar, joined
 from ._gated import Gated
-from ._given import finite_array, real_array
 from ._labels import seed_labels
 
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from jaxtyping import Float
 
+from .._checks import finite_array, misfit, whole_numbers
 from .._precision import float64
 from .._pytree import pytree
 from .._types import Array, ArrayLike, Keys
 from ._activations import linear
 from ._build import random_parts
-from ._given import finite_array, misfit, whole_numbers
 from ._graph import Graph
 from ._layer import Layer
 from ._network import AbstractGraphNetwork

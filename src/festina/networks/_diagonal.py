@@ -4,12 +4,12 @@ from dataclasses import dataclass
 
 from jaxtyping import Float
 
+from .._checks import finite_array, misfit, whole_number
 from .._precision import float64
 from .._pytree import pytree
 from .._types import Array, ArrayLike, Keys
 from ._build import random_parts
 from ._contract import mix
-from ._given import finite_array, misfit, whole_number
 from ._network import AbstractNetwork
 from ._structure import AbstractStructure
 from ._view import Shape

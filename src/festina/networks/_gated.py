@@ -10,14 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from .._graph_figure import draw_gated
+from .._checks import finite_array, whole_number, whole_numbers
 from .._precision import float64
 from .._pytree import pytree
 from .._types import Array, ArrayLike, Keys
 from ._build import random_parts
 from ._gated_graph import GatedGraph, Plan, gated_graph
 from ._gating import Gating, Rule, gating
-from ._given import finite_array, whole_number, whole_numbers
+from ._graph_figure import draw_gated
 from ._network import AbstractGraphNetwork
 from ._view import AbstractView, Shape
 

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from .._checks import finite_array
 from .._types import Array, ArrayLike
 from ._gated_graph import Plan
-from ._given import finite_array
 
 Rule = Callable[[Float[Array, " input"]], Float[Array, ""]]
 """A gate as a function of one input, by JAX's functions."""

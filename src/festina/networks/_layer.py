@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from .._checks import finite_array, misfit
 from .._pytree import pytree
 from .._types import Array, ArrayLike
-from ._given import finite_array, misfit
 from ._network import AbstractNetwork
 from ._rows import Rows
 from ._structure import Structure

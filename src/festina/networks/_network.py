@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from .._checks import check_alone, check_lane
 from .._lanes import blocks, on_all_cores, over_lanes
 from .._precision import float64
 from .._types import Array, ArrayLike
-from ._given import check_alone, check_lane
 from ._graph import Graph
 from ._labels import Labels, checked_labels, lane_labels
 from ._past import Past

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from .._checks import real_array
 from .._precision import float64
 from .._types import ArrayLike, Keys
 from ._build import check_batch, check_scale
 from ._deep import DeepLinear, check_widths, layer_shapes
 from ._frames import ORTHONORMAL, haar, joined, needed_key
-from ._given import real_array
 from ._labels import seed_labels
 
 

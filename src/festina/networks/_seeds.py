@@ -3,8 +3,8 @@
 import jax
 import numpy as np
 
+from .._checks import whole_number
 from .._types import Keys
-from ._given import whole_number
 
 _USUAL = "threefry2x32"
 

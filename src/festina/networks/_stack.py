@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 
 from jaxtyping import Float
 
+from .._checks import finite_array, misfit, whole_numbers
 from .._pytree import pytree
 from .._types import Array, ArrayLike
 from ._activations import Activation, ActivationLike, activation
-from ._given import finite_array, misfit, whole_numbers
 from ._graph import Graph
 from ._network import AbstractGraphNetwork
 from ._stack_graph import Skips, StackView, layer_widths, stack_graph

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
+from .._checks import whole_number
 from .._precision import float64
 from .._types import ArrayLike, Keys
 from ._activations import ActivationLike
 from ._build import random_parts
 from ._deep import check_widths
-from ._given import whole_number
 from ._stack import Stack, check_activations, stack_from
 from ._units import AbstractUnit, Kernel, LinearHead, Neuron
 

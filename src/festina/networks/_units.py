@@ -19,12 +19,12 @@ import jax.numpy as jnp
 from jaxtyping import Float
 from typing_extensions import TypeAliasType
 
+from .._checks import whole_number
 from .._types import Array
 from ._activations import Activation, ActivationLike, linear
 from ._activations import activation as _resolve
 from ._algebra import Algebra
 from ._contract import mix, outer
-from ._given import whole_number
 from ._view import AbstractView, Shape
 
 

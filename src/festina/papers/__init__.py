@@ -1,55 +1,16 @@
-"""What the sources claim: a package per source, a module per figure, table or theorem."""
+"""What the sources claim: a package per source, a module per figure, table or theorem.
 
-import importlib
-from typing import TYPE_CHECKING, Any
+This page is data alone, so that listing experiments imports none of them.
+"""
 
-from ._entry import Entry as Entry
+from . import coding, haste, linear, race, saddles
 from ._references import bibtex as bibtex
-from ._registry import Experiment as Experiment
-from ._registry import Progress as Progress
-from ._registry import find as find
-from ._registry import load as load
-from ._registry import names as names
-from ._registry import sources as sources
-from ._registry import unknown as unknown
 
-if TYPE_CHECKING:
-    from . import claims as claims
-    from . import figures as figures
-    from ._frame import experiment as experiment
-    from ._frame import keys_of as keys_of
-    from ._frame import parameters_of as parameters_of
-    from ._parameters import Parameters as Parameters
-    from ._parameters import falling as falling
-    from ._parameters import increasing as increasing
-    from .claims import Claim as Claim
-    from .figures import save_animation as save_animation
-
-# NumPy, pydantic and matplotlib cost more than all that `festina list` needs: they come when asked.
-_PACKAGES = ("claims", "figures")
-_HOMES = {
-    "Claim": ".claims",
-    "Parameters": "._parameters",
-    "experiment": "._frame",
-    "falling": "._parameters",
-    "increasing": "._parameters",
-    "keys_of": "._frame",
-    "parameters_of": "._frame",
-    "save_animation": ".figures",
-}
-
-
-__all__ = [*_HOMES, *_PACKAGES]  # pyright: ignore[reportUnsupportedDunderAll]
-__all__ += ["Entry", "Experiment", "Progress", "bibtex", "find", "load", "names", "sources"]
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
-
-
-def __getattr__(name: str) -> Any:
-    if name in _PACKAGES:
-        return importlib.import_module(f".{name}", __name__)
-    if name in _HOMES:
-        return getattr(importlib.import_module(_HOMES[name], __name__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+ENTRIES = (
+    *linear.ENTRIES,
+    *race.ENTRIES,
+    *haste.ENTRIES,
+    *coding.ENTRIES,
+    *saddles.ENTRIES,
+)
+"""Every experiment of the sources, in the order of `festina list`."""

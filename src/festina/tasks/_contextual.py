@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float
 
+from .._checks import number, whole_number
 from .._types import ArrayLike
-from ..networks._given import number, whole_number
 from ._structured import features_of, nested_tree
 from ._task import Task, task
 

@@ -5,8 +5,8 @@ import math
 import numpy as np
 from jaxtyping import Float
 
+from .._checks import real_array, whole_number
 from .._types import ArrayLike
-from ..networks._given import real_array, whole_number
 
 _MOST_POINTS = 1_000_000
 

@@ -5,9 +5,9 @@ from typing import Literal
 import jax
 import numpy as np
 
+from .._checks import check_alone, check_type
 from .._precision import float64
 from ..networks import AbstractNetwork
-from ..networks._given import check_alone, check_type
 from ._task import Task, task
 
 

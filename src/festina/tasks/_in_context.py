@@ -6,10 +6,10 @@ import jax
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
+from .._checks import real_array, whole_number
 from .._precision import float64
 from .._types import ArrayLike
 from ..networks import LinearHead
-from ..networks._given import real_array, whole_number
 from ..networks._view import AbstractView
 from ._cubature import gaussian_points, square_root
 from ._task import AbstractTask, Statistics, Task, compress

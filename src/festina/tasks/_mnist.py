@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..networks._given import whole_numbers
+from .._checks import whole_numbers
 from ._mnist_files import Split, read_split
 from ._task import Task, task
 

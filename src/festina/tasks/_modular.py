@@ -4,8 +4,8 @@ import jax
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
+from .._checks import number, whole_number
 from .._precision import float64
-from ..networks._given import number, whole_number
 from ._task import Task, task
 
 

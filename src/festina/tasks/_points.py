@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..networks._given import number
+from .._checks import number
 from ._task import Task, task
 
 

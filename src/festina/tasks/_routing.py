@@ -6,11 +6,11 @@ import jax
 import numpy as np
 from jaxtyping import Bool, Float, PRNGKeyArray
 
+from .._checks import whole_number
 from .._precision import float64
 from .._types import ArrayLike
 from ..networks._build import check_key, normals
 from ..networks._frames import orthonormal
-from ..networks._given import whole_number
 from ._structured import Featured, features_of, nested_tree
 from ._task import Task, task
 

@@ -5,8 +5,8 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
+from .._checks import finite_array, number, real_array, whole_number
 from .._types import ArrayLike
-from ..networks._given import finite_array, number, real_array, whole_number
 from ._task import Task, task
 
 

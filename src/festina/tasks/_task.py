@@ -12,10 +12,10 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
+from .._checks import check_size, real_array
 from .._precision import float64
 from .._pytree import pytree
 from .._types import ArrayLike
-from ..networks._given import check_size, real_array
 from ..networks._view import AbstractView
 
 # Above this many features their singular vectors cost more than the samples they replace.

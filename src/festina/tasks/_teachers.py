@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
+from .._checks import number, real_array, whole_number
 from .._precision import float64
 from .._types import Array, ArrayLike
 from ..networks import Layer
-from ..networks._given import number, real_array, whole_number
 from ._cubature import gaussian_points, square_root
 from ._task import Task
 

@@ -6,8 +6,8 @@ import math
 import numpy as np
 from jaxtyping import Float
 
+from .._checks import finite_array, real_number, whole_number
 from .._types import ArrayLike
-from ..networks._given import finite_array, real_number, whole_number
 from ._task import Task, task
 
 _MOST = 10  # views, of which all combinations are shown

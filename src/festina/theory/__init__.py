@@ -1,7 +1,8 @@
 """What mathematics predicts: a package for each field, imported when first used."""
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from .._lazy import attach
 
 if TYPE_CHECKING:
     from . import coding as coding
@@ -12,12 +13,4 @@ if TYPE_CHECKING:
 
 __all__ = ["coding", "decisions", "gated", "linear", "saddles"]
 
-
-def __getattr__(name: str) -> Any:
-    if name in __all__:
-        return importlib.import_module(f".{name}", __name__)
-    raise AttributeError(f"module 'festina.theory' has no attribute '{name}'")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = attach(__name__, {}, tuple(__all__))

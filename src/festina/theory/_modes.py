@@ -6,12 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
+from .._checks import number, real_number
 from .._objective import Convention
 from .._pytree import pytree
 from .._types import Array, ArrayLike
-from ..networks._given import real_number
 from ..tasks import AbstractTask
-from ._checks import number
 from ._statistics import correlation_of, covariance_of, moments
 
 

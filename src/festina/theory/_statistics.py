@@ -5,11 +5,11 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from .._checks import finite
 from .._objective import Convention, loss_factor
 from .._types import ArrayLike
 from ..networks import Neuron
 from ..tasks import AbstractTask
-from ._checks import finite
 
 _ROUNDING = 1e-9  # of the largest entry
 _SINGULAR = 1e-13  # of the largest eigenvalue, for each input

@@ -8,9 +8,9 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
+from ..._checks import real_number, whole_number
 from ..._types import Keys
 from ...networks._build import check_keys
-from ...networks._given import real_number, whole_number
 from ...tasks import AbstractTask
 from ._posterior import Posterior
 from ._sample import Progress, sample

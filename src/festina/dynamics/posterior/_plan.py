@@ -5,7 +5,7 @@ from typing import Literal
 
 import numpy as np
 
-from ...networks._given import real_number, whole_number
+from ..._checks import real_number, whole_number
 
 Method = Literal["hmc", "langevin"]
 

@@ -9,11 +9,11 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
+from ..._checks import finite_array
 from ..._precision import float64
 from ..._types import Array, ArrayLike, Keys
 from ...networks import BayesianNetwork
 from ...networks._bayesian import hidden, output_scale
-from ...networks._given import finite_array
 from .._trajectory import Ending
 from ._agreement import Diagnostics, Populations, classes_of, diagnostics, populations
 from ._model import Model

@@ -10,12 +10,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..._checks import whole_number
 from ..._run import load, save
 from ..._types import Keys
 from ...networks._bayesian import Scaling, checked_scaling, readout_variance_of
 from ...networks._build import check_keys
 from ...networks._code_activations import NAMED, CodeActivation, code_activation
-from ...networks._given import whole_number
 from ...tasks import AbstractTask
 from ...tasks._classes import examples_of
 from .._worker import Progress

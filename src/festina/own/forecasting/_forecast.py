@@ -4,8 +4,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from ..._checks import whole_number
 from ...dynamics._worker import Progress
-from ...networks._given import whole_number
 from .._pytorch import is_module, unwrapped
 from ._judge import Run, look_until_drop, result
 from ._problem import Problem, torch_problem, tree_problem

@@ -7,7 +7,7 @@ from typing import Any
 
 import jax
 
-from ...networks._given import real_number
+from ..._checks import real_number
 from .._trees import is_real
 from ._problem import Problem
 from ._vectors import Vector

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from ..._axes import axes, styled
+from ..._checks import whole_number
 from ...diagnose._width import check_tolerance
 from ...dynamics._worker import Progress
-from ...networks._given import whole_number
 from .._pytorch import in_words
 from ._model import model_of
 from ._narrow import Narrow, Narrowest, rms, spread

@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ..._checks import whole_number
 from ...diagnose._width import check_tolerance
 from ...dynamics._worker import Progress
-from ...networks._given import whole_number
 from ...theory.saddles._kinds import SIMPLEST_FIRST, Kind
 from .._pytorch import check_pairs, in_words
 from ._descent import descend

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from ..._checks import real_array, whole_number
 from ..._types import ArrayLike
-from ...networks._given import real_array, whole_number
 from ._record import Curve
 from ._stairs import AbstractRun
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ...networks._given import whole_number
+from ..._checks import whole_number
 from .._pytorch import is_module, is_tensor, torch, unwrapped
 from ._record import Curve, Record, numbers
 from ._snapshots import Snapshots, bytes_of

@@ -1,6 +1,6 @@
 """Coding schemes: which code hidden neurons of Bayesian networks use for classes."""
 
-from .._entry import Entry
+from ...experiments._entry import Entry
 
 _CODING = ("vanmeegen2025coding",)
 

@@ -19,14 +19,14 @@ from pydantic import Field
 
 from ...diagnose import code
 from ...dynamics.posterior import Posterior, sample
+from ...experiments._frame import experiment, keys_of, parameters_of, part_of
+from ...experiments._parameters import Parameters as BaseParameters
+from ...experiments._parameters import falling
+from ...experiments._registry import Progress
+from ...experiments.claims import Ledger, above, agree, asserts, below, listed, most
+from ...experiments.figures import DOTS, THEORY, finish, sheet, styled
 from ...tasks import Task, classification, mnist
 from ...theory.coding import Predictor, lazy_predictor, linear_code
-from .._frame import experiment, keys_of, parameters_of, part_of
-from .._parameters import Parameters as BaseParameters
-from .._parameters import falling
-from .._registry import Progress
-from ..claims import Ledger, above, agree, asserts, below, listed, most
-from ..figures import DOTS, THEORY, finish, sheet, styled
 from ._schemes import SCHEMES, Activation
 
 _PARTS = ("bias", "variance", "accuracy")

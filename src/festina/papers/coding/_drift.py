@@ -18,13 +18,13 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from ...dynamics.posterior import sample
+from ...experiments._frame import experiment, keys_of, parameters_of, part_of
+from ...experiments._parameters import Parameters as BaseParameters
+from ...experiments._registry import Progress
+from ...experiments.claims import Ledger, above, asserts, below, most
+from ...experiments.figures import family, finish, sheet, styled
 from ...tasks import orthogonal_classes
 from ...theory.coding import class_code
-from .._frame import experiment, keys_of, parameters_of, part_of
-from .._parameters import Parameters as BaseParameters
-from .._registry import Progress
-from ..claims import Ledger, above, asserts, below, most
-from ..figures import family, finish, sheet, styled
 from ._schemes import Activation
 
 _THIN = 10

@@ -19,13 +19,13 @@ from pydantic import Field
 
 from ...diagnose import code
 from ...dynamics.posterior import Posterior, sample
+from ...experiments._frame import experiment, keys_of, parameters_of, part_of
+from ...experiments._parameters import Parameters as BaseParameters
+from ...experiments._registry import Progress
+from ...experiments.claims import Ledger, above, agree, apart, asserts, below, most, same
+from ...experiments.figures import THEORY, finish, sheet, styled
 from ...tasks import orthogonal_classes
 from ...theory.coding import ClassCode, class_code, class_targets
-from .._frame import experiment, keys_of, parameters_of, part_of
-from .._parameters import Parameters as BaseParameters
-from .._registry import Progress
-from ..claims import Ledger, above, agree, apart, asserts, below, most, same
-from ..figures import THEORY, finish, sheet, styled
 
 SCHEMES = {"linear": "analog", "erf": "redundant", "sigmoid": "redundant", "relu": "sparse"}
 _MIXED = ("loss", "potential", "trace_U")

@@ -19,14 +19,14 @@ from pydantic import Field
 
 from ...diagnose import code
 from ...dynamics.posterior import sample
+from ...experiments._frame import experiment, keys_of, parameters_of, part_of
+from ...experiments._parameters import Parameters as BaseParameters
+from ...experiments._parameters import increasing
+from ...experiments._registry import Progress
+from ...experiments.claims import Ledger, apart, asserts, falls, listed, most, same
+from ...experiments.figures import DOTS, GUIDE, THEORY, finish, sheet, styled
 from ...tasks import orthogonal_classes
 from ...theory.coding import temperature_sweep
-from .._frame import experiment, keys_of, parameters_of, part_of
-from .._parameters import Parameters as BaseParameters
-from .._parameters import increasing
-from .._registry import Progress
-from ..claims import Ledger, apart, asserts, falls, listed, most, same
-from ..figures import DOTS, GUIDE, THEORY, finish, sheet, styled
 from ._schemes import Activation
 
 _FINE = 25

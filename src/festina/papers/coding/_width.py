@@ -18,14 +18,23 @@ from pydantic import Field
 
 from ...diagnose import code
 from ...dynamics.posterior import Posterior, sample
+from ...experiments._frame import experiment, keys_of, parameters_of, part_of
+from ...experiments._parameters import Parameters as BaseParameters
+from ...experiments._parameters import increasing
+from ...experiments._registry import Progress
+from ...experiments.claims import (
+    Ledger,
+    above,
+    asserts,
+    below,
+    exponent,
+    falls,
+    listed,
+    most,
+)
+from ...experiments.figures import DOTS, GUIDE, finish, law, sheet, styled
 from ...tasks import Task, orthogonal_classes
 from ...theory.coding import class_code
-from .._frame import experiment, keys_of, parameters_of, part_of
-from .._parameters import Parameters as BaseParameters
-from .._parameters import increasing
-from .._registry import Progress
-from ..claims import Ledger, above, asserts, below, exponent, falls, listed, most
-from ..figures import DOTS, GUIDE, finish, law, sheet, styled
 from ._schemes import SCHEMES
 
 

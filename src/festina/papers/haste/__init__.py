@@ -1,6 +1,6 @@
 """Make haste slowly: rectified networks as gated ones, and why their units are mixed."""
 
-from .._entry import Entry
+from ...experiments._entry import Entry
 
 _HASTE = ("jarvis2025make",)
 

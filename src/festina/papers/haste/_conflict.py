@@ -19,14 +19,14 @@ from pydantic import Field
 from ..._types import Keys
 from ...diagnose import passage_time
 from ...dynamics import gradient_flow
+from ...experiments._frame import experiment, keys_of, parameters_of
+from ...experiments._parameters import Parameters as BaseParameters
+from ...experiments._parameters import increasing
+from ...experiments._registry import Progress
+from ...experiments.claims import Ledger, agree, apart, asserts, below, exponent, listed
+from ...experiments.figures import DOTS, THEORY, both, family, finish, sheet, styled
 from ...networks import AbstractNetwork, fully_connected
 from ...tasks import Task, conflict
-from .._frame import experiment, keys_of, parameters_of
-from .._parameters import Parameters as BaseParameters
-from .._parameters import increasing
-from .._registry import Progress
-from ..claims import Ledger, agree, apart, asserts, below, exponent, listed
-from ..figures import DOTS, THEORY, both, family, finish, sheet, styled
 
 _SAMPLES = 161
 _LAST = 80.0

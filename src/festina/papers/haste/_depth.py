@@ -19,14 +19,14 @@ from pydantic import Field
 
 from ...diagnose import functional_linearity, gating
 from ...dynamics import gradient_descent
+from ...experiments._frame import experiment, keys_of, parameters_of
+from ...experiments._parameters import Parameters as BaseParameters
+from ...experiments._parameters import PowerOfTwo, falling
+from ...experiments._registry import Progress
+from ...experiments.claims import Ledger, above, agree, asserts, below, listed, most
+from ...experiments.figures import PALE, family, finish, sheet, styled
 from ...networks import AbstractNetwork, fully_connected, stack
 from ...tasks import Task, contextual
-from .._frame import experiment, keys_of, parameters_of
-from .._parameters import Parameters as BaseParameters
-from .._parameters import PowerOfTwo, falling
-from .._registry import Progress
-from ..claims import Ledger, above, agree, asserts, below, listed, most
-from ..figures import PALE, family, finish, sheet, styled
 
 _STEP, _SAMPLES = 0.2, 100
 _LEARNED = 0.01

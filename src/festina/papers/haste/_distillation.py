@@ -24,14 +24,14 @@ from pydantic import Field
 from ..._types import Keys
 from ...diagnose import selectivity
 from ...dynamics import gradient_descent
+from ...experiments._frame import experiment, keys_of
+from ...experiments._parameters import Parameters as BaseParameters
+from ...experiments._parameters import PowerOfTwo
+from ...experiments._registry import Progress
+from ...experiments.claims import Ledger, above, agree, apart, asserts, below, listed
+from ...experiments.figures import GUIDE, finish, sheet, styled
 from ...networks import AbstractNetwork, Layer, fully_connected, gated, layer
 from ...tasks import Task, contextual, distillation
-from .._frame import experiment, keys_of
-from .._parameters import Parameters as BaseParameters
-from .._parameters import PowerOfTwo
-from .._registry import Progress
-from ..claims import Ledger, above, agree, apart, asserts, below, listed
-from ..figures import GUIDE, finish, sheet, styled
 
 _CONTEXTS = 3
 _TEACHERS = "labels", "mixed", "modular", "early"

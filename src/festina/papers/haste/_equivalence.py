@@ -20,15 +20,15 @@ from pydantic import Field
 
 from ...diagnose import gating, gating_course
 from ...dynamics import gradient_descent
+from ...experiments._frame import experiment, keys_of, parameters_of
+from ...experiments._parameters import Parameters as BaseParameters
+from ...experiments._parameters import PowerOfTwo
+from ...experiments._registry import Progress
+from ...experiments.claims import Ledger, above, apart, asserts, falls, listed, most, rises
+from ...experiments.figures import DOTS, PALE, family, finish, sheet, styled
 from ...networks import Layer, as_gated, fully_connected, gates_of
 from ...tasks import Task, contextual
 from ...theory.gated import context_spectrum
-from .._frame import experiment, keys_of, parameters_of
-from .._parameters import Parameters as BaseParameters
-from .._parameters import PowerOfTwo
-from .._registry import Progress
-from ..claims import Ledger, above, apart, asserts, falls, listed, most, rises
-from ..figures import DOTS, PALE, family, finish, sheet, styled
 
 _SAMPLES = 100
 _STEP = 0.1

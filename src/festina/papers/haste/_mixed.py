@@ -26,15 +26,15 @@ from pydantic import Field
 from ..._types import Keys
 from ...diagnose import passage_time, selectivity
 from ...dynamics import gradient_descent
+from ...experiments._frame import experiment, keys_of, parameters_of
+from ...experiments._parameters import Parameters as BaseParameters
+from ...experiments._parameters import PowerOfTwo, increasing
+from ...experiments._registry import Progress
+from ...experiments.claims import Ledger, above, apart, asserts, below, falls, listed, rises
+from ...experiments.figures import GUIDE, both, family, finish, sheet, styled
 from ...networks import AbstractNetwork, Layer, fully_connected, gated
 from ...tasks import Task, contextual
 from ...theory.gated import context_spectrum, linear_floor
-from .._frame import experiment, keys_of, parameters_of
-from .._parameters import Parameters as BaseParameters
-from .._parameters import PowerOfTwo, increasing
-from .._registry import Progress
-from ..claims import Ledger, above, apart, asserts, below, falls, listed, rises
-from ..figures import GUIDE, both, family, finish, sheet, styled
 
 _LEVELS = (0.5, 0.25, 0.1, 0.05, 0.01)
 _SAMPLES = 241

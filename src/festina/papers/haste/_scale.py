@@ -21,13 +21,13 @@ from pydantic import Field
 
 from ...diagnose import gating, passage_time
 from ...dynamics import gradient_descent
+from ...experiments._frame import experiment, keys_of, parameters_of
+from ...experiments._parameters import Parameters as BaseParameters
+from ...experiments._registry import Progress
+from ...experiments.claims import Ledger, above, asserts, below, listed, most
+from ...experiments.figures import PALE, THEORY, finish, sheet, styled
 from ...networks import Layer, fully_connected
 from ...tasks import Task, mnist, task
-from .._frame import experiment, keys_of, parameters_of
-from .._parameters import Parameters as BaseParameters
-from .._registry import Progress
-from ..claims import Ledger, above, asserts, below, listed, most
-from ..figures import PALE, THEORY, finish, sheet, styled
 
 _SIDE, _DIGITS = 28, 10
 _SAVES = 60

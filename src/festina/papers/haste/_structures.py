@@ -25,16 +25,16 @@ from pydantic import Field
 from ..._types import Keys
 from ...diagnose import passage_time, selectivity
 from ...dynamics import gradient_descent
+from ...experiments._frame import experiment, keys_of, parameters_of
+from ...experiments._parameters import Parameters as BaseParameters
+from ...experiments._parameters import PowerOfTwo
+from ...experiments._registry import Progress
+from ...experiments.claims import Ledger, above, agree, asserts, below, listed, rises
+from ...experiments.figures import PALE, finish, sheet, styled
 from ...networks import AbstractNetwork, fully_connected, gated
 from ...tasks import Task, context_features, contextual
 from ...theory.gated import linear_residual
-from .._frame import experiment, keys_of, parameters_of
 from .._growth import growth_rate
-from .._parameters import Parameters as BaseParameters
-from .._parameters import PowerOfTwo
-from .._registry import Progress
-from ..claims import Ledger, above, agree, asserts, below, listed, rises
-from ..figures import PALE, finish, sheet, styled
 
 _STRUCTURES = "tree", "ring", "crossed"
 _TASKS = "same", "different"

@@ -25,16 +25,26 @@ from pydantic import Field
 from ..._types import Keys
 from ...diagnose import passage_time
 from ...dynamics import gradient_flow
+from ...experiments._frame import experiment, keys_of, parameters_of
+from ...experiments._parameters import Parameters as BaseParameters
+from ...experiments._parameters import falling, increasing
+from ...experiments._registry import Progress
+from ...experiments.claims import (
+    Ledger,
+    above,
+    agree,
+    apart,
+    asserts,
+    below,
+    falls,
+    listed,
+    most,
+)
+from ...experiments.figures import DOTS, GUIDE, THEORY, both, family, finish, sheet, styled
 from ...networks import Layer, fully_connected
 from ...tasks import multi_task_views, overlapping_views
 from ...theory.gated import late_comer, lotka_volterra
 from ...theory.linear import chain_strength
-from .._frame import experiment, keys_of, parameters_of
-from .._parameters import Parameters as BaseParameters
-from .._parameters import falling, increasing
-from .._registry import Progress
-from ..claims import Ledger, above, agree, apart, asserts, below, falls, listed, most
-from ..figures import DOTS, GUIDE, THEORY, both, family, finish, sheet, styled
 from ._views import contributions, growing, pathways
 
 _SAMPLES = 161

@@ -18,16 +18,26 @@ from pydantic import Field
 
 from ..._types import Keys
 from ...dynamics import gradient_flow
+from ...experiments._frame import experiment, keys_of, parameters_of
+from ...experiments._parameters import Parameters as BaseParameters
+from ...experiments._parameters import falling, increasing
+from ...experiments._registry import Progress
+from ...experiments.claims import (
+    Ledger,
+    above,
+    agree,
+    apart,
+    asserts,
+    below,
+    falls,
+    listed,
+    rises,
+)
+from ...experiments.figures import DOTS, THEORY, both, equal, family, finish, sheet, styled
 from ...networks import AbstractNetwork, Gated, fully_connected, gated
 from ...tasks import Task, views
 from ...theory.gated import early_fusion, late_fusion
 from ...theory.linear import chain_strength
-from .._frame import experiment, keys_of, parameters_of
-from .._parameters import Parameters as BaseParameters
-from .._parameters import falling, increasing
-from .._registry import Progress
-from ..claims import Ledger, above, agree, apart, asserts, below, falls, listed, rises
-from ..figures import DOTS, THEORY, both, equal, family, finish, sheet, styled
 
 _SAMPLES = 101
 _EARLY = "one layer", "one layer, ReLU"

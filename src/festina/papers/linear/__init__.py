@@ -1,6 +1,6 @@
 """Deep linear networks: every slide on their learning dynamics."""
 
-from .._entry import Entry
+from ...experiments._entry import Entry
 
 _TABULA_RASA = ("saxe2014exact", "saxe2019mathematical")
 _LAZY_TO_RICH = ("domine2025lazy", "braun2022exact")

@@ -1,6 +1,6 @@
 """Gated deep linear networks and the neural race: every slide on them."""
 
-from .._entry import Entry
+from ...experiments._entry import Entry
 
 _RACE = ("saxe2022neural",)
 

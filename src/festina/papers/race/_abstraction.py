@@ -18,16 +18,26 @@ from pydantic import Field
 
 from ...diagnose import passage_time
 from ...dynamics import gradient_flow
+from ...experiments._frame import experiment, keys_of, parameters_of
+from ...experiments._parameters import Parameters as BaseParameters
+from ...experiments._parameters import increasing
+from ...experiments._registry import Progress
+from ...experiments.claims import Ledger, above, agree, apart, asserts, below, falls, listed
+from ...experiments.figures import (
+    DOTS,
+    GUIDE,
+    PALE,
+    THEORY,
+    both,
+    family,
+    finish,
+    sheet,
+    styled,
+)
 from ...networks import decouple
 from ...tasks import Task, routing
 from ...theory import linear
 from ...theory.gated import reduction
-from .._frame import experiment, keys_of, parameters_of
-from .._parameters import Parameters as BaseParameters
-from .._parameters import increasing
-from .._registry import Progress
-from ..claims import Ledger, above, agree, apart, asserts, below, falls, listed
-from ..figures import DOTS, GUIDE, PALE, THEORY, both, family, finish, sheet, styled
 from ._translation import basis, chain, pairs_of, rates, strengths, three_numbers, translator
 
 _WAYS = ("shared", "half", "dedicated")

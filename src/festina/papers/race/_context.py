@@ -18,16 +18,16 @@ from pydantic import Field
 
 from ..._types import Keys
 from ...dynamics import gradient_flow
+from ...experiments._frame import experiment, keys_of, parameters_of
+from ...experiments._parameters import Parameters as BaseParameters
+from ...experiments._parameters import PowerOfTwo, falling, increasing
+from ...experiments._registry import Progress
+from ...experiments.claims import Ledger, agree, apart, asserts, falls, listed, most
+from ...experiments.figures import DOTS, THEORY, both, family, finish, sheet, styled
 from ...networks import Gated, gated
 from ...tasks import Task, contextual
 from ...theory.gated import Race, race
-from .._frame import experiment, keys_of, parameters_of
 from .._growth import growth_rate
-from .._parameters import Parameters as BaseParameters
-from .._parameters import PowerOfTwo, falling, increasing
-from .._registry import Progress
-from ..claims import Ledger, agree, apart, asserts, falls, listed, most
-from ..figures import DOTS, THEORY, both, family, finish, sheet, styled
 
 _SAMPLES = 161
 _LEFT = 1e-4

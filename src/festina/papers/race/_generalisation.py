@@ -19,14 +19,14 @@ from pydantic import Field
 
 from ..._types import Keys
 from ...dynamics import gradient_flow
+from ...experiments._frame import experiment, keys_of, parameters_of
+from ...experiments._parameters import Parameters as BaseParameters
+from ...experiments._parameters import falling, increasing
+from ...experiments._registry import Progress
+from ...experiments.claims import Ledger, above, agree, asserts, below, falls, listed
+from ...experiments.figures import DOTS, GUIDE, PALE, family, finish, sheet, styled
 from ...networks import decouple
 from ...tasks import routing
-from .._frame import experiment, keys_of, parameters_of
-from .._parameters import Parameters as BaseParameters
-from .._parameters import falling, increasing
-from .._registry import Progress
-from ..claims import Ledger, above, agree, asserts, below, falls, listed
-from ..figures import DOTS, GUIDE, PALE, family, finish, sheet, styled
 from ._translation import basis, pairs_of, translator, with_random_weights
 
 _LEARNED = 1e-5

@@ -22,13 +22,22 @@ from pydantic import Field
 from ..._precision import compiled
 from ..._types import Array, Keys
 from ...dynamics import gradient_flow
+from ...experiments._frame import experiment, keys_of, parameters_of
+from ...experiments._parameters import Parameters as BaseParameters
+from ...experiments._registry import Progress
+from ...experiments.claims import Ledger, agree, apart, asserts, exponent, listed, most
+from ...experiments.figures import (
+    DOTS,
+    collapse,
+    equal,
+    family,
+    finish,
+    phase_diagram,
+    sheet,
+    styled,
+)
 from ...networks import fully_connected
 from ...tasks import xor
-from .._frame import experiment, keys_of, parameters_of
-from .._parameters import Parameters as BaseParameters
-from .._registry import Progress
-from ..claims import Ledger, agree, apart, asserts, exponent, listed, most
-from ..figures import DOTS, collapse, equal, family, finish, phase_diagram, sheet, styled
 
 _TIE = float(np.sqrt(2 / 3))
 """Δ/2 = √(2 + Δ²)/4."""

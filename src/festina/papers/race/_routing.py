@@ -19,16 +19,16 @@ from pydantic import Field, PositiveFloat
 
 from ...diagnose import passage_time
 from ...dynamics import gradient_descent, gradient_flow
+from ...experiments._frame import experiment, keys_of, parameters_of
+from ...experiments._parameters import Parameters as BaseParameters
+from ...experiments._parameters import falling
+from ...experiments._registry import Progress
+from ...experiments.claims import Ledger, agree, apart, asserts, below, listed, rises
+from ...experiments.figures import DOTS, PALE, THEORY, both, family, finish, sheet, styled
 from ...networks import Gated, decouple
 from ...tasks import Task, cyclic_pairs, nested_tree, routing
 from ...theory import linear
 from ...theory.gated import ReductionWarning, conserved, reduction
-from .._frame import experiment, keys_of, parameters_of
-from .._parameters import Parameters as BaseParameters
-from .._parameters import falling
-from .._registry import Progress
-from ..claims import Ledger, agree, apart, asserts, below, listed, rises
-from ..figures import DOTS, PALE, THEORY, both, family, finish, sheet, styled
 from ._translation import (
     basis,
     chain,

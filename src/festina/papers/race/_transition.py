@@ -17,15 +17,25 @@ from pydantic import Field
 
 from ..._types import Keys
 from ...dynamics import gradient_flow
+from ...experiments._frame import experiment, keys_of
+from ...experiments._parameters import Parameters as BaseParameters
+from ...experiments._parameters import falling, increasing
+from ...experiments._registry import Progress
+from ...experiments.claims import Ledger, above, agree, apart, asserts, listed, most, rises
+from ...experiments.figures import (
+    DOTS,
+    GUIDE,
+    THEORY,
+    both,
+    family,
+    finish,
+    law,
+    sheet,
+    styled,
+)
 from ...networks import fully_connected
 from ...tasks import xor
 from ...theory.gated import Race, race
-from .._frame import experiment, keys_of
-from .._parameters import Parameters as BaseParameters
-from .._parameters import falling, increasing
-from .._registry import Progress
-from ..claims import Ledger, above, agree, apart, asserts, listed, most, rises
-from ..figures import DOTS, GUIDE, THEORY, both, family, finish, law, sheet, styled
 
 _SAMPLES = 121
 _CROSSING = math.sqrt(2 / 3)

@@ -21,16 +21,26 @@ from pydantic import Field
 
 from ...diagnose import passage_time
 from ...dynamics import gradient_flow
+from ...experiments._frame import experiment, keys_of, parameters_of
+from ...experiments._parameters import Parameters as BaseParameters
+from ...experiments._parameters import falling
+from ...experiments._registry import Progress
+from ...experiments.claims import Ledger, above, agree, apart, asserts, listed, most, same
+from ...experiments.figures import (
+    DOTS,
+    GUIDE,
+    PALE,
+    THEORY,
+    both,
+    family,
+    finish,
+    sheet,
+    styled,
+)
 from ...networks import as_gated, fully_connected, gated_from, layer
 from ...tasks import Task, xor
 from ...theory.gated import path_statistics, race
 from ...theory.linear import chain_strength, learning_time
-from .._frame import experiment, keys_of, parameters_of
-from .._parameters import Parameters as BaseParameters
-from .._parameters import falling
-from .._registry import Progress
-from ..claims import Ledger, above, agree, apart, asserts, listed, most, same
-from ..figures import DOTS, GUIDE, PALE, THEORY, both, family, finish, sheet, styled
 
 _SAMPLES = 301
 _HALF = 1 / 8

@@ -1,6 +1,6 @@
 """Saddle-to-saddle dynamics across architectures: every figure, table and theorem of the paper."""
 
-from .._entry import Entry
+from ...experiments._entry import Entry
 
 _PAPER = ("zhang2025saddle", "fukumizu2000local")
 

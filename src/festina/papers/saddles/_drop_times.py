@@ -22,14 +22,24 @@ from pydantic import Field
 from ..._types import Keys
 from ...diagnose import passage_time
 from ...dynamics import gradient_flow
+from ...experiments._frame import experiment, keys_of, parameters_of
+from ...experiments._parameters import Parameters as BaseParameters
+from ...experiments._parameters import increasing
+from ...experiments._registry import Progress
+from ...experiments.claims import (
+    CHANCE,
+    Ledger,
+    agree,
+    asserts,
+    below,
+    falls,
+    listed,
+    most,
+    share,
+)
+from ...experiments.figures import DOTS, distribution, equal, family, finish, sheet, styled
 from ...networks import Layer, fully_connected
 from ...tasks import quadratic_teacher
-from .._frame import experiment, keys_of, parameters_of
-from .._parameters import Parameters as BaseParameters
-from .._parameters import increasing
-from .._registry import Progress
-from ..claims import CHANCE, Ledger, agree, asserts, below, falls, listed, most, share
-from ..figures import DOTS, distribution, equal, family, finish, sheet, styled
 
 _S, _NEXT = 4.0, 8 / 3
 """Rates at zero, and across what the first unit has learned."""

@@ -18,14 +18,14 @@ from pydantic import Field
 from ..._types import Keys
 from ...diagnose import rests
 from ...dynamics import gradient_descent
+from ...experiments._frame import experiment, keys_of, parameters_of
+from ...experiments._parameters import Parameters as BaseParameters
+from ...experiments._registry import Progress
+from ...experiments.claims import Ledger, agree, asserts, listed, most
+from ...experiments.figures import THEORY, finish, sheet, stairs, styled
 from ...networks import Stack, seeds, stack, stack_from
 from ...tasks import AbstractTask, linear_teacher, orthogonal_points
 from ...theory.saddles import minima_near
-from .._frame import experiment, keys_of, parameters_of
-from .._parameters import Parameters as BaseParameters
-from .._registry import Progress
-from ..claims import Ledger, agree, asserts, listed, most
-from ..figures import THEORY, finish, sheet, stairs, styled
 
 FAMILIES = {"linear": "linear", "relu": "ReLU"}
 """Activations, in words: the two columns of the figure."""

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float
 
+from ..._checks import number, real_array, whole_number
 from ..._types import ArrayLike
-from ...networks._given import number, real_array, whole_number
 from ._trees import contrasts
 from ._world import Kind, World, world
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from ...networks._given import whole_number
+from ..._checks import whole_number
 from ._graphs import check_process, circle, markov_covariance
 from ._world import Kind, World, cosines, world
 

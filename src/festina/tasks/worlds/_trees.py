@@ -7,8 +7,8 @@ import jax
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
+from ..._checks import real_array, whole_numbers
 from ..._types import ArrayLike
-from ...networks._given import real_array, whole_numbers
 from ._world import Kind, World, world
 
 

@@ -9,8 +9,8 @@ import jax
 import numpy as np
 from jaxtyping import Float, Int, PRNGKeyArray
 
+from ..._checks import whole_number
 from ..._precision import float64
-from ...networks._given import whole_number
 
 Draw = Callable[[int, PRNGKeyArray], Float[np.ndarray, "feature item"]]
 

@@ -8,10 +8,10 @@ from jaxtyping import Float
 from scipy.interpolate import PchipInterpolator
 
 from ..._axes import axes, styled
+from ..._checks import finite_array, whole_number
 from ..._types import ArrayLike
 from ...networks._bayesian import readout_variance_of
 from ...networks._code_activations import CodeActivation
-from ...networks._given import finite_array, whole_number
 from ._branches import Branch, branches
 from ._dual import descend
 from ._given import sizes_of, targets_of, temperature_of

@@ -3,10 +3,9 @@
 import numpy as np
 from jaxtyping import Float
 
+from ..._checks import finite_array, number, whole_numbers
 from ..._types import ArrayLike
-from ...networks._given import finite_array, whole_numbers
 from ...tasks import class_targets
-from .._checks import number
 
 
 def temperature_of(value: object) -> float:

@@ -3,12 +3,11 @@
 import numpy as np
 from jaxtyping import Float
 
+from ..._checks import check_positive, finite_array, number
 from ..._types import ArrayLike
 from ...networks._code_activations import CodeActivation, erf, sigmoid
-from ...networks._given import finite_array
 from ...tasks import AbstractTask
 from ...tasks._classes import examples_of
-from .._checks import check_positive, number
 from ._given import temperature_of
 from ._predictor import Predictor
 from ._quadrature import gaussian_kernel

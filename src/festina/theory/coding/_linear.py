@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
+from ..._checks import finite_array, whole_number
 from ..._types import ArrayLike
 from ...networks._bayesian import readout_variance_of
-from ...networks._given import finite_array, whole_number
 from ...tasks import AbstractTask
 from ...tasks._classes import examples_of
 from ._given import kernel_of, temperature_of

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
+from ..._checks import finite_array
 from ..._types import ArrayLike
-from ...networks._given import finite_array
 
 
 @dataclass(frozen=True)

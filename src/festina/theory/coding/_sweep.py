@@ -7,10 +7,10 @@ import numpy as np
 from jaxtyping import Float
 
 from ..._axes import axes, styled
+from ..._checks import finite_array
 from ..._types import ArrayLike
 from ...networks._bayesian import readout_variance_of
 from ...networks._code_activations import CodeActivation
-from ...networks._given import finite_array
 from ._classes import ClassCode, class_code, class_codes
 from ._given import sizes_of, targets_of
 from ._tilt import tilt

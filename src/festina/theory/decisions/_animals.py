@@ -6,10 +6,9 @@ import jax
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
+from ..._checks import check_finite, check_positive, check_size
 from ..._precision import float64
 from ..._types import ArrayLike
-from ...networks._given import check_size
-from .._checks import check_finite, check_positive
 from ._model import ACTIONS, LINES
 
 _SHAPES = {"gains": (len(LINES),), "striatum": (len(ACTIONS), len(LINES))}

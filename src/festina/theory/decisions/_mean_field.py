@@ -5,9 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from ..._checks import check_positive, check_times
 from ..._precision import compiled, float64
 from ..._types import Array, ArrayLike
-from .._checks import check_positive, check_times
 from ._animals import Animals
 from ._equations import Task, task_of, velocity
 from ._learning import Learning

@@ -18,7 +18,7 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float
 
-from .._checks import check_finite, check_positive, number
+from ..._checks import check_finite, check_positive, number
 
 LINES = ("left", "right", "constant")
 """The three inputs: a stimulus on the left, one on the right, and a line that is always on."""

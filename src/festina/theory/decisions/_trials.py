@@ -5,10 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
+from ..._checks import check_positive, whole_number
 from ..._precision import compiled
 from ..._types import Array
-from ...networks._given import whole_number
-from .._checks import check_positive
 from ._animals import Animals
 from ._equations import Task, task_of, update
 from ._learning import Learning

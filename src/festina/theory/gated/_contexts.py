@@ -8,11 +8,10 @@ from typing import Literal, get_args
 import numpy as np
 from jaxtyping import Float
 
+from ..._checks import check_positive, check_times, number, whole_number
 from ..._types import ArrayLike
-from ...networks._given import number, whole_number
 from ...tasks import Task
 from ...tasks._structured import features_of
-from .._checks import check_positive, check_times
 from ..linear import chain_strength
 
 Of = Literal["raw", "residual", "common"]

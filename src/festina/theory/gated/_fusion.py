@@ -13,9 +13,8 @@ from jaxtyping import Float
 from scipy.integrate import solve_ivp
 from scipy.special import exprel, logsumexp
 
+from ..._checks import check_positive, check_times, finite_array, number, real_array, whole_number
 from ..._types import ArrayLike
-from ...networks._given import finite_array, real_array, whole_number
-from .._checks import check_positive, check_times, number
 from ..linear import chain_strength
 
 _TIGHT = {"rtol": 1e-11, "atol": 1e-13}

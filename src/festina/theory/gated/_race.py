@@ -11,10 +11,9 @@ from scipy.interpolate import PchipInterpolator
 from scipy.optimize import linprog
 
 from ..._axes import axes, styled
+from ..._checks import check_positive, real_array
 from ..._types import ArrayLike
-from ...networks._given import real_array
 from ...tasks import Task
-from .._checks import check_positive
 from ._field import NOTHING, Field, free, held
 from ._pathways import alike
 

@@ -9,11 +9,10 @@ import numpy as np
 from jaxtyping import Float
 from scipy.integrate import solve_ivp
 
+from ..._checks import check_positive, check_times, real_number
 from ..._types import ArrayLike
 from ...networks import Gated
-from ...networks._given import real_number
 from ...tasks import Task
-from .._checks import check_positive, check_times
 from ._alone import alone
 from ._common import CommonModes, Frames
 from ._diagonal import common_modes, interacting, slant

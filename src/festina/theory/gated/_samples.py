@@ -6,10 +6,10 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
+from ..._checks import check_type
 from ..._objective import statistics_for
 from ..._precision import float64
 from ...networks import Gated
-from ...networks._given import check_type
 from ...tasks import Task
 
 

@@ -3,9 +3,9 @@
 import numpy as np
 from jaxtyping import Bool, Float
 
+from ..._checks import finite
 from ..._types import ArrayLike
 from ...networks import AbstractNetwork, DeepLinear, Layer, Neuron
-from .._checks import finite
 from .._statistics import correlation_of, covariance_of
 
 # Weights made to be balanced are so to rounding, which products of them amplify a little.

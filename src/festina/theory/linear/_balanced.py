@@ -8,14 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
+from ..._checks import check_finite, check_positive, check_size, check_times
 from ..._objective import Convention
 from ..._precision import compiled, is_traced
 from ..._pytree import pytree
 from ..._types import Array, ArrayLike
 from ...networks import AbstractNetwork
-from ...networks._given import check_size
 from ...tasks import AbstractTask
-from .._checks import check_finite, check_positive, check_times
 from .._statistics import moments
 from ._assumptions import (
     BalanceWarning,

@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from ..._checks import check_finite
 from ..._precision import compiled, is_traced
 from ..._pytree import pytree
 from ..._types import Array, ArrayLike
-from .._checks import check_finite
 from ._kernels import kernel_distance, tangent_kernel
 
 if TYPE_CHECKING:

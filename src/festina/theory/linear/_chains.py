@@ -18,10 +18,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from ..._checks import (
+    check_finite,
+    check_modes,
+    check_positive,
+    check_size,
+    check_times,
+    real_array,
+)
 from ..._precision import compiled, is_traced
 from ..._types import Array, ArrayLike
-from ...networks._given import check_size, real_array
-from .._checks import check_finite, check_modes, check_positive, check_times
 from ._chain_clock import position
 
 Depth: TypeAlias = int | float | np.integer | np.floating

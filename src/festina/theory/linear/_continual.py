@@ -7,12 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
+from ..._checks import check_size, check_times, finite, whole_number
 from ..._objective import Convention
 from ..._types import ArrayLike
 from ...networks import AbstractNetwork
-from ...networks._given import check_size, whole_number
 from ...tasks import AbstractTask
-from .._checks import check_times, finite
 from .._statistics import moments
 from ._assumptions import ObstructionWarning, check_white, two_layers
 from ._balanced import BalancedFlow, balanced_flow_from

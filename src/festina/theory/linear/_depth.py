@@ -10,9 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float
 
+from ..._checks import LARGEST, check_modes, check_positive, number, real_array
 from ..._types import Array
-from ...networks._given import LARGEST, real_array
-from .._checks import check_modes, check_positive, number
 from ._chains import SMALLEST, Depth, Values, check_depth, tau_at_depth
 from ._learning_time import learning_time
 

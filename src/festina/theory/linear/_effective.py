@@ -6,11 +6,10 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from ..._checks import check_alone, finite
 from ..._types import ArrayLike
 from ...networks import AbstractNetwork, DeepLinear
-from ...networks._given import check_alone
 from ...tasks import AbstractTask
-from .._checks import finite
 from .._modes import Modes, modes
 from .._statistics import moments
 from ..saddles import mode_amplitudes_from

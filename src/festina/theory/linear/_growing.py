@@ -8,8 +8,8 @@ are balanced, and their flow is known.
 import numpy as np
 from jaxtyping import Float
 
+from ..._checks import check_positive, check_times, finite, number
 from ..._types import ArrayLike
-from .._checks import check_positive, check_times, finite, number
 
 
 def growing_gram(

@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from ..._checks import check_finite
 from ..._precision import compiled, is_traced
 from ..._types import Array
-from .._checks import check_finite
 from ._chain_clock import clock
 from ._chains import Depth, Values, as_arrays, check_chain, check_depth
 

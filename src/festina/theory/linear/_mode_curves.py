@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from ..._checks import real_array, whole_number
 from ..._precision import compiled, is_traced
 from ..._types import Array, ArrayLike
-from ...networks._given import real_array, whole_number
 from .._modes import Modes
 from ._chains import Depth, Values, chain_strength, check_depth
 

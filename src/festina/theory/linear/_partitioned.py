@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from ..._checks import check_positive, check_times, finite, number
 from ..._types import ArrayLike
-from .._checks import check_positive, check_times, finite, number
 from ._assumptions import residual
 
 _DIGITS = 1e10

@@ -3,8 +3,8 @@
 import numpy as np
 from jaxtyping import Float
 
+from ..._checks import check_finite, check_modes, check_positive
 from ..._types import ArrayLike
-from .._checks import check_finite, check_modes, check_positive
 
 
 def reversal_time(

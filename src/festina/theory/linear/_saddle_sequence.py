@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
+from ..._checks import finite, number
 from ...tasks.worlds import World
-from .._checks import finite, number
 from .._modes import Modes
 from ._chains import Depth, Values, check_depth
 from ._learning_time import learning_time

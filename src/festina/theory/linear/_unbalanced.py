@@ -13,10 +13,9 @@ coefficients.
 import jax.numpy as jnp
 from jaxtyping import Float
 
+from ..._checks import check_finite, check_modes, check_positive, check_size, check_times
 from ..._precision import compiled
 from ..._types import Array
-from ...networks._given import check_size
-from .._checks import check_finite, check_modes, check_positive, check_times
 from ._chains import Values, as_arrays, check_input_variance, relaxation, with_time
 
 

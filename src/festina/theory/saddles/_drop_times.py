@@ -5,11 +5,11 @@ import math
 import numpy as np
 from jaxtyping import Float
 
+from ..._checks import number
 from ..._objective import Convention, loss_factor
 from ..._types import ArrayLike
 from ...networks import AbstractNetwork
 from ...tasks import AbstractTask
-from .._checks import number
 from .._modes import equals, modes_from
 from ._koenigs import koenigs
 from ._linear_layer import linear_layer

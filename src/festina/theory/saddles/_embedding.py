@@ -17,13 +17,12 @@ import jax
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
+from ..._checks import finite, whole_number, whole_numbers
 from ..._precision import float64
 from ..._types import Array, ArrayLike
 from ...networks import AbstractUnit
 from ...networks._algebra import Defects, measure_defects
-from ...networks._given import whole_number, whole_numbers
 from ...networks._network import Network
-from .._checks import finite
 from ._generator import generator
 from ._hidden import combine, hidden_layers, with_hidden_layer
 from ._kinds import EQUATION, SIMPLEST_FIRST, Kind, admissible

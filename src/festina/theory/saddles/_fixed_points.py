@@ -8,11 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
+from ..._checks import check_alone
 from ..._objective import Convention, Data, excess_loss, objective
 from ..._precision import float64
 from ..._types import Array, ArrayLike
 from ...networks import AbstractNetwork
-from ...networks._given import check_alone
 from ...networks._structure import AbstractStructure
 from ...tasks import AbstractTask, Task, task
 from ._generator import generator

@@ -15,12 +15,12 @@ shape `(N_v, N_u)`, with $s_1 \ge s_2 \ge \dots$
 import numpy as np
 from jaxtyping import Float
 
+from ..._checks import finite, number
 from ..._objective import Convention, loss_factor
 from ..._types import ArrayLike
 from ...networks import AbstractNetwork
 from ...networks._network import Network
 from ...tasks import AbstractTask
-from .._checks import finite, number
 from .._modes import equals
 from ._linear_layer import as_layer, linear_layer
 

@@ -23,12 +23,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
+from ..._checks import number, whole_number, whole_numbers
 from ..._objective import Convention, loss_factor
 from ..._types import ArrayLike
 from ...networks import Layer, Neuron
-from ...networks._given import whole_number, whole_numbers
 from ...tasks import AbstractTask
-from .._checks import number
 from .._modes import equals
 from .._statistics import correlation_of, covariance_of, inverse_on
 from ._generator import generator

@@ -6,10 +6,10 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
+from ..._numerics._bfgs import Function, Point
 from ..._objective import Data, excess_loss
 from ..._types import Array
 from ...networks._structure import AbstractStructure
-from ._bfgs import Function, Point
 
 _ROUNDING = 1e-20
 

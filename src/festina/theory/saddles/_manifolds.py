@@ -9,15 +9,14 @@ import jax
 import numpy as np
 from jaxtyping import Bool, Float
 
+from ..._checks import check_alone, check_type, finite, number, whole_number
 from ..._objective import Convention, Data, descent, objective
 from ..._precision import float64
 from ..._types import Array, ArrayLike
 from ...networks import Layer
-from ...networks._given import check_alone, check_type, whole_number
 from ...networks._structure import AbstractStructure
 from ...networks._units import UnitLike, unit_of
 from ...tasks import AbstractTask
-from .._checks import finite, number
 from ._hidden import only_layer
 from ._kinds import admissible
 

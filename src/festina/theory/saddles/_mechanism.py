@@ -6,9 +6,9 @@ from typing import Literal
 
 import numpy as np
 
+from ..._checks import whole_number
 from ..._precision import float64
 from ...networks import AbstractUnit, Kernel, Neuron
-from ...networks._given import whole_number
 from ...networks._units import UnitLike, unit_of
 from ...tasks import AbstractTask
 from ._kinds import EQUATION, Kind, admissible

@@ -10,10 +10,10 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from ..._checks import acute, check_alone
 from ..._precision import float64
 from ...networks import Layer
 from ...networks._algebra import Algebra
-from ...networks._given import acute, check_alone
 from ...tasks import AbstractTask
 from ._clusters import clusters, rays_of
 from ._kinds import Kind, admissible

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
+from ..._checks import whole_number
+from ..._numerics._bfgs import bfgs
 from ..._objective import Convention, objective
 from ..._precision import float64
 from ...networks import AbstractNetwork, Layer
-from ...networks._given import whole_number
 from ...networks._units import UnitLike, unit_of
 from ...tasks import AbstractTask
-from ._bfgs import bfgs
 from ._loss_function import loss_function, relative_slope
 from ._subgradient import slope_at_rest
 

@@ -21,8 +21,8 @@ import functools
 import numpy as np
 from jaxtyping import Float
 
+from ..._checks import finite
 from ..._types import ArrayLike
-from .._checks import finite
 from .._statistics import covariance_of, inverse_on
 from ._course import Course, Saddle, passage, refined
 from ._stairs import Staircase, floor_of, warn_unless_ended, warned

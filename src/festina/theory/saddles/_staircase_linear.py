@@ -21,9 +21,8 @@ import itertools
 import numpy as np
 from jaxtyping import Float
 
+from ..._checks import check_size, finite
 from ..._types import ArrayLike
-from ...networks._given import check_size
-from .._checks import finite
 from ._course import Course, Saddle, passage
 from ._linear_jump import Jump, grow, jump, move, turn
 from ._linear_saddles import LinearModes, LinearSaddle, linear_modes

@@ -10,10 +10,9 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from ..._axes import axes, styled
+from ..._checks import check_lane, number
 from ..._drops import MERGE
 from ..._objective import loss_formula
-from ...networks._given import check_lane
-from .._checks import number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -3,7 +3,7 @@
 import numpy as np
 from jaxtyping import Float, Int
 
-from ._bfgs import Function, Point
+from ..._numerics._bfgs import Function, Point
 from ._loss_function import relative_slope
 
 _RADIUS = 1e-9  # of the weights: across every kink that they lie on, and no further

@@ -13,11 +13,11 @@ How it is computed: `_unit_ways` sorts units by the way they take, `_unit_time` 
 import numpy as np
 from jaxtyping import Float, Int
 
+from ..._checks import finite
 from ..._objective import Convention, check_kinds, loss_factor, statistics_for
 from ..._types import ArrayLike
 from ...networks import AbstractNetwork, Layer
 from ...tasks import AbstractTask
-from .._checks import finite
 from ._unit_time import travel_time
 from ._unit_ways import ROUND_OFF, ways
 

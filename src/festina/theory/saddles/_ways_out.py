@@ -7,12 +7,12 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from ..._hessian import hessian, hessian_product
-from ..._lanczos import lanczos
+from ..._checks import check_alone, whole_number
+from ..._numerics._hessian import hessian, hessian_product
+from ..._numerics._lanczos import lanczos
 from ..._objective import Convention, objective
 from ..._precision import float64
 from ...networks import AbstractNetwork, DiagonalLinear
-from ...networks._given import check_alone, whole_number
 from ...tasks import AbstractTask
 from ._fixed_points import check_stationary
 from ._hidden import hidden_layers

@@ -15,14 +15,14 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from ....dynamics import gradient_flow
+from ....experiments._frame import experiment, keys_of, parameters_of
+from ....experiments._parameters import Parameters as BaseParameters
+from ....experiments._registry import Progress
+from ....experiments.claims import Ledger, agree, apart, asserts
+from ....experiments.figures import GUIDE, THEORY, both, finish, sheet, styled
 from ....networks import DeepLinear, balanced, deep_linear
 from ....tasks import linear_teacher
 from ....theory.linear import continual_from, interference
-from ..._frame import experiment, keys_of, parameters_of
-from ..._parameters import Parameters as BaseParameters
-from ..._registry import Progress
-from ...claims import Ledger, agree, apart, asserts
-from ...figures import GUIDE, THEORY, both, finish, sheet, styled
 from ._shapes import fixed_networks
 
 _SAMPLES = 121

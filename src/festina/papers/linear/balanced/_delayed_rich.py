@@ -17,14 +17,14 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from ....diagnose import kernel_distance_from, neural_tangent_kernel, passage_time
+from ....experiments._frame import experiment
+from ....experiments._parameters import Parameters as BaseParameters
+from ....experiments._parameters import increasing
+from ....experiments._registry import Progress
+from ....experiments.claims import Ledger, agree, apart, asserts, exponent
+from ....experiments.figures import DOTS, PALE, THEORY, both, family, finish, sheet, styled
 from ....networks import DeepLinear
 from ....theory.linear import balanced_flow_from
-from ..._frame import experiment
-from ..._parameters import Parameters as BaseParameters
-from ..._parameters import increasing
-from ..._registry import Progress
-from ...claims import Ledger, agree, apart, asserts, exponent
-from ...figures import DOTS, PALE, THEORY, both, family, finish, sheet, styled
 from ._shapes import WIDEST, Modes, generators, random_networks, train
 
 _SAMPLES = 161

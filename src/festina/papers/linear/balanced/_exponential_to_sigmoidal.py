@@ -15,14 +15,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field
 
+from ....experiments._frame import experiment
+from ....experiments._parameters import Parameters as BaseParameters
+from ....experiments._parameters import increasing
+from ....experiments._registry import Progress
+from ....experiments.claims import Ledger, agree, apart, asserts, exponent
+from ....experiments.figures import GUIDE, PALE, THEORY, both, family, finish, sheet, styled
 from ....networks import balanced
 from ....theory.linear import unbalanced_weights
-from ..._frame import experiment
-from ..._parameters import Parameters as BaseParameters
-from ..._parameters import increasing
-from ..._registry import Progress
-from ...claims import Ledger, agree, apart, asserts, exponent
-from ...figures import GUIDE, PALE, THEORY, both, family, finish, sheet, styled
 from ._shapes import WIDEST, Modes, generators, random_frame, random_task, rotated, train
 
 _SAMPLES = 801

@@ -14,13 +14,13 @@ from jaxtyping import PRNGKeyArray
 from matplotlib.figure import Figure
 from pydantic import Field
 
+from ....experiments._frame import experiment
+from ....experiments._parameters import Parameters as BaseParameters
+from ....experiments._registry import Progress
+from ....experiments.claims import Judgement, Ledger, agree, apart, asserts
+from ....experiments.figures import PALE, both, family, finish, sheet, styled
 from ....networks import DeepLinear
 from ....theory.linear import ObstructionWarning, balanced_blocks, balanced_flow_from
-from ..._frame import experiment
-from ..._parameters import Parameters as BaseParameters
-from ..._registry import Progress
-from ...claims import Judgement, Ledger, agree, apart, asserts
-from ...figures import PALE, both, family, finish, sheet, styled
 from . import _shapes as shapes
 from ._shapes import SHAPES, Balances, Modes, generators, random_task, train, widths
 

@@ -19,13 +19,21 @@ from pydantic import Field
 
 from ....diagnose import kernel_distance, passage_time
 from ....dynamics import gradient_flow
+from ....experiments._frame import experiment
+from ....experiments._parameters import Parameters as BaseParameters
+from ....experiments._registry import Progress
+from ....experiments.claims import Ledger, apart, asserts, exponent, listed, mean, most
+from ....experiments.figures import (
+    DOTS,
+    THEORY,
+    collapse,
+    finish,
+    phase_diagram,
+    sheet,
+    styled,
+)
 from ....tasks import linear_teacher
 from ....theory.linear import balanced_flow_from
-from ..._frame import experiment
-from ..._parameters import Parameters as BaseParameters
-from ..._registry import Progress
-from ...claims import Ledger, apart, asserts, exponent, listed, mean, most
-from ...figures import DOTS, THEORY, collapse, finish, phase_diagram, sheet, styled
 from . import _shapes as shapes
 
 Sizes: TypeAlias = tuple[int, int, int]

@@ -16,14 +16,14 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from ....diagnose import kernel_distance_from, neural_tangent_kernel
+from ....experiments._frame import experiment
+from ....experiments._parameters import Parameters as BaseParameters
+from ....experiments._registry import Progress
+from ....experiments.claims import Ledger, apart, asserts, exponent, same
+from ....experiments.figures import DOTS, THEORY, finish, sheet, styled
 from ....networks import DeepLinear
 from ....tasks import signed_tree
 from ....theory.linear import balanced_flow_from
-from ..._frame import experiment
-from ..._parameters import Parameters as BaseParameters
-from ..._registry import Progress
-from ...claims import Ledger, apart, asserts, exponent, same
-from ...figures import DOTS, THEORY, finish, sheet, styled
 from . import _shapes as shapes
 from ._shapes import SHAPES, Balances, Modes, generators, widths
 

@@ -30,13 +30,13 @@ from pydantic import Field, field_validator
 
 from ...._types import Keys
 from ....dynamics import Trajectory, gradient_flow
+from ....experiments._frame import experiment, keys_of, parameters_of, part_of
+from ....experiments._parameters import Parameters as BaseParameters
+from ....experiments._registry import Progress
+from ....experiments.claims import Ledger, above, apart, asserts, below, falls, listed, mean
+from ....experiments.figures import DOTS, GUIDE, PALE, both, family, finish, sheet, styled
 from ....networks import Layer, fully_connected
 from ....tasks import Task, modular_addition
-from ..._frame import experiment, keys_of, parameters_of, part_of
-from ..._parameters import Parameters as BaseParameters
-from ..._registry import Progress
-from ...claims import Ledger, above, apart, asserts, below, falls, listed, mean
-from ...figures import DOTS, GUIDE, PALE, both, family, finish, sheet, styled
 
 _POWERS = {"embedding": (1, 0), "both": (2 / 3, 2 / 3), "readout": (0, 2), "exchange": (1, -2)}
 """Powers of the factor g by which a way multiplies embedding and readout."""

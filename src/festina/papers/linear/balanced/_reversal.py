@@ -20,15 +20,25 @@ from pydantic import Field, PositiveFloat
 from ...._types import Keys
 from ....diagnose import passage_time
 from ....dynamics import gradient_flow
+from ....experiments._frame import experiment, keys_of
+from ....experiments._parameters import Parameters as BaseParameters
+from ....experiments._parameters import falling, increasing
+from ....experiments._registry import Progress
+from ....experiments.claims import Ledger, agree, apart, asserts, listed
+from ....experiments.figures import (
+    DOTS,
+    GUIDE,
+    PALE,
+    THEORY,
+    both,
+    family,
+    finish,
+    sheet,
+    styled,
+)
 from ....networks import DeepLinear, balanced, orthogonal
 from ....tasks import linear_teacher
 from ....theory.linear import balanced_flow_from, reversal_time, unbalanced_strength
-from ..._frame import experiment, keys_of
-from ..._parameters import Parameters as BaseParameters
-from ..._parameters import falling, increasing
-from ..._registry import Progress
-from ...claims import Ledger, agree, apart, asserts, listed
-from ...figures import DOTS, GUIDE, PALE, THEORY, both, family, finish, sheet, styled
 
 _Falling = Annotated[tuple[PositiveFloat, ...], falling(math.inf, count=1)]
 _SAMPLES = 301

@@ -13,9 +13,9 @@ from jaxtyping import Float, PRNGKeyArray
 from pydantic import AfterValidator
 
 from ....dynamics import gradient_flow
+from ....experiments._parameters import increasing
 from ....networks import DeepLinear, balanced
 from ....tasks import linear_teacher
-from ..._parameters import increasing
 
 SHAPES = ("square", "funnel", "inverted")
 

@@ -18,16 +18,26 @@ from pydantic import Field
 from ...._types import Array
 from ....diagnose import passage_time
 from ....dynamics import gradient_flow
+from ....experiments._frame import experiment, keys_of, parameters_of
+from ....experiments._parameters import Parameters as BaseParameters
+from ....experiments._parameters import falling, increasing
+from ....experiments._registry import Progress
+from ....experiments.claims import Ledger, agree, apart, asserts, below, exponent, listed
+from ....experiments.figures import (
+    DOTS,
+    PALE,
+    THEORY,
+    both,
+    family,
+    finish,
+    law,
+    sheet,
+    styled,
+)
 from ....networks import DeepLinear, decoupled, deep_linear, orthogonal
 from ....tasks import Task, linear_teacher
 from ....theory import linear
 from ....theory.linear import Modes, mode_map, mode_strengths
-from ..._frame import experiment, keys_of, parameters_of
-from ..._parameters import Parameters as BaseParameters
-from ..._parameters import falling, increasing
-from ..._registry import Progress
-from ...claims import Ledger, agree, apart, asserts, below, exponent, listed
-from ...figures import DOTS, PALE, THEORY, both, family, finish, law, sheet, styled
 
 _SAMPLES = 401
 

@@ -19,15 +19,24 @@ from pydantic import Field
 from ...._types import Array
 from ....diagnose import passage_time
 from ....dynamics import gradient_flow
+from ....experiments._frame import experiment, keys_of, parameters_of
+from ....experiments._parameters import Parameters as BaseParameters
+from ....experiments._parameters import increasing
+from ....experiments._registry import Progress
+from ....experiments.claims import (
+    Ledger,
+    above,
+    agree,
+    apart,
+    asserts,
+    exponent,
+    listed,
+    same,
+)
+from ....experiments.figures import DOTS, PALE, THEORY, finish, sheet, styled
 from ....networks import DeepLinear, deep_linear, orthogonal
 from ....tasks import linear_teacher
 from ....theory import linear
-from ..._frame import experiment, keys_of, parameters_of
-from ..._parameters import Parameters as BaseParameters
-from ..._parameters import increasing
-from ..._registry import Progress
-from ...claims import Ledger, above, agree, apart, asserts, exponent, listed, same
-from ...figures import DOTS, PALE, THEORY, finish, sheet, styled
 
 _MODULES = (2, 4)
 """Layers of an autoencoder."""

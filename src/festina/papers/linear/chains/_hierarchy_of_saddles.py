@@ -19,15 +19,15 @@ from pydantic import Field
 from ...._types import Array
 from ....diagnose import plateaus
 from ....dynamics import gradient_flow
+from ....experiments._frame import experiment, keys_of, parameters_of
+from ....experiments._parameters import Parameters as BaseParameters
+from ....experiments._registry import Progress
+from ....experiments.claims import Ledger, agree, apart, asserts, most
+from ....experiments.figures import GUIDE, PALE, THEORY, finish, sheet, styled
 from ....networks import DeepLinear, decoupled, deep_linear
 from ....tasks import linear_teacher
 from ....theory.linear import effective_strengths_from, growing_gram, growing_strengths
 from ....theory.saddles import mode_drop_times_from
-from ..._frame import experiment, keys_of, parameters_of
-from ..._parameters import Parameters as BaseParameters
-from ..._registry import Progress
-from ...claims import Ledger, agree, apart, asserts, most
-from ...figures import GUIDE, PALE, THEORY, finish, sheet, styled
 from .._passage import half_times
 
 _SAMPLES = 401

@@ -16,15 +16,15 @@ from pydantic import Field
 
 from ...._objective import Convention
 from ....dynamics import gradient_flow
+from ....experiments._frame import experiment, parameters_of
+from ....experiments._parameters import Parameters as BaseParameters
+from ....experiments._parameters import increasing
+from ....experiments._registry import Progress
+from ....experiments.claims import Ledger, agree, apart, asserts, exponent
+from ....experiments.figures import GUIDE, PALE, THEORY, both, finish, sheet, styled
 from ....networks import DeepLinear
 from ....tasks import linear_teacher
 from ....theory import linear
-from ..._frame import experiment, parameters_of
-from ..._parameters import Parameters as BaseParameters
-from ..._parameters import increasing
-from ..._registry import Progress
-from ...claims import Ledger, agree, apart, asserts, exponent
-from ...figures import GUIDE, PALE, THEORY, both, finish, sheet, styled
 
 _SAMPLES = 201
 _DEEP = (4096, 16384)

@@ -10,11 +10,11 @@ from matplotlib.axes import Axes
 from pydantic import Field
 
 from ...._types import Keys
+from ....experiments._frame import keys_of
+from ....experiments._parameters import Parameters as BaseParameters
+from ....experiments.claims import Ledger
+from ....experiments.figures import PALE
 from ....theory.decisions import Animals, draw_naive_animals, naive_animals
-from ..._frame import keys_of
-from ..._parameters import Parameters as BaseParameters
-from ...claims import Ledger
-from ...figures import PALE
 
 LEFT_FIRST, RIGHT_FIRST, EVEN, DRAWN = 0, 1, 2, 3
 """Places in the herd: three animals made on purpose, then those that were drawn."""

@@ -14,13 +14,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field
 
+from ....experiments._frame import experiment
+from ....experiments._registry import Progress
+from ....experiments.claims import Ledger, agree, apart, asserts, most
+from ....experiments.figures import THEORY, both, finish, sheet, styled
 from ....theory import decisions
 from ....theory.decisions import Animals, DecisionModel
 from ....theory.decisions._model import Architecture
-from ..._frame import experiment
-from ..._registry import Progress
-from ...claims import Ledger, agree, apart, asserts, most
-from ...figures import THEORY, both, finish, sheet, styled
 from . import _animals as mice
 
 _POINTS: dict[Architecture, int] = {"shallow": 1, "deep": 8}  # of rest

@@ -14,13 +14,13 @@ from jaxtyping import PRNGKeyArray
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from ....experiments._frame import experiment, parameters_of
+from ....experiments._registry import Progress
+from ....experiments.claims import Ledger, agree, apart, asserts, most, same
+from ....experiments.figures import PALE, finish, law, sheet, styled
 from ....theory import decisions
 from ....theory.decisions import Animals, DecisionModel, StationaryPoint
 from ....theory.decisions._model import LINES
-from ..._frame import experiment, parameters_of
-from ..._registry import Progress
-from ...claims import Ledger, agree, apart, asserts, most, same
-from ...figures import PALE, finish, law, sheet, styled
 from . import _animals as mice
 
 NOTHING, LEFT, RIGHT, CONSTANT, STIMULI, LEFT_CONSTANT, RIGHT_CONSTANT, ALL = range(8)

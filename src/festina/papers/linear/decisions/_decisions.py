@@ -18,13 +18,13 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from ...._types import Keys
+from ....experiments._frame import experiment, parameters_of
+from ....experiments._registry import Progress
+from ....experiments.claims import Judgement, Ledger, agree, apart, asserts, most
+from ....experiments.figures import PALE, both, finish, sheet, styled
 from ....theory import decisions
 from ....theory.decisions import Animals, DecisionModel, StationaryPoint
 from ....theory.decisions._model import Teaching
-from ..._frame import experiment, parameters_of
-from ..._registry import Progress
-from ...claims import Judgement, Ledger, agree, apart, asserts, most
-from ...figures import PALE, both, finish, sheet, styled
 from . import _animals as mice
 
 TEACHINGS: dict[Teaching, str] = {

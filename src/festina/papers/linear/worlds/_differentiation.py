@@ -17,14 +17,14 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from ....dynamics import gradient_flow
+from ....experiments._frame import experiment, keys_of, parameters_of
+from ....experiments._registry import Progress
+from ....experiments.claims import Ledger, agree, apart, asserts, falls, most
+from ....experiments.figures import PALE, THEORY, finish, sheet, styled
 from ....networks import decoupled
 from ....tasks import structured_task
 from ....tasks.worlds import World, tree
 from ....theory.linear import layer_similarity, mode_strengths, modes_from
-from ..._frame import experiment, keys_of, parameters_of
-from ..._registry import Progress
-from ...claims import Ledger, agree, apart, asserts, falls, most
-from ...figures import PALE, THEORY, finish, sheet, styled
 from .._passage import half_times
 from ._learning import Learning, from_growing_part, learn, level_means, random_network
 

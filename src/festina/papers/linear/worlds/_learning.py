@@ -13,6 +13,9 @@ from jaxtyping import Float, PRNGKeyArray
 from pydantic import Field
 
 from ....dynamics import gradient_flow
+from ....experiments._frame import keys_of
+from ....experiments._parameters import Parameters
+from ....experiments.claims import Ledger, apart, most
 from ....networks import DeepLinear, decoupled, deep_linear
 from ....tasks import structured_task
 from ....tasks.worlds import World
@@ -23,9 +26,6 @@ from ....theory.linear import (
     growing_strengths,
 )
 from ....theory.saddles import mode_drop_times_from
-from ..._frame import keys_of
-from ..._parameters import Parameters
-from ...claims import Ledger, apart, most
 from .._passage import half_times
 
 _SAMPLES = 301

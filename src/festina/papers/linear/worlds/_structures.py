@@ -18,11 +18,11 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from pydantic import Field
 
+from ....experiments._frame import experiment, keys_of, parameters_of
+from ....experiments._registry import Progress
+from ....experiments.claims import Ledger, agree, apart, asserts
+from ....experiments.figures import PALE, THEORY, both, family, finish, sheet, styled
 from ....tasks.worlds import World, chain, clusters, grid, ring, torus, tree
-from ..._frame import experiment, keys_of, parameters_of
-from ..._registry import Progress
-from ...claims import Ledger, agree, apart, asserts
-from ...figures import PALE, THEORY, both, family, finish, sheet, styled
 from ._learning import Learning, from_growing_part, learn, random_network, together
 
 _EQUAL = 1e-9  # eigenvalues closer than this fraction of the largest are one level

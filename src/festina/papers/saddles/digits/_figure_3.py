@@ -22,15 +22,15 @@ from pydantic import Field
 
 from ...._objective import Data
 from ....diagnose import effective_width, plateaus
+from ....experiments import _parameters
+from ....experiments._frame import experiment, keys_of
+from ....experiments._registry import Progress
+from ....experiments.claims import Ledger, agree, asserts, listed, rises, same
+from ....experiments.figures import PALE, THEORY, sheet, styled
 from ....networks import Layer, fully_connected
 from ....tasks import Task, mnist, task
 from ....theory.saddles._loss_function import loss_function
 from ....theory.saddles._merged_units import Narrowing
-from ... import _parameters
-from ..._frame import experiment, keys_of
-from ..._registry import Progress
-from ...claims import Ledger, agree, asserts, listed, rises, same
-from ...figures import PALE, THEORY, sheet, styled
 from ._lessons import Lesson, teach
 from ._pairs import PRINTED, Pairs, correlations, descent_rate, digits
 

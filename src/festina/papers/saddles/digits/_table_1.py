@@ -18,13 +18,13 @@ from pydantic import Field
 
 from ...._types import Keys
 from ....dynamics import gradient_descent
+from ....experiments import _parameters
+from ....experiments._frame import experiment, keys_of, parameters_of
+from ....experiments._registry import Progress
+from ....experiments.claims import Ledger, above, agree, asserts, listed
+from ....experiments.figures import THEORY, both, finish, sheet, styled
 from ....networks import fully_connected
 from ....tasks import Task, mnist
-from ... import _parameters
-from ..._frame import experiment, keys_of, parameters_of
-from ..._registry import Progress
-from ...claims import Ledger, above, agree, asserts, listed
-from ...figures import THEORY, both, finish, sheet, styled
 from ._pairs import PRINTED, Pairs, correlations, descent_rate, digits
 
 # Some pixels are blank in every image and others almost: Σ_xx has no inverse. Eigenvalues that a

@@ -15,10 +15,10 @@ from jaxtyping import PRNGKeyArray
 
 from ...._types import Keys
 from ....dynamics import loss_factor
+from ....experiments.claims import Ledger, most
 from ....networks import Layer, fully_connected
 from ....tasks import AbstractTask, linear_teacher
 from ....theory.saddles import mode_drop_times
-from ...claims import Ledger, most
 from .. import panels
 from ..panels import Panel, PanelParameters, Reading, staircase
 

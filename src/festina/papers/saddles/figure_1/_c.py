@@ -13,9 +13,9 @@ from jaxtyping import PRNGKeyArray
 from ...._types import Keys
 from ....diagnose import rests
 from ....dynamics import gradient_flow
+from ....experiments.claims import Ledger
 from ....networks import Layer, convolutional, layer
 from ....tasks import AbstractTask, convolutional_teacher
-from ...claims import Ledger
 from .. import panels
 from ..panels import Panel, PanelParameters, Reading, staircase
 

@@ -1,8 +1,8 @@
 """Figure 1D: a ReLU network on two orthogonal points learns one ray of weights, then two."""
 
 from ...._types import Keys
+from ....experiments.claims import Ledger
 from ....networks import Layer, fully_connected
-from ...claims import Ledger
 from .. import panels
 from ..panels import Panel, PanelParameters, Reading, staircase
 from ..panels._two_points import ray_angles, two_points

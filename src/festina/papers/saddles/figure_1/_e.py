@@ -6,9 +6,9 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from ...._types import Keys
+from ....experiments.claims import Ledger
 from ....networks import Layer, convolutional
 from ....tasks import AbstractTask, kernel_points
-from ...claims import Ledger
 from .. import panels
 from ..panels import Panel, PanelParameters, Reading, refuse_samples, staircase
 

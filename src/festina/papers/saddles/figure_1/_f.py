@@ -12,9 +12,9 @@ from jaxtyping import PRNGKeyArray
 from pydantic import Field, PositiveFloat
 
 from ...._types import Keys
+from ....experiments.claims import Ledger, listed, most
 from ....networks import Layer, attention
 from ....tasks import AbstractTask, in_context_regression
-from ...claims import Ledger, listed, most
 from .. import panels
 from ..panels import END, FewUnitsParameters, Panel, Reading, staircase
 

@@ -12,10 +12,10 @@ from jaxtyping import PRNGKeyArray
 from pydantic import Field
 
 from ...._types import Keys
+from ....experiments.claims import Ledger, most
 from ....networks import Layer, fully_connected
 from ....tasks import AbstractTask, quadratic_teacher
 from ....theory.saddles import blow_up_times
-from ...claims import Ledger, most
 from .. import panels
 from ..panels import FewUnitsParameters, Panel, Reading, staircase
 

@@ -11,12 +11,12 @@ from jaxtyping import PRNGKeyArray
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from ..._frame import experiment, keys_of, parameters_of, part_of
-from ..._parameters import Parameters as BaseParameters
-from ..._parameters import increasing
-from ..._registry import Progress
-from ...claims import Ledger, asserts, falls, listed, most, rises
-from ...figures import styled
+from ....experiments._frame import experiment, keys_of, parameters_of, part_of
+from ....experiments._parameters import Parameters as BaseParameters
+from ....experiments._parameters import increasing
+from ....experiments._registry import Progress
+from ....experiments.claims import Ledger, asserts, falls, listed, most, rises
+from ....experiments.figures import styled
 from ._models import (
     ATTENTION,
     DIRECTIONS,

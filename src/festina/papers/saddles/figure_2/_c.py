@@ -13,12 +13,12 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from ...._types import Keys
+from ....experiments._frame import experiment, keys_of, parameters_of
+from ....experiments._parameters import Parameters as BaseParameters
+from ....experiments._registry import Progress
+from ....experiments.claims import Ledger, agree, apart, asserts, below, listed
+from ....experiments.figures import sheet, styled
 from ....networks import Layer, low_rank
-from ..._frame import experiment, keys_of, parameters_of
-from ..._parameters import Parameters as BaseParameters
-from ..._registry import Progress
-from ...claims import Ledger, agree, apart, asserts, below, listed
-from ...figures import sheet, styled
 from ._models import (
     DIRECTIONS,
     LINEAR,

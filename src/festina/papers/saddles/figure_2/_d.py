@@ -12,12 +12,12 @@ from jaxtyping import PRNGKeyArray
 from matplotlib.figure import Figure
 from pydantic import Field, PositiveFloat
 
-from ..._frame import experiment, keys_of, parameters_of, part_of
-from ..._parameters import Parameters as BaseParameters
-from ..._parameters import increasing
-from ..._registry import Progress
-from ...claims import Ledger, agree, asserts, exponent, listed, most
-from ...figures import sheet, styled
+from ....experiments._frame import experiment, keys_of, parameters_of, part_of
+from ....experiments._parameters import Parameters as BaseParameters
+from ....experiments._parameters import increasing
+from ....experiments._registry import Progress
+from ....experiments.claims import Ledger, agree, asserts, exponent, listed, most
+from ....experiments.figures import sheet, styled
 from ._models import (
     ATTENTION,
     DIRECTIONS,

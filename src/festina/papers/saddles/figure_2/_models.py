@@ -19,12 +19,12 @@ from matplotlib.figure import Figure
 
 from ....diagnose import rests
 from ....dynamics import gradient_flow
+from ....experiments._registry import Progress
+from ....experiments.claims import Ledger, apart, most
+from ....experiments.figures import THEORY, family, finish, sheet, stairs
 from ....networks import Layer, attention, fully_connected
 from ....tasks import AbstractTask, in_context_regression, linear_teacher
 from ....theory.saddles import mode_drop_times_from
-from ..._registry import Progress
-from ...claims import Ledger, apart, most
-from ...figures import THEORY, family, finish, sheet, stairs
 from .._units_flow import blow_up
 
 DIRECTIONS, CONTEXT = 3, 32

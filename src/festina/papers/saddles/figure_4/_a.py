@@ -17,10 +17,10 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from ...._types import Keys
+from ....experiments.claims import Ledger, apart, exponent
+from ....experiments.figures import PALE, THEORY, styled
 from ....networks import Layer, attention
 from ....tasks import AbstractTask, in_context_regression
-from ...claims import Ledger, apart, exponent
-from ...figures import PALE, THEORY, styled
 from ..panels import PLATEAU, Reading
 from ._panel import Levels, OtherParameters, other
 

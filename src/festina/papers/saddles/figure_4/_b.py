@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from ...claims import Ledger, agree, apart, below, most
+from ....experiments.claims import Ledger, agree, apart, below, most
 from ..panels import PLATEAU, Reading
 from ._panel import TeacherParameters, other
 

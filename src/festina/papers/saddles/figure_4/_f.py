@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
+from ....experiments.claims import Ledger, above, most
 from ....networks import Layer
 from ....tasks import AbstractTask
-from ...claims import Ledger, above, most
 from ..panels import PLATEAU, Reading
 from ._panel import FewUnitsParameters, Levels, other
 

@@ -12,10 +12,10 @@ import numpy as np
 from pydantic import Field, PositiveFloat
 
 from ....dynamics import gradient_descent
+from ....experiments.claims import Ledger, above, agree
 from ....networks import Layer, layer
 from ....tasks import AbstractTask
 from ....theory.saddles import ways_out
-from ...claims import Ledger, above, agree
 from ..panels import BROKEN_OFF, PLATEAU, Reading
 from ._panel import EQ_5, FewUnitsParameters, Levels, fixed_points, other
 

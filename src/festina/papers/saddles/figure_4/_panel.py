@@ -22,14 +22,14 @@ from matplotlib.figure import Figure
 from pydantic import Field, PositiveFloat
 
 from ...._types import Keys
+from ....experiments._frame import Run, part_of
+from ....experiments._registry import Progress
+from ....experiments.claims import Claim, Ledger, agree, apart, listed, most
+from ....experiments.figures import THEORY, styled
 from ....networks import Layer, Neuron, fully_connected, layer
 from ....networks._activations import Activation, activation
 from ....networks._algebra import measure_algebra
 from ....tasks import AbstractTask, student_teacher
-from ..._frame import Run, part_of
-from ..._registry import Progress
-from ...claims import Claim, Ledger, agree, apart, listed, most
-from ...figures import THEORY, styled
 from .. import panels
 from ..panels import END, PLATEAU, Panel, PanelParameters, Reading
 from ._one_unit import population, width_one

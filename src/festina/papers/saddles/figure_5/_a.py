@@ -6,9 +6,9 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from ...._types import Keys
+from ....experiments.claims import Ledger, agree
 from ....networks import Stack, stack
 from ....tasks import AbstractTask, linear_teacher
-from ...claims import Ledger, agree
 from .. import panels
 from ..panels import Panel, Reading
 from ._deep import DeepParameters, deep, directions, drawing, layers

@@ -6,9 +6,9 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from ...._types import Keys
+from ....experiments.claims import Ledger
 from ....networks import Stack, convolutional_stack
 from ....tasks import AbstractTask, linear_teacher
-from ...claims import Ledger
 from .. import panels
 from ..panels import Panel, Reading
 from ._deep import DeepParameters, Split, deep, directions, drawing, layers, split_teacher

@@ -3,8 +3,8 @@
 from typing import Any
 
 from ...._types import Keys
+from ....experiments.claims import Ledger
 from ....networks import Stack, stack
-from ...claims import Ledger
 from .. import panels
 from ..panels import Panel, Reading
 from ..panels._two_points import ray_angles, two_points

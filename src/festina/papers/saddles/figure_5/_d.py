@@ -13,9 +13,9 @@ from jaxtyping import PRNGKeyArray
 from pydantic import Field
 
 from ...._types import Keys
+from ....experiments.claims import Ledger, listed, most
 from ....networks import Stack, convolutional_stack
 from ....tasks import AbstractTask, kernel_points, task
-from ...claims import Ledger, listed, most
 from .. import panels
 from ..panels import Panel, Reading, refuse_samples
 from . import _deep

@@ -17,12 +17,12 @@ from pydantic import Field
 
 from ...._types import Keys
 from ....diagnose import rays_from
+from ....experiments._frame import part_of
+from ....experiments._registry import Progress
+from ....experiments.claims import Ledger, apart, listed, most
 from ....networks import Stack, seeds
 from ....tasks import AbstractTask
 from ....theory.saddles import minima_near
-from ..._frame import part_of
-from ..._registry import Progress
-from ...claims import Ledger, apart, listed, most
 from .. import panels
 from ..panels import END, PLATEAU, Panel, PanelParameters, Reading, draw_panel
 from ..panels._structure import nearest_rays

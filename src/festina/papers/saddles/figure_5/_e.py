@@ -39,10 +39,10 @@ from pydantic import Field
 
 from ...._types import Keys
 from ....dynamics import gradient_flow, loss_factor
+from ....experiments._registry import Progress
+from ....experiments.claims import Ledger, apart, listed, most
 from ....networks import LinearHead, Stack, linear_transformer
 from ....tasks import AbstractTask, Task, in_context_regression, task
-from ..._registry import Progress
-from ...claims import Ledger, apart, listed, most
 from .. import panels
 from .._units_flow import blow_up
 from ..panels import Panel, Reading

@@ -14,9 +14,9 @@ from pydantic import Field
 
 from ...._types import Keys
 from ....dynamics import loss_factor
+from ....experiments.claims import Ledger, listed, most
 from ....networks import Stack, stack
 from ....tasks import AbstractTask, quadratic_teacher
-from ...claims import Ledger, listed, most
 from .. import panels
 from ..panels import PLATEAU, Panel, Reading, active_units
 from ._deep import DeepParameters, cleaner, deep, drawing, from_smaller_weights, resting

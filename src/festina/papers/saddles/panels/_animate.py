@@ -14,7 +14,7 @@ from matplotlib.artist import Artist
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from ...figures import PALE, THEORY, styled
+from ....experiments.figures import PALE, THEORY, styled
 from ._draw import labels, shown_seed, weight_axes
 from ._reading import END, Reading
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from ....experiments.claims import Ledger, apart, listed, most
 from ....theory.saddles._kinds import EQUATION
-from ...claims import Ledger, apart, listed, most
 from ._reading import Reading
 
 _STAIRS = np.arange(3)

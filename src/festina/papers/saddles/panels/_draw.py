@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from ...figures import GUIDE, PALE, THEORY, styled
+from ....experiments.figures import GUIDE, PALE, THEORY, styled
 from ._reading import END, PLATEAU, Reading
 
 # A panel always has the same parts, so that their places are known, in inches. Letting matplotlib

@@ -10,10 +10,10 @@ from matplotlib.animation import FuncAnimation
 from matplotlib.figure import Figure
 
 from ...._types import Keys
+from ....experiments._frame import Run, experiment, parameters_of
+from ....experiments._registry import Progress
+from ....experiments.claims import Claim, Ledger, asserts
 from ....tasks import AbstractTask
-from ..._frame import Run, experiment, parameters_of
-from ..._registry import Progress
-from ...claims import Claim, Ledger, asserts
 from ._animate import animate_panel
 from ._draw import draw_panel
 from ._parameters import PanelParameters

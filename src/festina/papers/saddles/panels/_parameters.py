@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from ..._parameters import Parameters
+from ....experiments._parameters import Parameters
 
 
 class PanelParameters(Parameters):

@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 
 from ....diagnose import Rays, rays_from
-from ...claims import Ledger, agree, apart, listed, most
+from ....experiments.claims import Ledger, agree, apart, listed, most
 from ._reading import END, PLATEAU, Reading
 
 

@@ -15,11 +15,11 @@ from jaxtyping import PRNGKeyArray
 from ...._types import Keys
 from ....diagnose import plateau_widths, rests
 from ....dynamics import Ending, Trajectory, gradient_descent, gradient_flow, loss_factor
+from ....experiments._frame import keys_of, part_of
+from ....experiments._registry import Progress
 from ....networks import AbstractNetwork
 from ....tasks import AbstractTask
 from ....theory.saddles import mechanism, narrow_minima
-from ..._frame import keys_of, part_of
-from ..._registry import Progress
 from ._parameters import PanelParameters
 
 Tables: TypeAlias = Callable[[Any, AbstractTask, Any, Keys, Progress], dict[str, xr.Dataset]]

@@ -15,15 +15,15 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from ....dynamics import gradient_flow
+from ....experiments._frame import experiment
+from ....experiments._parameters import Parameters as BaseParameters
+from ....experiments._registry import Progress
+from ....experiments.claims import Ledger, agree, apart, asserts
+from ....experiments.figures import GUIDE, PALE, THEORY, finish, sheet, styled
 from ....networks import seeds
 from ....tasks import Task, linear_teacher
 from ....theory.saddles import LinearSaddle, linear_saddles
 from ....theory.saddles._fixed_points import losses_and_gradients
-from ..._frame import experiment
-from ..._parameters import Parameters as BaseParameters
-from ..._registry import Progress
-from ...claims import Ledger, agree, apart, asserts
-from ...figures import GUIDE, PALE, THEORY, finish, sheet, styled
 
 _SAMPLES = 241
 _KICK = 1e-7

@@ -17,15 +17,25 @@ from pydantic import Field
 
 from ....diagnose import rests
 from ....dynamics import gradient_flow
+from ....experiments._frame import experiment, keys_of, parameters_of
+from ....experiments._parameters import Parameters as BaseParameters
+from ....experiments._parameters import falling
+from ....experiments._registry import Progress
+from ....experiments.claims import (
+    Ledger,
+    agree,
+    apart,
+    asserts,
+    exponent,
+    listed,
+    most,
+    same,
+    share,
+)
+from ....experiments.figures import DOTS, PALE, equal, finish, law, sheet, styled
 from ....networks import fully_connected
 from ....tasks import quadratic_teacher
 from ....theory.saddles import blow_up_times_from, winner
-from ..._frame import experiment, keys_of, parameters_of
-from ..._parameters import Parameters as BaseParameters
-from ..._parameters import falling
-from ..._registry import Progress
-from ...claims import Ledger, agree, apart, asserts, exponent, listed, most, same, share
-from ...figures import DOTS, PALE, equal, finish, law, sheet, styled
 from .._units_flow import blow_up
 from ._proposition_5_errata import errata, gradients, reduced_speeds
 

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from ...claims import Ledger, agree, apart, most
+from ....experiments.claims import Ledger, agree, apart, most
 
 _PART, _MOMENTS = 0.95, 400  # of the way to infinity, by the clock
 _SAMPLES, _UNITS, _SIZE = 7, 3, 4

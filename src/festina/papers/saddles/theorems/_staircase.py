@@ -18,14 +18,14 @@ from pydantic import Field, PositiveFloat
 from .... import networks
 from ....diagnose import passage_time, plateaus
 from ....dynamics import Trajectory, gradient_flow
+from ....experiments._frame import experiment, keys_of, parameters_of
+from ....experiments._parameters import Parameters as BaseParameters
+from ....experiments._parameters import falling
+from ....experiments._registry import Progress
+from ....experiments.claims import Ledger, agree, apart, asserts, below, listed, most
+from ....experiments.figures import PALE, THEORY, sheet, styled
 from ....tasks import AbstractTask, in_context_regression, linear_teacher
 from ....theory.saddles import Staircase, staircase
-from ..._frame import experiment, keys_of, parameters_of
-from ..._parameters import Parameters as BaseParameters
-from ..._parameters import falling
-from ..._registry import Progress
-from ...claims import Ledger, agree, apart, asserts, below, listed, most
-from ...figures import PALE, THEORY, sheet, styled
 
 _AGF = ("Kunin et al. (2025)", "alternating gradient flows")
 PANELS = {

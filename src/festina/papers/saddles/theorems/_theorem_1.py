@@ -17,17 +17,17 @@ from pydantic import Field
 
 from .... import networks, tasks
 from ...._types import Array
+from ....experiments._frame import experiment, keys_of
+from ....experiments._parameters import Parameters as BaseParameters
+from ....experiments._registry import Progress
+from ....experiments.claims import Ledger, above, apart, asserts, exponent, same
+from ....experiments.figures import PALE, THEORY, finish, law, sheet, styled
 from ....networks import AbstractNetwork, Layer
 from ....theory.saddles import embed_from, narrow_minima, stationary_task
 from ....theory.saddles._embedding import unit_defects
 from ....theory.saddles._fixed_points import losses_and_gradients
 from ....theory.saddles._hidden import hidden_layers, with_hidden_layer
 from ....theory.saddles._kinds import admissible
-from ..._frame import experiment, keys_of
-from ..._parameters import Parameters as BaseParameters
-from ..._registry import Progress
-from ...claims import Ledger, above, apart, asserts, exponent, same
-from ...figures import PALE, THEORY, finish, law, sheet, styled
 
 CASES = {
     "equal": ("Eq. (4)", "", "C0", "o", "(4) equal"),

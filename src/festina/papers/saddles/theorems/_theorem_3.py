@@ -17,15 +17,15 @@ from pydantic import Field
 
 from ...._types import Keys
 from ....dynamics import gradient_descent
+from ....experiments._frame import experiment, keys_of
+from ....experiments._parameters import Parameters as BaseParameters
+from ....experiments._registry import Progress
+from ....experiments.claims import Ledger, above, apart, asserts
+from ....experiments.figures import DOTS, PALE, THEORY, finish, sheet, styled
 from ....networks import Layer, attention, convolutional, fully_connected
 from ....tasks import Task, task
 from ....theory import saddles
 from ....theory.saddles import Constraint, manifold_distance, reduce_width
-from ..._frame import experiment, keys_of
-from ..._parameters import Parameters as BaseParameters
-from ..._registry import Progress
-from ...claims import Ledger, above, apart, asserts
-from ...figures import DOTS, PALE, THEORY, finish, sheet, styled
 
 Architecture = Literal[
     "tanh", "relu", "convolutional relu", "linear", "quadratic", "linear attention",

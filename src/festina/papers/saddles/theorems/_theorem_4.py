@@ -17,15 +17,15 @@ from pydantic import Field
 
 from ....diagnose import passage_time
 from ....dynamics import gradient_flow
+from ....experiments._frame import experiment, keys_of, parameters_of
+from ....experiments._parameters import Parameters as BaseParameters
+from ....experiments._parameters import falling
+from ....experiments._registry import Progress
+from ....experiments.claims import Ledger, agree, apart, asserts, listed
+from ....experiments.figures import PALE, finish, law, sheet, styled
 from ....networks import fully_connected
 from ....tasks import linear_teacher
 from ....theory.saddles import growth_times_from, residual_exponent
-from ..._frame import experiment, keys_of, parameters_of
-from ..._parameters import Parameters as BaseParameters
-from ..._parameters import falling
-from ..._registry import Progress
-from ...claims import Ledger, agree, apart, asserts, listed
-from ...figures import PALE, finish, law, sheet, styled
 
 _SCALES, _SAMPLES = (1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-11, 1e-12), 400
 _LEFT = 0.1

@@ -6,9 +6,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Float
 
-from ._objective import Data, excess_loss
-from ._types import Array
-from .networks._structure import AbstractStructure
+from .._objective import Data, excess_loss
+from .._types import Array
+from ..networks._structure import AbstractStructure
 
 _AT_ONCE = 4e6  # numbers between input and loss, of as many columns as fit in memory
 

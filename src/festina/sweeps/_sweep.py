@@ -8,7 +8,7 @@ from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..papers import Progress
+from ..experiments import Progress
 from ._grid import duration
 from ._local import here, side_by_side
 from ._plan import plan

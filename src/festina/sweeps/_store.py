@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import zarr
 
-from .._beside import held, hidden, left_over
-from .._code import origin
+from .._run._beside import held, hidden, left_over
+from .._run._code import origin
 from ._grid import TEXT, Grid, Index, labels
 from ._work import Outcome, lengths_of
 

@@ -8,10 +8,10 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from .._code import code, versions
 from .._optional import required
-from ..papers import Progress
-from ..papers._invalid import nearest
+from .._run._code import code, versions
+from ..experiments import Progress
+from ..experiments._invalid import nearest
 from ._grid import Grid, Index
 from ._local import Engine, Finished, Work
 from ._work import Outcome, computed

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .._code import code as code_of
-from ..papers import load, unknown
+from .._run._code import code as code_of
+from ..experiments import load, unknown
 from ._grid import Grid, axis, duration, labels, length
 from ._work import claims_at
 
@@ -146,7 +146,7 @@ def _check_values(kind: Any, grid: Grid, fixed: Given) -> None:
     """Refuse what the experiment does not take, at whichever point."""
     import pydantic
 
-    from ..papers._invalid import invalid
+    from ..experiments._invalid import invalid
 
     for index in grid:
         try:

@@ -16,9 +16,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from .._optional import required
-from . import coding, haste, linear, race, saddles
 from ._entry import Entry
-from ._own import entry_of, is_file, module_of, shown_by
+from ._own_file import entry_of, is_file, module_of, shown_by
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -27,14 +26,6 @@ if TYPE_CHECKING:
 
     from ._parameters import Parameters
     from .claims import Claim
-
-ENTRIES: tuple[Entry, ...] = (
-    *linear.ENTRIES,
-    *race.ENTRIES,
-    *haste.ENTRIES,
-    *coding.ENTRIES,
-    *saddles.ENTRIES,
-)
 
 Progress = Callable[[str, float], None]
 """Called with what is going on, in words, and the fraction done (0 to 1)."""
@@ -67,8 +58,15 @@ class Experiment:
             required(package, package, f"'festina[{self.entry.extra}]'", what="This experiment")
 
 
+def entries() -> "tuple[Entry, ...]":
+    """Every experiment of the sources, in the order of `festina list`."""
+    # The papers use this package, so the registry imports their table only when asked.
+    return importlib.import_module("festina.papers").ENTRIES
+
+
 def names() -> tuple[str, ...]:
-    return tuple(entry.name for entry in ENTRIES)
+    """The names of all experiments, such as `saddles/figure-1b`."""
+    return tuple(entry.name for entry in entries())
 
 
 def sources() -> tuple[str, ...]:
@@ -83,7 +81,7 @@ def find(name: str) -> Entry:
     """The entry called `name`; an unknown one raises with the nearest that exists."""
     if is_file(name):
         return entry_of(name)
-    for entry in ENTRIES:
+    for entry in entries():
         if entry.name == name:
             return entry
     raise ValueError(unknown("experiment", name, names()) + " `festina list` shows them all.")

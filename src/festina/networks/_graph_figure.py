@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from ._axes import axes, styled
-from ._precision import float64
+from .._axes import axes, styled
+from .._precision import float64
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from .networks import Gated
-    from .tasks import Task
+    from ..tasks import Task
+    from . import Gated
 
 _MOST = 12  # signs in a row that can be read
 _THIN, _THICK = 0.3, 4.0  # points, of the weakest and the strongest edge

@@ -7,9 +7,9 @@ from jaxtyping import Float
 
 from .._precision import is_traced
 from .._types import ArrayLike
-from ..networks._given import check_finite as check_finite
-from ..networks._given import number as number
-from ..networks._given import real_array
+from ._values import check_finite as check_finite
+from ._values import number as number
+from ._values import real_array
 
 
 def check_times(times: Any) -> None:

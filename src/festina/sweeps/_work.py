@@ -85,7 +85,7 @@ def claims_at(name: str, /, **point: Any) -> "xr.Dataset":
     """An experiment at a point: of each claim what is predicted and measured, and if it holds."""
     import xarray as xr
 
-    from ..papers import load
+    from ..experiments import load
 
     experiment = load(name)
     _cached()
@@ -173,7 +173,7 @@ def _plain(name: object, value: Any) -> np.ndarray:
 
 def _reason(error: BaseException) -> str:
     """An error in a line, with the place it comes from."""
-    from ..papers._invalid import told
+    from ..experiments._invalid import told
 
     text = " ".join(f"{type(error).__name__}: {told(error)}".split())[:_LONGEST]
     last = traceback.extract_tb(error.__traceback__)[-1]

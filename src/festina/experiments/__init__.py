@@ -1,0 +1,46 @@
+"""What an experiment is: parameters, a run, claims with identifiers, and a figure."""
+
+from typing import TYPE_CHECKING
+
+from .._lazy import attach
+from ._entry import Entry as Entry
+from ._registry import Experiment as Experiment
+from ._registry import Progress as Progress
+from ._registry import find as find
+from ._registry import load as load
+from ._registry import names as names
+from ._registry import sources as sources
+from ._registry import unknown as unknown
+
+if TYPE_CHECKING:
+    from . import claims as claims
+    from . import figures as figures
+    from ._frame import experiment as experiment
+    from ._frame import keys_of as keys_of
+    from ._frame import parameters_of as parameters_of
+    from ._parameters import Parameters as Parameters
+    from ._parameters import falling as falling
+    from ._parameters import increasing as increasing
+    from .claims import Claim as Claim
+    from .figures import save_animation as save_animation
+
+# NumPy, pydantic and matplotlib cost more than all that `festina list` needs: they come when asked.
+_PACKAGES = ("claims", "figures")
+_HOMES = {
+    "Claim": ".claims",
+    "Parameters": "._parameters",
+    "experiment": "._frame",
+    "falling": "._parameters",
+    "increasing": "._parameters",
+    "keys_of": "._frame",
+    "parameters_of": "._frame",
+    "save_animation": ".figures",
+}
+_LIGHT = ("Entry", "Experiment", "Progress", "find", "load", "names", "sources")
+__all__ = [*_HOMES, *_PACKAGES, *_LIGHT]  # pyright: ignore[reportUnsupportedDunderAll]
+
+__getattr__, _ = attach(__name__, _HOMES, _PACKAGES)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
